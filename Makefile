@@ -1,0 +1,36 @@
+# The two commands of the README are `make demo` and `make test`; each does all its own set-up.
+
+.PHONY: help setup demo check test test-deep bench lock engine golden clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
+
+setup: ## Make .venv (finds a Python >= 3.12)
+	@scripts/setup
+
+demo: setup ## Show the main job end to end: the real stack where Docker runs, the proxy alone elsewhere
+	@scripts/demo
+
+check: setup ## Read the code: ruff, mypy, import-linter, shellcheck, shfmt
+	@scripts/check
+
+test: check ## Run everything that can run here, and say what was left out
+	@scripts/test
+
+test-deep: setup ## The property tests with many more examples
+	@HYPOTHESIS_PROFILE=deep .venv/bin/pytest tests/property
+
+bench: setup ## Measure beside peers, as ratios
+	@.venv/bin/python -m benchmarks
+
+lock: ## Pin every dependency anew (needs uv)
+	@scripts/lock
+
+engine: ## Bring up a Docker engine on a bare Debian 12 machine
+	@scripts/engine
+
+golden: setup ## Render the golden files anew
+	@scripts/golden
+
+clean: ## Remove what the above made
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
