@@ -1,0 +1,31 @@
+"""`agent-sandbox` and `python -m agent_sandbox`: the quick answers first, typer only when it is needed."""
+
+import sys
+from typing import NoReturn
+
+from agent_sandbox.cli.fast import answer
+
+
+def main() -> NoReturn:
+    """Answer the command line."""
+    argv = sys.argv[1:]
+    text = answer(argv)
+    if text is None:
+        _ask_typer(argv)
+    sys.stdout.write(f"{text}\n" if text else "")
+    raise SystemExit(0)
+
+
+def _ask_typer(argv: list[str]) -> NoReturn:
+    from agent_sandbox.cli.errors import exit_code  # noqa: PLC0415 - the quick answers need none of it
+
+    def run() -> NoReturn:
+        from agent_sandbox.cli.main import run  # noqa: PLC0415 - the same
+
+        run(argv)
+
+    raise SystemExit(exit_code(run))
+
+
+if __name__ == "__main__":
+    main()

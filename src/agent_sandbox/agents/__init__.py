@@ -1,0 +1,1 @@
+"""Which agents there are: every folder of `templates/` that holds an `agent.yaml`."""

@@ -1,0 +1,54 @@
+"""The table of commands: a name and its one line of help.
+
+The module follows from the name: `policy check` is the function `check` in `cli/policy/check.py`. So `--help` and
+completion need this table alone, and a command imports no other command. Nothing heavy may be imported here.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+PROGRAM = "agent-sandbox"
+SUMMARY = "Run AI coding agents with all permissions on, in a box that reaches only what policy.yaml allows."
+
+COMMANDS: dict[str, str] = {
+    "init": "Write .devcontainer/ and .env into a project.",
+    "build": "Build the images that are missing or outdated.",
+    "up": "Start the stack, building what is missing.",
+    "down": "Stop the stack; state and history stay.",
+    "status": "Show the stack, its policy and the last denials.",
+    "shell": "Open a shell in the agent's container.",
+    "exec": "Run a command in the agent's container.",
+    "logs": "Show what the stack's services print.",
+    "destroy": "Remove the stack with its state and history.",
+    "doctor": "Check this machine and this project.",
+    "version": "Print the versions of everything.",
+    "completion": "Print the completion script for a shell.",
+}
+
+GROUPS: dict[str, tuple[str, dict[str, str]]] = {
+    "policy": (
+        "Check, show and explain what the agent may reach.",
+        {
+            "check": "Print every problem of a policy file.",
+            "show": "Print the effective policy.",
+            "explain": "Say whether a request is allowed, and why.",
+        },
+    ),
+    "proxy": (
+        "Run, reload and watch the proxy.",
+        {
+            "run": "Run the proxy on this machine, in the foreground.",
+            "reload": "Have the proxy read its policy again.",
+            "restart": "Restart the proxy's container.",
+            "logs": "Show what was allowed and denied.",
+        },
+    ),
+}
+
+
+def load(*path: str) -> "ModuleType":
+    """Import the module of one command: `load("policy", "check")` is `agent_sandbox.cli.policy.check`."""
+    return import_module(".".join(("agent_sandbox.cli", *path)))

@@ -1,0 +1,103 @@
+"""Which images there are, and what each is built from: the same files from a checkout and from a wheel.
+
+The digest of an image's context is its label `agent-sandbox.digest`; an image whose label differs is built again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_sandbox import __version__
+from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.filetree import FileTree, digest
+from agent_sandbox.resources import PACKAGE, data_root
+
+DIGEST_LABEL = "agent-sandbox.digest"
+DEFAULT_UID = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The numbers that `dev` has in an agent's image: those of the workspace's owner."""
+
+    uid: int = DEFAULT_UID
+    gid: int = DEFAULT_UID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """How to build one image: `docker build --target TARGET --build-arg ... -t NAME CONTEXT`."""
+
+    name: str
+    target: str
+    context: FileTree
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of everything that goes into the image: files, target, arguments."""
+        recipe = "\n".join((self.target, *(f"{key}={value}" for key, value in sorted(self.arguments.items()))))
+        return digest({**{f"context/{path}": text for path, text in self.context.items()}, "recipe": recipe.encode()})
+
+
+def proxy_name() -> str:
+    """Return the name of the proxy's image."""
+    return f"agent-sandbox/proxy:{__version__}"
+
+
+def base_name() -> str:
+    """Return the name of the image that every agent's image starts from."""
+    return f"agent-sandbox/base:{__version__}"
+
+
+def agent_name(agent: str, owner: Owner) -> str:
+    """Return the name of an agent's image, with the numbers of `dev` where they are not 1000:1000.
+
+    >>> agent_name("example", Owner(uid=501, gid=20)).partition(":")[2].removeprefix(__version__)
+    '-u501-20'
+    """
+    suffix = "" if owner == Owner() else f"-u{owner.uid}-{owner.gid}"
+    return f"agent-sandbox/{agent}:{__version__}{suffix}"
+
+
+def images_for(manifest: AgentManifest, owner: Owner) -> tuple[Image, ...]:
+    """Return what a stack with that agent needs, in the order in which it has to be built."""
+    return (
+        Image(name=proxy_name(), target="proxy", context=proxy_context()),
+        Image(name=base_name(), target="base", context=agent_context()),
+        Image(
+            name=agent_name(manifest.name, owner),
+            target="agent",
+            context=agent_context(),
+            arguments={
+                **manifest.build_arguments(),
+                "DEV_UID": str(owner.uid),
+                "DEV_GID": str(owner.gid),
+            },
+        ),
+    )
+
+
+def proxy_context() -> FileTree:
+    """Return `images/proxy/` at the root, and below `package/` the very engine that runs on the host."""
+    package = {f"package/agent_sandbox/{path}": text for path, text in _tree(PACKAGE, ("*.py", "py.typed")).items()}
+    services = {
+        f"package/agent_sandbox/_data/services/{path}": text
+        for path, text in _tree(data_root() / "services", ("*.yaml",)).items()
+    }
+    return {**_tree(data_root() / "images" / "proxy", ("*",)), **package, **services}
+
+
+def agent_context() -> FileTree:
+    """Return `images/agent/`."""
+    return _tree(data_root() / "images" / "agent", ("*",))
+
+
+def _tree(root: Path, patterns: Sequence[str]) -> FileTree:
+    paths = sorted(path for pattern in patterns for path in root.rglob(pattern) if path.is_file())
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths if not _is_litter(path, root)}
+
+
+def _is_litter(path: Path, root: Path) -> bool:
+    parts = path.relative_to(root).parts
+    return "__pycache__" in parts or "_data" in parts or parts[-1].endswith(("~", ".swp", ".pyc", ".DS_Store"))

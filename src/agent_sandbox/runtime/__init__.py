@@ -1,0 +1,1 @@
+"""The only side effects on the host: files, the engine, processes, state."""
