@@ -1,0 +1,120 @@
+"""Run one program: for its answer, line by line, or in our own place.
+
+A captured child leads its own process group, so that one Ctrl-C reaches it exactly once, through us, together with
+whatever it has started (the docker CLI starts its plugins).
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, NoReturn
+
+TAIL_LINES = 200  # enough for a failing build step; a chatty child can't fill the memory
+GRACE = 10.0  # seconds between asking a child to end and ending it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What a program left behind. `out` holds its last lines only when it was followed."""
+
+    argv: tuple[str, ...]
+    code: int
+    out: str
+    err: str = ""
+
+
+def capture(argv: Sequence[str], *, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
+    """Run `argv` without a terminal and keep what it says. A time-out is exit code 124, as `timeout(1)` has it."""
+    with _start(argv, cwd=cwd, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as child, _ended_with_us(child):
+        try:
+            out, err = child.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            _end(child)
+            return Finished(argv=tuple(argv), code=124, out="", err=f"no answer within {timeout:g} seconds")
+    return Finished(argv=tuple(argv), code=child.returncode, out=out, err=err)
+
+
+def follow(
+    argv: Sequence[str], *, on_line: Callable[[str], None], cwd: Path | None = None, stdin: bytes = b""
+) -> Finished:
+    """Run `argv`, hand on each line of stdout and stderr as it comes, and keep the last ones."""
+    tail: deque[str] = deque(maxlen=TAIL_LINES)
+    with (
+        _spooled(stdin) as source,
+        _start(argv, cwd=cwd, stdin=source, stderr=subprocess.STDOUT) as child,
+        _ended_with_us(child),
+    ):
+        for line in child.stdout or ():
+            tail.append(line.rstrip("\n"))
+            on_line(tail[-1])
+        code = child.wait()
+    return Finished(argv=tuple(argv), code=code, out="\n".join(tail))
+
+
+def become(argv: Sequence[str], *, cwd: Path | None = None) -> NoReturn:
+    """Put `argv` in our own place: its terminal, signals and exit code are the person's, with nothing between."""
+    if cwd is not None:
+        os.chdir(cwd)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execvp(argv[0], tuple(argv))  # noqa: S606 - no shell is the point
+
+
+def _start(argv: Sequence[str], *, cwd: Path | None, stdin: int | IO[bytes], stderr: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - argv is a tuple made by a backend, never a shell line
+        tuple(argv),
+        cwd=cwd,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        encoding="utf-8",
+        errors="replace",
+        process_group=0,
+    )
+
+
+@contextmanager
+def _spooled(content: bytes) -> Iterator[IO[bytes]]:
+    # A file, not a pipe: a child that stops reading can't make us wait on both ends.
+    with tempfile.TemporaryFile(prefix="agent-sandbox-") as source:
+        source.write(content)
+        source.seek(0)
+        yield source
+
+
+@contextmanager
+def _ended_with_us(child: subprocess.Popen[str]) -> Iterator[None]:
+    """End `child` when the block is left by an exception; SIGTERM and SIGHUP become one, as Ctrl-C is."""
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except BaseException:
+        _end(child)
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is not None:
+            break
+        os.killpg(child.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(timeout=GRACE)
+    # What the child had started in the background does not hear Ctrl-C, and would outlive it.
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)

@@ -1,0 +1,88 @@
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime import process
+from agent_sandbox.runtime.process import Finished, capture, follow
+
+
+def test_capture_keeps_both_outputs_and_the_exit_code() -> None:
+    argv = ("sh", "-c", "echo out; echo err >&2; exit 3")
+    assert Finished(argv=argv, code=3, out="out\n", err="err\n") == capture(argv)
+
+
+def test_capture_gives_the_child_no_stdin() -> None:
+    assert capture(("cat",)).out == ""
+
+
+def test_capture_runs_in_the_given_directory(tmp_path: Path) -> None:
+    assert f"{tmp_path}\n" == capture(("pwd",), cwd=tmp_path).out
+
+
+def test_a_slow_child_is_ended_and_called_a_time_out() -> None:
+    got = capture(("sleep", "30"), timeout=0.05)
+    assert Finished(argv=("sleep", "30"), code=124, out="", err="no answer within 0.05 seconds") == got
+
+
+def test_bytes_that_are_no_utf8_do_not_stop_us() -> None:
+    assert capture(("printf", r"\377\n")).out == "�\n"
+
+
+def test_follow_hands_on_each_line_of_both_outputs() -> None:
+    lines: list[str] = []
+    got = follow(("sh", "-c", "echo one; echo two >&2; exit 4"), on_line=lines.append)
+    assert lines == ["one", "two"]
+    assert (got.code, got.out) == (4, "one\ntwo")
+
+
+def test_follow_feeds_stdin_however_large() -> None:
+    assert follow(("wc", "-c"), on_line=lambda _: None, stdin=b"x" * 1_000_000).out.strip() == "1000000"
+
+
+def test_follow_keeps_only_the_last_lines() -> None:
+    got = follow(("seq", "1000"), on_line=lambda _: None)
+    assert [str(n) for n in range(801, 1001)] == got.out.split("\n")
+
+
+def test_a_child_is_ended_with_what_it_started_when_we_are_interrupted(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 60 & echo $! $$ > {pids}; echo ready; wait"
+    with pytest.raises(KeyboardInterrupt):
+        follow(("sh", "-c", script), on_line=_interrupt)
+    for pid in map(int, pids.read_text().split()):
+        assert _gone(pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_end_ends_the_child_as_ctrl_c_does(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
+    with pytest.raises(KeyboardInterrupt, match=number.name):
+        capture(("sleep", "60"))
+    assert before == signal.getsignal(number)
+
+
+def test_a_child_that_ignores_ctrl_c_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "GRACE", 0.05)
+    with pytest.raises(KeyboardInterrupt):
+        follow(("sh", "-c", "trap '' INT TERM; echo ready; sleep 60"), on_line=_interrupt)
+
+
+def _interrupt(_line: str) -> None:
+    raise KeyboardInterrupt
+
+
+def _gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+            return True
+        time.sleep(0.01)
+    return False
