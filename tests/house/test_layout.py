@@ -1,0 +1,79 @@
+"""The house rules that a machine can check: names, sizes, what may stand in src/."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "agent_sandbox"
+UNIT = ROOT / "tests" / "unit"
+
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_data" not in path.parts)
+# A test could only repeat them: the version, and modules that hold nothing but names imported from beside them.
+WITHOUT_A_TEST = {"__init__.py"}
+
+
+def functions(path: Path) -> list[tuple[str, int]]:
+    """Return (name, lines) of every function in a module."""
+    tree = ast.parse(path.read_text())
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [(node.name, (node.end_lineno or node.lineno) - node.lineno + 1) for node in found]
+
+
+def lines(path: Path) -> int:
+    return path.read_text().count("\n")
+
+
+def test_every_module_has_a_test_of_its_own_name() -> None:
+    wanted = {
+        UNIT / path.relative_to(PACKAGE).with_name(f"test_{path.stem.strip('_')}.py")
+        for path in MODULES
+        if path.name not in WITHOUT_A_TEST
+    }
+    assert sorted(str(path.relative_to(ROOT)) for path in wanted if not path.exists()) == []
+
+
+def test_every_unit_test_has_a_module_of_its_own_name() -> None:
+    modules = {path.relative_to(PACKAGE).with_name(f"test_{path.stem.strip('_')}.py") for path in MODULES}
+    strays = [path for path in UNIT.rglob("test_*.py") if path.relative_to(UNIT) not in modules]
+    assert strays == []
+
+
+def test_no_module_is_longer_than_500_lines_and_the_median_stays_under_100() -> None:
+    assert [path.name for path in MODULES if lines(path) > 500] == []
+    assert statistics.median(lines(path) for path in MODULES) <= 100
+
+
+def test_nine_functions_in_ten_have_at_most_30_lines_and_none_over_60() -> None:
+    sizes = [(size, f"{path.name}:{name}") for path in MODULES for name, size in functions(path)]
+    assert [name for size, name in sizes if size > 60] == []
+    assert sum(size <= 30 for size, _ in sizes) >= 0.9 * len(sizes)
+
+
+def test_source_names_no_agent() -> None:
+    agents = {path.parent.name for path in (ROOT / "templates").glob("*/agent.yaml")}
+    named = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value!r}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in agents
+    ]
+    assert agents >= {"claude", "copilot"}
+    assert named == []
+
+
+@pytest.mark.parametrize("word", ["TODO", "FIXME", "pytest.skip", "pytest.xfail", "mark.skip", "mark.xfail"])
+def test_nothing_is_left_open_or_switched_off(word: str) -> None:
+    grep = subprocess.run(
+        ["git", "grep", "--line-number", "--fixed-strings", word, "--", ":!tests/house", ":!pyproject.toml"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert grep.stdout == ""
