@@ -1,0 +1,1 @@
+"""How a stack is kept running: one module per backend, one table. A backend plans; `runtime` acts."""

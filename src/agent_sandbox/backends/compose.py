@@ -1,0 +1,124 @@
+"""Docker Compose: the same files that plain `docker compose` and an IDE use."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import assert_never
+
+from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import (
+    AskProxy,
+    Build,
+    Cache,
+    Destroy,
+    Down,
+    Exec,
+    Follow,
+    Logs,
+    Restart,
+    Terminal,
+    Up,
+    Verb,
+)
+from agent_sandbox.images import DIGEST_LABEL, Image
+
+START_SECONDS = 120  # a cold start takes 5; a machine that is short of everything gets time to say what it lacks
+CONTROL_SOCKET = "/state/run/control.sock"
+PROXY_PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy")
+# An older setting in a user's shell would take the builder without secrets.
+BUILD_ENVIRONMENT = {"DOCKER_BUILDKIT": "1"}
+
+
+def plan(project: Project, verb: Verb) -> Plan:
+    """Return the steps that carry out `verb` on the project's stack."""
+    steps: Plan
+    match verb:
+        case Build():
+            steps = build(verb)
+        case Up():
+            steps = (*build(verb.build), _up(project))
+        case Down():
+            steps = (_run(project, "stopping the stack", "down", "--remove-orphans"),)
+        case Destroy():
+            steps = (_run(project, "removing the stack", "down", "--remove-orphans", "--volumes"),)
+        case Restart():
+            steps = (_run(project, f"restarting {verb.service}", "restart", verb.service),)
+        case Exec():
+            steps = (_hand_over(project, "exec", *_tty(verb.terminal), "agent", *verb.argv),)
+        case Logs():
+            steps = (_hand_over(project, *_logs(verb)),)
+        case AskProxy():
+            ask = ("exec", "-T", "proxy", *PROXY_PROGRAM, *verb.argv, "--control", CONTROL_SOCKET)
+            steps = (_run(project, "asking the proxy", *ask),)
+        case _:
+            assert_never(verb)
+    return steps
+
+
+def build(verb: Build) -> Plan:
+    """Return the steps that build images; they need no project."""
+    return tuple(
+        BuildImage(
+            name=image.name,
+            digest=image.digest,
+            freshness=verb.freshness,
+            argv=(*_build_argv(image, verb), "-"),
+            environment=BUILD_ENVIRONMENT,
+            context=image.context,
+        )
+        for image in verb.images
+    )
+
+
+def _build_argv(image: Image, verb: Build) -> Iterator[str]:
+    yield from ("docker", "build", "--progress", "plain", "--load", "--tag", image.name, "--target", image.target)
+    yield from ("--label", f"{DIGEST_LABEL}={image.digest}")
+    for key, value in sorted(image.arguments.items()):
+        yield from ("--build-arg", f"{key}={value}")
+    if verb.base_image:
+        yield from ("--build-arg", f"BASE_IMAGE={verb.base_image}")
+    if verb.extra_ca:
+        yield from ("--secret", f"id=extra_ca,{_csv_field(f'src={verb.extra_ca}')}")
+    if verb.cache is Cache.IGNORE:
+        yield "--no-cache"
+
+
+def _csv_field(text: str) -> str:
+    quoted = text.replace('"', '""')
+    return f'"{quoted}"' if set(text) & set(',"\n') else text
+
+
+def _up(project: Project) -> RunCommand:
+    options = ("--detach", "--no-build", "--remove-orphans", "--wait", "--wait-timeout", str(START_SECONDS))
+    return _run(project, "starting the stack", "up", *options)
+
+
+def _tty(terminal: Terminal) -> tuple[str, ...]:
+    return ("-T",) if terminal is Terminal.NONE else ()
+
+
+def _logs(verb: Logs) -> Iterator[str]:
+    yield "logs"
+    if verb.follow is Follow.WAIT:
+        yield "--follow"
+    if verb.tail is not None:
+        yield from ("--tail", str(verb.tail))
+    yield from verb.services
+
+
+def _run(project: Project, purpose: str, *arguments: str) -> RunCommand:
+    return RunCommand(argv=(*compose_argv(project), *arguments), cwd=project.root, purpose=purpose)
+
+
+def _hand_over(project: Project, *arguments: str) -> HandOver:
+    return HandOver(argv=(*compose_argv(project), *arguments), cwd=project.root)
+
+
+def compose_argv(project: Project) -> tuple[str, ...]:
+    """Return `docker compose` for that project alone, whatever the user's shell has set."""
+    files = tuple(word for file in project.files for word in ("--file", _relative(file, project.root)))
+    return ("docker", "compose", "--project-name", project.name, *files)
+
+
+def _relative(file: Path, root: Path) -> str:
+    return str(file.relative_to(root)) if file.is_relative_to(root) else str(file)

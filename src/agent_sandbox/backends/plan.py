@@ -1,0 +1,56 @@
+"""What a backend wants done, as frozen steps: printed by `--dry-run`, compared by tests, carried out by `runtime`."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_sandbox.backends.verbs import Freshness
+from agent_sandbox.filetree import FileTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildImage:
+    """Build one image; `context` goes to the command's stdin as a tar."""
+
+    name: str
+    digest: str
+    freshness: Freshness
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    context: FileTree = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCommand:
+    """Run a program in the project's directory and wait for it; `purpose` is what a person is told meanwhile."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """Give the terminal to a program, for good: always the last step."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+
+
+type Step = BuildImage | RunCommand | HandOver
+type Plan = tuple[Step, ...]
+
+
+def describe(plan: Plan) -> str:
+    """Return the plan as lines that a shell would take, each build with the condition it has."""
+    return "\n".join(_line(step) for step in plan)
+
+
+def _line(step: Step) -> str:
+    command = shlex.join(step.argv)
+    match step:
+        case BuildImage(freshness=Freshness.OUTDATED):
+            return f"{command}  # if {step.name} is missing or its digest is not {step.digest[:12]}"
+        case _:
+            return command

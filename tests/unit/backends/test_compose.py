@@ -1,0 +1,149 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends import compose
+from agent_sandbox.backends.plan import BuildImage, HandOver, RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import (
+    AskProxy,
+    Build,
+    Cache,
+    Destroy,
+    Down,
+    Exec,
+    Follow,
+    Freshness,
+    Logs,
+    Restart,
+    Terminal,
+    Up,
+    Verb,
+)
+from agent_sandbox.images import Image, Owner
+
+ROOT = Path("/home/ann/my project")
+PROJECT = Project(
+    root=ROOT,
+    name="my-project-0123abcd",
+    agent="example",
+    owner=Owner(),
+    images=("agent-sandbox/proxy:1", "agent-sandbox/example:1"),
+    files=(ROOT / ".devcontainer" / "docker-compose.yml",),
+)
+COMPOSE = (
+    *("docker", "compose", "--project-name", "my-project-0123abcd"),
+    *("--file", ".devcontainer/docker-compose.yml"),
+)
+IMAGE = Image(
+    name="agent-sandbox/example:1",
+    target="agent",
+    context={"Dockerfile": b"FROM scratch AS agent\n"},
+    arguments={"DEV_UID": "501", "AGENT_NAME": "example"},
+)
+BUILD_ARGV = (
+    *("docker", "build", "--progress", "plain", "--load", "--tag", "agent-sandbox/example:1", "--target", "agent"),
+    *("--label", f"agent-sandbox.digest={IMAGE.digest}"),
+    *("--build-arg", "AGENT_NAME=example", "--build-arg", "DEV_UID=501"),
+)
+
+
+def test_a_build_takes_its_context_from_stdin_and_leaves_its_digest_as_a_label() -> None:
+    expected = BuildImage(
+        name="agent-sandbox/example:1",
+        digest=IMAGE.digest,
+        freshness=Freshness.OUTDATED,
+        argv=(*BUILD_ARGV, "-"),
+        environment={"DOCKER_BUILDKIT": "1"},
+        context=IMAGE.context,
+    )
+    assert compose.build(Build(images=(IMAGE,))) == (expected,)
+
+
+def test_every_option_of_a_build_becomes_an_argument() -> None:
+    verb = Build(
+        images=(IMAGE,),
+        freshness=Freshness.ALL,
+        cache=Cache.IGNORE,
+        base_image="registry.example.com/debian:trixie-slim",
+        extra_ca=Path("/etc/ssl/company.pem"),
+    )
+    (step,) = compose.build(verb)
+    expected = (
+        *BUILD_ARGV,
+        *("--build-arg", "BASE_IMAGE=registry.example.com/debian:trixie-slim"),
+        *("--secret", "id=extra_ca,src=/etc/ssl/company.pem", "--no-cache", "-"),
+    )
+    assert step.argv == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/a b/ca.pem", "id=extra_ca,src=/a b/ca.pem"),
+        ("/a,b/ca.pem", 'id=extra_ca,"src=/a,b/ca.pem"'),
+        ('/a"b/ca.pem', 'id=extra_ca,"src=/a""b/ca.pem"'),
+    ],
+)
+def test_no_path_of_a_certificate_can_add_an_option_to_its_secret(path: str, expected: str) -> None:
+    (step,) = compose.build(Build(images=(IMAGE,), extra_ca=Path(path)))
+    assert step.argv[step.argv.index("--secret") + 1] == expected
+
+
+def test_up_builds_first_and_never_lets_compose_build() -> None:
+    build = Build(images=(IMAGE,))
+    start = RunCommand(
+        argv=(*COMPOSE, "up", "--detach", "--no-build", "--remove-orphans", "--wait", "--wait-timeout", "120"),
+        cwd=ROOT,
+        purpose="starting the stack",
+    )
+    assert compose.plan(PROJECT, Up(build=build)) == (*compose.build(build), start)
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "purpose"),
+    [
+        (Down(), ("down", "--remove-orphans"), "stopping the stack"),
+        (Destroy(), ("down", "--remove-orphans", "--volumes"), "removing the stack"),
+        (Restart(service="proxy"), ("restart", "proxy"), "restarting proxy"),
+        (
+            AskProxy(argv=("reload",)),
+            (
+                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy"),
+                *("reload", "--control", "/state/run/control.sock"),
+            ),
+            "asking the proxy",
+        ),
+    ],
+)
+def test_a_verb_is_one_command_of_compose(verb: Verb, arguments: tuple[str, ...], purpose: str) -> None:
+    expected = RunCommand(argv=(*COMPOSE, *arguments), cwd=ROOT, purpose=purpose)
+    assert compose.plan(PROJECT, verb) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        (Exec(argv=("zsh",), terminal=Terminal.ATTACHED), ("exec", "agent", "zsh")),
+        (Exec(argv=("ls", "-l"), terminal=Terminal.NONE), ("exec", "-T", "agent", "ls", "-l")),
+        (Logs(), ("logs",)),
+        (
+            Logs(services=("proxy",), follow=Follow.WAIT, tail=20),
+            ("logs", "--follow", "--tail", "20", "proxy"),
+        ),
+    ],
+)
+def test_a_verb_with_a_person_at_it_gets_the_terminal(verb: Verb, arguments: tuple[str, ...]) -> None:
+    expected = HandOver(argv=(*COMPOSE, *arguments), cwd=ROOT)
+    assert compose.plan(PROJECT, verb) == (expected,)
+
+
+def test_files_outside_the_project_are_named_in_full() -> None:
+    project = replace(PROJECT, files=(*PROJECT.files, Path("/elsewhere/more.yml")))
+    assert compose.compose_argv(project) == (*COMPOSE, "--file", "/elsewhere/more.yml")
+
+
+def test_build_as_a_verb_is_the_same_plan() -> None:
+    build = Build(images=(IMAGE,))
+    assert compose.plan(PROJECT, build) == compose.build(build)

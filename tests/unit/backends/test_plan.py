@@ -1,0 +1,22 @@
+from pathlib import Path
+
+from agent_sandbox.backends.plan import BuildImage, RunCommand, describe
+from agent_sandbox.backends.verbs import Freshness
+
+
+def build(freshness: Freshness) -> BuildImage:
+    return BuildImage(name="x:1", digest="a" * 64, freshness=freshness, argv=("docker", "build", "-"), context={})
+
+
+def test_a_plan_reads_as_lines_for_a_shell() -> None:
+    run = RunCommand(argv=("docker", "compose", "--file", "a b.yml", "up"), cwd=Path("/p"), purpose="starting")
+    expected = (
+        "docker build -  # if x:1 is missing or its digest is not aaaaaaaaaaaa\n"
+        "docker build -\n"
+        "docker compose --file 'a b.yml' up"
+    )
+    assert describe((build(Freshness.OUTDATED), build(Freshness.ALL), run)) == expected
+
+
+def test_the_files_of_a_context_are_not_part_of_its_name() -> None:
+    assert "context" not in repr(build(Freshness.ALL))
