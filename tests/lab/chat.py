@@ -157,6 +157,8 @@ def anthropic_host(method: str, path: str, body: Any) -> Json | Events | None:
     """Play api.anthropic.com."""
     if method == "POST" and path.partition("?")[0] == "/v1/messages":
         return anthropic(body)
+    if path == "/slow":
+        return Events([("", {"event": number}) for number in range(5)], pause=0.4)
     return None
 
 

@@ -1,0 +1,54 @@
+"""Fixtures of the tests on a real engine; what they hand out is in tests/lab/stacks.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import Internet, Project, Projects, agent_sandbox, remove_internet, start_internet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all that lies here: it needs an engine."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.docker)
+
+
+@pytest.fixture(scope="session")
+def proxy_image() -> str:
+    """Build all images that are missing, as a user does; return the proxy's name."""
+    agent_sandbox("build", "claude", "copilot")
+    version = agent_sandbox("--version").stdout.split()[-1]
+    return f"agent-sandbox/proxy:{version}"
+
+
+@pytest.fixture(scope="session")
+def internet(proxy_image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
+    """Start the stand-in, and remove it in the end."""
+    yield start_internet(tmp_path_factory.mktemp("internet"), image=proxy_image)
+    remove_internet()
+
+
+@pytest.fixture(scope="module")
+def projects(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projects]:
+    """A maker of projects whose stacks end with the module."""
+    folder = tmp_path_factory.mktemp("projects")
+    for parent in (folder, folder.parent):
+        parent.chmod(0o755)  # the stack's users are not the user who runs the tests
+    made = Projects(internet, folder)
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="module")
+def claude(projects: Projects) -> Project:
+    """A running stack of Claude Code's."""
+    project = projects.make("app", "claude")
+    project.sandbox("up")
+    return project

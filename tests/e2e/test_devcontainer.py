@@ -1,0 +1,80 @@
+"""What VS Code's "Reopen in Container" does, by the command line that it is made of."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import ROOT, run
+
+if TYPE_CHECKING:
+    from stacks import Project, Projects
+
+
+@pytest.fixture(scope="session")
+def devcontainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real client, at the version that the lock file names."""
+    folder = tmp_path_factory.mktemp("devcontainer-cli")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(ROOT / "tests" / "e2e" / "devcontainer-cli" / name, folder)
+    run("npm", "ci", "--no-audit", "--no-fund", cwd=folder)
+    return folder / "node_modules" / ".bin" / "devcontainer"
+
+
+def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontainer: Path) -> None:
+    project = projects.make("in an ide", "claude", "--ide", "vscode")
+    add_override(project)
+    ours = Path(sys.executable).parent  # initializeCommand finds agent-sandbox on PATH
+    path = f"{ours}:{os.environ['PATH']}"
+
+    up = run(devcontainer, "up", "--workspace-folder", project.path, PATH=path)
+    outcome = json.loads(up.stdout.splitlines()[-1])
+    assert ("success", "dev", "/workspace") == (
+        outcome["outcome"],
+        outcome["remoteUser"],
+        outcome["remoteWorkspaceFolder"],
+    )
+
+    inside = (devcontainer, "exec", "--workspace-folder", project.path)
+    whoami = run(*inside, "sh", "-c", "id -un; pwd; cat /proc/self/status", PATH=path).stdout
+    assert whoami.startswith("dev\n/workspace\n")
+    assert "CapBnd:\t0000000000000000" in whoami
+    assert run(*inside, "curl", "-sS", "https://api.anthropic.com/ide", PATH=path).stdout.startswith('{"host"')
+    denied = run(*inside, "curl", "-sS", "http://example.com/", PATH=path).stdout
+    assert "example.com" in denied
+
+    # plain compose sees the very same containers
+    assert "running" in project.compose("ps", "agent", "--format", "{{.State}}").stdout
+
+
+def add_override(project: Project) -> None:
+    """Lead the egress of the editor's way in to the stand-in too."""
+    config = project.path / ".devcontainer" / "devcontainer.json"
+    text = config.read_text()
+    assert '"docker-compose.yml"' in text
+    config.write_text(
+        text.replace('"docker-compose.yml"', f'["docker-compose.yml", {json.dumps(str(project.override))}]')
+    )
+
+
+def test_devcontainer_json_is_valid_for_the_client(projects: Projects, devcontainer: Path) -> None:
+    project = projects.make("read", "claude")
+    done = subprocess.run(
+        [devcontainer, "read-configuration", "--workspace-folder", project.path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    configuration = json.loads(done.stdout)["configuration"]
+    assert ("agent", "dev", False) == (
+        configuration["service"],
+        configuration["remoteUser"],
+        configuration["overrideCommand"],
+    )

@@ -1,0 +1,108 @@
+"""Reloads, restarts, faults, and two stacks side by side."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from stacks import run
+
+if TYPE_CHECKING:
+    from stacks import Project, Projects
+
+
+def test_a_reload_takes_a_good_policy_and_keeps_the_last_good_one_when_the_new_one_is_bad(claude: Project) -> None:
+    good = claude.policy.read_text()
+    assert claude.curl("http://allowed.test/")[0] == 403
+    claude.policy.write_text(good.replace("version: 1\n", "version: 1\ndomains: [allowed.test]\n"))
+    claude.sandbox("proxy", "reload")
+    assert claude.curl("http://allowed.test/")[0] == 200
+
+    claude.policy.write_text(good.replace("version: 1\n", "version: 1\ndomains: [allowed.test]\nhots: 1\n"))
+    bad = claude.sandbox("proxy", "reload", check=False)
+    assert bad.returncode == 1
+    assert "policy.yaml:3:1" in bad.stderr or "policy.yaml:4:1" in bad.stderr
+    assert claude.curl("http://allowed.test/")[0] == 200
+
+    claude.policy.write_text(good)
+    claude.sandbox("proxy", "reload")
+    assert claude.curl("http://allowed.test/")[0] == 403
+
+
+def test_an_agent_that_restarts_comes_back_behind_the_same_wall(claude: Project) -> None:
+    claude.compose("restart", "--timeout", "1", "agent")
+    direct = claude.exec("curl", "--noproxy", "*", "-sS", "--max-time", "5", "http://203.0.113.2/", check=False)
+    assert direct.returncode == 7
+    assert claude.wait_until_it_answers("https://api.anthropic.com/", 200)
+
+
+def test_a_proxy_killed_in_mid_stream_closes_the_way_and_comes_back(claude: Project) -> None:
+    proxy = claude.containers()["proxy"]["Id"]
+    stream = subprocess.Popen(
+        [
+            "docker",
+            "compose",
+            "exec",
+            "-T",
+            "agent",
+            "curl",
+            "-sS",
+            "-N",
+            "--max-time",
+            "30",
+            "https://api.anthropic.com/slow",
+        ],
+        cwd=claude.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert stream.stdout is not None
+    assert stream.stdout.readline().startswith(b"data: ")
+    run("docker", "kill", proxy)
+    assert stream.wait(timeout=10) != 0
+    stream.stdout.close()
+    direct = claude.exec("curl", "--noproxy", "*", "-sS", "--max-time", "5", "http://203.0.113.2/", check=False)
+    assert direct.returncode == 7
+    run("docker", "start", proxy)
+    assert claude.wait_until_it_answers("https://api.anthropic.com/", 200)
+
+
+def test_server_sent_events_arrive_one_by_one(claude: Project) -> None:
+    note = 'while read -r line; do [ -n "$line" ] && date +%s%N; done'
+    timed = f"curl -sS -N --max-time 30 https://api.anthropic.com/slow | {note}"
+    stamps = [int(stamp) for stamp in claude.exec("bash", "-c", timed).stdout.split()]
+    assert len(stamps) == 5
+    gaps = [later - earlier for earlier, later in itertools.pairwise(stamps)]
+    assert min(gaps) > 0.2e9
+
+
+def test_two_projects_of_one_name_stand_side_by_side(projects: Projects, claude: Project) -> None:
+    other = projects.make("app", "claude")
+    other.sandbox("up")
+    assert claude.path.name == other.path.name
+    assert other.curl("https://api.anthropic.com/")[0] == 200
+    other.policy.write_text("version: 1\n")
+    other.compose("restart", "proxy")
+    other.wait_until_it_answers("http://api.anthropic.com/", 403)
+    assert claude.curl("https://api.anthropic.com/")[0] == 200
+    proxy = next(iter(other.containers()["proxy"]["NetworkSettings"]["Networks"].values()))
+    neighbour = [net["IPAddress"] for net in other.containers()["proxy"]["NetworkSettings"]["Networks"].values()]
+    assert proxy
+    for address in neighbour:
+        reached = claude.exec(
+            "curl", "--noproxy", "*", "-sS", "--max-time", "5", f"http://{address}:8080/", check=False
+        )
+        assert reached.returncode == 7
+    other.sandbox("destroy", "--yes")
+    assert other.compose("ps", "--all", "--quiet").stdout == ""
+    assert claude.curl("https://api.anthropic.com/")[0] == 200
+
+
+def test_status_tells_the_state_and_the_last_denials(claude: Project) -> None:
+    claude.curl("http://denied.test/status")
+    time.sleep(1.5)  # the log is written in batches
+    text = claude.sandbox("status").stdout
+    assert "denied.test" in text
+    assert "healthy" in text

@@ -1,0 +1,60 @@
+"""What a user does, from `init` to an edited policy, on a real engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from stacks import Project, Projects
+
+
+@pytest.fixture(scope="module")
+def app(projects: Projects) -> Project:
+    """A project taken up by plain `docker compose`, as the README says."""
+    project = projects.make("my project's äpp", "claude")
+    project.compose("up", "--detach", "--wait")
+    return project
+
+
+def test_the_agents_cli_is_on_the_path_of_the_user_dev(app: Project) -> None:
+    assert app.exec("zsh", "-ic", "id -un; pwd").stdout == "dev\n/workspace\n"
+    assert "(Claude Code)" in app.exec("claude", "--version").stdout
+
+
+def test_what_the_policy_allows_passes(app: Project) -> None:
+    status, body = app.curl("https://api.anthropic.com/")
+    assert (200, "api.anthropic.com" in body) == (status, True)
+    assert [request["path"] for request in app.internet.requests("api.anthropic.com")][-1:] == ["/"]
+
+
+def test_what_it_does_not_name_is_a_403_that_says_how_to_allow_it(app: Project) -> None:
+    status, body = app.curl("https://example.com/", "--proxy-header", "Accept: */*")
+    assert status == 0  # curl does not show a proxy's answer to CONNECT
+    status, body = app.curl("http://example.com/")
+    assert status == 403
+    assert "example.com" in body
+    assert ".devcontainer/policy.yaml" in body
+    assert "docker compose restart proxy" in body
+    assert app.internet.requests("example.com") == []
+
+
+def test_an_edited_policy_holds_after_a_restart_of_the_proxy(app: Project) -> None:
+    text = app.policy.read_text()
+    app.policy.write_text(
+        text + "\ndomains:\n  - example.com\n"
+        if "\ndomains:" not in text
+        else text.replace("\ndomains:", "\ndomains:\n  - example.com")
+    )
+    app.compose("restart", "proxy")
+    app.wait_until_it_answers("https://example.com/", 200)
+    app.policy.write_text(app.policy.read_text().replace("domains:", "domans:"))
+    app.compose("restart", "proxy")
+    body = app.wait_until_it_answers("http://example.com/", 403)
+    line = app.policy.read_text().splitlines().index("domans:") + 1
+    assert f"policy.yaml:{line}" in body
+    assert "domains" in body
+    app.policy.write_text(text)
+    app.compose("restart", "proxy")
+    app.wait_until_it_answers("https://api.anthropic.com/", 200)

@@ -1,0 +1,131 @@
+"""The walls of a running stack, each tried from inside and each alone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import STANDIN_ADDRESS, run
+
+if TYPE_CHECKING:
+    from stacks import Project
+
+
+def process_status(project: Project, *, user: str | None = None) -> dict[str, str]:
+    """Return /proc/self/status of a process that `exec` starts."""
+    lines = project.exec("cat", "/proc/self/status", user=user).stdout.splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def test_exec_is_dev_and_never_root(claude: Project) -> None:
+    assert claude.exec("id", "-u").stdout == "1000\n"
+
+
+@pytest.mark.parametrize("user", [None, "root"])
+def test_exec_has_no_capability_and_cannot_gain_one(claude: Project, user: str | None) -> None:
+    status = process_status(claude, user=user)
+    caps = {name: int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
+    assert caps == dict.fromkeys(caps, 0)
+    assert status["NoNewPrivs"] == "1"
+    assert status["Seccomp"] == "2"
+
+
+def test_the_image_holds_no_setuid_setgid_or_capability_binary(claude: Project) -> None:
+    found = claude.exec(
+        "find", "/", "-xdev", "(", "-perm", "-4000", "-o", "-perm", "-2000", ")", "-type", "f", user="root"
+    )
+    assert found.stdout == ""
+    scan = (
+        "import os; [print(p) for d, _, fs in os.walk('/usr') for f in fs for p in [os.path.join(d, f)] "
+        "if not os.path.islink(p) and 'security.capability' in os.listxattr(p)]"
+    )
+    assert claude.exec("python3", "-c", scan, user="root").stdout == ""
+
+
+def test_root_cannot_flush_a_rule(claude: Project) -> None:
+    done = claude.exec("iptables", "--flush", user="root", check=False)
+    assert done.returncode != 0
+    assert "Permission denied" in done.stderr
+
+
+def test_all_but_the_proxy_is_refused_at_once(claude: Project) -> None:
+    for url in ("http://203.0.113.2/", "https://203.0.113.2:22/", "http://10.255.255.1/", "http://[2001:db8::1]/"):
+        done = claude.exec(
+            "curl",
+            "--noproxy",
+            "*",
+            "-sS",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{time_total}",
+            "--max-time",
+            "9",
+            url,
+            check=False,
+        )
+        assert (7, True) == (done.returncode, float(done.stdout) < 2), url
+
+
+def test_no_name_resolves_inside(claude: Project) -> None:
+    done = claude.exec("getent", "hosts", "allowed.test", check=False)
+    assert done.returncode != 0
+    assert done.stdout == ""
+
+
+def test_with_every_rule_flushed_by_root_still_nothing_gets_out_but_through_the_proxy(claude: Project) -> None:
+    before = len(claude.internet.events())
+    flush = "iptables -P INPUT ACCEPT; iptables -P OUTPUT ACCEPT; iptables -F; ip6tables -P OUTPUT ACCEPT; ip6tables -F"
+    claude.compose("exec", "-T", "--user", "root", "firewall", "sh", "-c", flush)
+    try:
+        for url in ("http://203.0.113.2/", "http://203.0.113.2:22/", "http://[2001:db8::1]/"):
+            done = claude.exec("curl", "--noproxy", "*", "-sS", "--max-time", "3", url, check=False)
+            assert done.returncode != 0, url
+        assert claude.curl("https://api.anthropic.com/still-here")[0] == 200
+    finally:
+        claude.compose("up", "--detach", "--force-recreate", "--wait", "firewall", "agent")
+    assert [event.get("path") for event in claude.internet.events()[before:]] == ["/still-here"]
+
+
+def test_the_rules_hold_alone_when_the_network_is_ordinary(claude: Project) -> None:
+    firewall = claude.containers()["firewall"]["Id"]
+    run("docker", "network", "connect", "agent-sandbox-test-internet", firewall)
+    before = len(claude.internet.events())
+    try:
+        done = claude.exec(
+            "curl", "--noproxy", "*", "-sS", "--max-time", "5", f"http://{STANDIN_ADDRESS}/", check=False
+        )
+        assert done.returncode == 7
+    finally:
+        run("docker", "network", "disconnect", "agent-sandbox-test-internet", firewall)
+    assert claude.internet.events()[before:] == []
+
+
+def test_no_private_key_of_the_ca_is_in_the_agents_container(claude: Project) -> None:
+    found = claude.exec(
+        "sh",
+        "-c",
+        "grep -rlE 'PRIVATE KEY' /etc /usr/local /state /home /workspace /tmp /run 2>/dev/null | head",
+        check=False,
+    )
+    assert found.stdout == ""
+    mounts = json.dumps(claude.containers()["agent"]["Mounts"])
+    assert "ca-private" not in mounts
+    assert "docker.sock" not in mounts
+
+
+@pytest.mark.parametrize(
+    "path", [".devcontainer/policy.yaml", ".devcontainer/docker-compose.yml", ".devcontainer/devcontainer.json", ".env"]
+)
+def test_the_agent_cannot_change_its_walls(claude: Project, path: str) -> None:
+    before = (claude.path / path).read_bytes()
+    for command in (f"echo x >> {path}", f"rm -f {path}", f"mv {path} elsewhere"):
+        assert claude.exec("sh", "-c", command, check=False).returncode != 0
+    assert before == (claude.path / path).read_bytes()
+
+
+def test_the_agent_can_write_the_workspace_as_its_owner(claude: Project) -> None:
+    claude.exec("sh", "-c", "echo done > made-inside")
+    assert (1000, "done\n") == ((claude.path / "made-inside").stat().st_uid, (claude.path / "made-inside").read_text())

@@ -1,0 +1,175 @@
+"""Real stacks on a real engine, and an internet that is a container on an internal network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certificates import make_authority
+
+ROOT = Path(__file__).resolve().parents[2]
+LAB = ROOT / "tests" / "lab"
+INTERNET = "agent-sandbox-test-internet"
+PUBLIC = "203.0.113.0/24"
+STANDIN_ADDRESS = "203.0.113.2"  # the agent's network has no way there
+HOSTS = (
+    "allowed.test", "denied.test", "example.com", "github.com", "api.github.com", "api.anthropic.com",
+    "api.individual.githubcopilot.com", "telemetry.individual.githubcopilot.com",
+)  # fmt: skip
+
+
+def run(*argv: str | Path, cwd: Path | None = None, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user would, and show all it printed when it fails."""
+    done = subprocess.run(
+        argv, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    if check and done.returncode != 0:
+        pytest.fail(f"{argv} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def agent_sandbox(*argv: str | Path, cwd: Path | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run our own command line."""
+    return run(sys.executable, "-m", "agent_sandbox", *argv, cwd=cwd, check=check)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Internet:
+    """The stand-in: one container that plays every host, and the CA that only the proxy trusts."""
+
+    container: str
+    ca: Path
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return all that reached it, oldest first."""
+        return [json.loads(line) for line in run("docker", "logs", self.container).stdout.splitlines()]
+
+    def requests(self, host: str) -> list[dict[str, Any]]:
+        """Return the requests that reached one host."""
+        return [event for event in self.events() if event["event"] == "request" and event["host"] == host]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A user's project with a rendered stack, whose egress leads to the stand-in."""
+
+    path: Path
+    internet: Internet
+    override: Path = field(repr=False)
+
+    def compose(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run plain `docker compose` in the project's directory."""
+        return run("docker", "compose", *argv, cwd=self.path, check=check)
+
+    def sandbox(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run `agent-sandbox` in the project's directory."""
+        return agent_sandbox(*argv, cwd=self.path, check=check)
+
+    def exec(self, *argv: str, user: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a command in the agent's container, as `docker compose exec` does by default."""
+        as_user = ("--user", user) if user else ()
+        return self.compose("exec", "-T", *as_user, "agent", *argv, check=check)
+
+    def curl(self, url: str, *options: str) -> tuple[int, str]:
+        """Fetch a URL inside; return (status or 0, body)."""
+        done = self.exec("curl", "-sS", "--max-time", "20", "-w", "\n%{http_code}", *options, url, check=False)
+        body, _, status = done.stdout.rpartition("\n")
+        return int(status or 0), body or done.stderr
+
+    @property
+    def policy(self) -> Path:
+        """The file that the user edits."""
+        return self.path / ".devcontainer" / "policy.yaml"
+
+    def containers(self) -> dict[str, Any]:
+        """Return `docker inspect` of each service's container."""
+        ids = self.compose("ps", "--all", "--quiet").stdout.split()
+        found = json.loads(run("docker", "inspect", *ids).stdout)
+        return {one["Config"]["Labels"]["com.docker.compose.service"]: one for one in found}
+
+    def traffic(self) -> list[dict[str, Any]]:
+        """Return the proxy's decision log."""
+        lines = self.compose("exec", "-T", "proxy", "cat", "/state/log/traffic.jsonl").stdout.splitlines()
+        return [json.loads(line) for line in lines]
+
+    def wait_until_it_answers(self, url: str, status: int, *, seconds: float = 15) -> str:
+        """Fetch until the wanted status comes, and return the body."""
+        deadline = time.monotonic() + seconds
+        while True:
+            got, body = self.curl(url)
+            if got == status:
+                return body
+            if time.monotonic() > deadline:
+                pytest.fail(f"{url} answered {got} after {seconds} s, not {status}:\n{body}")
+            time.sleep(0.2)
+
+
+def start_internet(folder: Path, *, image: str) -> Internet:
+    """Start the stand-in on an internal network of its own."""
+    authority = make_authority(folder, HOSTS)
+    for script in ("internet.py", "chat.py"):
+        shutil.copy(LAB / script, folder)
+    folder.chmod(0o755)
+    remove_internet()
+    run("docker", "network", "create", "--internal", f"--subnet={PUBLIC}", INTERNET)
+    aliases = [f"--network-alias={host}" for host in HOSTS]
+    run(
+        "docker", "run", "--detach", f"--name={INTERNET}", f"--network={INTERNET}", f"--ip={STANDIN_ADDRESS}", *aliases,
+        f"--volume={folder}:/lab:ro", "--user=root", "--entrypoint=python3", image, "/lab/internet.py",
+        "--cert=/lab/leaf.pem", "--raw=22", "--raw=853", "--raw=8443",
+    )  # fmt: skip
+    return Internet(container=INTERNET, ca=authority)
+
+
+def remove_internet() -> None:
+    """Remove the stand-in, also one that an interrupted run left."""
+    run("docker", "rm", "--force", INTERNET, check=False)
+    run("docker", "network", "rm", INTERNET, check=False)
+
+
+def connect_to(internet: Internet, path: Path, folder: Path) -> Path:
+    """Lead a rendered project's egress to the stand-in, by an override that lies outside of the project."""
+    config = json.loads(run("docker", "compose", "config", "--format=json", cwd=path).stdout)
+    override = folder / f"{path.name}-override.json"
+    proxy = {
+        "command": [*config["services"]["proxy"]["command"], "--upstream-ca", "/upstream-ca.crt"],
+        "volumes": [f"{internet.ca}:/upstream-ca.crt:ro"],
+    }
+    networks = {"egress": {"external": True, "name": INTERNET}}
+    override.write_text(json.dumps({"services": {"proxy": proxy}, "networks": networks}))
+    env = path / ".env"
+    env.write_text(env.read_text().replace("docker-compose.yml", f"docker-compose.yml:{override}"))
+    return override
+
+
+class Projects:
+    """Makes projects, and takes their stacks down at the end."""
+
+    def __init__(self, internet: Internet, folder: Path) -> None:
+        self.internet = internet
+        self.folder = folder
+        self.made: list[Project] = []
+
+    def make(self, name: str, agent: str, *init: str, owner: int = 1000) -> Project:
+        """Make a directory, and run `init` in it."""
+        path = self.folder / str(len(self.made)) / name
+        path.mkdir(parents=True)
+        os.chown(path, owner, owner)
+        agent_sandbox("init", agent, *init, cwd=path)
+        project = Project(path=path, internet=self.internet, override=connect_to(self.internet, path, self.folder))
+        self.made.append(project)
+        return project
+
+    def remove(self) -> None:
+        """Take down every stack with its volumes."""
+        for project in self.made:
+            project.compose("down", "--volumes", "--timeout=0", check=False)
