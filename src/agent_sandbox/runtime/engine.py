@@ -1,0 +1,63 @@
+"""Questions to the Docker engine, by its own command line.
+
+The command line alone knows the user's context, its TLS keys and ssh hosts, and compose and buildx reach the engine by it:
+with one client, what is looked at is what is acted on.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.faults import problem_of
+from agent_sandbox.runtime.process import Finished, capture
+
+NOT_FOUND = Problem(
+    where="docker",
+    what="the docker command was not found",
+    hint="install Docker Engine (Linux), Docker Desktop or Colima (macOS), and see that `docker` is on PATH",
+)
+# One object a line: several names may belong to one image.
+IMAGE_FORMAT = '{"tags": {{json .RepoTags}}, "labels": {{json .Config.Labels}}}'
+
+
+def ask(*arguments: str, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
+    """Run `docker ARGUMENTS` and return what it left, whatever its exit code."""
+    try:
+        return capture(("docker", *arguments), cwd=cwd, timeout=timeout)
+    except FileNotFoundError as error:
+        raise UserError([NOT_FOUND]) from error
+    except PermissionError as error:
+        raise UserError([_unrunnable(error)]) from error
+
+
+def answer(*arguments: str, doing: str, cwd: Path | None = None, timeout: float = 60.0) -> str:
+    """Run `docker ARGUMENTS` and return its stdout; a failure is a UserError in the user's words."""
+    done = ask(*arguments, cwd=cwd, timeout=timeout)
+    if done.code != 0:
+        raise UserError([problem_of(done.err or done.out, doing=doing)])
+    return done.out
+
+
+def json_lines(text: str) -> Iterator[Mapping[str, Any]]:
+    """Return the objects of `--format json`: one a line, or one list, as older versions have it."""
+    for line in text.splitlines():
+        if line.strip():
+            value = json.loads(line)
+            yield from value if isinstance(value, list) else [value]
+
+
+def labels_of(images: Sequence[str]) -> dict[str, Mapping[str, str]]:
+    """Return the labels of those images that the engine has."""
+    found = ask("image", "inspect", "--format", IMAGE_FORMAT, *images)
+    # Missing images are what we look for; any other complaint means that we do not know.
+    complaints = [line for line in found.err.splitlines() if line.strip() and "no such image" not in line.lower()]
+    if complaints:
+        raise UserError([problem_of(found.err, doing="looking for the images")])
+    labels = {tag: value["labels"] or {} for value in json_lines(found.out) for tag in value["tags"]}
+    return {image: labels[image] for image in images if image in labels}
+
+
+def _unrunnable(error: OSError) -> Problem:
+    return Problem(where=str(error.filename), what="the docker command may not be run", hint=NOT_FOUND.hint)

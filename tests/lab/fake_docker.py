@@ -1,0 +1,51 @@
+"""A `docker` for tests without an engine: a real program on PATH that says what it was told to say."""
+
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(slots=True)
+class FakeDocker:
+    """Answers by the first rule whose words stand in the arguments; anything else is an error that says so."""
+
+    folder: Path
+    rules: list[str] = field(default_factory=list)
+
+    def says(self, words: str, *, out: str = "", err: str = "", code: int = 0, script: str = "") -> "FakeDocker":
+        """Answer any command whose arguments hold `words`; `script` is shell that runs first."""
+        number = len(self.rules)
+        (self.folder / f"{number}.out").write_text(out)
+        (self.folder / f"{number}.err").write_text(err)
+        answer = f"cat {self._quoted(f'{number}.out')}; cat {self._quoted(f'{number}.err')} >&2; exit {code}"
+        self.rules.append(f"*{shlex.quote(words)}*) {script or ':'}\n    {answer} ;;")
+        self._write()
+        return self
+
+    @property
+    def calls(self) -> list[str]:
+        """What was asked so far: one line of arguments each."""
+        log = self.folder / "calls"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def _write(self) -> None:
+        body = "\n  ".join(self.rules)
+        program = self.folder / "docker"
+        program.write_text(
+            f"#!/bin/sh\nPATH=/usr/bin:/bin\nprintf '%s\\n' \"$*\" >>{self._quoted('calls')}\n"
+            f'case "$*" in\n  {body}\nesac\necho "fake docker: nothing to say to: $*" >&2\nexit 99\n'
+        )
+        program.chmod(0o755)
+
+    def _quoted(self, name: str) -> str:
+        return shlex.quote(str(self.folder / name))
+
+
+@pytest.fixture
+def docker(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
+    """Put a fake `docker` on PATH, and no other program."""
+    folder = tmp_path_factory.mktemp("fake-docker")
+    monkeypatch.setenv("PATH", str(folder))
+    return FakeDocker(folder).says("fake docker has no rule yet")
