@@ -11,17 +11,9 @@ from agent_sandbox import __version__
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.filetree import FileTree, digest
 from agent_sandbox.resources import PACKAGE, data_root
+from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - backends name images by it
 
 DIGEST_LABEL = "agent-sandbox.digest"
-DEFAULT_UID = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """The numbers that `dev` has in an agent's image: those of the workspace's owner."""
-
-    uid: int = DEFAULT_UID
-    gid: int = DEFAULT_UID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

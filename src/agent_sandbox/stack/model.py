@@ -15,14 +15,13 @@ class MountKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One thing seen inside: a path of the project (relative, `./`) or of the host (absolute), a volume, or memory."""
+    """One thing seen inside: a path (relative to the project, or absolute), a volume by its key, or memory."""
 
     kind: MountKind
     source: str = ""
     target: str
     read_only: bool
     size: int = 0
-    mode: int = 0o1777
     why: str = ""
 
 
@@ -56,13 +55,17 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healthcheck:
-    """How the engine sees that a service does its work; times in seconds."""
+    """How the engine sees that a service does its work; times in seconds.
+
+    During `start_period` it is asked every `start_interval` and a failure counts for nothing.
+    """
 
     test: tuple[str, ...]
-    interval: int
-    timeout: int
+    interval: float
+    timeout: float
     retries: int
-    start_period: int
+    start_period: float
+    start_interval: float
 
 
 class Condition(StrEnum):
@@ -83,10 +86,10 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a service may use up."""
+    """What a service may use up: memory in bytes, whole or parts of processors, processes and threads."""
 
-    memory: str
-    cpus: str
+    memory: int
+    cpus: float
     pids: int
 
 

@@ -1,0 +1,48 @@
+"""The agents that there are: `templates/<agent>/agent.yaml`, one folder each."""
+
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.problems import Problem, UserError
+
+MANIFEST = "agent.yaml"
+
+
+def known_agents(templates: Path) -> tuple[str, ...]:
+    """Return the names of all agents, sorted; folders that start with `_` hold what they share."""
+    return tuple(sorted(path.parent.name for path in templates.glob(f"[!_.]*/{MANIFEST}")))
+
+
+def load_manifest(templates: Path, agent: str) -> AgentManifest:
+    """Return the manifest of an agent; an unknown one is a `UserError` that names the known ones and the nearest."""
+    known = known_agents(templates)
+    if agent not in known:
+        raise UserError([_unknown(agent, known)])
+    path = templates / agent / MANIFEST
+    try:
+        manifest = AgentManifest.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (ValidationError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(_invalid(path, error)) from error
+    if manifest.name != agent:
+        raise UserError([Problem(where=str(path), what=f"`name` is `{manifest.name}`, the folder is `{agent}`")])
+    return manifest
+
+
+def _unknown(agent: str, known: tuple[str, ...]) -> Problem:
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake pays for it
+
+    nearest = get_close_matches(agent.lower(), known, n=1, cutoff=0.5)
+    guess = f"did you mean `{nearest[0]}`? " if nearest else ""
+    return Problem(where="", what=f"no such agent `{agent}`", hint=f"{guess}known agents: {', '.join(known)}")
+
+
+def _invalid(path: Path, error: Exception) -> list[Problem]:
+    if isinstance(error, ValidationError):
+        return [
+            Problem(where=str(path), what=f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
+            for fault in error.errors(include_url=False)
+        ]
+    return [Problem(where=str(path), what=f"is no YAML text: {error}")]

@@ -1,0 +1,68 @@
+"""What every process in the agent's container is told: where the proxy is, and which CA to trust.
+
+There is no one variable for this: each language and tool has its own. They stand in the container's environment, so
+that `docker compose exec`, the editor's server and its tasks have them, and not only a shell that reads start files.
+"""
+
+from collections.abc import Mapping
+
+PROXY_PORT = 8080
+CA_DIRECTORY = "/usr/local/share/agent-sandbox/ca"
+CA_FILE = f"{CA_DIRECTORY}/ca.crt"
+TRUST_DIRECTORY = "/etc/ssl/certs"
+TRUST_FILE = f"{TRUST_DIRECTORY}/ca-certificates.crt"
+JAVA_TRUST_STORE = f"{TRUST_DIRECTORY}/agent-sandbox.p12"
+JAVA_TRUST_PASSWORD = "changeit"  # noqa: S105 - Java wants one; the store holds public certificates
+NOT_PROXIED = ("localhost", "127.0.0.1", "::1")
+
+# Variables that hold the path of the whole trust store.
+TRUST_FILE_VARIABLES = (
+    "SSL_CERT_FILE",  # OpenSSL, Go, Rust (native-certs), Ruby, uv
+    "REQUESTS_CA_BUNDLE",  # Python requests
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+    "DENO_CERT",
+    "AWS_CA_BUNDLE",
+    "BUNDLE_SSL_CA_CERT",  # Ruby's bundler
+    "COMPOSER_CAFILE",  # PHP
+    "NIX_SSL_CERT_FILE",
+)
+PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+def proxy_environment(address: str) -> Mapping[str, str]:
+    """Return the variables that lead everything to the proxy at that address."""
+    url = f"http://{address}:{PROXY_PORT}"
+    upper = dict.fromkeys(PROXY_VARIABLES, url) | {"NO_PROXY": ",".join(NOT_PROXIED)}
+    return {
+        "AGENT_SANDBOX_PROXY": f"{address}:{PROXY_PORT}",
+        **upper,
+        **{name.lower(): value for name, value in upper.items()},
+        "NODE_USE_ENV_PROXY": "1",  # Node 24 and later: fetch() and http heed the variables above
+    }
+
+
+def trust_environment() -> Mapping[str, str]:
+    """Return the variables that make each language trust the proxy's CA beside the system's."""
+    return {
+        **dict.fromkeys(TRUST_FILE_VARIABLES, TRUST_FILE),
+        "SSL_CERT_DIR": TRUST_DIRECTORY,
+        "NODE_EXTRA_CA_CERTS": CA_FILE,
+    }
+
+
+def java_environment(address: str) -> Mapping[str, str]:
+    """Return what the JVM is told: it heeds neither the proxy variables nor OpenSSL's store."""
+    options = {
+        "http.proxyHost": address,
+        "http.proxyPort": str(PROXY_PORT),
+        "https.proxyHost": address,
+        "https.proxyPort": str(PROXY_PORT),
+        "http.nonProxyHosts": "localhost|127.*|[::1]",
+        "javax.net.ssl.trustStore": JAVA_TRUST_STORE,
+        "javax.net.ssl.trustStoreType": "PKCS12",
+        "javax.net.ssl.trustStorePassword": JAVA_TRUST_PASSWORD,
+    }
+    return {"JAVA_TOOL_OPTIONS": " ".join(f"-D{key}={value}" for key, value in options.items())}

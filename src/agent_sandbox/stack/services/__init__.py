@@ -1,0 +1,1 @@
+"""The three services of a stack, one module each."""

@@ -1,0 +1,84 @@
+"""The agent: all permissions on, no capability, no way out but the firewall's namespace, its walls read-only."""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.stack.environment import (
+    CA_DIRECTORY,
+    TRUST_DIRECTORY,
+    java_environment,
+    proxy_environment,
+    trust_environment,
+)
+from agent_sandbox.stack.model import Condition, Dependency, Healthcheck, Limits, Mount, MountKind, Service
+from agent_sandbox.stack.naming import Addresses
+from agent_sandbox.stack.workspace import Access, Workspace
+
+HOME = "/home/dev"
+WORKSPACE = "/workspace"
+READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
+GIB = 1 << 30
+
+
+def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspace: Workspace) -> Service:
+    """Return the service that the user and the editor work in."""
+    return Service(
+        name="agent",
+        image=image,
+        user=f"{workspace.owner.uid}:{workspace.owner.gid}",
+        entrypoint=("/usr/local/lib/agent-sandbox/entrypoint",),
+        command=("sleep", "infinity"),
+        working_directory=WORKSPACE,
+        environment={
+            **proxy_environment(where.proxy),
+            **trust_environment(),
+            **java_environment(where.proxy),
+            **manifest.env,
+        },
+        mounts=(*_workspace(workspace), *_certificates(), *_kept(manifest), *_brought(workspace)),
+        shares_network_of="firewall",
+        read_only=False,
+        init=True,
+        restart="no",
+        stop_grace_seconds=5,
+        limits=Limits(memory=8 * GIB, cpus=4, pids=4096),
+        depends_on=(Dependency(service="firewall", condition=Condition.HEALTHY, restart=True),),
+        healthcheck=Healthcheck(
+            test=("test", "-e", READY),
+            interval=30,
+            timeout=5,
+            retries=1,
+            start_period=60,
+            start_interval=0.2,
+        ),
+    )
+
+
+def _workspace(workspace: Workspace) -> Iterator[Mount]:
+    yield Mount(kind=MountKind.BIND, source=".", target=WORKSPACE, read_only=False)
+    for protected in workspace.protected:
+        yield Mount(
+            kind=MountKind.BIND,
+            source=protected.path,
+            target=str(PurePosixPath(WORKSPACE) / protected.path),
+            read_only=protected.access is Access.READ,
+            why=protected.why,
+        )
+
+
+def _certificates() -> Iterator[Mount]:
+    yield Mount(kind=MountKind.VOLUME, source="trust", target=TRUST_DIRECTORY, read_only=True)
+    yield Mount(kind=MountKind.VOLUME, source="ca-public", target=CA_DIRECTORY, read_only=True)
+
+
+def _kept(manifest: AgentManifest) -> Iterator[Mount]:
+    yield Mount(kind=MountKind.VOLUME, source="state", target=f"{HOME}/{manifest.state}", read_only=False)
+    yield Mount(kind=MountKind.VOLUME, source="history", target=f"{HOME}/.history", read_only=False)
+
+
+def _brought(workspace: Workspace) -> Iterator[Mount]:
+    places = {f"{HOME}/.dotfiles": workspace.dotfiles, f"{HOME}/.config/agent-sandbox/shell.d": workspace.shell_d}
+    for target, source in places.items():
+        if source:
+            yield Mount(kind=MountKind.BIND, source=source, target=target, read_only=True)

@@ -1,0 +1,53 @@
+"""The firewall: owns the network namespace that the agent lives in, locks it before the agent exists, then sleeps."""
+
+from agent_sandbox.stack.environment import CA_DIRECTORY, PROXY_PORT, TRUST_DIRECTORY
+from agent_sandbox.stack.model import (
+    Attachment,
+    Condition,
+    Dependency,
+    Healthcheck,
+    Limits,
+    Mount,
+    MountKind,
+    Service,
+)
+from agent_sandbox.stack.naming import Addresses
+
+READY = "/run/agent-sandbox.ready"
+MIB = 1 << 20
+
+
+def firewall_service(image: str, where: Addresses) -> Service:
+    """Return the service: the agent's image with another entrypoint, root, and the one capability that rules need."""
+    return Service(
+        name="firewall",
+        image=image,
+        user="0:0",
+        hostname="agent",
+        entrypoint=("/usr/local/lib/agent-sandbox/firewall",),
+        environment={"AGENT_SANDBOX_PROXY": f"{where.proxy}:{PROXY_PORT}"},
+        mounts=(
+            Mount(kind=MountKind.VOLUME, source="trust", target=TRUST_DIRECTORY, read_only=False),
+            Mount(kind=MountKind.VOLUME, source="ca-public", target=CA_DIRECTORY, read_only=True),
+            Mount(kind=MountKind.TMPFS, target="/run", size=MIB, read_only=False),
+            Mount(kind=MountKind.TMPFS, target="/tmp", size=16 * MIB, read_only=False),  # noqa: S108 - a container's
+        ),
+        networks=(Attachment(network="sandbox", address=where.agent),),
+        # NET_ADMIN loads the rules; the other three drop it, and root with it, before the long sleep.
+        capabilities=("NET_ADMIN", "SETGID", "SETPCAP", "SETUID"),
+        read_only=True,
+        init=True,
+        # A new namespace would not be the agent's: they come back together, by `docker compose up`.
+        restart="no",
+        stop_grace_seconds=1,
+        limits=Limits(memory=128 * MIB, cpus=1, pids=64),
+        depends_on=(Dependency(service="proxy", condition=Condition.HEALTHY, restart=False),),
+        healthcheck=Healthcheck(
+            test=("test", "-e", READY),
+            interval=30,
+            timeout=5,
+            retries=1,
+            start_period=30,
+            start_interval=0.2,
+        ),
+    )

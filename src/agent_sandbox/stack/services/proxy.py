@@ -1,0 +1,45 @@
+"""The proxy: the only service with a way out, and the only one that holds the CA's key."""
+
+from agent_sandbox.stack.environment import PROXY_PORT
+from agent_sandbox.stack.model import Attachment, Healthcheck, Limits, Mount, MountKind, Service
+from agent_sandbox.stack.naming import Addresses
+
+PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy")
+STATE = "/state"
+CONTROL = f"{STATE}/run/control.sock"
+POLICY = "/policy/policy.yaml"
+MIB = 1 << 20
+
+
+def proxy_service(image: str, where: Addresses) -> Service:
+    """Return the service; its image starts the program, the stack says with what."""
+    return Service(
+        name="proxy",
+        image=image,
+        # By number, and the image's own: the volumes belong to it.
+        user="10001:10001",
+        command=("run", "--policy", POLICY, "--listen", f"0.0.0.0:{PROXY_PORT}", "--state", STATE),
+        mounts=(
+            Mount(kind=MountKind.BIND, source=".devcontainer", target="/policy", read_only=True),
+            Mount(kind=MountKind.VOLUME, source="ca-private", target=f"{STATE}/private", read_only=False),
+            Mount(kind=MountKind.VOLUME, source="ca-public", target=f"{STATE}/ca", read_only=False),
+            Mount(kind=MountKind.VOLUME, source="log", target=f"{STATE}/log", read_only=False),
+            Mount(kind=MountKind.TMPFS, target=f"{STATE}/run", size=MIB, read_only=False),
+            Mount(kind=MountKind.TMPFS, target="/tmp", size=64 * MIB, read_only=False),  # noqa: S108 - a container's
+        ),
+        networks=(Attachment(network="sandbox", address=where.proxy), Attachment(network="egress")),
+        read_only=True,
+        init=True,
+        # A proxy that dies takes the agent's way out with it; it may come back by itself.
+        restart="unless-stopped",
+        stop_grace_seconds=5,
+        limits=Limits(memory=1024 * MIB, cpus=2, pids=256),
+        healthcheck=Healthcheck(
+            test=(*PROGRAM, "health", "--control", CONTROL, "--proxy", f"127.0.0.1:{PROXY_PORT}"),
+            interval=30,
+            timeout=10,
+            retries=2,
+            start_period=60,
+            start_interval=0.5,
+        ),
+    )

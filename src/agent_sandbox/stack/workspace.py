@@ -1,0 +1,49 @@
+"""What has to be known of a project and of its user before a stack can be built. Gathered by `runtime`, plain here."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Ide(StrEnum):
+    """Which editor opens the project in the container."""
+
+    VSCODE = "vscode"
+    JETBRAINS = "jetbrains"
+    NONE = "none"
+
+
+class Access(StrEnum):
+    """What the agent may do with a protected path."""
+
+    READ = "read"
+    PINNED = "pinned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protected:
+    """A path of the workspace that the host acts on: read-only inside, or pinned so that it can't be moved away."""
+
+    path: str
+    access: Access = Access.READ
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The numbers that `dev` has inside: those of the workspace's owner."""
+
+    uid: int = 1000
+    gid: int = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """One project: where it is, what it is called, what of it is protected, what its user brings along."""
+
+    path: str
+    title: str
+    ide: Ide
+    owner: Owner = Owner()
+    protected: tuple[Protected, ...] = ()
+    dotfiles: str | None = None
+    shell_d: str | None = None
