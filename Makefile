@@ -9,7 +9,7 @@ setup: ## Make .venv (finds a Python >= 3.12)
 	@scripts/setup
 
 demo: setup ## Show the main job end to end: the real stack where Docker runs, the proxy alone elsewhere
-	@scripts/demo
+	@.venv/bin/python scripts/demo.py
 
 check: setup ## Read the code: ruff, mypy, import-linter, shellcheck, shfmt
 	@scripts/check

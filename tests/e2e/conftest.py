@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import Internet, Project, Projects, agent_sandbox, remove_internet, start_internet
+from stacks import Internet, Project, Projects, proxy_image, remove_internet, start_internet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,17 +21,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def proxy_image() -> str:
-    """Build all images that are missing, as a user does; return the proxy's name."""
-    agent_sandbox("build", "claude", "copilot")
-    version = agent_sandbox("--version").stdout.split()[-1]
-    return f"agent-sandbox/proxy:{version}"
-
-
-@pytest.fixture(scope="session")
-def internet(proxy_image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
+def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
     """Start the stand-in, and remove it in the end."""
-    yield start_internet(tmp_path_factory.mktemp("internet"), image=proxy_image)
+    yield start_internet(tmp_path_factory.mktemp("internet"), image=proxy_image())
     remove_internet()
 
 

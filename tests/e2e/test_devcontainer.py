@@ -34,7 +34,7 @@ def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontain
     ours = Path(sys.executable).parent  # initializeCommand finds agent-sandbox on PATH
     path = f"{ours}:{os.environ['PATH']}"
 
-    up = run(devcontainer, "up", "--workspace-folder", project.path, PATH=path)
+    up = run(devcontainer, "up", "--workspace-folder", project.path, env={"PATH": path})
     outcome = json.loads(up.stdout.splitlines()[-1])
     assert ("success", "dev", "/workspace") == (
         outcome["outcome"],
@@ -43,11 +43,11 @@ def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontain
     )
 
     inside = (devcontainer, "exec", "--workspace-folder", project.path)
-    whoami = run(*inside, "sh", "-c", "id -un; pwd; cat /proc/self/status", PATH=path).stdout
+    whoami = run(*inside, "sh", "-c", "id -un; pwd; cat /proc/self/status", env={"PATH": path}).stdout
     assert whoami.startswith("dev\n/workspace\n")
     assert "CapBnd:\t0000000000000000" in whoami
-    assert run(*inside, "curl", "-sS", "https://api.anthropic.com/ide", PATH=path).stdout.startswith('{"host"')
-    denied = run(*inside, "curl", "-sS", "http://example.com/", PATH=path).stdout
+    assert run(*inside, "curl", "-sS", "https://api.anthropic.com/ide", env={"PATH": path}).stdout.startswith('{"host"')
+    denied = run(*inside, "curl", "-sS", "http://example.com/", env={"PATH": path}).stdout
     assert "example.com" in denied
 
     # plain compose sees the very same containers

@@ -163,11 +163,12 @@ def main(argv: list[str] | None = None) -> int:
     socketserver.ThreadingTCPServer.allow_reuse_address = True
     secure = SecureServer((options.address, options.https), SecureVisitor)
     secure.context = tls_context(options.cert)
-    servers: list[socketserver.BaseServer] = [secure, ThreadingHTTPServer((options.address, options.http), Visitor)]
+    plain = ThreadingHTTPServer((options.address, options.http), Visitor)
+    servers: list[socketserver.BaseServer] = [secure, plain]
     servers += [socketserver.ThreadingTCPServer((options.address, port), Raw) for port in options.raw]
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-    capture("listening")
+    capture("listening", https=secure.server_port, http=plain.server_port)
     threading.Event().wait()
     return 0
 

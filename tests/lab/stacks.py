@@ -10,11 +10,13 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import pytest
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from certificates import make_authority
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests" / "lab"
@@ -27,19 +29,27 @@ HOSTS = (
 )  # fmt: skip
 
 
-def run(*argv: str | Path, cwd: Path | None = None, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+class CommandError(AssertionError):
+    """A command that should have worked did not: holds all that it printed."""
+
+
+def run(
+    *argv: str | Path, cwd: Path | None = None, check: bool = True, env: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
     """Run a command as a user would, and show all it printed when it fails."""
     done = subprocess.run(
         argv, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )
     if check and done.returncode != 0:
-        pytest.fail(f"{argv} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+        raise CommandError(f"{argv} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
 
 
-def agent_sandbox(*argv: str | Path, cwd: Path | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+def agent_sandbox(
+    *argv: str | Path, cwd: Path | None = None, check: bool = True, env: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
     """Run our own command line."""
-    return run(sys.executable, "-m", "agent_sandbox", *argv, cwd=cwd, check=check)
+    return run(sys.executable, "-m", "agent_sandbox", *argv, cwd=cwd, check=check, env=env)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +119,7 @@ class Project:
             if got == status:
                 return body
             if time.monotonic() > deadline:
-                pytest.fail(f"{url} answered {got} after {seconds} s, not {status}:\n{body}")
+                raise CommandError(f"{url} answered {got} after {seconds} s, not {status}:\n{body}")
             time.sleep(0.2)
 
 
@@ -128,6 +138,21 @@ def start_internet(folder: Path, *, image: str) -> Internet:
         "--cert=/lab/leaf.pem", "--raw=22", "--raw=853", "--raw=8443",
     )  # fmt: skip
     return Internet(container=INTERNET, ca=authority)
+
+
+def engine_answers() -> bool:
+    """Say whether a Docker engine can be used here."""
+    try:
+        return run("docker", "info", check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def proxy_image() -> str:
+    """Build all images that are missing, as a user does; return the proxy's name."""
+    agent_sandbox("build", "claude", "copilot")
+    version = agent_sandbox("--version").stdout.split()[-1]
+    return f"agent-sandbox/proxy:{version}"
 
 
 def remove_internet() -> None:
@@ -159,12 +184,12 @@ class Projects:
         self.folder = folder
         self.made: list[Project] = []
 
-    def make(self, name: str, agent: str, *init: str, owner: int = 1000) -> Project:
-        """Make a directory, and run `init` in it."""
+    def make(self, name: str, agent: str, *init: str, owner: int = 1000, home: Path | None = None) -> Project:
+        """Make a directory that `owner` owns, and run `init` in it."""
         path = self.folder / str(len(self.made)) / name
         path.mkdir(parents=True)
         os.chown(path, owner, owner)
-        agent_sandbox("init", agent, *init, cwd=path)
+        agent_sandbox("init", agent, *init, cwd=path, env={"HOME": str(home)} if home else {})
         project = Project(path=path, internet=self.internet, override=connect_to(self.internet, path, self.folder))
         self.made.append(project)
         return project

@@ -1,0 +1,126 @@
+"""`make demo`: the main job end to end, with every command that a user would type and what it prints.
+
+With a Docker engine it is the real stack in a throw-away project; without one, the same policy in the same proxy on
+loopback. Either way the internet is a stand-in that this demo starts itself: nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "lab"))
+
+from certificates import make_authority  # noqa: E402  # the lab is no package; the line above finds it
+from stacks import (  # noqa: E402
+    HOSTS,
+    Projects,
+    agent_sandbox,
+    engine_answers,
+    proxy_image,
+    remove_internet,
+    start_internet,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ALLOW_EXAMPLE = "\ndomains:\n  - example.com\n"
+
+
+def say(text: str) -> None:
+    """Print one line of the story."""
+    print(f"\n# {text}", flush=True)
+
+
+def show(*argv: str, cwd: Path, shown: str = "") -> None:
+    """Print a command, run it, and let its output through."""
+    print(f"$ {shown or shlex.join(argv)}", flush=True)
+    subprocess.run(argv, cwd=cwd, check=False, stdin=subprocess.DEVNULL)  # noqa: S603  # our own commands
+    print(flush=True)
+
+
+def demo_stack(folder: Path) -> None:
+    """Show the real stack."""
+    say("A Docker engine answers: this is the real stack, in a throw-away project. Its internet is a stand-in.")
+    sandbox = str(Path(sys.executable).with_name("agent-sandbox"))
+    internet = start_internet(folder, image=proxy_image())
+    projects = Projects(internet, folder)
+    try:
+        project = projects.make("my-project", "claude")
+        show(sandbox, "init", "claude", cwd=project.path, shown="agent-sandbox init claude    # for the second time")
+        show("docker", "compose", "up", "--detach", cwd=project.path)
+        show("docker", "compose", "exec", "-T", "agent", "claude", "--version", cwd=project.path)
+        inside = ("docker", "compose", "exec", "-T", "agent")
+        show(*inside, "curl", "-sS", "https://api.anthropic.com/", cwd=project.path)
+        show(*inside, "curl", "-sS", "https://example.com/", cwd=project.path)
+        say("Allow example.com in .devcontainer/policy.yaml, and restart the proxy.")
+        project.policy.write_text(project.policy.read_text() + ALLOW_EXAMPLE)
+        show("docker", "compose", "restart", "proxy", cwd=project.path)
+        project.wait_until_it_answers("https://example.com/", 200)
+        show(*inside, "curl", "-sS", "https://example.com/", cwd=project.path)
+        show(sandbox, "status", cwd=project.path, shown="agent-sandbox status")
+    finally:
+        projects.remove()
+        remove_internet()
+
+
+@contextlib.contextmanager
+def started(*argv: str) -> Iterator[dict[str, str]]:
+    """Run a server in the background; hand out the JSON line that it prints when it is ready."""
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603  # our own commands
+        assert process.stdout is not None  # noqa: S101
+        try:
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.terminate()
+
+
+def demo_proxy(folder: Path) -> None:
+    """Show the same policy in the same proxy, without a container."""
+    say("No Docker engine answers: this is the same policy in the same proxy, on loopback. Its internet is a stand-in.")
+    project = folder / "my-project"
+    project.mkdir()
+    agent_sandbox("init", "claude", cwd=project)
+    policy = project / ".devcontainer" / "policy.yaml"
+    authority = make_authority(folder, HOSTS)
+    standin = (
+        sys.executable,
+        str(ROOT / "tests/lab/internet.py"),
+        f"--cert={folder / 'leaf.pem'}",
+        "--address=127.0.0.1",
+    )
+    with started(*standin, "--https=0", "--http=0") as internet:
+        here = [f"--resolve={host}:443:127.0.0.1:{internet['https']}" for host in ("api.anthropic.com", "example.com")]
+        run_proxy = (
+            sys.executable, "-m", "agent_sandbox", "proxy", "run", f"--policy={policy}", "--listen=127.0.0.1:0",
+            f"--state={folder / 'state'}", f"--upstream-ca={authority}", *here,
+        )  # fmt: skip
+        for story in ("The policy that init wrote.", "example.com allowed in policy.yaml, the proxy started again."):
+            say(story)
+            with started(*run_proxy) as ready:
+                client = ("curl", "-sS", "--proxy", f"http://{ready['listening']}", "--cacert", ready["ca"])
+                for host in ("api.anthropic.com", "example.com"):
+                    show(*client, f"https://{host}/", cwd=project, shown=f"curl https://{host}/")
+            policy.write_text(policy.read_text() + ALLOW_EXAMPLE)
+
+
+def main() -> int:
+    """Show the stack where Docker runs, the proxy elsewhere."""
+    with tempfile.TemporaryDirectory(prefix="agent-sandbox-demo-") as name:
+        folder = Path(name)
+        os.chmod(folder, 0o755)  # noqa: PTH101, S103  # the stack's users are not the user who runs this
+        (demo_stack if engine_answers() else demo_proxy)(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

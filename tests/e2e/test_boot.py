@@ -1,0 +1,118 @@
+"""What a person finds inside: own dotfiles, shell snippets, git over https, certificates, the right uid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stacks import Project, Projects
+
+OWNER = 1234  # neither root nor the image's usual 1000
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's home on the host, with dotfiles and shell snippets for the sandbox."""
+    folder = tmp_path_factory.mktemp("home")
+    ours = folder / ".config" / "agent-sandbox"
+    files = {
+        "dotfiles/.zshrc": "export FROM_ZSHRC=$FROM_SHELL_D-then-zshrc\n",
+        "dotfiles/.config/tool/settings.ini": "colour = green\n",
+        "dotfiles/.config/agent-sandbox/shell.d/evil.sh": "export FROM_SHELL_D=replaced\n",
+        "dotfiles/.git/config": "[user]\n",
+        "shell.d/10-first.sh": "export FROM_SHELL_D=shell.d\n",
+    }
+    for name, text in files.items():
+        path = ours / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for path in (folder, *folder.parents[:2]):
+        path.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mine(projects: Projects, home: Path) -> Project:
+    """A stack in a directory of another user's, with that user's dotfiles."""
+    project = projects.make("mine", "claude", owner=OWNER, home=home)
+    project.sandbox("up")
+    return project
+
+
+def test_dev_has_the_uid_of_the_workspaces_owner(mine: Project) -> None:
+    assert f"uid={OWNER}(dev) gid={OWNER}(dev) groups={OWNER}(dev)\n" == mine.exec("id").stdout
+    mine.exec("sh", "-c", "mkdir made && touch made/inside ~/at-home")
+    assert (mine.path / "made" / "inside").stat().st_uid == OWNER
+
+
+def test_dotfiles_are_linked_and_the_sandboxs_own_settings_stay(mine: Project) -> None:
+    links = mine.exec(
+        "sh", "-c", "readlink ~/.zshrc ~/.config/tool/settings.ini; ls -d ~/.git ~/.config/agent-sandbox/shell.d/*"
+    )
+    assert [
+        "/home/dev/.dotfiles/.zshrc",
+        "/home/dev/.dotfiles/.config/tool/settings.ini",
+        ".config/agent-sandbox/shell.d/10-first.sh",
+    ] == links.stdout.splitlines()
+
+
+def test_shell_snippets_run_before_the_users_zshrc(mine: Project) -> None:
+    assert mine.exec("zsh", "-ic", "echo $FROM_ZSHRC").stdout == "shell.d-then-zshrc\n"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "git@allowed.test:owner/repo.git",
+        "ssh://git@allowed.test/owner/repo.git",
+        "ssh://git@allowed.test:22/owner/repo.git",
+        "someone@allowed.test:owner/repo.git",
+        "https://allowed.test/owner/repo.git",
+    ],
+)
+def test_git_goes_over_https_whatever_the_url_says(mine: Project, url: str) -> None:
+    mine.policy.write_text("version: 1\nservices: [claude]\ndomains: [allowed.test]\n")
+    mine.sandbox("proxy", "reload")
+    before = len(mine.internet.requests("allowed.test"))
+    mine.exec("git", "ls-remote", url, check=False)
+    asked = mine.internet.requests("allowed.test")[before:]
+    assert ("https", "/owner/repo.git/info/refs?service=git-upload-pack") == (asked[0]["scheme"], asked[0]["path"])
+
+
+CLIENTS = {
+    "curl": "curl -sS https://allowed.test/curl",
+    "python": "python3 -c 'import urllib.request as u; print(u.urlopen(\"https://allowed.test/python\").read().decode())'",
+    "node": "node -e 'fetch(\"https://allowed.test/node\").then(r => r.text()).then(console.log)'",
+    "openssl": "openssl verify /usr/local/share/agent-sandbox/ca/ca.crt",
+}
+
+
+@pytest.mark.parametrize("client", ["curl", "python", "node"])
+def test_clients_trust_the_proxy_without_a_flag(mine: Project, client: str) -> None:
+    mine.policy.write_text("version: 1\nservices: [claude]\ndomains: [allowed.test]\n")
+    mine.sandbox("proxy", "reload")
+    assert f'"path": "/{client}"' in mine.exec("sh", "-c", CLIENTS[client]).stdout
+
+
+def test_the_systems_own_trust_store_holds_the_ca(mine: Project) -> None:
+    clean = ("env", "-i", "PATH=/usr/bin:/bin")
+    assert mine.exec(*clean, "sh", "-c", CLIENTS["openssl"]).stdout.endswith(": OK\n")
+
+
+def test_both_spellings_of_the_proxy_variables_are_set_in_every_process(mine: Project) -> None:
+    names = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"]
+    env = dict(line.split("=", 1) for line in mine.exec("env").stdout.splitlines())
+    assert [name for name in names if not env.get(name)] == []
+    started = mine.exec("sh", "-c", "tr '\\0' '\\n' </proc/1/environ").stdout
+    assert [name for name in names if f"{name}={env[name]}" not in started.splitlines()] == []
+
+
+def test_state_and_history_outlive_the_containers(mine: Project) -> None:
+    mine.exec("sh", "-c", "echo kept > ~/.claude/state && echo kept > ~/.history/line")
+    mine.compose("down", "--timeout", "1")
+    mine.sandbox("up")
+    assert mine.exec("cat", "/home/dev/.claude/state", "/home/dev/.history/line").stdout == "kept\nkept\n"
