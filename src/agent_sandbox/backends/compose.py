@@ -60,6 +60,7 @@ def build(verb: Build) -> Plan:
     return tuple(
         BuildImage(
             name=image.name,
+            target=image.target,
             digest=image.digest,
             freshness=verb.freshness,
             argv=(*_build_argv(image, verb), "-"),

@@ -14,6 +14,7 @@ class BuildImage:
     """Build one image; `context` goes to the command's stdin as a tar."""
 
     name: str
+    target: str
     digest: str
     freshness: Freshness
     argv: tuple[str, ...]

@@ -1,11 +1,12 @@
 """Questions to the Docker engine, by its own command line.
 
-The command line alone knows the user's context, its TLS keys and ssh hosts, and compose and buildx reach the engine by it:
-with one client, what is looked at is what is acted on.
+The command line alone knows the user's context, its TLS keys and ssh hosts, and compose and buildx reach the engine by
+it: with one client, what is looked at is what is acted on.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.faults import problem_of
 from agent_sandbox.runtime.process import Finished, capture
 
+PROGRAM = "docker"
 NOT_FOUND = Problem(
     where="docker",
     what="the docker command was not found",
@@ -22,14 +24,24 @@ NOT_FOUND = Problem(
 IMAGE_FORMAT = '{"tags": {{json .RepoTags}}, "labels": {{json .Config.Labels}}}'
 
 
-def ask(*arguments: str, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
-    """Run `docker ARGUMENTS` and return what it left, whatever its exit code."""
+@contextmanager
+def needs_docker() -> Iterator[None]:
+    """Turn a `docker` that can't be started into a problem."""
     try:
-        return capture(("docker", *arguments), cwd=cwd, timeout=timeout)
+        yield
     except FileNotFoundError as error:
+        if error.filename != PROGRAM:
+            raise
         raise UserError([NOT_FOUND]) from error
     except PermissionError as error:
-        raise UserError([_unrunnable(error)]) from error
+        what = "the docker command may not be run"
+        raise UserError([Problem(where=str(error.filename), what=what, hint=NOT_FOUND.hint)]) from error
+
+
+def ask(*arguments: str, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
+    """Run `docker ARGUMENTS` and return what it left, whatever its exit code."""
+    with needs_docker():
+        return capture((PROGRAM, *arguments), cwd=cwd, timeout=timeout)
 
 
 def answer(*arguments: str, doing: str, cwd: Path | None = None, timeout: float = 60.0) -> str:
@@ -57,7 +69,3 @@ def labels_of(images: Sequence[str]) -> dict[str, Mapping[str, str]]:
         raise UserError([problem_of(found.err, doing="looking for the images")])
     labels = {tag: value["labels"] or {} for value in json_lines(found.out) for tag in value["tags"]}
     return {image: labels[image] for image in images if image in labels}
-
-
-def _unrunnable(error: OSError) -> Problem:
-    return Problem(where=str(error.filename), what="the docker command may not be run", hint=NOT_FOUND.hint)

@@ -1,6 +1,7 @@
 """What Docker says when something is wrong, and what a person can do about it: one table, first match wins."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_sandbox.problems import Problem
@@ -18,82 +19,83 @@ class Fault:
     hint: str
 
 
-def _fault(pattern: str, *, what: str, hint: str, where: str = "docker") -> Fault:
+def fault(pattern: str, *, what: str, hint: str, where: str = "docker") -> Fault:
+    """Return a row of the table; case does not matter."""
     return Fault(pattern=re.compile(pattern, re.IGNORECASE), where=where, what=what, hint=hint)
 
 
 FAULTS: tuple[Fault, ...] = (
-    _fault(
+    fault(
         r"permission denied while trying to connect to the docker (?:daemon socket|API) at (?P<socket>[^:\s]+:[^:\s]+)",
         where="{socket}",
         what="you may not talk to the Docker daemon",
         hint="add yourself to its group (sudo usermod -aG docker $USER), log out and in, and try again",
     ),
-    _fault(
+    fault(
         r"context \"(?P<name>[^\"]*)\"[^\n]*not found",
         what='the Docker context "{name}" does not exist',
         hint="see `docker context ls`, then `docker context use NAME`, or unset DOCKER_CONTEXT",
     ),
-    _fault(
+    fault(
         r"(?:cannot connect to the docker daemon|failed to connect to the docker API) at (?P<socket>\S+?)[.;]?\s",
         where="{socket}",
         what="the Docker daemon does not answer",
         hint="start it (Linux: sudo systemctl start docker; macOS: open Docker Desktop, or colima start), or choose"
         " another with `docker context use NAME`",
     ),
-    _fault(
+    fault(
         r"error during connect:.*?(?:dial (?P<dial>[^\n]*)|stderr=(?P<ssh>[^\n]*)|$)",
         what="the Docker daemon can't be reached: {dial}{ssh}",
         hint="see what DOCKER_HOST and `docker context ls` point at",
     ),
-    _fault(
+    fault(
         r"client version (?P<client>\S+) is too (?P<how>new|old)\W+.*?API version(?: is)? (?P<server>[\d.]+)",
         what="the docker command and the Docker daemon do not fit together (API {client} is too {how} for {server})",
         hint="update the older of the two: see `docker version`",
     ),
-    _fault(
+    fault(
         r"no space left on device",
         where="disk",
         what="no space is left on the disk that Docker uses",
         hint="see `docker system df`; `docker builder prune` removes what earlier builds left",
     ),
-    _fault(
+    fault(
         r"(?:bind for|listen tcp\d?) (?P<address>\S+?):? "
         r"(?:failed: port is already allocated|bind: address already in use)",
         where="{address}",
         what="the port is taken by something else",
         hint="stop what listens there, or publish another port in your compose file",
     ),
-    _fault(
+    fault(
         r"pool overlaps with other one on this address space",
         where=".devcontainer/docker-compose.yml",
         what="the stack's subnet is in use by another Docker network",
         hint="see `agent-sandbox doctor` for which; `docker network prune` removes unused ones",
     ),
-    _fault(
+    fault(
         r"all predefined address pools have been fully subnetted",
         what="Docker has no subnet left for another network",
         hint="`docker network prune` removes unused ones",
     ),
-    _fault(
+    fault(
         r"(?:buildx component is missing or broken|unknown flag: --secret|'buildx' is not a docker command)",
         what="the docker command has no buildx, which builds the images",
         hint="install the plugin (Debian and Ubuntu: docker-buildx or docker-buildx-plugin)",
     ),
-    _fault(
+    fault(
         r"(?:'compose' is not a docker command|unknown command: docker compose|unknown shorthand flag: 'f' in -f"
         r"|unknown flag: --project-name)",
         what="the docker command has no compose v2",
         hint="install the plugin (Debian and Ubuntu: docker-compose-v2 or docker-compose-plugin)",
     ),
-    _fault(
+    fault(
         r"(?:pull access denied for|failed to resolve reference \"|no such image:) ?\S*"
         r"(?P<image>agent-sandbox/[^\s,\"]+)",
         where="{image}",
         what="the image is not there",
         hint="agent-sandbox build",
     ),
-    _fault(
+    fault(
         r"(?P<file>\S*\.ya?ml): (?P<what>(?:yaml:|services\.|networks\.|volumes\.|no such file)[^\n]*)",
         where="{file}",
         what="{what}",
@@ -102,14 +104,18 @@ FAULTS: tuple[Fault, ...] = (
 )
 
 
-def problem_of(said: str, *, doing: str, table: tuple[Fault, ...] = FAULTS) -> Problem:
-    """Return what `said` means; where nothing is known of it, its own last lines after what was being done."""
-    for fault in table:
-        if match := fault.pattern.search(said):
-            groups = {name: value or "" for name, value in match.groupdict().items()}
-            return Problem(
-                where=fault.where.format(**groups), what=fault.what.format(**groups).strip(), hint=fault.hint
-            )
+def last_lines(said: str) -> str:
+    """Return Docker's own last words."""
     lines = [line for line in said.strip().splitlines() if line.strip()]
-    words = "\n  ".join(lines[-LAST_LINES:]) or "it said nothing"
-    return Problem(where=doing, what=f"docker failed: {words}", hint="agent-sandbox doctor looks for the cause")
+    return "docker failed: " + ("\n  ".join(lines[-LAST_LINES:]) or "it said nothing")
+
+
+def problem_of(
+    said: str, *, doing: str, table: tuple[Fault, ...] = FAULTS, otherwise: Callable[[str], str] = last_lines
+) -> Problem:
+    """Return what `said` means; where nothing is known of it, what `otherwise` makes of it."""
+    for row in table:
+        if match := row.pattern.search(said):
+            groups = {name: value or "" for name, value in match.groupdict().items()}
+            return Problem(where=row.where.format(**groups), what=row.what.format(**groups).strip(" :"), hint=row.hint)
+    return Problem(where=doing, what=otherwise(said), hint="agent-sandbox doctor looks for the cause")

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import IO, NoReturn
+
+from agent_sandbox.problems import Problem, UserError
 
 TAIL_LINES = 200  # enough for a failing build step; a chatty child can't fill the memory
 GRACE = 10.0  # seconds between asking a child to end and ending it
@@ -43,13 +45,18 @@ def capture(argv: Sequence[str], *, cwd: Path | None = None, timeout: float = 60
 
 
 def follow(
-    argv: Sequence[str], *, on_line: Callable[[str], None], cwd: Path | None = None, stdin: bytes = b""
+    argv: Sequence[str],
+    *,
+    on_line: Callable[[str], None],
+    cwd: Path | None = None,
+    stdin: bytes = b"",
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Finished:
     """Run `argv`, hand on each line of stdout and stderr as it comes, and keep the last ones."""
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     with (
         _spooled(stdin) as source,
-        _start(argv, cwd=cwd, stdin=source, stderr=subprocess.STDOUT) as child,
+        _start(argv, cwd=cwd, stdin=source, stderr=subprocess.STDOUT, environment=environment) as child,
         _ended_with_us(child),
     ):
         for line in child.stdout or ():
@@ -68,10 +75,18 @@ def become(argv: Sequence[str], *, cwd: Path | None = None) -> NoReturn:
     os.execvp(argv[0], tuple(argv))  # noqa: S606 - no shell is the point
 
 
-def _start(argv: Sequence[str], *, cwd: Path | None, stdin: int | IO[bytes], stderr: int) -> subprocess.Popen[str]:
+def _start(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None,
+    stdin: int | IO[bytes],
+    stderr: int,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> subprocess.Popen[str]:
     return subprocess.Popen(  # noqa: S603 - argv is a tuple made by a backend, never a shell line
         tuple(argv),
         cwd=cwd,
+        env={**os.environ, **environment},
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=stderr,
@@ -84,9 +99,16 @@ def _start(argv: Sequence[str], *, cwd: Path | None, stdin: int | IO[bytes], std
 @contextmanager
 def _spooled(content: bytes) -> Iterator[IO[bytes]]:
     # A file, not a pipe: a child that stops reading can't make us wait on both ends.
-    with tempfile.TemporaryFile(prefix="agent-sandbox-") as source:
+    try:
+        source = tempfile.TemporaryFile(prefix="agent-sandbox-")  # noqa: SIM115 - closed below
         source.write(content)
         source.seek(0)
+    except OSError as error:
+        what = f"a temporary file can't be written: {error.strerror}"
+        raise UserError(
+            [Problem(where="disk", what=what, hint="make room, or set TMPDIR to a place with room")]
+        ) from error
+    with source:
         yield source
 
 

@@ -52,6 +52,7 @@ BUILD_ARGV = (
 def test_a_build_takes_its_context_from_stdin_and_leaves_its_digest_as_a_label() -> None:
     expected = BuildImage(
         name="agent-sandbox/example:1",
+        target="agent",
         digest=IMAGE.digest,
         freshness=Freshness.OUTDATED,
         argv=(*BUILD_ARGV, "-"),

@@ -5,7 +5,9 @@ from agent_sandbox.backends.verbs import Freshness
 
 
 def build(freshness: Freshness) -> BuildImage:
-    return BuildImage(name="x:1", digest="a" * 64, freshness=freshness, argv=("docker", "build", "-"), context={})
+    return BuildImage(
+        name="x:1", target="x", digest="a" * 64, freshness=freshness, argv=("docker", "build", "-"), context={}
+    )
 
 
 def test_a_plan_reads_as_lines_for_a_shell() -> None:

@@ -1,11 +1,15 @@
+import errno
 import os
 import signal
+import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime import process
 from agent_sandbox.runtime.process import Finished, capture, follow
 
@@ -86,3 +90,30 @@ def _gone(pid: int) -> bool:
             return True
         time.sleep(0.01)
     return False
+
+
+def test_a_full_disk_is_told_before_anything_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(**_: object) -> object:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(
+        UserError, match=r"^disk: a temporary file can't be written: No space left on device; make room"
+    ):
+        follow(("touch", str(tmp_path / "ran")), on_line=lambda _: None)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_environment_is_ours_with_what_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OURS", "1")
+    got = follow(("sh", "-c", "echo $OURS $ADDED"), on_line=lambda _: None, environment={"ADDED": "2"})
+    assert got.out == "1 2"
+
+
+def test_become_leaves_the_child_in_our_place(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from agent_sandbox.runtime.process import become;"
+        f"print('before'); become(('sh', '-c', 'pwd; exit 7'), cwd=Path({str(tmp_path)!r}))"
+    )
+    got = capture((sys.executable, "-c", script))
+    assert (got.code, got.out) == (7, f"before\n{tmp_path}\n")

@@ -1,0 +1,71 @@
+"""Carry out a plan: the one place where a stack is built, started, stopped and removed."""
+
+from collections.abc import Callable, Iterable
+
+from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RunCommand
+from agent_sandbox.backends.verbs import Freshness
+from agent_sandbox.images import DIGEST_LABEL
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime import process
+from agent_sandbox.runtime.build_faults import build_problem
+from agent_sandbox.runtime.buildlog import BuildLog, expected_steps
+from agent_sandbox.runtime.engine import labels_of, needs_docker
+from agent_sandbox.runtime.events import Finished, Progressed, Started, Tell, Unneeded, ignore
+from agent_sandbox.runtime.faults import problem_of
+from agent_sandbox.runtime.tarball import tarball
+
+type Explain = Callable[[RunCommand, str], Iterable[Problem]]
+
+
+def said_by_docker(step: RunCommand, said: str) -> Iterable[Problem]:
+    """Explain a failed command by what it said."""
+    return [problem_of(said, doing=step.purpose)]
+
+
+def act(plan: Plan, *, tell: Tell = ignore, explain: Explain = said_by_docker) -> None:
+    """Do the steps in their order; the first that fails is a UserError with what `explain` makes of it."""
+    current = _current(plan)
+    for step in plan:
+        match step:
+            case BuildImage() if step.name in current:
+                tell(Unneeded(name=step.name))
+            case BuildImage():
+                _build(step, tell)
+            case RunCommand():
+                _run(step, tell, explain)
+            case HandOver():
+                with needs_docker():
+                    process.become(step.argv, cwd=step.cwd)
+
+
+def _current(plan: Plan) -> set[str]:
+    """Return the images that need not be built: they are there, and from the very files that a build would take."""
+    wanted = {s.name: s.digest for s in plan if isinstance(s, BuildImage) and s.freshness is Freshness.OUTDATED}
+    labels = labels_of(tuple(wanted)) if wanted else {}
+    return {name for name, found in labels.items() if found.get(DIGEST_LABEL) == wanted[name]}
+
+
+def _build(step: BuildImage, tell: Tell) -> None:
+    purpose, log = f"building {step.name}", BuildLog()
+    tell(Started(purpose=purpose, total=expected_steps(step.context["Dockerfile"].decode(), step.target)))
+
+    def on_line(line: str) -> None:
+        if log.feed(line):
+            tell(Progressed(done=log.done, doing=log.doing))
+
+    with needs_docker():
+        done = process.follow(step.argv, on_line=on_line, stdin=tarball(step.context), environment=step.environment)
+    if done.code != 0:
+        raise UserError([build_problem(step.name, done.out)])
+    tell(Finished(purpose=purpose))
+
+
+def _run(step: RunCommand, tell: Tell, explain: Explain) -> None:
+    tell(Started(purpose=step.purpose))
+    with needs_docker():
+        done = process.follow(
+            step.argv, cwd=step.cwd, on_line=lambda line: tell(Progressed(done=0, doing=" ".join(line.split())))
+        )
+    if done.code != 0:
+        raise UserError(explain(step, done.out))
+    tell(Finished(purpose=step.purpose))

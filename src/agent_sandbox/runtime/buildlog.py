@@ -1,0 +1,76 @@
+"""BuildKit's plain output, read as progress and, when it fails, as the part that says why."""
+
+import re
+from dataclasses import dataclass, field
+
+STEP = re.compile(r"#(?P<number>\d+) \[(?P<step>[^\]]*\d+/\d+)\] (?P<text>.*)")
+ENDED = re.compile(r"#(?P<number>\d+) (?:DONE|CACHED)\b")
+STAGE = re.compile(r"FROM\s+(?P<source>\S+)(?:\s+AS\s+(?P<name>\S+))?", re.IGNORECASE)
+COPY_FROM = re.compile(r"COPY\s+.*--from=(?P<source>\S+)", re.IGNORECASE)
+COUNTED = re.compile(r"(RUN|COPY|ADD|WORKDIR)\s", re.IGNORECASE)
+RULER = re.compile(r"-{6}$")
+
+
+@dataclass(slots=True)
+class BuildLog:
+    """What is known of a build that is going on."""
+
+    running: dict[str, str] = field(default_factory=dict)
+    done: int = 0
+    doing: str = ""
+
+    def feed(self, line: str) -> bool:
+        """Take one line; return whether it changed `done` or `doing`."""
+        if match := STEP.match(line):
+            self.running[match["number"]] = f"[{match['step']}] {match['text']}"
+        elif (match := ENDED.match(line)) and match["number"] in self.running:
+            self.running.pop(match["number"])
+            self.done += 1
+        else:
+            return False
+        self.doing = next(reversed(self.running.values()), "finishing")
+        return True
+
+
+def expected_steps(dockerfile: str, target: str) -> int:
+    r"""Return how many steps a build of `target` has: those of its stages, and one for each of their bases.
+
+    >>> expected_steps("FROM x AS a\nRUN 1\nFROM y AS b\nRUN 2\nFROM a\nCOPY --from=b f .\n", "")
+    6
+    """
+    stages = _stages(dockerfile)
+    wanted, queue = set[str](), [target or next(reversed(stages), "")]
+    while queue:
+        stage = queue.pop()
+        if stage in stages and stage not in wanted:
+            wanted.add(stage)
+            queue += stages[stage].sources
+    return sum(stages[stage].steps + (stages[stage].sources[0] not in stages) for stage in wanted)
+
+
+@dataclass(slots=True)
+class _Stage:
+    sources: list[str]
+    steps: int = 0
+
+
+def _stages(dockerfile: str) -> dict[str, _Stage]:
+    stages: dict[str, _Stage] = {}
+    current = _Stage(sources=[""])
+    for line in dockerfile.splitlines():
+        if match := STAGE.match(line):
+            current = stages[match["name"] or str(len(stages))] = _Stage(sources=[match["source"]])
+        elif COUNTED.match(line):
+            current.steps += 1
+            if copied := COPY_FROM.match(line):
+                current.sources.append(copied["source"])
+    return stages
+
+
+def failure(said: str) -> str:
+    """Return BuildKit's own account of what failed: the step with its last lines, or the last lines of all."""
+    lines = said.rstrip().splitlines()
+    rulers = [number for number, line in enumerate(lines) if RULER.fullmatch(line)]
+    if len(rulers) < 2:
+        return "\n".join(lines[-10:])
+    return "\n".join(lines[rulers[0] + 1 : rulers[1]]).strip()
