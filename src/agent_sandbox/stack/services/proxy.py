@@ -36,10 +36,11 @@ def proxy_service(image: str, where: Addresses) -> Service:
         limits=Limits(memory=1024 * MIB, cpus=2, pids=256),
         healthcheck=Healthcheck(
             test=(*PROGRAM, "health", "--control", CONTROL, "--proxy", f"127.0.0.1:{PROXY_PORT}"),
-            interval=30,
+            interval=15,
             timeout=10,
-            retries=2,
-            start_period=60,
+            retries=1,
+            # Long enough to start on a busy machine, short enough that `up` soon tells of an invalid policy.
+            start_period=15,
             start_interval=0.5,
         ),
     )

@@ -1,0 +1,154 @@
+"""The stack as a Compose document, and as the commented file that says the same."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.render.faithful import load_yaml, require_same
+from agent_sandbox.render.template import Templates
+from agent_sandbox.stack.model import Mount, MountKind, Network, Service, Stack
+from agent_sandbox.stack.workspace import Workspace
+
+FILE = "docker-compose.yml"
+CPU_PERIOD = 100_000  # microseconds
+LOGGING = {"driver": "local", "options": {"max-size": "10m", "max-file": "3"}}
+UNITS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10}
+RECORD = "x-agent-sandbox"
+
+type Document = dict[str, Any]
+
+
+def render_compose(templates: Templates, stack: Stack, manifest: AgentManifest, workspace: Workspace) -> str:
+    """Return the text of docker-compose.yml; that it says what the stack says is checked, not hoped."""
+    document = compose_document(stack, workspace)
+    text = templates.render(
+        f"_shared/{FILE}.j2",
+        doc=document,
+        name=stack.name,
+        title=manifest.title,
+        whys={mount.target: mount.why for mount in stack.service("agent").mounts},
+        volume_whys={volume.key: volume.why for volume in stack.volumes},
+        **document["services"],
+    )
+    require_same(FILE, expected=document, actual=load_yaml(text))
+    return text
+
+
+def compose_document(stack: Stack, workspace: Workspace) -> Document:
+    """Return the stack as Compose says it; every `$` of a value is doubled, or Compose would put a variable there."""
+    return _escaped(
+        {
+            "name": stack.name,
+            RECORD: {
+                "agent": stack.agent,
+                "title": workspace.title,
+                "ide": workspace.ide.value,
+                "dev": f"{workspace.owner.uid}:{workspace.owner.gid}",
+            },
+            "services": {service.name: _service(service) for service in stack.services},
+            "networks": {network.key: _network(network) for network in stack.networks},
+            "volumes": {volume.key: {"name": volume.name} for volume in stack.volumes},
+        },
+    )
+
+
+def _escaped(value: Any) -> Any:  # noqa: ANN401 - any part of a document
+    match value:
+        case str():
+            return value.replace("$", "$$")
+        case Mapping():
+            return {key: _escaped(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_escaped(inner) for inner in value]
+    return value
+
+
+def _service(service: Service) -> Document:
+    tmpfs = [_tmpfs(mount) for mount in service.mounts if mount.kind is MountKind.TMPFS]
+    optional = {
+        "hostname": service.hostname,
+        "network_mode": f"service:{service.shares_network_of}" if service.shares_network_of else "",
+        "entrypoint": list(service.entrypoint),
+        "command": list(service.command),
+        "working_dir": service.working_directory,
+        "environment": dict(service.environment),
+        "volumes": [_volume(mount) for mount in service.mounts if mount.kind is not MountKind.TMPFS],
+        "tmpfs": tmpfs,
+        "networks": {
+            place.network: {"ipv4_address": place.address} if place.address else {} for place in service.networks
+        },
+        "cap_add": list(service.capabilities),
+        "read_only": service.read_only,
+        "depends_on": {
+            need.service: {"condition": need.condition.value, "restart": need.restart} for need in service.depends_on
+        },
+        "healthcheck": _healthcheck(service),
+    }
+    return {
+        "image": service.image,
+        "pull_policy": "never",
+        "user": service.user,
+        **{key: value for key, value in optional.items() if value},
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "init": service.init,
+        "restart": service.restart,
+        "stop_grace_period": _seconds(service.stop_grace_seconds),
+        "mem_limit": _size(service.limits.memory),
+        "pids_limit": service.limits.pids,
+        "cpu_period": CPU_PERIOD,
+        "cpu_quota": int(service.limits.cpus * CPU_PERIOD),
+        "logging": LOGGING,
+    }
+
+
+def _healthcheck(service: Service) -> Document:
+    check = service.healthcheck
+    if check is None:
+        return {}
+    return {
+        "test": ["CMD", *check.test],
+        "interval": _seconds(check.interval),
+        "timeout": _seconds(check.timeout),
+        "retries": check.retries,
+        "start_period": _seconds(check.start_period),
+        "start_interval": _seconds(check.start_interval),
+    }
+
+
+def _volume(mount: Mount) -> Document:
+    """Return a mount; a path of the project is written relative to `.devcontainer`, where the file lies."""
+    volume: Document = {"type": mount.kind.value, "source": mount.source, "target": mount.target}
+    if mount.kind is MountKind.BIND:
+        volume |= {"source": _source(mount.source), "bind": {"create_host_path": False}}
+    return volume | ({"read_only": True} if mount.read_only else {})
+
+
+def _source(path: str) -> str:
+    known = {".": "..", ".devcontainer": "."}
+    return path if path.startswith("/") else known.get(path, f"../{path}")
+
+
+def _tmpfs(mount: Mount) -> str:
+    return f"{mount.target}:size={_size(mount.size)},mode=1777"
+
+
+def _network(network: Network) -> Document:
+    if not network.internal:
+        return {"name": network.name}
+    return {
+        "name": network.name,
+        "internal": True,
+        "enable_ipv6": False,
+        "driver_opts": dict(network.options),
+        "ipam": {"config": [{"subnet": network.subnet}]},
+    }
+
+
+def _seconds(value: float) -> str:
+    return f"{value:g}s"
+
+
+def _size(number: int) -> str:
+    unit, factor = next((unit, factor) for unit, factor in UNITS.items() if number % factor == 0)
+    return f"{number // factor}{unit}"

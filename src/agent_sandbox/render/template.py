@@ -1,0 +1,26 @@
+"""The templates, read from their folder: strict on names, and on values, which have to pass a filter."""
+
+from pathlib import Path
+
+import jinja2
+
+from agent_sandbox.render.scalar import to_comment, to_json, to_yaml
+
+
+class Templates:
+    """The `.j2` files below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(root),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            autoescape=False,  # noqa: S701 - no HTML: values pass `yaml`, `json` or `comment`, and are parsed back
+        )
+        self._environment.filters |= {"yaml": to_yaml, "json": to_json, "comment": to_comment}
+
+    def render(self, template: str, /, **values: object) -> str:
+        """Return the text of one template."""
+        return self._environment.get_template(template).render(**values)
