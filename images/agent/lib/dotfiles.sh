@@ -1,0 +1,56 @@
+# shellcheck shell=bash
+# Each file of ~/.dotfiles becomes a link at the same place in ~. Nothing that is there already is replaced or hidden.
+
+dotfiles=$HOME/.dotfiles
+
+dotfile_paths() { # NUL-terminated, relative to ~/.dotfiles; links are linked to, not followed
+  [[ ! -d $dotfiles ]] || find "$dotfiles" -mindepth 1 -name .git -prune -o \( -type f -o -type l \) -printf '%P\0'
+}
+
+mounts_below_home() { # NUL-terminated; but not the agent's own state: its settings may come from dotfiles
+  local path
+  while read -r _ _ _ _ path _; do
+    path=$(printf '%b' "$path") # mountinfo writes a space as \040
+    [[ $path != "$HOME"/* || $path == "${AGENT_SANDBOX_STATE:-}" ]] || printf '%s\0' "$path"
+  done <"${AGENT_SANDBOX_MOUNTINFO:-/proc/self/mountinfo}"
+}
+
+is_protected() { # argument: path in ~
+  local protected
+  for protected in "$HOME/.config/agent-sandbox" "${mounts[@]}"; do
+    [[ $1/ != "$protected"/* ]] || return 0
+  done
+  return 1
+}
+
+is_ours() { # argument: path; a link that an earlier start made
+  [[ -L $1 && $(readlink -- "$1") == "$dotfiles"/* ]]
+}
+
+link_dotfile() { # argument: path relative to ~/.dotfiles
+  local target=$HOME/$1
+  if is_protected "$target"; then
+    say "~/.dotfiles/$1 is not linked: the sandbox owns that place"
+  elif { [[ -e $target || -L $target ]] && ! is_ours "$target"; } || ! mkdir -p -- "$(dirname -- "$target")"; then
+    say "~/.dotfiles/$1 is not linked: something else is there already; move it away and restart the agent"
+  else
+    ln -sfn -- "$dotfiles/$1" "$target"
+  fi
+}
+
+link_dotfiles() {
+  local path mounts paths
+  mapfile -d '' -t mounts < <(mounts_below_home)
+  mapfile -d '' -t paths < <(dotfile_paths)
+  for path in "${paths[@]}"; do
+    link_dotfile "$path"
+  done
+}
+
+remove_stale_dotfiles() { # links of an earlier start whose file is gone from ~/.dotfiles
+  local link source
+  while IFS= read -r -d '' link; do
+    source=$(readlink -- "$link")
+    [[ -f $source || -L $source ]] || rm -f -- "$link"
+  done < <(find "$HOME" ${AGENT_SANDBOX_STATE:+"$AGENT_SANDBOX_STATE"} -xdev -path "$dotfiles" -prune -o -type l -lname "$dotfiles/*" -print0)
+}

@@ -1,0 +1,38 @@
+# shellcheck shell=bash
+# Where the proxy is: AGENT_SANDBOX_PROXY=ADDRESS:PORT, and AGENT_SANDBOX_PROXY_PORTS="tcp/8080 ..." where it listens on more.
+
+is_port() {
+  [[ $1 =~ ^[1-9][0-9]{0,4}$ ]] && ((10#$1 <= 65535))
+}
+
+is_ipv4() {
+  local octet='(0|[1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])'
+  [[ $1 =~ ^$octet\.$octet\.$octet\.$octet$ ]]
+}
+
+proxy_address() {
+  printf '%s\n' "${AGENT_SANDBOX_PROXY%:*}"
+}
+
+proxy_port() {
+  printf '%s\n' "${AGENT_SANDBOX_PROXY##*:}"
+}
+
+proxy_openings() { # one `protocol port` a line
+  local opening
+  for opening in ${AGENT_SANDBOX_PROXY_PORTS:-tcp/$(proxy_port)}; do
+    printf '%s %s\n' "${opening%%/*}" "${opening#*/}"
+  done
+}
+
+check_proxy_variables() { # they become firewall rules: nothing but numbers may pass
+  local where=${AGENT_SANDBOX_PROXY:-} protocol port
+  if ! is_ipv4 "${where%:*}" || ! is_port "${where##*:}"; then
+    die "AGENT_SANDBOX_PROXY is '$where' and not an address like 10.128.0.2:8080" "write the compose file anew: agent-sandbox init --force"
+  fi
+  while read -r protocol port; do
+    if [[ $protocol != tcp && $protocol != udp ]] || ! is_port "$port"; then
+      die "AGENT_SANDBOX_PROXY_PORTS holds '$protocol/$port' and not an entry like tcp/8080" "correct it in the compose file"
+    fi
+  done < <(proxy_openings)
+}

@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+# The firewall's rules, and how they are loaded: first nothing may pass, then everything at once.
+# Only the filter table: Docker keeps the redirect of its resolver in nat.
+
+deny_all_rules() {
+  printf '%s\n' '*filter' ':INPUT DROP [0:0]' ':FORWARD DROP [0:0]' ':OUTPUT DROP [0:0]' COMMIT
+}
+
+ipv4_rules() { # out: to the proxy; in: its answers; what else wants out is told so at once
+  local address protocol port
+  address=$(proxy_address)
+  printf '%s\n' '*filter' ':INPUT DROP [0:0]' ':FORWARD DROP [0:0]' ':OUTPUT DROP [0:0]' \
+    '-A INPUT -i lo -j ACCEPT' \
+    "-A INPUT -s $address/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+  # Docker's resolver sits behind loopback and forwards to the outside: it is refused before loopback is let through.
+  printf '%s\n' '-A OUTPUT -d 127.0.0.11/32 -p tcp -j REJECT --reject-with tcp-reset' \
+    '-A OUTPUT -d 127.0.0.11/32 -j REJECT --reject-with icmp-port-unreachable' \
+    '-A OUTPUT -o lo -j ACCEPT'
+  while read -r protocol port; do
+    printf '%s\n' "-A OUTPUT -d $address/32 -p $protocol -m $protocol --dport $port -j ACCEPT"
+  done < <(proxy_openings)
+  printf '%s\n' '-A OUTPUT -p tcp -j REJECT --reject-with tcp-reset' \
+    '-A OUTPUT -j REJECT --reject-with icmp-port-unreachable' COMMIT
+}
+
+ipv6_rules() { # nothing but loopback
+  printf '%s\n' '*filter' ':INPUT DROP [0:0]' ':FORWARD DROP [0:0]' ':OUTPUT DROP [0:0]' \
+    '-A INPUT -i lo -j ACCEPT' \
+    '-A OUTPUT -o lo -j ACCEPT' \
+    '-A OUTPUT -p tcp -j REJECT --reject-with tcp-reset' \
+    '-A OUTPUT -j REJECT --reject-with icmp6-port-unreachable' COMMIT
+}
+
+has_ipv6() { # false where the kernel was started without it: then there is nothing to lock
+  [[ -e /proc/net/if_inet6 ]]
+}
+
+load_rules() { # arguments: iptables-restore or ip6tables-restore; the rules come on stdin
+  "$1" || die "$1 could not load the firewall" "the engine's kernel needs netfilter (nf_tables, conntrack, reject) and this container NET_ADMIN"
+}
+
+deny_everything() {
+  deny_all_rules | load_rules iptables-restore
+  if has_ipv6; then deny_all_rules | load_rules ip6tables-restore; fi
+}
+
+open_the_way_to_the_proxy() {
+  ipv4_rules | load_rules iptables-restore
+  if has_ipv6; then ipv6_rules | load_rules ip6tables-restore; fi
+}
+
+check_policies() { # what the kernel holds, not what was sent to it
+  check_policy iptables
+  if has_ipv6; then check_policy ip6tables; fi
+}
+
+check_policy() { # arguments: iptables or ip6tables
+  local chain held
+  held=$("$1" -S)
+  for chain in INPUT FORWARD OUTPUT; do
+    [[ $held == *"-P $chain DROP"* ]] || die "$1 does not drop by default in $chain" "another program changed the firewall: docker compose up --force-recreate"
+  done
+}

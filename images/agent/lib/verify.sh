@@ -1,0 +1,44 @@
+# shellcheck shell=bash
+# Proof, at every start: every direct way is refused at once, and the proxy answers. Needs no privilege.
+
+# A documentation address (RFC 5737), its IPv6 sibling, Docker's own resolver, and a port of the proxy that is no entrance.
+direct_ways() {
+  printf '%s\n' '203.0.113.1 443' '2001:db8::1 443' '127.0.0.11 53' "$(proxy_address) 22"
+}
+
+connect() { # arguments: address, port; 0 connected, 1 refused, 124 no answer in two seconds
+  # shellcheck disable=SC2016 # the inner shell expands its own arguments
+  timeout 2 bash -c 'exec 3<>"/dev/tcp/$1/$2"' connect "$1" "$2" 2>/dev/null
+}
+
+check_refused() { # arguments: address, port
+  local status=0
+  connect "$1" "$2" || status=$?
+  case $status in
+    0) die "$1 port $2 can be reached without the proxy" "the firewall is not in force: docker compose up --force-recreate" ;;
+    1) ;;
+    *) die "$1 port $2 is not refused at once" "the firewall is not in force: docker compose up --force-recreate" ;;
+  esac
+}
+
+check_direct_ways() {
+  local address port
+  while read -r address port; do
+    check_refused "$address" "$port"
+  done < <(direct_ways)
+}
+
+# .invalid is a name that nobody can own (RFC 6761) and no policy allows.
+ask_for_a_denial() {
+  curl --silent --noproxy '' --proxy "http://$AGENT_SANDBOX_PROXY" --max-time 5 --output /dev/null \
+    --write-out '%{http_code} %header{x-agent-sandbox}' http://agent-sandbox.invalid/
+}
+
+check_proxy_denies() { # waits: after a restart of the engine the proxy may come up later than we do
+  local answer='' deadline=$((SECONDS + ${AGENT_SANDBOX_PROXY_WAIT:-30}))
+  until answer=$(ask_for_a_denial) && [[ $answer == '403 blocked' ]]; do
+    ((SECONDS < deadline)) || die "the proxy at $AGENT_SANDBOX_PROXY does not deny what no policy allows (it said '$answer')" \
+      "see: docker compose logs proxy"
+    sleep 0.2
+  done
+}
