@@ -1,0 +1,89 @@
+"""A plain client through a proxy: sockets and TLS, nothing that could buffer or retry."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.servers import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.servers import Server
+
+
+class Client:
+    """Opens intercepted connections through one proxy."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.context = ssl.create_default_context(cafile=str(server.ca))
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[ssl.SSLSocket]:
+        """CONNECT, and TLS inside."""
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=60) as plain:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            plain.sendall(f"CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\n\r\n".encode())
+            answer = plain.recv(4096)
+            if b" 200 " not in answer:
+                raise ConnectionError(answer.decode())
+            with self.context.wrap_socket(plain, server_hostname=HOST) as secured:
+                yield secured
+
+    @staticmethod
+    def request(connection: ssl.SSLSocket, head: str, body: bytes = b"", *, times: int = 1) -> int:
+        """Send a head and `times` bodies; return the size of the answer's body."""
+        connection.sendall(f"{head} HTTP/1.1\r\nHost: {HOST}\r\n".encode())
+        connection.sendall(f"Content-Length: {len(body) * times}\r\n\r\n".encode() if times * len(body) else b"\r\n")
+        for _ in range(times if body else 0):
+            connection.sendall(body)
+        return read_answer(connection)
+
+    def first_event(self) -> float:
+        """Return the seconds from the request to the first server-sent event."""
+        with self.connection() as connection:
+            start = time.perf_counter()
+            connection.sendall(f"GET /events HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+            seen = b""
+            while b"data: 1" not in seen:
+                seen += connection.recv(65536)
+            return time.perf_counter() - start
+
+    def echoes(self, count: int) -> float:
+        """Return the mean seconds of a WebSocket echo."""
+        with self.connection() as connection:
+            connection.sendall(
+                f"GET /echo HTTP/1.1\r\nHost: {HOST}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
+            )
+            seen = b""
+            while b"\r\n\r\n" not in seen:
+                seen += connection.recv(4096)
+            start = time.perf_counter()
+            for _ in range(count):
+                connection.sendall(b"\x81\x84\x00\x00\x00\x00ping")
+                got = b""
+                while len(got) < 6:
+                    got += connection.recv(6 - len(got))
+            return (time.perf_counter() - start) / count
+
+
+def read_answer(connection: ssl.SSLSocket) -> int:
+    """Read one answer with a Content-Length or in chunks; return the size of its body on the wire."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(65536)
+    head, _, rest = data.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise ConnectionError(head.decode())
+    lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
+    size = int(lengths[0])
+    left = size - len(rest)
+    while left > 0:
+        left -= len(connection.recv(min(left, 262144)))
+    return size

@@ -1,0 +1,118 @@
+"""The two proxies under measurement and the upstream behind them, each a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOST = "bench.test"
+LAB = Path(__file__).resolve().parents[1] / "tests" / "lab"
+sys.path.insert(0, str(LAB))
+TICKS = os.sysconf("SC_CLK_TCK")
+
+REDIRECT = """
+def server_connect(data):
+    data.server.address = ("127.0.0.1", {port})
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A running proxy: where it listens, the CA that clients trust, and how long it took to listen."""
+
+    pid: int
+    port: int
+    ca: Path
+    started_in: float
+
+    def cpu(self) -> float:
+        """Return the CPU seconds used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def memory(self) -> float:
+        """Return the resident memory, in MB."""
+        line = next(
+            line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if line.startswith("VmRSS")
+        )
+        return int(line.split()[1]) / 1024
+
+
+@contextlib.contextmanager
+def process(*argv: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """Run a server until the block ends."""
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.terminate()
+
+
+@contextlib.contextmanager
+def upstream(folder: Path) -> Iterator[int]:
+    """Run the upstream; hand out its TLS port."""
+    from certificates import make_authority  # noqa: PLC0415  # the lab is no package; found by the path set above
+
+    make_authority(folder, [HOST])
+    with process(sys.executable, LAB / "load.py", folder / "leaf.pem") as running:
+        assert running.stdout is not None  # noqa: S101
+        yield int(running.stdout.readline())
+
+
+@contextlib.contextmanager
+def ours(folder: Path, port: int) -> Iterator[Server]:
+    """Run our proxy with a policy that allows the upstream."""
+    policy = folder / "policy.yaml"
+    policy.write_text(f"version: 1\ndomains: [{HOST}]\n")
+    start = time.perf_counter()
+    command = (
+        sys.executable, "-m", "agent_sandbox.proxy", "run", "--policy", policy, "--listen", "127.0.0.1:0",
+        "--state", folder / "state", "--upstream-ca", folder / "ca.crt", "--resolve", f"{HOST}:443:127.0.0.1:{port}",
+    )  # fmt: skip
+    with process(*command) as running:
+        assert running.stdout is not None  # noqa: S101
+        ready = json.loads(running.stdout.readline())
+        took = time.perf_counter() - start
+        with drained(running):
+            listening = int(ready["listening"].rpartition(":")[2])
+            yield Server(pid=running.pid, port=listening, ca=Path(ready["ca"]), started_in=took)
+
+
+@contextlib.contextmanager
+def drained(running: subprocess.Popen[str]) -> Iterator[None]:
+    """Read a server's log away, so that it never waits for a reader."""
+    with subprocess.Popen(("cat",), stdin=running.stdout, stdout=subprocess.DEVNULL) as reader:
+        yield
+        reader.terminate()
+
+
+@contextlib.contextmanager
+def mitmdump(folder: Path, port: int) -> Iterator[Server]:
+    """Run plain mitmdump of the same version."""
+    script = folder / "redirect.py"
+    script.write_text(REDIRECT.format(port=port))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        listening = free.getsockname()[1]
+    confdir = folder / "mitmdump"
+    start = time.perf_counter()
+    settings = (f"confdir={confdir}", f"ssl_verify_upstream_trusted_ca={folder / 'ca.crt'}")
+    flags = [part for setting in settings for part in ("--set", setting)]
+    program = Path(sys.executable).with_name("mitmdump")
+    with process(program, "-q", "--listen-host", "127.0.0.1", "-p", str(listening), "-s", script, *flags) as running:
+        while True:
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", listening)):
+                break
+            time.sleep(0.005)
+        took = time.perf_counter() - start
+        yield Server(pid=running.pid, port=listening, ca=confdir / "mitmproxy-ca-cert.pem", started_in=took)

@@ -1,0 +1,64 @@
+"""How long a person waits for a stack: `up` when all is built, and a restart of the proxy after an edit."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.servers import LAB
+from benchmarks.table import Row
+
+sys.path.insert(0, str(LAB))
+
+from stacks import Projects, engine_answers, proxy_image, remove_internet, start_internet  # found just above
+
+if TYPE_CHECKING:
+    from stacks import Project
+
+ROUNDS = 3
+URL = "https://api.anthropic.com/"
+
+
+def up(project: Project) -> float:
+    """Return the seconds of a warm `agent-sandbox up`."""
+    project.compose("down", "--timeout", "1")
+    start = time.perf_counter()
+    project.sandbox("up")
+    return time.perf_counter() - start
+
+
+def restart(project: Project) -> float:
+    """Return the seconds from `restart proxy` until the agent's next request passes."""
+    start = time.perf_counter()
+    project.compose("restart", "proxy")
+    project.wait_until_it_answers(URL, 200)
+    return time.perf_counter() - start
+
+
+def rows() -> list[Row]:
+    """Measure on a real engine; nothing where there is none."""
+    if not engine_answers():
+        print("left out: `up` and `restart proxy`, since no Docker engine answers here", file=sys.stderr)
+        return []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        projects = Projects(start_internet(folder, image=proxy_image()), folder)
+        try:
+            project = projects.make("app", "claude")
+            project.sandbox("up")
+            return [
+                Row(figure="`agent-sandbox up`, warm", unit="s", ours=[up(project) for _ in range(ROUNDS)], goal="5 s"),
+                Row(
+                    figure="`docker compose restart proxy` until the agent works again",
+                    unit="s",
+                    ours=[restart(project) for _ in range(ROUNDS)],
+                    goal="1 s",
+                ),
+            ]
+        finally:
+            projects.remove()
+            remove_internet()

@@ -1,0 +1,50 @@
+"""One row a figure: ours, the other's, the ratio and the goal."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Ratio(Enum):
+    """Which way a goal is told."""
+
+    CHEAPER = "other / ours: how many times cheaper we are"
+    COST = "ours / other: how many times of it we take"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A figure measured in pairs: `ours[i]` and `other[i]` belong to the same moment, and each pair has its ratio."""
+
+    figure: str
+    unit: str
+    ours: Sequence[float]
+    other: Sequence[float] = ()
+    beside: str = ""
+    goal: str = ""
+    ratio: Ratio = Ratio.CHEAPER
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row as text: medians, and the ratio with its spread."""
+        ours = f"{statistics.median(self.ours):.4g} {self.unit}"
+        if not self.other:
+            return (self.figure, ours, "", "", self.goal)
+        pairs = zip(self.ours, self.other, strict=True)
+        ratios = [b / a if self.ratio is Ratio.CHEAPER else a / b for a, b in pairs]
+        spread = f"{statistics.median(ratios):.2f}x ({min(ratios):.2f}-{max(ratios):.2f})"
+        return (self.figure, ours, f"{statistics.median(self.other):.4g} {self.unit} {self.beside}", spread, self.goal)
+
+
+HEADINGS = ("figure", "ours", "beside", "ratio", "goal")
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Return the rows as a table in Markdown."""
+    cells = [HEADINGS, tuple("---" for _ in HEADINGS), *(row.cells() for row in rows)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in cells)
