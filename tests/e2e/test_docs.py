@@ -1,0 +1,72 @@
+"""Every command of the docs is run: a line `$ ...` on the host in a project, a line `dev@agent:...$ ...` inside."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import ROOT, run
+
+if TYPE_CHECKING:
+    from stacks import Project, Projects
+
+DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+HOST, INSIDE = re.compile(r"^\$ (.*)$"), re.compile(r"^dev@agent:\S*\$ (.*)$")
+
+# Commands that another test runs, or that nobody can run twice.
+ELSEWHERE = {
+    "pipx install agent-sandbox": "tests/house/test_wheel.py builds and looks into what pipx installs",
+    "cd my-project": "the test is in a project already",
+    "make demo": "CI runs it on its own",
+    "make test": "this is it",
+    "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
+    "claude --dangerously-skip-permissions": "interactive; test_agents.py holds conversations",
+    "$EDITOR .devcontainer/policy.yaml && docker compose restart proxy": "test_main_job.py edits and restarts",
+}
+
+
+def commands(path: Path) -> list[tuple[str, str]]:
+    """Return the (place, command) pairs of a page, in order, without trailing comments."""
+    found = []
+    for block in BLOCK.findall(path.read_text()):
+        for line in block.splitlines():
+            for place, pattern in (("host", HOST), ("inside", INSIDE)):
+                if match := pattern.match(line):
+                    found.append((place, re.sub(r"\s{2,}#.*$", "", match[1])))
+    return [(place, command) for place, command in found if command not in ELSEWHERE]
+
+
+PAGES = [page for page in DOCS if commands(page)]
+
+
+@pytest.fixture(scope="module")
+def stack(projects: Projects) -> Project:
+    """A stack of Claude Code's, whose policy allows what the pages show."""
+    project = projects.make("documented", "claude")
+    project.sandbox("up")
+    return project
+
+
+@pytest.fixture(scope="module")
+def other(projects: Projects) -> Project:
+    """A stack of Copilot CLI's."""
+    project = projects.make("documented", "copilot")
+    project.sandbox("up")
+    return project
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_a_page_works(stack: Project, other: Project, page: Path) -> None:
+    project = other if page.stem == "copilot" else stack
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for place, command in commands(page):
+        if place == "host":
+            run("sh", "-c", command.replace("compose exec ", "compose exec -T "), cwd=project.path, env={"PATH": path})
+        else:
+            project.exec("zsh", "-ic", command)
