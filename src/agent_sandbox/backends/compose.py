@@ -21,10 +21,9 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import DIGEST_LABEL, Image
+from agent_sandbox.stack.services.proxy import CONTROL, PROGRAM
 
 START_SECONDS = 120  # a cold start takes 5; a machine that is short of everything gets time to say what it lacks
-CONTROL_SOCKET = "/state/run/control.sock"
-PROXY_PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy")
 # An older setting in a user's shell would take the builder without secrets.
 BUILD_ENVIRONMENT = {"DOCKER_BUILDKIT": "1"}
 
@@ -48,7 +47,7 @@ def plan(project: Project, verb: Verb) -> Plan:
         case Logs():
             steps = (_hand_over(project, *_logs(verb)),)
         case AskProxy():
-            ask = ("exec", "-T", "proxy", *PROXY_PROGRAM, *verb.argv, "--control", CONTROL_SOCKET)
+            ask = ("exec", "-T", "proxy", *PROGRAM, *verb.argv, "--control", CONTROL)
             steps = (_run(project, "asking the proxy", *ask),)
         case _:
             assert_never(verb)

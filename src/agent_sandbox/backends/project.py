@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_sandbox.images import Owner
+from agent_sandbox.stack.workspace import Owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

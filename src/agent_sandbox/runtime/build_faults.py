@@ -12,7 +12,8 @@ BUILD_FAULTS = (
         hint="give your company's CA: agent-sandbox build --extra-ca /path/to/company-ca.pem",
     ),
     fault(
-        r"(?:failed to resolve source metadata for|failed to do request: .*|pull access denied for) (?P<image>[^\s,]+?)[:,]?(?:\s|$)",
+        r"(?:failed to resolve source metadata for|failed to do request: .*|pull access denied for) "
+        r"(?P<image>[^\s,]+?)[:,]?(?:\s|$)",
         what="the base image {image} can't be fetched",
         hint="check the network, or name one that can be: agent-sandbox build --base-image IMAGE",
     ),

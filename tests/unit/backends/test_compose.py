@@ -21,7 +21,8 @@ from agent_sandbox.backends.verbs import (
     Up,
     Verb,
 )
-from agent_sandbox.images import Image, Owner
+from agent_sandbox.images import Image
+from agent_sandbox.stack.workspace import Owner
 
 ROOT = Path("/home/ann/my project")
 PROJECT = Project(

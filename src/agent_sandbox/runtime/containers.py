@@ -1,0 +1,84 @@
+"""What of a project is on the engine, asked by its label alone: no file of the project has to be right for it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_sandbox.runtime.engine import answer
+
+PROJECT_LABEL = "com.docker.compose.project"
+SERVICE_LABEL = "com.docker.compose.service"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container of a stack. `health` is empty where nothing checks it."""
+
+    id: str
+    service: str
+    image: str
+    state: str
+    health: str = ""
+    exit_code: int = 0
+    error: str = ""
+    last_check: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it does what it is there for."""
+        return self.state == "running" and self.health in {"", "healthy"}
+
+    @property
+    def condition(self) -> str:
+        """What a person is told of it.
+
+        >>> Container(id="1", service="proxy", image="x", state="running", health="unhealthy").condition
+        'unhealthy'
+        >>> Container(id="1", service="proxy", image="x", state="exited", exit_code=3).condition
+        'exited with code 3'
+        """
+        if self.state == "exited":
+            return f"exited with code {self.exit_code}"
+        return self.health or self.state if self.state == "running" else self.state
+
+
+def containers(project: str) -> tuple[Container, ...]:
+    """Return the project's containers, stopped ones too, in the order of their services' names."""
+    ids = answer(
+        "ps", "--all", "--quiet", "--filter", f"label={PROJECT_LABEL}={project}", doing="looking for the stack"
+    )
+    if not ids.split():
+        return ()
+    found = json.loads(answer("inspect", "--type", "container", *ids.split(), doing="looking at the stack"))
+    return tuple(sorted(map(_container, found), key=lambda container: container.service))
+
+
+def leftovers(project: str) -> dict[str, tuple[str, ...]]:
+    """Return the names of everything that the project has on the engine, by kind."""
+    label = f"label={PROJECT_LABEL}={project}"
+    questions = {
+        "containers": ("ps", "--all", "--filter", label, "--format", "{{.Names}}"),
+        "networks": ("network", "ls", "--filter", label, "--format", "{{.Name}}"),
+        "volumes": ("volume", "ls", "--filter", label, "--format", "{{.Name}}"),
+    }
+    return {
+        kind: tuple(sorted(answer(*question, doing=f"looking for {kind}").split()))
+        for kind, question in questions.items()
+    }
+
+
+def _container(found: Mapping[str, Any]) -> Container:
+    state, config = found["State"], found["Config"]
+    health = state.get("Health") or {}
+    checks = health.get("Log") or [{}]
+    return Container(
+        id=found["Id"][:12],
+        service=config["Labels"].get(SERVICE_LABEL, ""),
+        image=config["Image"],
+        state=state["Status"],
+        health=health.get("Status", ""),
+        exit_code=state.get("ExitCode", 0),
+        error=state.get("Error", ""),
+        last_check=checks[-1].get("Output", "").strip(),
+    )

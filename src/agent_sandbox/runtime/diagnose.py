@@ -1,0 +1,50 @@
+"""Why a stack did not come up: the first service that failed, and its own last words."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from agent_sandbox.backends.plan import RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.problems import Problem
+from agent_sandbox.runtime.containers import Container, containers
+from agent_sandbox.runtime.engine import ask
+from agent_sandbox.runtime.faults import FAULTS, problem_of
+
+# Each waits for the one before it, so the first that is not ready is the cause.
+ORDER = ("proxy", "firewall", "agent")
+LINES = 15
+
+
+def why_not_up(project: Project) -> Callable[[RunCommand, str], Iterable[Problem]]:
+    """Return what explains a failed start of that project."""
+
+    def explain(step: RunCommand, said: str) -> Iterable[Problem]:
+        if any(fault.pattern.search(said) for fault in FAULTS):
+            return [problem_of(said, doing=step.purpose)]
+        failed = first_failed(containers(project.name))
+        return [_problem(failed, last_words(failed))] if failed else [problem_of(said, doing=step.purpose)]
+
+    return explain
+
+
+def first_failed(found: Sequence[Container]) -> Container | None:
+    """Return the first service, in the order in which they start, that was made and is not ready."""
+    made = {container.service: container for container in found}
+    ordered = [made.pop(service) for service in ORDER if service in made]
+    return next((container for container in (*ordered, *made.values()) if _failed(container)), None)
+
+
+def last_words(container: Container) -> str:
+    """Return the last lines that a container printed."""
+    done = ask("logs", "--tail", str(LINES), container.id)
+    return (done.out + done.err).strip()
+
+
+def _failed(container: Container) -> bool:
+    return not container.ready and container.state != "created"
+
+
+def _problem(container: Container, words: str) -> Problem:
+    reasons = [text for text in (container.error, container.last_check, words) if text]
+    told = "\n  ".join(line for text in reasons for line in text.splitlines()) or "it printed nothing"
+    hint = f"agent-sandbox logs {container.service} shows all of it"
+    return Problem(where=container.service, what=f"{container.condition}:\n  {told}", hint=hint)

@@ -1,0 +1,31 @@
+"""The two lines of a project's `.env` that say which stack plain `docker compose` takes."""
+
+import re
+from pathlib import Path
+
+FILE = ".env"
+
+
+def variable(text: str, name: str) -> str | None:
+    r"""Return the last value that a `.env` gives a variable, without its quotes.
+
+    >>> variable("A=1\nexport A = '2'\n", "A")
+    '2'
+    """
+    found = re.findall(rf"^\s*(?:export\s+)?{re.escape(name)}\s*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
+    if not found:
+        return None
+    value = found[-1]
+    quoted = re.fullmatch(r"'([^']*)'.*|\"([^\"]*)\".*", value)
+    return (quoted[1] or quoted[2] or "") if quoted else re.split(r"\s+#", value)[0]
+
+
+def compose_files(root: Path, ours: Path) -> tuple[Path, ...]:
+    """Return the files that make up the stack: those that `.env` names where ours is among them, else ours alone."""
+    try:
+        text = (root / FILE).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return (root / ours,)
+    separator = variable(text, "COMPOSE_PATH_SEPARATOR") or ":"
+    named = tuple(root / name for name in (variable(text, "COMPOSE_FILE") or "").split(separator) if name)
+    return named if root / ours in named else (root / ours,)

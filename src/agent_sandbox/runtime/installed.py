@@ -1,0 +1,100 @@
+"""Find the stack that a project has, by the file that `init` wrote."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.backends.project import Project
+from agent_sandbox.images import Image, base_name, images_for
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.dotenv import compose_files
+from agent_sandbox.stack.workspace import Owner
+
+COMPOSE_FILE = Path(".devcontainer", "docker-compose.yml")
+POLICY_FILE = Path(".devcontainer", "policy.yaml")
+RECORD = "x-agent-sandbox"
+OURS = "agent-sandbox/"
+
+
+def find_upwards(file: Path, start: Path) -> Path | None:
+    """Return the nearest directory, from `start` upwards, that holds `file`."""
+    return next((folder for folder in (start, *start.parents) if (folder / file).exists()), None)
+
+
+def open_project(path: Path | None, *, cwd: Path) -> Project:
+    """Return the project at `path`, or the one that `cwd` lies in."""
+    root = path.absolute() if path else find_upwards(COMPOSE_FILE, cwd)
+    if root is None or not (root / COMPOSE_FILE).exists():
+        where = str(root or cwd)
+        raise UserError(
+            [Problem(where=where, what="there is no stack here", hint="agent-sandbox init AGENT makes one")]
+        )
+    return read_project(root)
+
+
+def read_project(root: Path) -> Project:
+    """Return what the project's own files say of its stack."""
+    file = root / COMPOSE_FILE
+    document = _mapping(_load(file))
+    record = _mapping(document.get(RECORD))
+    name, agent, dev = document.get("name"), record.get("agent"), record.get("dev")
+    if not (isinstance(name, str) and isinstance(agent, str) and isinstance(dev, str)):
+        what = f"this compose file is not agent-sandbox's: it has no `name` or no `{RECORD}`"
+        raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
+    return Project(
+        root=root,
+        name=name,
+        agent=agent,
+        owner=_owner(file, dev),
+        images=tuple(dict.fromkeys(_images(document))),
+        files=compose_files(root, COMPOSE_FILE),
+    )
+
+
+def images_of(project: Project) -> tuple[Image, ...]:
+    """Return what has to be built for the project; a stack of another version is a problem, not a surprise."""
+    known = images_for(load_manifest(data_root() / "templates", project.agent), project.owner)
+    names = {image.name for image in known}
+    foreign = [image for image in project.images if image.startswith(OURS) and image not in names]
+    if foreign:
+        where = str(project.root / COMPOSE_FILE)
+        hint = f"agent-sandbox init {project.agent} brings the stack up to date"
+        what = "this agent-sandbox does not make the image {}: the stack is of another version"
+        raise UserError(Problem(where=where, what=what.format(image), hint=hint) for image in foreign)
+    return tuple(image for image in known if image.name in (*project.images, base_name()))
+
+
+def _load(file: Path) -> Any:  # noqa: ANN401 - whatever stands in a user's file
+    import yaml  # noqa: PLC0415 - only commands about a stack need it
+
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        return yaml.load(file.read_text(encoding="utf-8"), loader)  # noqa: S506 - safe, and in C where there is one
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError([Problem(where=str(file), what=f"can't be read: {error}")]) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
+        what = f"this is no YAML: {getattr(error, 'problem', None) or error}"
+        raise UserError([Problem(where=where, what=what)]) from error
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - whatever stands in a user's file
+    return value if isinstance(value, dict) else {}
+
+
+def _images(document: Mapping[str, Any]) -> Iterator[str]:
+    for service in _mapping(document.get("services")).values():
+        image = _mapping(service).get("image")
+        if isinstance(image, str):
+            yield image
+
+
+def _owner(file: Path, dev: str) -> Owner:
+    uid, _, gid = dev.partition(":")
+    if not (uid.isascii() and uid.isdigit() and gid.isascii() and gid.isdigit()):
+        what = f"`{RECORD}.dev` is `{dev}`; it has to be two numbers, `UID:GID`"
+        raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
+    return Owner(uid=int(uid), gid=int(gid))

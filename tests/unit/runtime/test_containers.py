@@ -1,0 +1,66 @@
+import json
+from typing import Any
+
+import pytest
+
+from agent_sandbox.runtime.containers import Container, containers, leftovers
+from fake_docker import FakeDocker
+
+
+def inspected(service: str, **state: object) -> dict[str, Any]:
+    return {
+        "Id": f"{service}-0123456789abcdef",
+        "Config": {"Image": "agent-sandbox/x:1", "Labels": {"com.docker.compose.service": service}},
+        "State": {"Status": "running", "ExitCode": 0, "Error": "", **state},
+    }
+
+
+def test_containers_are_found_by_the_projects_label_alone(docker: FakeDocker) -> None:
+    proxy = inspected("proxy", Health={"Status": "unhealthy", "Log": [{"Output": "a\n"}, {"Output": "b\n"}]})
+    agent = inspected("agent", Status="exited", ExitCode=3, Error="oom")
+    docker.says("ps --all", out="1\n2\n").says("inspect --type container 1 2", out=json.dumps([proxy, agent]))
+    expected = (
+        Container(
+            id="agent-012345", service="agent", image="agent-sandbox/x:1", state="exited", exit_code=3, error="oom"
+        ),
+        Container(
+            id="proxy-012345",
+            service="proxy",
+            image="agent-sandbox/x:1",
+            state="running",
+            health="unhealthy",
+            last_check="b",
+        ),
+    )
+    assert containers("app-1") == expected
+    assert docker.calls[0] == "ps --all --quiet --filter label=com.docker.compose.project=app-1"
+
+
+def test_a_project_that_is_down_has_none(docker: FakeDocker) -> None:
+    docker.says("ps --all")
+    assert containers("app-1") == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "health", "ready", "condition"),
+    [
+        ("running", "", True, "running"),
+        ("running", "healthy", True, "healthy"),
+        ("running", "starting", False, "starting"),
+        ("running", "unhealthy", False, "unhealthy"),
+        ("exited", "unhealthy", False, "exited with code 7"),
+        ("restarting", "", False, "restarting"),
+        ("created", "", False, "created"),
+    ],
+)
+def test_a_container_says_how_it_is(state: str, health: str, *, ready: bool, condition: str) -> None:
+    container = Container(id="1", service="x", image="y", state=state, health=health, exit_code=7)
+    assert (container.ready, container.condition) == (ready, condition)
+
+
+def test_leftovers_are_listed_by_kind(docker: FakeDocker) -> None:
+    docker.says("ps --all", out="app-1-proxy-1\napp-1-agent-1\n").says("network ls").says(
+        "volume ls", out="app-1_state\n"
+    )
+    expected = {"containers": ("app-1-agent-1", "app-1-proxy-1"), "networks": (), "volumes": ("app-1_state",)}
+    assert leftovers("app-1") == expected

@@ -1,0 +1,63 @@
+import json
+from pathlib import Path
+
+from agent_sandbox.backends.plan import RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.problems import Problem
+from agent_sandbox.runtime.containers import Container
+from agent_sandbox.runtime.diagnose import first_failed, why_not_up
+from agent_sandbox.stack.workspace import Owner
+from fake_docker import FakeDocker
+
+PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=())
+STEP = RunCommand(argv=("docker", "compose", "up"), cwd=Path("/p"), purpose="starting the stack")
+
+
+def container(service: str, state: str, health: str = "") -> Container:
+    return Container(id=service, service=service, image="x", state=state, health=health)
+
+
+def test_the_first_that_failed_is_the_cause_of_the_rest() -> None:
+    found = (
+        container("agent", "created"),
+        container("extra", "exited"),
+        container("firewall", "exited"),
+        container("proxy", "running", "healthy"),
+    )
+    assert first_failed(found) == container("firewall", "exited")
+
+
+def test_a_service_of_the_users_own_comes_after_ours() -> None:
+    assert first_failed((container("extra", "exited"), container("proxy", "running"))) == container("extra", "exited")
+
+
+def test_nothing_failed_where_all_are_ready() -> None:
+    assert first_failed((container("proxy", "running", "healthy"),)) is None
+
+
+def test_the_reason_is_the_services_own_last_words(docker: FakeDocker) -> None:
+    state = {"Status": "exited", "ExitCode": 1}
+    labels = {"com.docker.compose.service": "firewall"}
+    inspected = [{"Id": "f" * 64, "Config": {"Image": "x", "Labels": labels}, "State": state}]
+    docker.says("ps --all", out="f\n").says("inspect", out=json.dumps(inspected))
+    docker.says("logs --tail 15 ffffffffffff", out="locking\n", err="the direct way out is open\n")
+    said = "dependency failed to start: container app-1-firewall-1 exited (1)\n"
+    expected = Problem(
+        where="firewall",
+        what="exited with code 1:\n  locking\n  the direct way out is open",
+        hint="agent-sandbox logs firewall shows all of it",
+    )
+    assert list(why_not_up(PROJECT)(STEP, said)) == [expected]
+
+
+def test_what_docker_itself_complains_of_needs_no_look_at_services(docker: FakeDocker) -> None:
+    said = "Error response from daemon: Pool overlaps with other one on this address space\n"
+    (problem,) = why_not_up(PROJECT)(STEP, said)
+    assert problem.what == "the stack's subnet is in use by another Docker network"
+    assert docker.calls == []
+
+
+def test_where_no_service_failed_docker_is_quoted(docker: FakeDocker) -> None:
+    docker.says("ps --all")
+    (problem,) = why_not_up(PROJECT)(STEP, "something odd\n")
+    assert (problem.where, problem.what) == ("starting the stack", "docker failed: something odd")

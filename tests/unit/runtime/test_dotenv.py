@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.dotenv import compose_files, variable
+
+OURS = Path(".devcontainer/docker-compose.yml")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A=1", "1"),
+        ("A=1\nA=2\n", "2"),
+        ("export A=1", "1"),
+        ("  A = 1  ", "1"),
+        ("A='1 # 2'", "1 # 2"),
+        ('A="1" # why', "1"),
+        ("A=1 # why", "1"),
+        ("A=", ""),
+        ("#A=1", None),
+        ("AB=1", None),
+        ("", None),
+    ],
+)
+def test_a_variable_is_read_as_compose_reads_it(text: str, expected: str | None) -> None:
+    assert variable(text, "A") == expected
+
+
+def test_without_a_dotenv_the_stack_is_our_file(tmp_path: Path) -> None:
+    assert compose_files(tmp_path, OURS) == (tmp_path / OURS,)
+
+
+@pytest.mark.parametrize("value", [".devcontainer/docker-compose.yml", "", "other.yml", "other.yml:more.yml"])
+def test_a_dotenv_that_does_not_name_our_file_beside_others_changes_nothing(tmp_path: Path, value: str) -> None:
+    (tmp_path / ".env").write_text(f"COMPOSE_FILE={value}\n")
+    assert compose_files(tmp_path, OURS) == (tmp_path / OURS,)
+
+
+def test_files_beside_ours_are_taken_in_their_order(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"COMPOSE_FILE={OURS}:extra.yml\n")
+    assert compose_files(tmp_path, OURS) == (tmp_path / OURS, tmp_path / "extra.yml")
+
+
+def test_the_separator_may_be_another(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"COMPOSE_PATH_SEPARATOR=,\nCOMPOSE_FILE={OURS},a:b.yml\n")
+    assert compose_files(tmp_path, OURS) == (tmp_path / OURS, tmp_path / "a:b.yml")
+
+
+def test_a_dotenv_that_is_no_text_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"COMPOSE_FILE=\xff\n")
+    assert compose_files(tmp_path, OURS) == (tmp_path / OURS,)

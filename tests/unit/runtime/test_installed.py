@@ -1,0 +1,107 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox import __version__
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.backends.project import Project
+from agent_sandbox.images import agent_name, base_name, proxy_name
+from agent_sandbox.problems import UserError
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.installed import images_of, open_project
+from agent_sandbox.stack.workspace import Owner
+
+AGENT = known_agents(data_root() / "templates")[0]
+OWNER = Owner(uid=501, gid=20)
+FILE = f"""\
+name: app-01234567
+x-agent-sandbox: {{agent: {AGENT}, title: app, ide: vscode, dev: "501:20"}}
+services:
+  proxy: {{image: {proxy_name()}}}
+  firewall: {{image: "{agent_name(AGENT, OWNER)}"}}
+  agent: {{image: "{agent_name(AGENT, OWNER)}"}}
+  odd: null
+"""
+
+
+def project_at(root: Path, text: str = FILE) -> Path:
+    (root / ".devcontainer").mkdir(parents=True)
+    (root / ".devcontainer" / "docker-compose.yml").write_text(text)
+    return root
+
+
+def expected(root: Path) -> Project:
+    return Project(
+        root=root,
+        name="app-01234567",
+        agent=AGENT,
+        owner=OWNER,
+        images=(proxy_name(), agent_name(AGENT, OWNER)),
+        files=(root / ".devcontainer" / "docker-compose.yml",),
+    )
+
+
+def test_a_project_is_found_from_any_directory_inside_it(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "a project")
+    inside = root / "src" / "deep"
+    inside.mkdir(parents=True)
+    assert open_project(None, cwd=inside) == expected(root)
+
+
+def test_a_path_names_the_project_itself(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    assert open_project(root, cwd=tmp_path) == expected(root)
+    (root / "src").mkdir()
+    with pytest.raises(UserError, match="there is no stack here; agent-sandbox init AGENT makes one"):
+        open_project(root / "src", cwd=tmp_path)
+
+
+def test_where_there_is_no_stack_the_next_step_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as raised:
+        open_project(None, cwd=tmp_path)
+    assert str(raised.value) == f"{tmp_path}: there is no stack here; agent-sandbox init AGENT makes one"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("services: {}\n", ": this compose file is not agent-sandbox's: it has no `name` or no `x-agent-sandbox`; "),
+        ("[1, 2]\n", ": this compose file is not agent-sandbox's: it has no `name` or no `x-agent-sandbox`; "),
+        ("a: [1\nb: 2\n", ":2:2: this is no YAML: "),
+        ("name: a\nx-agent-sandbox: {agent: b, dev: '1:x'}\n", ": `x-agent-sandbox.dev` is `1:x`; it has to be two"),
+    ],
+)
+def test_a_file_that_is_not_ours_is_a_problem_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+    root = project_at(tmp_path / "app", text)
+    with pytest.raises(UserError) as raised:
+        open_project(root, cwd=tmp_path)
+    assert str(raised.value).startswith(f"{root}/.devcontainer/docker-compose.yml{problem}")
+
+
+def test_a_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    (root / ".devcontainer" / "docker-compose.yml").write_bytes(b"\xff")
+    with pytest.raises(UserError, match=r"docker-compose.yml: can't be read: 'utf-8' codec"):
+        open_project(root, cwd=tmp_path)
+
+
+def test_the_images_of_a_project_are_what_its_stack_runs_and_their_base(tmp_path: Path) -> None:
+    names = [image.name for image in images_of(expected(tmp_path))]
+    assert names == [proxy_name(), base_name(), agent_name(AGENT, OWNER)]
+
+
+def test_an_image_of_the_users_own_is_left_to_the_user(tmp_path: Path) -> None:
+    project = replace(expected(tmp_path), images=(proxy_name(), "registry.example.com/our/agent:7"))
+    assert [image.name for image in images_of(project)] == [proxy_name(), base_name()]
+
+
+def test_a_stack_of_another_version_says_how_to_bring_it_up_to_date(tmp_path: Path) -> None:
+    project = replace(expected(tmp_path), images=(proxy_name().replace(__version__, "0.0.1"),))
+    with pytest.raises(UserError) as raised:
+        images_of(project)
+    assert str(raised.value) == (
+        f"{tmp_path}/.devcontainer/docker-compose.yml: this agent-sandbox does not make the image"
+        f" agent-sandbox/proxy:0.0.1: the stack is of another version; agent-sandbox init {AGENT} brings the stack up"
+        " to date"
+    )
