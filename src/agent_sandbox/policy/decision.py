@@ -1,0 +1,55 @@
+"""What the engine answers: a value that says yes or no, and why."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import override
+
+
+class Effect(StrEnum):
+    """What happens to a request. Nothing is allowed unless a rule says so."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+class Cause(StrEnum):
+    """What the decision rests on; advice differs with it."""
+
+    RULE = "rule"  # a rule matched
+    REQUEST = "request"  # the host has rules, none of them takes this request
+    HOST = "host"  # no rule names the host
+    POLICY = "policy"  # the policy as a whole allows nothing: it is empty, or it could not be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a rule was written."""
+
+    file: str
+    line: int
+    layer: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The answer to one request.
+
+    `rule` is the rule that decided, as `policy.yaml:12`, or None when no rule matched. `near_miss` tells what the
+    nearest rule allows.
+    """
+
+    effect: Effect
+    rule: str | None
+    origin: Origin | None
+    reason: str
+    near_miss: str = ""
+    cause: Cause = Cause.RULE
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the request may go on."""
+        return self.effect is Effect.ALLOW

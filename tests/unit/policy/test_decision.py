@@ -1,0 +1,14 @@
+from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
+
+
+def test_only_an_allow_is_allowed() -> None:
+    answers = {effect: Decision(effect=effect, rule=None, origin=None, reason="").allowed for effect in Effect}
+    assert answers == {Effect.ALLOW: True, Effect.DENY: False}
+
+
+def test_an_origin_reads_as_file_and_line() -> None:
+    assert str(Origin(file="policy.yaml", line=12, layer="project")) == "policy.yaml:12"
+
+
+def test_a_decision_rests_on_a_rule_unless_it_says_otherwise() -> None:
+    assert Decision(effect=Effect.DENY, rule=None, origin=None, reason="").cause is Cause.RULE
