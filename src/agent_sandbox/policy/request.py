@@ -1,0 +1,82 @@
+"""THE door: every request is normalised here, once, before anything else looks at it.
+
+Decide, dial, inject and log use the one value that comes out. What cannot be read in exactly one way is Ambiguous.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_sandbox.policy.ambiguity import Ambiguous
+from agent_sandbox.policy.host import canonical_host
+from agent_sandbox.policy.method import canonical_method
+from agent_sandbox.policy.path import canonical_path
+from agent_sandbox.policy.quoted import quoted
+
+Scheme = Literal["http", "https"]
+SCHEMES: dict[str, Scheme] = {"http": "http", "https": "https"}
+DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
+USUAL_PORTS = frozenset(DEFAULT_PORTS.values())
+# Servers refuse longer ones with 414; so do we, before any work is spent on them.
+MAX_TARGET = 32 * 1024
+NOT_IN_A_QUERY = re.compile(r"[^\x21-\x7e]|#")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request in canonical form. Only `parse_request` makes one of foreign bytes."""
+
+    scheme: Scheme
+    host: str
+    port: int
+    method: str
+    path: str
+    query: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The path and the query: what was decided, and what is forwarded."""
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+    @property
+    def url(self) -> str:
+        """The whole address, for people and logs."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == DEFAULT_PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{self.target}"
+
+
+def parse_request(  # noqa: PLR0913 - a request is made of these
+    *,
+    scheme: str,
+    host: str,
+    port: int,
+    method: str,
+    target: str,
+    headers: tuple[tuple[str, str], ...] = (),
+    encoded_slash: bool = False,
+) -> Request:
+    """Return the canonical request, or raise Ambiguous.
+
+    `target` is the origin form (`/path?query`). `encoded_slash` lets `%2F` stand in the path, for hosts of which
+    `Policy.takes_encoded_slash` says so.
+    """
+    if scheme not in SCHEMES:
+        raise Ambiguous(f"{quoted(scheme)} is no scheme of HTTP")
+    if not 0 < port < 65536:
+        raise Ambiguous(f"{port} is no port")
+    if len(target) > MAX_TARGET:
+        raise Ambiguous(f"the target is longer than {MAX_TARGET} characters")
+    path, _, query = target.partition("?")
+    if NOT_IN_A_QUERY.search(query):
+        raise Ambiguous("the query holds a character that no URL holds, or a fragment")
+    return Request(
+        scheme=SCHEMES[scheme],
+        host=canonical_host(host),
+        port=port,
+        method=canonical_method(method),
+        path=canonical_path(path or "/", encoded_slash=encoded_slash),
+        query=query,
+        headers=headers,
+    )
