@@ -1,0 +1,87 @@
+"""What a rule may say of hosts: `x`, `*.x` (below x), `.x` (x and below), an address written as such."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import override
+
+from agent_sandbox.policy.ambiguity import Ambiguous
+from agent_sandbox.policy.host import canonical_host, is_address
+from agent_sandbox.policy.quoted import quoted
+from agent_sandbox.policy.unfit import Unfit
+
+HOST_CHARACTERS = re.compile(r"[\w.:\[\]-]*")
+# Registries that sell names below a two-letter country: `*.co.uk` is everybody in it.
+SOLD_BELOW_A_COUNTRY = frozenset({"ac", "co", "com", "edu", "go", "gob", "gov", "mil", "ne", "net", "nom", "or", "org"})
+
+
+class Reach(StrEnum):
+    """Which hosts of a name a pattern takes."""
+
+    EXACT = ""
+    BELOW = "*."
+    APEX_AND_BELOW = "."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class HostPattern:
+    """A set of hosts.
+
+    >>> print(parse_host_pattern("*.Example.com"))
+    *.example.com
+    """
+
+    reach: Reach
+    name: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.reach}{self.name}"
+
+    def matches(self, host: str) -> bool:
+        """Tell whether a canonical host is in the set; the naive twin of the index."""
+        below = host.endswith(f".{self.name}")
+        return {
+            Reach.EXACT: host == self.name,
+            Reach.BELOW: below,
+            Reach.APEX_AND_BELOW: below or host == self.name,
+        }[self.reach]
+
+
+def parse_host_pattern(text: str) -> HostPattern:
+    """Return the pattern, or raise Unfit with what is wrong and how to write it."""
+    if text == "*":
+        raise Unfit("`*` would allow every host", "name the hosts")
+    reach = next(reach for reach in (Reach.BELOW, Reach.APEX_AND_BELOW, Reach.EXACT) if text.startswith(reach))
+    name = text[len(reach) :]
+    _refuse_what_is_no_host(text, name)
+    try:
+        name = canonical_host(name)
+    except Ambiguous as doubt:
+        raise Unfit(str(doubt), "write one host: a name such as `example.com`, or an address") from doubt
+    if reach is not Reach.EXACT:
+        _refuse_wide(text, name)
+    return HostPattern(reach=reach, name=name)
+
+
+def _refuse_what_is_no_host(text: str, name: str) -> None:
+    shown = quoted(text)
+    if "://" in text:
+        raise Unfit(f"{shown} is a URL, not a host", "name the host alone; paths go under `rules`")
+    if "/" in text:
+        raise Unfit(f"{shown} holds a path", "name the host alone; paths go under `rules`, networks are not supported")
+    if "*" in name:
+        raise Unfit(f"{shown} has a `*` inside", "a wildcard is written `*.example.com`")
+    if not HOST_CHARACTERS.fullmatch(name):
+        raise Unfit(f"{shown} holds characters that no host has", "write one host, such as `example.com`")
+    if ":" in name and not name.startswith("["):
+        raise Unfit(f"{shown} is not a host alone", "ports go under `ports`; IPv6 is written `[2001:db8::1]`")
+
+
+def _refuse_wide(text: str, name: str) -> None:
+    if is_address(name):
+        raise Unfit(f"`{text}` is a wildcard over an address", "name each address")
+    labels = name.split(".")
+    sold = len(labels) == 2 and len(labels[1]) == 2 and labels[0] in SOLD_BELOW_A_COUNTRY
+    if len(labels) == 1 or sold:
+        raise Unfit(f"`{text}` takes in every name that anybody registers below `{name}`", "name the hosts you need")

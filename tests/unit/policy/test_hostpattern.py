@@ -1,0 +1,33 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
+from agent_sandbox.policy.unfit import Unfit
+
+VECTORS: list[dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "vectors/host_patterns.yaml").read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: ascii(vector["pattern"]))
+def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
+    if "unfit" in vector:
+        with pytest.raises(Unfit) as unfit:
+            parse_host_pattern(vector["pattern"])
+        assert f"{unfit.value.what}; {unfit.value.hint}" == vector["unfit"]
+        return
+    pattern = parse_host_pattern(vector["pattern"])
+    hosts = [*vector["takes"], *vector["leaves"]]
+    assert [host for host in hosts if pattern.matches(host)] == vector["takes"]
+
+
+def test_a_pattern_is_shown_in_its_canonical_form() -> None:
+    patterns = [parse_host_pattern(text) for text in ("*.Example.COM", ".bücher.example", "a.test.")]
+    assert [str(pattern) for pattern in patterns] == ["*.example.com", ".xn--bcher-kva.example", "a.test"]
+
+
+def test_two_spellings_of_a_pattern_are_one_value() -> None:
+    assert parse_host_pattern("*.A.test.") == HostPattern(reach=Reach.BELOW, name="a.test")
