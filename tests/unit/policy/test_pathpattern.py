@@ -1,0 +1,74 @@
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
+from agent_sandbox.policy.unfit import Unfit
+
+VECTORS: list[dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "vectors/path_patterns.yaml").read_text("utf-8")
+)
+
+
+def the_pattern(vector: dict[str, Any]) -> PathPattern:
+    kind = next(kind for kind in PathKind if kind in vector)
+    return parse_path_pattern(kind, vector[kind])
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(the_pattern(vector)))
+def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
+    pattern = the_pattern(vector)
+    paths = [*vector["takes"], *vector["leaves"]]
+    assert [path for path in paths if pattern.matches(readings(path)[0])] == vector["takes"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "what"),
+    [
+        (PathKind.EXACT, "x", "the path does not start with `/`: 'x'"),
+        (PathKind.PREFIX, "/a/../b", "the path holds a dot segment: '/a/../b'"),
+        (PathKind.PREFIX, "/a%2fb", "the path holds an encoded slash: '/a%2fb'"),
+        (PathKind.EXACT, "/a?b=c", "'/a?b=c' holds a query"),
+        (PathKind.EXACT, "/a;b", "'/a;b' holds a `;`"),
+        (PathKind.EXACT, "/a%3Bb", "'/a%3Bb' holds a `;`"),
+        (PathKind.EXACT, "/" + "a" * 1024, "a path of a rule is at most 1024 characters long"),
+        (PathKind.GLOB, "/a**", "`**` stands for whole segments"),
+        (PathKind.GLOB, "/***", "`**` stands for whole segments"),
+        (PathKind.GLOB, "/*" * 9, "a path has at most 8 stars"),
+        (PathKind.GLOB, "/a" * 32, "a glob has at most 32 segments"),
+    ],
+)
+def test_what_is_no_pattern_is_refused_with_its_reason(kind: PathKind, text: str, what: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        parse_path_pattern(kind, text)
+    assert unfit.value.what == what
+
+
+def test_no_pattern_runs_away_on_a_long_path() -> None:
+    patterns = [
+        parse_path_pattern(PathKind.GLOB, "/*a*a*a*a*a*a*a*b"),
+        parse_path_pattern(PathKind.GLOB, "/**/a/a/a/a/**/a/a/a/a/a/a/b"),
+    ]
+    start = time.perf_counter()
+    assert not any(pattern.matches(path) for pattern in patterns for path in ("/" + "a" * 32000, "/a" * 16000))
+    assert time.perf_counter() - start < 1
+
+
+def test_a_pattern_reads_as_it_is_meant() -> None:
+    texts = [(PathKind.EXACT, "/a"), (PathKind.PREFIX, "/a"), (PathKind.PREFIX, "/a/"), (PathKind.GLOB, "/a/*")]
+    patterns = [str(parse_path_pattern(kind, text)) for kind, text in texts]
+    assert patterns == ["/a", "/a/...", "/a/...", "/a/*"]
+
+
+def test_exact_is_more_specific_than_longer_than_shorter() -> None:
+    texts = [(PathKind.PREFIX, "/a"), (PathKind.EXACT, "/a"), (PathKind.PREFIX, "/a/b")]
+    ranked = sorted((parse_path_pattern(kind, text) for kind, text in texts), key=lambda pattern: pattern.specificity)
+    assert [(pattern.kind, pattern.text) for pattern in ranked] == [
+        (PathKind.PREFIX, "/a"),
+        (PathKind.PREFIX, "/a/b"),
+        (PathKind.EXACT, "/a"),
+    ]
