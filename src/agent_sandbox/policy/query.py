@@ -1,0 +1,49 @@
+"""What a rule may say of the query: these parameters and no others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import override
+from urllib.parse import unquote_plus
+
+Parameter = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPattern:
+    """Parameters with their values, sorted: their order in a query does not count."""
+
+    parameters: tuple[Parameter, ...]
+
+    def is_all_of(self, query: str) -> bool:
+        """Tell whether the query holds exactly these: the reading of an allow."""
+        return sorted(parameters_of(query)) == list(self.parameters)
+
+    def is_within(self, query: str) -> bool:
+        """Tell whether the query holds these among others: the reading of a deny, or `&x=1` would get round it."""
+        return set(self.parameters) <= set(parameters_of(query))
+
+    @override
+    def __str__(self) -> str:
+        return "&".join(f"{name}={value}" for name, value in self.parameters)
+
+
+def query_pattern(exact: Mapping[str, Sequence[str]]) -> QueryPattern:
+    """Return the pattern for parameters with their values, as the policy file lists them."""
+    return QueryPattern(parameters=tuple(sorted((name, value) for name, values in exact.items() for value in values)))
+
+
+def parameters_of(query: str) -> list[Parameter]:
+    """Return the decoded parameters; an empty piece counts as one, so that nothing goes unseen.
+
+    >>> parameters_of("q=a+b&%71=%c3%a9&flag")
+    [('q', 'a b'), ('q', 'é'), ('flag', '')]
+    """
+    if not query:
+        return []
+    pieces = (piece.partition("=") for piece in query.split("&"))
+    return [(_decoded(name), _decoded(value)) for name, _, value in pieces]
+
+
+def _decoded(text: str) -> str:
+    # Bytes that are no UTF-8 stay distinct and never raise.
+    return unquote_plus(text, encoding="utf-8", errors="surrogateescape")
