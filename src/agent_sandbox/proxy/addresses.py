@@ -1,0 +1,60 @@
+"""Addresses that no name may lead to, unless the policy says so by that name.
+
+An explicit list, not `is_private`: what Python counts there changes between versions, and it holds the documentation
+networks 198.51.100.0/24 and 203.0.113.0/24, where the test stands' internet lives.
+"""
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
+    (ip_network(network), what)
+    for network, what in (
+        ("0.0.0.0/8", "unspecified"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "carrier-grade NAT"),  # 100.100.100.200 is a cloud's metadata service
+        ("127.0.0.0/8", "loopback"),
+        ("168.63.129.16/32", "cloud metadata"),
+        ("169.254.0.0/16", "link-local"),  # 169.254.169.254 is every cloud's metadata service
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "protocol assignments"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "6to4 relay"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        ("::/96", "unspecified, loopback or v4-compatible"),
+        ("::ffff:0:0/96", "v4-mapped"),
+        ("::ffff:0:0:0/96", "v4-translated"),
+        ("64:ff9b:1::/48", "local NAT64"),
+        ("100::/64", "discard-only"),
+        ("2001::/23", "protocol assignments"),  # Teredo is inside
+        ("2001:db8::/32", "documentation"),
+        ("2002::/16", "6to4"),
+        ("3fff::/20", "documentation"),
+        ("5f00::/16", "segment routing"),
+        ("fc00::/7", "private"),  # fd00:ec2::254 is a cloud's metadata service
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+)
+NAT64 = IPv6Network("64:ff9b::/96")
+
+
+def why_forbidden(text: str) -> str | None:
+    """Name the kind of address that must not be dialled, None for one that may.
+
+    >>> why_forbidden("127.0.0.1"), why_forbidden("64:ff9b::7f00:1"), why_forbidden("203.0.113.9")
+    ('loopback', 'loopback', None)
+    """
+    zone_free, _, zone = text.partition("%")
+    address: Address = ip_address(zone_free)
+    if zone:
+        return "link-local"
+    if address in NAT64:
+        address = IPv4Address(int(address) & 0xFFFFFFFF)
+    return next((what for network, what in FORBIDDEN if address in network), None)

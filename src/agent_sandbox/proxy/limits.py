@@ -1,0 +1,21 @@
+"""How much of anything one client may have, and for how long."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Sizes in bytes, times in seconds. The defaults are what runs; tests shrink them."""
+
+    head_bytes: int = 65_536  # a request line with all its fields; more is 431
+    head_fields: int = 200  # browsers send about 20; the rest is somebody probing
+    head_seconds: float = 10.0  # from a head's first byte to its last: slowloris ends here
+    hello_bytes: int = 65_536  # a ClientHello with post-quantum key shares is about 2 KiB
+    hello_seconds: float = 10.0  # from our 200 to a complete ClientHello
+    chunk_line_bytes: int = 256  # a chunk's size with its extensions
+    idle_seconds: int = 600  # nothing in either direction
+    resolve_seconds: float = 5.0
+    connect_seconds: float = 10.0
+    connections: int = 1_024  # per client address; over it, the one that was idle the longest goes
+    websocket_bytes: int = 64 * 1024 * 1024  # one message
+    streams_reset: int = 200  # HTTP/2 streams that a client may open and cancel on one connection
