@@ -1,0 +1,71 @@
+"""One decision as one line of the traffic log: JSON, ASCII, bounded."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 255}
+
+
+class Event(StrEnum):
+    """What a line is about."""
+
+    REQUEST = "request"
+    CONNECT = "connect"
+    RAW_TUNNEL = "raw_tunnel"
+    MALFORMED = "malformed"
+    WEBSOCKET = "websocket"
+    TLS = "tls"
+    HEALTH = "health"
+    FAULT = "fault"
+    POLICY = "policy"
+
+
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """The fields of a line. The path goes without its query: values in there can be secret."""
+
+    event: Event
+    decision: str = "deny"
+    rule: str | None = None
+    reason: str = ""
+    host: str = ""
+    port: int = 0
+    method: str = ""
+    path: str = ""
+    status: int | None = None
+    bytes_in: int = 0
+    bytes_out: int = 0
+    duration_ms: float = 0.0
+    client: str = ""
+
+
+def render(line: Line, *, now: float) -> dict[str, object]:
+    """Return what is written and kept of `line`, its texts cut to size and made valid Unicode."""
+    time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    values: dict[str, object] = {"time": time, "event": str(line.event), "decision": line.decision}
+    for name in ("rule", "reason", "host", "port", "method", "path", "status"):
+        values[name] = _bounded(name, getattr(line, name))
+    for name in ("bytes_in", "bytes_out"):
+        values[name] = getattr(line, name)
+    values["duration_ms"] = round(line.duration_ms, 1)
+    values["client"] = line.client
+    return values
+
+
+def encode(values: dict[str, object]) -> bytes:
+    r"""Return one ASCII line.
+
+    >>> encode({"path": "/\n\x1b[31m"})
+    b'{"path": "/\\n\\u001b[31m"}\n'
+    """
+    return json.dumps(values).encode("ascii") + b"\n"
+
+
+def _bounded(name: str, value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    text = value.encode("utf-8", "backslashreplace").decode()
+    longest = LONGEST[name]
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"

@@ -1,0 +1,46 @@
+"""A log file of bounded size: `traffic.jsonl`, and a few older ones beside it."""
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+ROTATE_BYTES = 16 * 1024 * 1024
+OLDER = 4
+
+
+class RotatedFile:
+    """Appends to `path`; grown to `limit`, it becomes `path.1`, that one `path.2`, and the last one goes."""
+
+    def __init__(self, path: Path, *, limit: int = ROTATE_BYTES, older: int = OLDER) -> None:
+        self._path = path
+        self._limit = limit
+        self._older = older
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._open()
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(self._path, flags, 0o640)
+        self._size = os.fstat(self._descriptor).st_size
+
+    def write(self, data: bytes) -> None:
+        """Append whole lines. Raises OSError when the disk is full."""
+        if self._size and self._size + len(data) > self._limit:
+            self._rotate()
+        write_all(self._descriptor, data)
+        self._size += len(data)
+
+    def _rotate(self) -> None:
+        os.close(self._descriptor)
+        names = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, self._older + 1))]
+        for newer, older in reversed(list(pairwise(names))):
+            if newer.exists():
+                newer.replace(older)
+        self._open()
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte of `data`, in as many calls as it takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,39 @@
+"""Every decision leaves one line: on stdout, in the rotated file, and the last denials in memory."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+
+from agent_sandbox.proxy.line import Event, Line, encode, render
+
+REMEMBERED = 1_000
+UNCOUNTED = frozenset({Event.HEALTH, Event.POLICY, Event.TLS})
+
+
+class Recorder:
+    """Takes lines from the front and the hooks. `sinks` get each encoded line and must not block."""
+
+    def __init__(self, sinks: Iterable[Callable[[bytes], None]], *, clock: Callable[[], float]) -> None:
+        self._sinks = tuple(sinks)
+        self._clock = clock
+        self._denials: deque[dict[str, object]] = deque(maxlen=REMEMBERED)
+        self._counts: Counter[str] = Counter()
+
+    def record(self, line: Line) -> None:
+        """Write `line` down."""
+        values = render(line, now=self._clock())
+        if line.event not in UNCOUNTED:
+            self._counts[line.decision] += 1
+            if line.decision == "deny":
+                self._denials.append(values)
+        encoded = encode(values)
+        for sink in self._sinks:
+            sink(encoded)
+
+    def denials(self, count: int) -> list[dict[str, object]]:
+        """Return the last `count` denials, oldest first."""
+        return list(self._denials)[-count:] if count > 0 else []
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many requests were allowed and denied since the start."""
+        return {"allowed": self._counts["allow"], "denied": self._counts["deny"]}
