@@ -1,0 +1,99 @@
+"""Resolve, then check, then pin: the address that is dialled is the address that was checked."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+
+from agent_sandbox.proxy.addresses import why_forbidden
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.overrides import Override
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+Connect = Callable[[str, int], Awaitable[Streams]]
+
+
+class NotReached(str):
+    """Why no connection came to be. A `str`, because that is what mitmproxy's layers hand from one to the next."""
+
+    __slots__ = ()
+
+
+class Refused(NotReached):
+    """Not dialled at all: the address is one that nothing in the sandbox may reach."""
+
+    __slots__ = ()
+
+
+class DialError(OSError):
+    """Carries the `NotReached`."""
+
+    def __init__(self, why: NotReached) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Ask the system's resolver for all addresses of `host`."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+async def connect(address: str, port: int) -> Streams:
+    """Open a TCP connection to a literal address."""
+    return await asyncio.open_connection(address, port)
+
+
+class Dialler:
+    """Opens every connection that leaves the proxy."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits,
+        overrides: Iterable[Override] = (),
+        resolve: Resolve = resolve,
+        connect: Connect = connect,
+    ) -> None:
+        self._limits = limits
+        self._overrides = {(entry.host, entry.port): entry for entry in overrides}
+        self._resolve = resolve
+        self._connect = connect
+
+    async def dial(self, host: str, port: int) -> Streams:
+        """Connect to `host`. Raises `DialError`."""
+        override = self._overrides.get((host, port))
+        if override is not None:
+            return await self._first([override.address], override.to, host)
+        addresses = await self._lookup(host, port)
+        for address in addresses:
+            kind = why_forbidden(address)
+            if kind is not None:
+                raise DialError(Refused(f"{host} leads to {address}, a {kind} address"))
+        return await self._first(addresses, port, host)
+
+    async def _lookup(self, host: str, port: int) -> list[str]:
+        try:
+            async with asyncio.timeout(self._limits.resolve_seconds):
+                addresses = await self._resolve(host, port)
+        except TimeoutError:
+            raise DialError(NotReached(f"{host} was not resolved within {self._limits.resolve_seconds:g} s")) from None
+        except (OSError, UnicodeError) as error:
+            detail = error.strerror if isinstance(error, OSError) else "not a name"
+            raise DialError(NotReached(f"{host} does not resolve: {detail}")) from error
+        if not addresses:
+            raise DialError(NotReached(f"{host} has no address"))
+        return addresses
+
+    async def _first(self, addresses: list[str], port: int, host: str) -> Streams:
+        error: OSError | None = None
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds):
+                for address in addresses:
+                    try:
+                        return await self._connect(address, port)
+                    except OSError as failed:
+                        error = failed
+        except TimeoutError:
+            raise DialError(NotReached(f"{host}:{port} did not answer in {self._limits.connect_seconds:g} s")) from None
+        raise DialError(NotReached(f"{host}:{port} cannot be reached: {error.strerror if error else ''}")) from error
