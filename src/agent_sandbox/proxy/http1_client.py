@@ -1,0 +1,84 @@
+"""HTTP/1 to the upstream server: mitmproxy's state machine without the places where it hangs, falls over or lies."""
+
+from typing import override
+
+import h11
+from h11._readers import ChunkedReader
+from h11._receivebuffer import ReceiveBuffer
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.layers import http as http_layer
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import (
+    ErrorCode,
+    HttpEvent,
+    RequestHeaders,
+    RequestTrailers,
+    ResponseProtocolError,
+)
+from mitmproxy.proxy.layers.http._http1 import Http1Client
+
+Commands = layer.CommandGenerator[None]
+HEAD_BYTES = 256 * 1024
+
+
+class TrailerDropper(ChunkedReader):
+    """Reads a chunked response. Trailers end it and are not passed on; mitmproxy raises on them."""
+
+    @override
+    def __call__(self, buf: ReceiveBuffer) -> h11.Data | h11.EndOfMessage | None:
+        event = super().__call__(buf)
+        return h11.EndOfMessage() if isinstance(event, h11.EndOfMessage) else event
+
+
+class StrictHttp1Client(Http1Client):
+    """Frames what it forwards, skips interim answers, bounds response heads."""
+
+    @override
+    def send(self, event: HttpEvent) -> Commands:
+        if isinstance(event, RequestTrailers):
+            return  # HTTP/1 has them in chunked bodies only, and few servers read them
+        if isinstance(event, RequestHeaders) and not event.end_stream:
+            _frame(event)
+        yield from super().send(event)
+
+    @override
+    def read_headers(self, event: events.ConnectionEvent) -> Commands:
+        if isinstance(event, events.DataReceived):
+            self._skip_interim()
+            if len(self.buf) > HEAD_BYTES and b"\r\n\r\n" not in bytes(self.buf):
+                yield from self._too_large()
+                return
+        yield from super().read_headers(event)
+
+    @override
+    def read_body(self, event: events.Event) -> Commands:
+        if type(self.body_reader) is ChunkedReader:
+            self.body_reader = TrailerDropper()
+        yield from super().read_body(event)
+
+    def _skip_interim(self) -> None:
+        # `103 Early Hints` and the like: mitmproxy would take them for the answer, and the answer for a surprise.
+        while True:
+            data = bytes(self.buf)
+            end = data.find(b"\r\n\r\n")
+            if end < 0 or data[8:10] != b" 1" or data[8:12] == b" 101":
+                return
+            self.buf.maybe_extract_at_most(end + 4)
+
+    def _too_large(self) -> Commands:
+        yield commands.CloseConnection(self.conn)
+        if self.stream_id is not None:
+            reason = f"the response head is larger than {HEAD_BYTES} bytes"
+            yield ReceiveHttp(ResponseProtocolError(self.stream_id, reason, ErrorCode.GENERIC_SERVER_ERROR))
+
+
+def _frame(event: RequestHeaders) -> None:
+    # An HTTP/2 body needs no length. Sent on to HTTP/1 as it is, its bytes would be read as the next request.
+    headers = event.request.headers
+    if "content-length" not in headers and "transfer-encoding" not in headers:
+        headers["transfer-encoding"] = "chunked"
+
+
+def install() -> None:
+    """Make mitmproxy's layers use this client; they name theirs, and leave no other way in."""
+    http_layer.Http1Client = StrictHttp1Client  # type: ignore[attr-defined]

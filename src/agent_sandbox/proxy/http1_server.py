@@ -1,0 +1,103 @@
+"""HTTP/1 from the client: mitmproxy's state machine with our parser in front of it.
+
+mitmproxy alone accepts bare LF, folded lines and spaces before the colon, waits for ever behind a leading CRLF, and
+holds a head of any size.
+"""
+
+from typing import cast, override
+
+from h11._readers import ContentLengthReader
+from mitmproxy import http
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import RequestHeaders
+from mitmproxy.proxy.layers.http._http1 import Http1Server, TBodyReader
+
+from agent_sandbox.proxy.chunks import ChunkReader
+from agent_sandbox.proxy.denial import Denial, page
+from agent_sandbox.proxy.head import BadHeadError, Head, find_end, parse_head
+from agent_sandbox.proxy.hooks import MalformedHook
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.target import split_target
+from agent_sandbox.proxy.tunnel import Tunnel
+
+Commands = layer.CommandGenerator[None]
+
+
+class StrictHttp1Server(Http1Server):
+    """Reads request heads with `head.parse_head`, within the limits, and closes the connection on a bad one."""
+
+    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
+        super().__init__(context)
+        self._tunnel = tunnel
+        self._limits = limits
+        self._deadline: commands.RequestWakeup | None = None
+
+    @override
+    def _handle_event(self, event: events.Event) -> Commands:
+        if isinstance(event, events.Wakeup):
+            yield from self._on_wakeup(event)
+        else:
+            yield from super()._handle_event(event)
+
+    @override
+    def read_headers(self, event: events.ConnectionEvent) -> Commands:
+        if not isinstance(event, events.DataReceived):
+            yield from super().read_headers(event)
+            return
+        try:
+            end = find_end(bytes(self.buf), self._limits)
+            head = parse_head(bytes(self.buf.maybe_extract_at_most(end) or b""), self._limits) if end else None
+            request = self._request(head) if head else None
+        except BadHeadError as problem:
+            yield from self.refuse(str(problem), problem.status)
+            return
+        if head is None or request is None:
+            yield from self._start_clock()
+            return
+        self._deadline = None
+        self.request = request
+        yield ReceiveHttp(RequestHeaders(self.stream_id, request, head.body == 0))
+        self.body_reader = cast("TBodyReader", self._reader(head))
+        self.state = self.read_body
+        yield from self.state(event)
+
+    def refuse(self, reason: str, status: int = 400) -> Commands:
+        """Answer, close, and say why in the log."""
+        yield MalformedHook(reason)
+        yield commands.SendData(self.conn, page(Denial(reason=reason, status=status, host=self._tunnel.host)).http1())
+        yield commands.CloseConnection(self.conn)
+        self.state = self.done
+
+    def _request(self, head: Head) -> http.Request:
+        target = split_target(head, self._tunnel)
+        return http.Request(
+            host=target.host,
+            port=target.port,
+            method=head.method.encode(),
+            scheme=b"http" if target.host else b"",
+            authority=b"",
+            path=target.path.encode(),
+            http_version=head.version.encode(),
+            headers=http.Headers(head.fields),
+            content=None,
+            trailers=None,
+            timestamp_start=0.0,
+            timestamp_end=None,
+        )
+
+    def _reader(self, head: Head) -> ChunkReader | ContentLengthReader:
+        if head.body is None:
+            return ChunkReader(line_bytes=self._limits.chunk_line_bytes)
+        return ContentLengthReader(head.body)
+
+    def _start_clock(self) -> Commands:
+        # A head that arrives a byte at a time would keep mitmproxy's own clock from ever striking.
+        if self.buf and self._deadline is None:
+            self._deadline = commands.RequestWakeup(self._limits.head_seconds)
+            yield self._deadline
+
+    def _on_wakeup(self, event: events.Wakeup) -> Commands:
+        if event.command is self._deadline:
+            yield from self.refuse("the request head did not arrive in time", 408)

@@ -1,0 +1,74 @@
+"""HTTP over one client connection: which server side reads it, and where its requests may be sent."""
+
+from typing import override
+
+from mitmproxy.connection import Server
+from mitmproxy.proxy import events, layer
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HTTPMode
+from mitmproxy.proxy.layers.tls import ClientTLSLayer
+
+from agent_sandbox.proxy.http1_server import StrictHttp1Server
+from agent_sandbox.proxy.http2_server import StrictHttp2Server
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.stream import StrictStream
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+
+Commands = layer.CommandGenerator[None]
+
+
+class StrictHttpLayer(HttpLayer):
+    """mitmproxy's HTTP layer over our strict ends."""
+
+    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
+        # In `transparent` mode each request goes to context.server.address, whatever it says of itself.
+        super().__init__(context, HTTPMode.regular if tunnel.carries is Carries.PROXY else HTTPMode.transparent)
+        self._tunnel = tunnel
+        self._limits = limits
+
+    @override
+    def _handle_event(self, event: events.Event) -> Commands:
+        if not isinstance(event, events.Start):
+            yield from super()._handle_event(event)
+            return
+        server = self._server()
+        self.connections[self.context.client] = server
+        yield from self.event_to_child(server, event)
+
+    def _server(self) -> StrictHttp1Server | StrictHttp2Server:
+        context = self.context.fork()
+        if self.context.client.alpn == b"h2":
+            return StrictHttp2Server(context, self._limits)
+        return StrictHttp1Server(context, self._tunnel, self._limits)
+
+    @override
+    def make_stream(self, stream_id: int) -> Commands:
+        self.streams[stream_id] = stream = StrictStream(self.context.fork(), stream_id)
+        yield from self.event_to_child(stream, events.Start())
+
+    @override
+    def get_connection(self, event: GetHttpConnection, *, reuse: bool = True) -> Commands:
+        # mitmproxy keeps a failed connection and its error for as long as the client stays; we try again.
+        for known in self.connections:
+            if isinstance(known, Server) and known not in self.waiting_for_establishment:
+                known.error = None
+        yield from super().get_connection(event, reuse=reuse)
+
+
+class Destination(layer.Layer):
+    """The outermost layer: binds the connection to what the front decided. No other layer is ever guessed."""
+
+    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
+        super().__init__(context)
+        if tunnel.carries is not Carries.PROXY:
+            context.server = Server(address=(tunnel.host, tunnel.port), tls=tunnel.carries is Carries.TLS)
+        if tunnel.carries is Carries.TLS:
+            tls = ClientTLSLayer(context)
+            tls.child_layer = StrictHttpLayer(context, tunnel, limits)
+            self._child: layer.Layer = tls
+        else:
+            self._child = StrictHttpLayer(context, tunnel, limits)
+
+    @override
+    def _handle_event(self, event: events.Event) -> Commands:
+        yield from self._child.handle_event(event)

@@ -1,0 +1,131 @@
+"""One client connection behind the front: mitmproxy's handler with our hooks and dialler, and no way to fail open."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast, override
+
+from mitmproxy import http
+from mitmproxy.connection import ConnectionState
+from mitmproxy.flow import Error
+from mitmproxy.proxy import commands, events, mode_specs, server
+
+from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached
+from agent_sandbox.proxy.hooks import Hooks
+from agent_sandbox.proxy.http_layer import Destination
+from agent_sandbox.proxy.lead import Lead
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.line import Event, Line
+from agent_sandbox.proxy.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+
+REGULAR = mode_specs.ProxyMode.parse("regular")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What all sessions share."""
+
+    hooks: Hooks
+    dialler: Dialler
+    limits: Limits
+    options: EngineOptions
+    record: Callable[[Line], None]
+
+
+class Session(server.LiveConnectionHandler):
+    """Runs mitmproxy's layers over one socket."""
+
+    def __init__(self, engine: Engine, tunnel: Tunnel, reader: Lead, writer: asyncio.StreamWriter) -> None:
+        # Of a reader, mitmproxy uses `read` alone.
+        stream = cast("asyncio.StreamReader", reader)
+        super().__init__(stream, writer, as_mitmproxy(engine.options), REGULAR)
+        self._engine = engine
+        self._tunnel = tunnel
+        self.layer = Destination(self.layer.context, tunnel, engine.limits)
+
+    @override
+    async def handle_hook(self, hook: commands.StartHook) -> None:
+        functions = self._engine.hooks.get(hook.name)
+        if functions is None:
+            return
+        (data,) = hook.args()
+        done = False
+        try:
+            for function in functions:
+                function(data, self._tunnel)
+            done = True
+        finally:
+            if not done:
+                self._deny_after_fault(hook.name, data)
+
+    @override
+    async def hook_task(self, hook: commands.StartHook) -> None:
+        # Completed even after a fault: what the hook set first, a denial, then takes its course.
+        try:
+            await self.handle_hook(hook)
+        finally:
+            if hook.blocking:
+                await self.server_event(events.HookCompleted(hook))
+
+    def _deny_after_fault(self, name: str, data: Any) -> None:  # noqa: ANN401 - hooks carry what they carry
+        self._engine.record(self._line(Event.FAULT, f"a fault in the hook {name}"))
+        if not isinstance(data, http.HTTPFlow):
+            self.abort()
+            return
+        data.request.stream = False
+        if name != "requestheaders" or data.response is None:
+            data.error = Error(Error.KILLED_MESSAGE)
+            self.abort()
+
+    def abort(self) -> None:
+        """Close the client's connection, and with it everything that was opened for it."""
+        transport = self.transports.get(self.client)
+        if transport is not None and transport.writer is not None:
+            cast("asyncio.StreamWriter", transport.writer).transport.abort()
+
+    @override
+    async def open_connection(self, command: commands.OpenConnection) -> None:
+        connection = command.connection
+        address = connection.address
+        if address is None or (self._tunnel.carries is not Carries.PROXY and address != self._destination):
+            await self._not_opened(command, NotReached("only the decided destination is ever dialled"))
+            return
+        async with self.max_conns[address]:
+            try:
+                reader, writer = await self._engine.dialler.dial(address[0], address[1])
+            except DialError as error:
+                await self._not_opened(command, error.why)
+                return
+            except asyncio.CancelledError:
+                await self._not_opened(command, NotReached("the connection was cancelled"))
+                raise
+            connection.state = ConnectionState.OPEN
+            connection.peername = writer.get_extra_info("peername")
+            connection.sockname = writer.get_extra_info("sockname")
+            self.transports[connection] = server.ConnectionIO(asyncio.current_task(), reader, writer)
+            await self.server_event(events.OpenConnectionCompleted(command, None))
+            await self.handle_connection(connection)
+
+    @property
+    def _destination(self) -> tuple[str, int]:
+        return self._tunnel.host, self._tunnel.port
+
+    async def _not_opened(self, command: commands.OpenConnection, why: NotReached) -> None:
+        command.connection.error = why
+        self.transports.pop(command.connection, None)
+        await self.server_event(events.OpenConnectionCompleted(command, why))
+
+    @override
+    def log(self, message: str, level: int = logging.INFO, exc_info: Any = None) -> None:
+        # mitmproxy logs that one of its layers fell over, and leaves the connection open and mute.
+        if level >= logging.ERROR:
+            fault = exc_info[1] if isinstance(exc_info, tuple) else message
+            logging.getLogger(__name__).error("%s", message, exc_info=exc_info)
+            self._engine.record(self._line(Event.FAULT, f"a fault in the protocol engine: {fault}"))
+            self.abort()
+
+    def _line(self, event: Event, reason: str) -> Line:
+        tunnel = self._tunnel
+        return Line(event=event, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client)

@@ -1,0 +1,75 @@
+"""One request and its response: mitmproxy's, but an answer of ours goes out when it is known, not when a body ends."""
+
+from typing import override
+
+from mitmproxy import http
+from mitmproxy.proxy import layer
+from mitmproxy.proxy.layers.http import GetHttpConnection, HttpStream
+from mitmproxy.proxy.layers.http._events import (
+    ErrorCode,
+    RequestData,
+    RequestEndOfMessage,
+    RequestHeaders,
+    RequestProtocolError,
+    RequestTrailers,
+    ResponseProtocolError,
+)
+
+from agent_sandbox.proxy.dialler import NotReached
+from agent_sandbox.proxy.ledger import failure
+
+Commands = layer.CommandGenerator[None]
+
+
+class StrictStream(HttpStream):
+    """Answers denials early and upstream failures in our own words, over every protocol version alike."""
+
+    flow: http.HTTPFlow | None = None  # type: ignore[assignment]
+
+    @override
+    def state_wait_for_request_headers(self, event: RequestHeaders) -> Commands:
+        yield from super().state_wait_for_request_headers(event)
+        # Bodyless requests are answered by mitmproxy when their end comes, in the same packet.
+        if not event.end_stream and self._answered_by_us():
+            yield from self._answer()
+
+    def _answered_by_us(self) -> bool:
+        waiting = self.client_state == self.state_consume_request_body
+        return waiting and self.flow is not None and self.flow.response is not None
+
+    def _answer(self) -> Commands:
+        self.client_state = self.state_done
+        yield from self.send_response()
+
+    @override
+    def state_done(self, event: RequestData | RequestTrailers | RequestEndOfMessage) -> Commands:
+        """Swallow what is left of a body that was answered early."""
+        yield from ()
+
+    @override
+    def make_server_connection(self) -> layer.CommandGenerator[bool]:
+        flow = self.flow
+        assert flow is not None  # noqa: S101 - mitmproxy sets it before it calls this
+        request = flow.request
+        connection, error = yield GetHttpConnection((request.host, request.port), request.scheme == "https", None)
+        if error:
+            yield from self._fail(error if isinstance(error, NotReached) else NotReached(error))
+            return False
+        self.context.server = flow.server_conn = connection
+        return True
+
+    @override
+    def handle_protocol_error(self, event: RequestProtocolError | ResponseProtocolError) -> Commands:
+        answerable = isinstance(event, ResponseProtocolError) and event.code in (
+            ErrorCode.GENERIC_SERVER_ERROR,
+            ErrorCode.CONNECT_FAILED,
+        )
+        if answerable and self.flow is not None and self.flow.response is None:
+            yield from self._fail(NotReached(event.message))
+        else:
+            yield from super().handle_protocol_error(event)
+
+    def _fail(self, why: NotReached) -> Commands:
+        assert self.flow is not None  # noqa: S101 - there is no failure before there is a request
+        self.flow.response = failure(self.flow, why)
+        yield from self._answer()
