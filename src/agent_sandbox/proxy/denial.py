@@ -1,0 +1,90 @@
+"""What a client is told when a request goes no further. The same words on every way out of the proxy."""
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+
+MARK = b"x-agent-sandbox"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Denial:
+    """Why a request was not forwarded. 403 and 400 are decisions; 502 says that the other side could not be reached."""
+
+    reason: str
+    status: int = 403
+    host: str = ""
+    method: str = ""
+    path: str = ""
+    rule: str | None = None
+    near_miss: str = ""
+    hint: str = ""
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the proxy said no; otherwise it tried, and failed."""
+        return self.status < 500
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An HTTP answer: status, fields and body."""
+
+    status: int
+    fields: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+    def http1(self) -> bytes:
+        """Return the bytes of an HTTP/1.1 answer after which the connection is closed."""
+        phrase = _phrase(self.status)
+        head = b"".join(b"%s: %s\r\n" % field for field in self.fields)
+        return b"HTTP/1.1 %d %s\r\n%sconnection: close\r\n\r\n%s" % (self.status, phrase, head, self.body)
+
+
+def page(denial: Denial, accept: str = "") -> Page:
+    """Render `denial` for a client that asked for `accept`: JSON where it names it or nothing, else words."""
+    wants_json = "json" in accept.lower() or not accept
+    body = (_as_json(denial) if wants_json else _as_text(denial)).encode("utf-8", "backslashreplace")
+    kind = b"application/json" if wants_json else b"text/plain; charset=utf-8"
+    fields = (
+        (MARK, b"blocked" if denial.blocked else b"failed"),
+        (b"content-type", kind),
+        (b"content-length", b"%d" % len(body)),
+        (b"cache-control", b"no-store"),
+    )
+    return Page(denial.status, fields, body)
+
+
+def _as_json(denial: Denial) -> str:
+    fields = {
+        "blocked": denial.blocked,
+        "host": denial.host,
+        "method": denial.method,
+        "path": denial.path,
+        "reason": denial.reason,
+        "rule": denial.rule,
+        "near_miss": denial.near_miss,
+        "hint": denial.hint,
+    }
+    return json.dumps(fields) + "\n"
+
+
+def _as_text(denial: Denial) -> str:
+    what = "Blocked" if denial.blocked else "Not reached"
+    lines = [f"{what} by agent-sandbox: {' '.join(filter(None, (denial.method, denial.host + denial.path)))}"]
+    lines.append(f"Reason: {denial.reason}")
+    if denial.rule:
+        lines.append(f"Rule: {denial.rule}")
+    if denial.near_miss and denial.near_miss not in denial.reason:
+        lines.append(f"Nearest: {denial.near_miss}")
+    if denial.hint:
+        lines.append(f"To allow it: {denial.hint}")
+    return "\n".join(map(_one_line, lines)) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+
+
+def _phrase(status: int) -> bytes:
+    return HTTPStatus(status).phrase.encode()

@@ -1,0 +1,99 @@
+"""Decides each request: the head of every HTTP/1 message and of every HTTP/2 stream."""
+
+from collections.abc import Callable
+
+from mitmproxy import http
+
+from agent_sandbox.policy import Ambiguous, Decision, Policy, Request, advise, decide
+from agent_sandbox.proxy.adapter import Mismatch, authority, to_request
+from agent_sandbox.proxy.denial import Denial
+from agent_sandbox.proxy.fields import NotWebSocketError, check_expect, forwarded, wants_websocket
+from agent_sandbox.proxy.hooks import hook
+from agent_sandbox.proxy.ledger import Ledger, answer, open_ledger
+from agent_sandbox.proxy.tunnel import Tunnel
+
+UNDECIDED = Denial(reason="the proxy could not decide this request; that is a fault of the proxy, not of the policy")
+METHOD, PATH = 32, 2_048
+
+
+class Enforcer:
+    """Denies first; only a decision that allows lifts it. So a fault or a cancellation leaves a denial."""
+
+    def __init__(self, policy: Callable[[], Policy], *, clock: Callable[[], float]) -> None:
+        self._policy = policy
+        self._clock = clock
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
+        """Deny, decide, and lift the denial if the policy says so."""
+        ledger = open_ledger(flow, client=tunnel.client, started=self._clock())
+        _describe(ledger, flow, tunnel)
+        flow.request.stream = False
+        flow.response = answer(flow, UNDECIDED)
+        ledger.line.reason = UNDECIDED.reason
+        if flow.error is not None:
+            ledger.line.reason = f"malformed: {flow.error.msg}"
+            return
+        policy = self._policy()
+        try:
+            request = to_request(flow, tunnel, policy)
+            websocket = wants_websocket(flow.request)
+            check_expect(flow.request)
+        except (Ambiguous, NotWebSocketError) as doubt:
+            self._refuse(flow, ledger, doubt)
+            return
+        ledger.line.path = request.path
+        decision = decide(policy, request)
+        if tunnel.refused is not None and decision.allowed:
+            decision = tunnel.refused
+        ledger.line.rule, ledger.line.reason = decision.rule, decision.reason
+        if not decision.allowed:
+            flow.response = answer(flow, _denial(request, decision, policy.block_status))
+            return
+        ledger.websocket = websocket
+        _rewrite(flow.request, request, websocket=websocket)
+        flow.request.stream = ledger.sent
+        ledger.line.decision = "allow"
+        flow.response = None
+
+    @staticmethod
+    def _refuse(flow: http.HTTPFlow, ledger: Ledger, doubt: ValueError) -> None:
+        clear = isinstance(doubt, (Mismatch, NotWebSocketError))
+        line = ledger.line
+        line.reason = str(doubt) if clear else f"ambiguous: {doubt}"
+        denial = Denial(
+            status=403 if clear else 400, reason=line.reason, host=line.host, method=line.method, path=line.path
+        )
+        flow.request.headers.pop("expect", None)
+        flow.response = answer(flow, denial)
+
+
+def _describe(ledger: Ledger, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
+    data, line = flow.request.data, ledger.line
+    line.host = tunnel.host or data.host
+    line.port = tunnel.port or data.port
+    line.method = data.method.decode("ascii", "backslashreplace")
+    line.path = data.path.partition(b"?")[0].decode("ascii", "backslashreplace")
+
+
+def _denial(request: Request, decision: Decision, status: int) -> Denial:
+    return Denial(
+        status=status,
+        reason=decision.reason,
+        host=request.host,
+        method=request.method,
+        path=request.path,
+        rule=decision.rule,
+        near_miss=decision.near_miss,
+        hint=advise(request, decision),
+    )
+
+
+def _rewrite(written: http.Request, decided: Request, *, websocket: bool) -> None:
+    """Make what is forwarded be what was decided."""
+    named = authority(decided)
+    data = written.data
+    data.headers.fields = forwarded(written, named, websocket=websocket)
+    data.host, data.port, data.scheme = decided.host, decided.port, decided.scheme.encode()
+    data.path = decided.target.encode("ascii")
+    data.authority = named.encode() if written.is_http2 else b""

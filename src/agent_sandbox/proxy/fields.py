@@ -1,0 +1,90 @@
+"""Which header fields are forwarded. Hop-by-hop ones end here, and so do ones that would change the method later."""
+
+from mitmproxy import http
+
+from agent_sandbox.policy import Ambiguous
+
+Fields = tuple[tuple[bytes, bytes], ...]
+
+STRIPPED = frozenset(
+    {
+        b"connection",
+        b"http2-settings",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"trailer",
+        b"upgrade",
+        b"x-http-method",
+        b"x-http-method-override",
+        b"x-method-override",
+    }
+)
+FROM_SERVERS = frozenset({b"alt-svc", b"alternate-protocol", b"keep-alive", b"proxy-connection", b"x-agent-sandbox"})
+
+
+class NotWebSocketError(ValueError):
+    """An upgrade to something that the proxy does not speak."""
+
+
+def forwarded(request: http.Request, authority: str, *, websocket: bool) -> Fields:
+    """Return the fields of `request` as they go upstream, Host being what was decided."""
+    kept = tuple((name, value) for name, value in request.data.headers.fields if _goes_on(name.lower()))
+    if request.is_http2:
+        return kept
+    extra: Fields = ((b"Host", authority.encode()),)
+    if websocket:
+        extra += ((b"Connection", b"Upgrade"), (b"Upgrade", b"websocket"))
+    elif token := _persistence(request):
+        extra += ((b"Connection", token),)
+    return (*extra, *kept)
+
+
+def wants_websocket(request: http.Request) -> bool:
+    """Tell whether `request` is a WebSocket handshake. Raises `NotWebSocketError` for any other upgrade.
+
+    An offer of h2c is no demand (some clients always send it) and is left out of what is forwarded.
+    """
+    headers = request.headers
+    upgrade = headers.get("upgrade", "").strip().lower()
+    if upgrade in ("", "h2c"):
+        return False
+    if upgrade != "websocket":
+        raise NotWebSocketError(f"an upgrade to {upgrade[:40]!r}; the proxy speaks HTTP and WebSocket")
+    complete = (
+        request.data.method == b"GET"
+        and request.data.http_version == b"HTTP/1.1"
+        and "upgrade" in _tokens(headers.get("connection", ""))
+        and headers.get("sec-websocket-version") == "13"
+        and bool(headers.get("sec-websocket-key"))
+    )
+    if not complete:
+        raise NotWebSocketError("an incomplete WebSocket handshake")
+    return True
+
+
+def check_expect(request: http.Request) -> None:
+    """Refuse expectations other than the one that HTTP defines."""
+    expected = request.headers.get("expect", "100-continue").lower()
+    if expected != "100-continue":
+        raise Ambiguous(f"an unknown Expect: {expected[:40]!a}")
+
+
+def from_server(fields: Fields, *, switching: bool) -> Fields:
+    """Return response fields without the hints that lead clients around the proxy (HTTP/3, h2c)."""
+    dropped = FROM_SERVERS if switching else FROM_SERVERS | {b"upgrade"}
+    return tuple((name, value) for name, value in fields if name.lower() not in dropped)
+
+
+def _goes_on(name: bytes) -> bool:
+    return name != b"host" and name not in STRIPPED
+
+
+def _tokens(value: str) -> list[str]:
+    return [token.strip().lower() for token in value.split(",")]
+
+
+def _persistence(request: http.Request) -> bytes:
+    tokens = _tokens(request.headers.get("connection", ""))
+    return next((token.encode() for token in ("close", "keep-alive") if token in tokens), b"")

@@ -1,0 +1,83 @@
+"""What is known of one request from its head to its log line, kept on the flow it belongs to."""
+
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from mitmproxy import http
+
+from agent_sandbox.proxy.denial import Denial, page
+from agent_sandbox.proxy.dialler import NotReached, Refused
+from agent_sandbox.proxy.line import Event, Line
+
+KEY = "agent-sandbox"
+
+
+@dataclass(slots=True)
+class Meter:
+    """Passes a body on, chunk by chunk, and counts it. As a flow's `stream` it keeps mitmproxy from holding it."""
+
+    count: int = 0
+
+    def __call__(self, data: bytes) -> bytes:
+        """Count `data`, and return it as it is."""
+        self.count += len(data)
+        return data
+
+
+@dataclass(slots=True, kw_only=True)
+class Ledger:
+    """One request: the line that will be written of it, and the counters that the line is completed from."""
+
+    line: Line
+    started: float
+    sent: Meter = field(default_factory=Meter)
+    received: Meter = field(default_factory=Meter)
+    websocket: bool = False
+    written: bool = False
+
+
+def open_ledger(flow: http.HTTPFlow, *, client: str, started: float) -> Ledger:
+    """Begin the ledger of `flow`, as a denial."""
+    ledger = Ledger(line=Line(event=Event.REQUEST, client=client, reason="not decided"), started=started)
+    flow.metadata[KEY] = ledger
+    return ledger
+
+
+def ledger_of(flow: http.HTTPFlow) -> Ledger | None:
+    """Return what was begun for `flow`."""
+    found = flow.metadata.get(KEY)
+    return found if isinstance(found, Ledger) else None
+
+
+def answer(flow: http.HTTPFlow, denial: Denial) -> http.Response:
+    """Build the response that tells the client of `denial`, in the form it asked for."""
+    rendered = page(denial, flow.request.headers.get("accept", ""))
+    body = b"" if flow.request.data.method == b"HEAD" else rendered.body
+    return http.Response(
+        http_version=b"HTTP/1.1",
+        status_code=rendered.status,
+        reason=HTTPStatus(rendered.status).phrase.encode(),
+        headers=http.Headers(rendered.fields),
+        content=body,
+        trailers=None,
+        timestamp_start=0.0,
+        timestamp_end=None,
+    )
+
+
+def failure(flow: http.HTTPFlow, why: NotReached) -> http.Response:
+    """Answer a request that was allowed and could not be forwarded: 403 for a refused address, else 502."""
+    refused = isinstance(why, Refused)
+    denial = Denial(
+        status=403 if refused else 502,
+        reason=str(why),
+        host=flow.request.data.host,
+        method=flow.request.method,
+        path=flow.request.path.partition("?")[0],
+        hint="an address inside a network is reached by `host_services` alone" if refused else "",
+    )
+    ledger = ledger_of(flow)
+    if ledger is not None:
+        ledger.line.decision = "deny" if refused else "allow"
+        ledger.line.reason = str(why)
+    return answer(flow, denial)

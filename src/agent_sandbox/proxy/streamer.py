@@ -1,0 +1,48 @@
+"""Responses pass through chunk by chunk, without the hints that would lead a client around the proxy."""
+
+from mitmproxy import flow as mitmflow
+from mitmproxy import http
+
+from agent_sandbox.proxy.fields import from_server
+from agent_sandbox.proxy.hooks import hook
+from agent_sandbox.proxy.ledger import ledger_of
+from agent_sandbox.proxy.tunnel import Tunnel
+
+
+class Streamer:
+    """Never holds a body; ends a flow whose server switches to something that was not asked for."""
+
+    @hook
+    def request(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Let no trailers through: nothing decides on them."""
+        flow.request.trailers = None
+
+    @hook
+    def responseheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Kill, look, and let live."""
+        if flow.error is not None:
+            return
+        flow.error = mitmflow.Error(mitmflow.Error.KILLED_MESSAGE)
+        ledger, response = ledger_of(flow), flow.response
+        if ledger is None or response is None:
+            return
+        switching = response.status_code == 101
+        if switching and not (ledger.websocket and response.headers.get("upgrade", "").lower() == "websocket"):
+            ledger.line.reason = "the server switched to a protocol that was not asked for"
+            return
+        own = b"x-agent-sandbox" in dict(response.headers.fields)
+        if ledger.line.decision == "allow" and not own:
+            response.headers.fields = from_server(response.headers.fields, switching=switching)
+        response.stream = ledger.received
+        flow.error = None
+
+    @hook
+    def websocket_message(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Count a message, and forget it; mitmproxy keeps them all."""
+        ledger = ledger_of(flow)
+        if ledger is None or flow.websocket is None:
+            return
+        for message in flow.websocket.messages:
+            meter = ledger.sent if message.from_client else ledger.received
+            meter.count += len(message.content)
+        flow.websocket.messages.clear()

@@ -1,0 +1,118 @@
+"""TLS on both sides: to the client under our CA, to the server verified always, and against one name."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import certifi
+from cryptography.hazmat.primitives.asymmetric import ec
+from mitmproxy.tls import TlsData
+from OpenSSL import SSL
+
+from agent_sandbox.policy import canonical_host
+from agent_sandbox.proxy.ca import Authority
+from agent_sandbox.proxy.hooks import hook
+from agent_sandbox.proxy.tunnel import Tunnel
+
+CIPHERS = (
+    b"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
+    b"ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
+)
+HTTP1, HTTP2 = b"http/1.1", b"h2"
+REMEMBERED_HOSTS = 512
+RENEW_SECONDS = 24 * 3600
+
+
+class ClientTls:
+    """Ends the client's TLS with a certificate for the host that was decided, no matter what the hello says."""
+
+    def __init__(self, authority: Authority, *, now: Callable[[], datetime]) -> None:
+        self._authority = authority
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._now = now
+        self._contexts: OrderedDict[str, tuple[datetime, SSL.Context]] = OrderedDict()
+
+    @hook
+    def tls_start_client(self, start: TlsData, tunnel: Tunnel) -> None:
+        """Give the layer a TLS object; without one the layer closes the connection."""
+        connection = SSL.Connection(self._context(tunnel.host))
+        connection.set_accept_state()
+        start.ssl_conn = connection
+
+    @hook
+    def tls_established_client(self, start: TlsData, tunnel: Tunnel) -> None:
+        """Ask OpenSSL what name it read: a second opinion on the front's reading of the hello."""
+        named = start.ssl_conn.get_servername() if start.ssl_conn else None
+        if named is not None and canonical_host(named.decode("ascii")) != tunnel.host:
+            raise ValueError(f"OpenSSL reads another server name than {tunnel.host}")
+
+    def _context(self, host: str) -> SSL.Context:
+        known = self._contexts.get(host)
+        now = self._now()
+        if known is not None and (now - known[0]).total_seconds() < RENEW_SECONDS:
+            self._contexts.move_to_end(host)
+            return known[1]
+        context = _context(SSL.TLS_SERVER_METHOD)
+        context.use_certificate(self._authority.leaf(host, self._key, now=now))
+        context.use_privatekey(self._key)
+        context.set_alpn_select_callback(_select_protocol)
+        self._contexts[host] = (now, context)
+        if len(self._contexts) > REMEMBERED_HOSTS:
+            self._contexts.popitem(last=False)
+        return context
+
+
+class ServerTls:
+    """Begins TLS with a server: trusts certifi's and the system's authorities, and those given besides."""
+
+    def __init__(self, extra: Iterable[Path] = ()) -> None:
+        self._trusting = _context(SSL.TLS_CLIENT_METHOD)
+        self._trusting.set_verify(SSL.VERIFY_PEER)
+        self._trusting.set_default_verify_paths()
+        for bundle in (certifi.where(), *map(str, extra)):
+            self._trusting.load_verify_locations(bundle)
+
+    @hook
+    def tls_start_server(self, start: TlsData, tunnel: Tunnel) -> None:
+        """Give the layer a TLS object that will accept a certificate for the decided host alone."""
+        connection = SSL.Connection(self._trusting)
+        _expect_host(connection, tunnel.host)
+        speaks_http2 = start.context.client.alpn == HTTP2
+        connection.set_alpn_protos([HTTP2, HTTP1] if speaks_http2 else [HTTP1])
+        connection.set_connect_state()
+        start.conn.sni = tunnel.host
+        start.ssl_conn = connection
+
+
+def _context(method: int) -> SSL.Context:
+    context = SSL.Context(method)
+    context.set_min_proto_version(SSL.TLS1_2_VERSION)
+    context.set_cipher_list(CIPHERS)
+    context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_CIPHER_SERVER_PREFERENCE | SSL.OP_NO_RENEGOTIATION)
+    return context
+
+
+def _select_protocol(_: SSL.Connection, offers: list[bytes]) -> Any:  # noqa: ANN401 - bytes, or pyOpenSSL's private sentinel
+    return next((offer for offer in offers if offer in (HTTP2, HTTP1)), SSL.NO_OVERLAPPING_PROTOCOLS)
+
+
+def _expect_host(connection: SSL.Connection, host: str) -> None:
+    # pyOpenSSL has no public call for the name to verify; this is what mitmproxy does, too.
+    lib: Any = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001
+    parameters = lib.SSL_get0_param(connection._ssl)  # noqa: SLF001
+    lib.X509_VERIFY_PARAM_set_hostflags(
+        parameters, lib.X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | lib.X509_CHECK_FLAG_NEVER_CHECK_SUBJECT
+    )
+    try:
+        packed = ip_address(host).packed
+    except ValueError:
+        name = host.encode("ascii")
+        connection.set_tlsext_host_name(name)
+        done = lib.X509_VERIFY_PARAM_set1_host(parameters, name, len(name))
+    else:
+        done = lib.X509_VERIFY_PARAM_set1_ip(parameters, packed, len(packed))
+    if done != 1:
+        raise ValueError(f"OpenSSL takes no {host!r} to verify")
