@@ -1,0 +1,116 @@
+"""`python -m agent_sandbox.proxy run|status|reload|denials|health`."""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from agent_sandbox.problems import UserError
+
+OK, MENDABLE = 0, 1
+
+Command = Callable[[argparse.Namespace], int]
+Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no public name for it
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = _parser().parse_args(argv)
+    try:
+        code: int = options.command(options)
+    except UserError as error:
+        for problem in error.problems:
+            sys.stderr.write(f"{problem}\n")
+        return MENDABLE
+    return code
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Serve."""
+    # Imported here: the other commands run every few seconds and need nothing of mitmproxy.
+    from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415
+    from agent_sandbox.proxy.overrides import parse_override  # noqa: PLC0415
+    from agent_sandbox.proxy.run import run  # noqa: PLC0415
+    from agent_sandbox.proxy.settings import Settings, parse_address  # noqa: PLC0415
+
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    os.umask(0o022)
+    settings = Settings(
+        policy=options.policy.absolute(),
+        listen=parse_address(options.listen, option="--listen"),
+        state=options.state.absolute(),
+        upstream_ca=options.upstream_ca,
+        overrides=tuple(map(parse_override, options.resolve)),
+    )
+    asyncio.run(run(settings, Limits()))
+    return OK
+
+
+def status_command(options: argparse.Namespace) -> int:
+    """Print the status."""
+    _ask(options, {"verb": "status"})
+    return OK
+
+
+def reload_command(options: argparse.Namespace) -> int:
+    """Read the policy again; 1 when it has problems and the last good one stays."""
+    return OK if _ask(options, {"verb": "reload"}).get("ok") is True else MENDABLE
+
+
+def denials_command(options: argparse.Namespace) -> int:
+    """Print the last denials."""
+    _ask(options, {"verb": "denials", "count": options.count})
+    return OK
+
+
+def health_command(options: argparse.Namespace) -> int:
+    """Say what is wrong, if anything."""
+    from agent_sandbox.proxy.health import sickness  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.settings import parse_address  # noqa: PLC0415 - as above
+
+    wrong = sickness(options.control, parse_address(options.proxy, option="--proxy"))
+    for symptom in wrong:
+        sys.stderr.write(f"{symptom}\n")
+    return MENDABLE if wrong else OK
+
+
+def _ask(options: argparse.Namespace, question: dict[str, object]) -> dict[str, object]:
+    from agent_sandbox.proxy.control import ask  # noqa: PLC0415 - as above
+
+    answer = ask(options.control, question)
+    sys.stdout.write(json.dumps(answer) + "\n")
+    return answer
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m agent_sandbox.proxy", allow_abbrev=False)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="serve in the foreground", allow_abbrev=False)
+    run.set_defaults(command=run_command)
+    run.add_argument("--policy", type=Path, required=True, metavar="FILE")
+    run.add_argument("--listen", required=True, metavar="ADDR:PORT")
+    run.add_argument("--state", type=Path, required=True, metavar="DIR")
+    run.add_argument("--upstream-ca", type=Path, metavar="PEM", help="trusted besides the usual authorities")
+    run.add_argument("--resolve", action="append", default=[], metavar="HOST:PORT:ADDR:PORT", help="for test stands")
+    _asking(commands, "status", status_command, "describe what runs")
+    _asking(commands, "reload", reload_command, "read the policy again; exit 1 when it has problems")
+    denials = _asking(commands, "denials", denials_command, "list the last denials")
+    denials.add_argument("--count", type=int, default=20)
+    health = _asking(commands, "health", health_command, "exit 0 when all is well")
+    health.add_argument("--proxy", required=True, metavar="ADDR:PORT")
+    return parser
+
+
+def _asking(commands: Commands, name: str, command: Command, summary: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=summary, allow_abbrev=False)
+    parser.set_defaults(command=command)
+    parser.add_argument("--control", type=Path, required=True, metavar="SOCK")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

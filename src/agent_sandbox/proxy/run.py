@@ -1,0 +1,131 @@
+"""Put the parts together, and run until told to stop."""
+
+import asyncio
+import json
+import signal
+import sys
+import time
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy import http1_client
+from agent_sandbox.proxy.ca import load_authority, now_utc
+from agent_sandbox.proxy.control import Answer, serve_control
+from agent_sandbox.proxy.dialler import Dialler
+from agent_sandbox.proxy.enforcer import Enforcer
+from agent_sandbox.proxy.front import Front
+from agent_sandbox.proxy.hooks import Hooks, hook_table
+from agent_sandbox.proxy.journal import Journal
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.logfile import RotatedFile, write_all
+from agent_sandbox.proxy.options import EngineOptions
+from agent_sandbox.proxy.policystore import PolicyStore
+from agent_sandbox.proxy.recorder import Recorder
+from agent_sandbox.proxy.session import Engine
+from agent_sandbox.proxy.settings import Settings
+from agent_sandbox.proxy.streamer import Streamer
+from agent_sandbox.proxy.tls import ClientTls, ServerTls
+from agent_sandbox.proxy.verbs import control_verbs
+from agent_sandbox.proxy.writer import LineWriter
+
+BACKLOG = 1_024
+
+
+async def run(settings: Settings, limits: Limits) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+    http1_client.install()
+    writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
+    recorder = Recorder([writer.add for writer in writers], clock=time.time)
+    store = PolicyStore(settings.policy)
+    front = Front(_engine(settings, limits, store, recorder), lambda: store.current)
+    server = await _listen(front, settings)
+    listening = _name(server)
+
+    def running() -> Answer:
+        return {
+            "listening": listening,
+            "started": started,
+            "connections": front.connections,
+            "log": {"dropped": sum(writer.dropped for writer in writers), "error": writers[0].error},
+        }
+
+    started = now_utc().isoformat(timespec="seconds")
+    control = await serve_control(settings.control, control_verbs(store, recorder, running))
+    _say_what_is_odd(settings, store)
+    _write_ready_line(settings, listening)
+    try:
+        await _told_to_stop()
+    finally:
+        server.close()
+        control.close()
+        for writer in writers:
+            writer.close()
+
+
+def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Recorder) -> Engine:
+    return Engine(
+        hooks=_hooks(settings, store, recorder),
+        dialler=Dialler(limits=limits, overrides=settings.overrides),
+        limits=limits,
+        options=EngineOptions(tcp_timeout=limits.idle_seconds),
+        record=recorder.record,
+    )
+
+
+def _hooks(settings: Settings, store: PolicyStore, recorder: Recorder) -> Hooks:
+    authority = load_authority(settings.state, now=now_utc())
+    extra = [settings.upstream_ca] if settings.upstream_ca else []
+    return hook_table(
+        Enforcer(lambda: store.current, clock=time.monotonic),
+        Streamer(),
+        Journal(recorder, clock=time.monotonic),
+        ClientTls(authority, now=now_utc),
+        ServerTls(extra),
+    )
+
+
+async def _listen(front: Front, settings: Settings) -> asyncio.Server:
+    host, port = settings.listen
+    try:
+        return await asyncio.start_server(front.serve, host, port, backlog=BACKLOG)
+    except OSError as error:
+        problem = Problem(where=f"--listen {host}:{port}", what=f"cannot listen there: {error.strerror}")
+        raise UserError([problem]) from error
+
+
+def _name(server: asyncio.Server) -> str:
+    host, port, *_ = server.sockets[0].getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _say_what_is_odd(settings: Settings, store: PolicyStore) -> None:
+    for problem in store.problems:
+        sys.stderr.write(f"everything is denied: {problem}\n")
+    for entry in settings.overrides:
+        where = f"{entry.host}:{entry.port}"
+        sys.stderr.write(
+            f"WARNING: --resolve leads {where} to {entry.address}:{entry.to}, unchecked; for test stands alone\n"
+        )
+    sys.stderr.flush()
+
+
+def _write_ready_line(settings: Settings, listening: str) -> None:
+    ready = {
+        "listening": listening,
+        "ca": str(settings.certificate),
+        "control": str(settings.control),
+        "log": str(settings.log),
+    }
+    _to_stdout(json.dumps(ready).encode() + b"\n")
+
+
+def _to_stdout(data: bytes) -> None:
+    write_all(sys.stdout.fileno(), data)
+
+
+async def _told_to_stop() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()
