@@ -1,0 +1,1 @@
+"""`agent-sandbox policy ...`: all of it works without an engine."""

@@ -1,0 +1,95 @@
+"""`agent-sandbox policy explain METHOD URL`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent_sandbox.cli.options import Json, ProjectPath
+from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.cli.policy_file import find_policy, shown
+from agent_sandbox.policy import Ambiguous, Cause, Decision, Effect, Policy, Request, advise, decide, parse_request
+from agent_sandbox.policy.authority import parse_authority
+from agent_sandbox.policy.request import DEFAULT_PORTS
+from agent_sandbox.problems import Problem, UserError
+
+Method = Annotated[str, typer.Argument(help="GET, POST, ...", show_default=False, metavar="METHOD")]
+Url = Annotated[str, typer.Argument(help="https://host/path?query", show_default=False, metavar="URL")]
+PolicyFile = Annotated[
+    Path | None, typer.Option("--policy", help="The policy; otherwise the project's.", metavar="FILE")
+]
+
+
+def explain(
+    method: Method,
+    url: Url,
+    policy: PolicyFile = None,
+    path: ProjectPath = None,
+    json: Json = False,  # noqa: FBT002 - typer's flags
+) -> None:
+    """Say whether a request is allowed, by which rule, and how to allow it."""
+    from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
+
+    where = shown(policy or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
+    answer = explained(load_policy(where), method.upper(), url)
+    if json:
+        emit_json({"policy": str(where), **answer})
+    else:
+        emit(as_text(answer))
+
+
+def explained(policy: Policy, method: str, url: str) -> dict[str, Any]:
+    """Return the decision on a request as plain data; what can't be read in one way is denied, as the proxy does."""
+    try:
+        request = read_request(policy, method, url)
+    except Ambiguous as doubt:
+        decision = Decision(
+            effect=Effect.DENY, rule=None, origin=None, reason=f"ambiguous: {doubt}", cause=Cause.REQUEST
+        )
+        return _answer(method, url, decision, hint="")
+    decision = decide(policy, request)
+    return _answer(request.method, request.url, decision, hint=advise(request, decision))
+
+
+def read_request(policy: Policy, method: str, url: str) -> Request:
+    """Return the request that a client would make of this URL."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.lower() not in DEFAULT_PORTS:
+        hint = "write it as https://host/path"
+        raise UserError([Problem(where=url, what="is no http or https URL", hint=hint)])
+    scheme, rest = scheme.lower(), rest.partition("#")[0]
+    end = next((index for index, letter in enumerate(rest) if letter in "/?"), len(rest))
+    host, port = parse_authority(rest[:end], default_port=DEFAULT_PORTS[scheme])
+    target = rest[end:] if rest[end:].startswith("/") else f"/{rest[end:]}"
+    slash = policy.takes_encoded_slash(host)
+    return parse_request(scheme=scheme, host=host, port=port, method=method, target=target, encoded_slash=slash)
+
+
+def _answer(method: str, url: str, decision: Decision, *, hint: str) -> dict[str, Any]:
+    return {
+        "effect": str(decision.effect),
+        "method": method,
+        "url": url,
+        "rule": decision.rule,
+        "file": decision.origin.file if decision.origin else None,
+        "line": decision.origin.line if decision.origin else None,
+        "layer": decision.origin.layer if decision.origin else None,
+        "reason": decision.reason,
+        "near_miss": decision.near_miss,
+        "hint": hint,
+    }
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """Return the answer for a person: what, why, what came near, what to do."""
+    rows = {
+        "because": answer["reason"],
+        "nearest": "" if answer["near_miss"] in answer["reason"] else answer["near_miss"],
+        "to allow": answer["hint"],
+    }
+    return "\n".join(
+        (
+            f"{answer['effect']}  {answer['method']} {answer['url']}",
+            *(f"  {name}: {text}" for name, text in rows.items() if text),
+        )
+    )

@@ -1,0 +1,23 @@
+"""Which policy file a command means where none is named."""
+
+from pathlib import Path
+
+from agent_sandbox.problems import Problem, UserError
+
+POLICY_FILE = Path(".devcontainer", "policy.yaml")
+
+
+def find_policy(path: Path | None, *, cwd: Path) -> Path:
+    """Return the policy of the project at `path`, or of the one that `cwd` lies in."""
+    if path is not None:
+        return path / POLICY_FILE
+    for folder in (cwd, *cwd.parents):
+        if (folder / POLICY_FILE).exists():
+            return folder / POLICY_FILE
+    what = f"there is no {POLICY_FILE} here or above"
+    raise UserError([Problem(where=str(cwd), what=what, hint="name a file, or `agent-sandbox init AGENT` writes one")])
+
+
+def shown(file: Path, *, cwd: Path) -> Path:
+    """Return the path as a person in `cwd` would type it."""
+    return file.relative_to(cwd) if file.is_relative_to(cwd) else file

@@ -1,0 +1,1 @@
+"""`agent-sandbox proxy ...`: the running proxy, and the same program on this machine."""

@@ -1,0 +1,94 @@
+"""Looks at a project and at its user's home: what a stack is built from."""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import yaml
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.places import config_directory
+from agent_sandbox.stack.workspace import Access, Ide, Owner, Protected, Workspace
+
+
+def find_project(path: Path, environ: Mapping[str, str]) -> Path:
+    """Return the project's real directory, or say why it is none that may be given to an agent."""
+    try:
+        project = path.resolve(strict=True)
+        str(project).encode()
+    except FileNotFoundError as error:
+        raise UserError([Problem(where=str(path), what="no such directory")]) from error
+    except UnicodeEncodeError as error:
+        raise UserError([Problem(where=repr(str(path)), what="this path is not UTF-8", hint="rename it")]) from error
+    except (OSError, RuntimeError) as error:
+        raise UserError([Problem(where=str(path), what=f"can't be used: {error}")]) from error
+    if not project.is_dir():
+        raise UserError([Problem(where=str(path), what="is no directory", hint="name the project's directory")])
+    for home in _homes(environ):
+        if home == project or home.is_relative_to(project):
+            what = "holds your home directory: the agent would have all of it"
+            raise UserError([Problem(where=str(project), what=what, hint="choose a directory for the project alone")])
+    return project
+
+
+def _homes(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield `/`, HOME, and the home that the system knows for this user."""
+    yield Path("/")
+    candidates = [environ.get("HOME", "")]
+    try:
+        import pwd  # noqa: PLC0415 - POSIX alone has it
+
+        candidates.append(pwd.getpwuid(os.getuid()).pw_dir)
+    except (ImportError, KeyError):
+        pass
+    for candidate in candidates:
+        if Path(candidate).is_absolute():
+            yield Path(candidate).resolve()
+
+
+def look_at(project: Path, *, title: str, ide: Ide, protected: Path, environ: Mapping[str, str]) -> Workspace:
+    """Return what a stack has to know of this project and of its user."""
+    config = config_directory(environ)
+    return Workspace(
+        path=str(project),
+        title=title,
+        ide=ide,
+        owner=owner_of(project),
+        protected=tuple(_protected(project, protected)),
+        dotfiles=_directory(config and config / "dotfiles"),
+        shell_d=_directory(config and config / "shell.d"),
+    )
+
+
+def owner_of(project: Path) -> Owner:
+    """Return the numbers for `dev`: the owner's of the directory; never root's."""
+    status = project.stat()
+    default = Owner()
+    if status.st_uid == 0:
+        return default
+    return Owner(uid=status.st_uid, gid=status.st_gid or default.gid)
+
+
+def _protected(project: Path, table: Path) -> Iterator[Protected]:
+    for row in yaml.safe_load(table.read_text(encoding="utf-8")):
+        if row.get("always") or _is_real(project, row["path"]):
+            yield Protected(path=row["path"], access=Access(row["access"]), why=row["why"])
+
+
+def _is_real(project: Path, path: str) -> bool:
+    """Say whether a file or directory is there, without a symbolic link on the way: the engine would follow it."""
+    place = project
+    for part in Path(path).parts:
+        place /= part
+        try:
+            mode = place.lstat().st_mode
+        except OSError:
+            return False
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            return False
+    return True
+
+
+def _directory(path: Path | None) -> str | None:
+    return str(path.resolve()) if path and path.is_dir() else None

@@ -1,0 +1,167 @@
+"""Reads and writes a handful of files of one project: never through a symbolic link, never half.
+
+Everything goes through directory handles: what was looked at is what is written to, also when somebody exchanges a
+directory meanwhile. A set of files is staged in full beside its targets; only then it is moved into place.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.problems import Problem, UserError
+
+MAX_BYTES = 1 << 20
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# O_NONBLOCK: a pipe is opened at once, seen for what it is, and refused.
+REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+NO_ROOM = "make room and run it again; nothing was changed"
+NO_RIGHT = "you may not write there: `ls -ld` says whose it is"
+A_LINK = "it is a symbolic link, which agent-sandbox does not follow: put a real one in its place"
+HINTS: Mapping[int, str] = {
+    errno.ENOSPC: NO_ROOM,
+    errno.EDQUOT: NO_ROOM,
+    errno.EFBIG: NO_ROOM,
+    errno.EROFS: "the file system is read-only: choose a directory that can be written to",
+    errno.EACCES: NO_RIGHT,
+    errno.EPERM: NO_RIGHT,
+    errno.ELOOP: A_LINK,
+}
+
+
+def read_bytes(root: Path, path: str, *, limit: int = MAX_BYTES) -> bytes | None:
+    """Return at most `limit` bytes of a project's file, None where there is none; raises OSError.
+
+    >>> read_bytes(Path("/"), "no/such/file") is None
+    True
+    """
+    with ExitStack() as stack:
+        try:
+            folder = _open_folder(stack, root, path)
+            handle = os.open(Path(path).name, REGULAR, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "is no regular file")
+            return file.read(limit)
+
+
+def read_text(root: Path, path: str) -> str | None:
+    """Return a project's text file, None where there is none; a link, a pipe, 50 MB and Latin-1 are problems."""
+    where = str(root / path)
+    try:
+        data = read_bytes(root, path, limit=MAX_BYTES + 1)
+        text = data.decode() if data is not None else None
+    except UnicodeDecodeError as error:
+        raise UserError([Problem(where=where, what=f"is not UTF-8 text: see byte {error.start}")]) from error
+    except OSError as error:
+        raise UserError([problem_of(where, error)]) from error
+    if data is not None and len(data) > MAX_BYTES:
+        raise UserError([Problem(where=where, what=f"is larger than {MAX_BYTES >> 20} MiB, and not what it should be")])
+    return text
+
+
+def write_all(root: Path, files: Mapping[str, str]) -> None:
+    """Write all of these files or none of them; each is replaced in one step and keeps its mode."""
+    targets: list[_Target] = []
+    where = root
+    made: list[Path] = []
+    with ExitStack() as stack:
+        try:
+            for path, text in files.items():
+                where = root / path
+                made += _make_folder(where.parent)
+                target = _Target(folder=_open_folder(stack, root, path), name=where.name, data=text.encode())
+                targets.append(target)
+                target.stage()
+            for target in targets:
+                where = root / target.name
+                target.place()
+        except BaseException as error:  # Ctrl-C too leaves nothing behind
+            for target in reversed(targets):
+                target.undo()
+            for folder in made:
+                with suppress(OSError):
+                    folder.rmdir()
+            if isinstance(error, OSError):
+                raise UserError([problem_of(str(where), error)]) from error
+            raise
+
+
+def problem_of(where: str, error: OSError) -> Problem:
+    """Say in a user's words what the system has said."""
+    if error.errno == errno.ENOTDIR and Path(where).parent.is_symlink():
+        return Problem(where=str(Path(where).parent), what="can't be used", hint=A_LINK)
+    reason = (error.strerror or str(error)).lower()
+    return Problem(where=where, what=f"can't be used: {reason}", hint=HINTS.get(error.errno or 0, ""))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Target:
+    """One file on its way: staged beside its place, moved there, and back again where another one fails."""
+
+    folder: int
+    name: str
+    data: bytes
+    before: bytes | None = None
+    mode: int | None = None
+    temporary: str = ""
+    touched: bool = False
+
+    def stage(self) -> None:
+        with suppress(FileNotFoundError):
+            handle = os.open(self.name, REGULAR, dir_fd=self.folder)
+            with os.fdopen(handle, "rb") as file:
+                self.mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                self.before = file.read()
+        self._write(self.data)
+
+    def place(self) -> None:
+        self.touched = True
+        os.replace(self.temporary, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        os.fsync(self.folder)
+
+    def undo(self) -> None:
+        with suppress(OSError):
+            if self.touched and self.before is None:
+                os.unlink(self.name, dir_fd=self.folder)
+            elif self.touched and self.before is not None:
+                self._write(self.before)
+                os.replace(self.temporary, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        if self.temporary:
+            with suppress(OSError):
+                os.unlink(self.temporary, dir_fd=self.folder)
+
+    def _write(self, data: bytes) -> None:
+        self.temporary = f".{self.name}.{secrets.token_hex(6)}.tmp"
+        with os.fdopen(os.open(self.temporary, NEW, 0o666, dir_fd=self.folder), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            if self.mode is not None:
+                os.fchmod(file.fileno(), self.mode)
+
+
+def _make_folder(folder: Path) -> list[Path]:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return []
+    return [folder]
+
+
+def _open_folder(stack: ExitStack, root: Path, path: str) -> int:
+    """Open the directory that a file lies in; below the project's root no link is followed."""
+    handle = os.open(root, DIRECTORY)
+    stack.callback(os.close, handle)
+    for part in Path(path).parts[:-1]:
+        handle = os.open(part, DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+        stack.callback(os.close, handle)
+    return handle

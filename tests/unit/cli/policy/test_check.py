@@ -1,0 +1,46 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.policy.check import check
+from agent_sandbox.policyfile import load_policy
+
+
+def test_a_valid_policy_is_one_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    digest = load_policy(policy).digest[:12]
+    assert exit_code(check) == 0
+    assert capsys.readouterr() == (f".devcontainer/policy.yaml: valid, 3 rules, digest {digest}\n", "")
+
+
+def test_every_problem_has_its_line_and_column(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("version: 1\ndomainz: [x]\nservicez: []\n")
+    assert exit_code(check) == 1
+    expected = (
+        "error: .devcontainer/policy.yaml:2:1: unknown key 'domainz'\n  hint: did you mean `domains`?\n"
+        "error: .devcontainer/policy.yaml:3:1: unknown key 'servicez'\n  hint: did you mean `services`?\n"
+    )
+    assert capsys.readouterr() == ("", expected)
+
+
+def test_an_empty_policy_is_valid_and_says_what_it_does(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("version: 1\ndomains: []\n")
+    assert exit_code(check) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("everything is denied: ")
+
+
+def test_a_program_gets_the_same_as_json(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name, digest = str(policy), load_policy(policy).digest
+    assert exit_code(lambda: check(json=True)) == 0
+    expected = {"file": name, "valid": True, "problems": [], "digest": digest, "rules": 3}
+    assert json.loads(capsys.readouterr().out) == expected
+    policy.write_text("version: 1\ndomainz: [x]\n")
+    assert exit_code(lambda: check(json=True)) == 1
+    problem = {"where": f"{name}:2:1", "what": "unknown key 'domainz'", "hint": "did you mean `domains`?"}
+    assert json.loads(capsys.readouterr().out) == {"file": name, "valid": False, "problems": [problem]}
+
+
+def test_any_file_can_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: check(tmp_path / "missing.yaml")) == 1
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}/missing.yaml: no such file\n")

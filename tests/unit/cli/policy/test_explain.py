@@ -1,0 +1,89 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.policy.explain import explain, read_request
+from agent_sandbox.policy import Ambiguous, Policy, Request
+from agent_sandbox.problems import UserError
+
+NOTHING = Policy.deny_all("x")
+
+
+def test_a_denial_says_why_and_how_to_allow_it(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.exists()
+    assert exit_code(lambda: explain("get", "https://example.com/a?b=1#c")) == 0
+    expected = (
+        "deny  GET https://example.com/a?b=1\n"
+        "  because: no rule allows host example.com\n"
+        "  to allow: add `- example.com` under `domains` in .devcontainer/policy.yaml,"
+        " then: docker compose restart proxy\n"
+    )
+    assert capsys.readouterr() == (expected, "")
+
+
+def test_an_allowed_request_names_the_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: explain("GET", "https://example.org", policy=policy)) == 0
+    expected = "allow  GET https://example.org/\n  because: allowed by policy.yaml:3\n"
+    assert capsys.readouterr() == (expected, "")
+
+
+def test_a_program_gets_rule_file_and_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: explain("POST", "https://example.org/admin", policy=policy, json=True)) == 0
+    got = json.loads(capsys.readouterr().out)
+    hint = got.pop("hint")
+    expected = {
+        "policy": ".devcontainer/policy.yaml",
+        "effect": "deny",
+        "method": "POST",
+        "url": "https://example.org/admin",
+        "rule": "policy.yaml:7",
+        "file": "policy.yaml",
+        "line": 7,
+        "layer": "project",
+        "reason": "denied by policy.yaml:7",
+        "near_miss": "",
+    }
+    assert got == expected
+    assert hint.startswith("a deny always wins: ")
+
+
+def test_what_is_ambiguous_is_denied_as_the_proxy_does(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: explain("GET", "https://example.org/a/../b", policy=policy)) == 0
+    expected = "deny  GET https://example.org/a/../b\n  because: ambiguous: the path holds a dot segment\n"
+    assert capsys.readouterr().out == expected
+
+
+def test_an_invalid_policy_explains_nothing(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("version: 1\ndomainz: [x]\n")
+    assert exit_code(lambda: explain("GET", "https://example.org/")) == 1
+    assert capsys.readouterr().err.startswith("error: .devcontainer/policy.yaml:2:1: unknown key 'domainz'\n")
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "target"),
+    [
+        ("https://example.org", "example.org", 443, "/"),
+        ("HTTP://Example.ORG./a", "example.org", 80, "/a"),
+        ("https://example.org:8443?x=/y", "example.org", 8443, "/?x=/y"),
+        ("https://[::1]:1/a", "::1", 1, "/a"),
+        ("https://example.org/a#b", "example.org", 443, "/a"),
+    ],
+)
+def test_a_url_is_read_as_a_client_would_send_it(url: str, host: str, port: int, target: str) -> None:
+    got = read_request(NOTHING, "GET", url)
+    assert (got.host, got.port, got.target) == (host, port, target)
+    assert isinstance(got, Request)
+
+
+@pytest.mark.parametrize("url", ["example.org", "ftp://example.org/", "", "https:/example.org"])
+def test_what_is_no_url_is_a_problem(url: str) -> None:
+    with pytest.raises(UserError, match="is no http or https URL; write it as https://host/path"):
+        read_request(NOTHING, "GET", url)
+
+
+@pytest.mark.parametrize("url", ["https://me@example.org/", "https://example.org:0/", "https:///a", "https://a b/"])
+def test_a_doubtful_authority_is_ambiguous(url: str) -> None:
+    with pytest.raises(Ambiguous):
+        read_request(NOTHING, "GET", url)

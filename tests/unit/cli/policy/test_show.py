@@ -1,0 +1,43 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.policy.show import show
+from agent_sandbox.policyfile import load_policy
+
+
+def test_every_rule_is_shown_with_its_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    digest = load_policy(policy).digest[:12]
+    assert exit_code(show) == 0
+    expected = (
+        f".devcontainer/policy.yaml (digest {digest})\n"
+        "allow  any method example.org            policy.yaml:3\n"
+        "allow  GET, HEAD api.example.com/v1/...  policy.yaml:5\n"
+        "deny   POST https://example.org/admin    policy.yaml:7\n"
+        "deny   everything else\n"
+    )
+    assert capsys.readouterr() == (expected, "")
+
+
+def test_an_empty_policy_is_one_denial_with_its_reason(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("version: 1\n")
+    assert exit_code(show) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("deny   everything else: ")
+
+
+def test_a_program_gets_the_rules_as_json(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: show(json=True)) == 0
+    got = json.loads(capsys.readouterr().out)
+    assert {key: got[key] for key in ("file", "digest", "refusal", "block_status")} == {
+        "file": ".devcontainer/policy.yaml",
+        "digest": load_policy(policy).digest,
+        "refusal": "",
+        "block_status": 403,
+    }
+    assert [(rule["effect"], rule["host"], rule["origin"]["line"]) for rule in got["rules"]] == [
+        ("allow", "example.org", 3),
+        ("allow", "api.example.com", 5),
+        ("deny", "example.org", 7),
+    ]

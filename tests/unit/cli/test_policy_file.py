@@ -1,0 +1,34 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.policy_file import find_policy, shown
+from agent_sandbox.problems import UserError
+
+
+def test_the_policy_is_looked_for_upwards(tmp_path: Path) -> None:
+    inside = tmp_path / "src" / "deep"
+    inside.mkdir(parents=True)
+    file = tmp_path / ".devcontainer" / "policy.yaml"
+    file.parent.mkdir()
+    file.touch()
+    assert find_policy(None, cwd=inside) == file
+
+
+def test_a_path_is_not_searched(tmp_path: Path) -> None:
+    assert find_policy(tmp_path, cwd=Path("/")) == tmp_path / ".devcontainer" / "policy.yaml"
+
+
+def test_where_there_is_none_the_next_step_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as raised:
+        find_policy(None, cwd=tmp_path)
+    expected = (
+        f"{tmp_path}: there is no .devcontainer/policy.yaml here or above;"
+        " name a file, or `agent-sandbox init AGENT` writes one"
+    )
+    assert str(raised.value) == expected
+
+
+def test_a_file_is_shown_as_it_would_be_typed() -> None:
+    assert shown(Path("/a/b/c"), cwd=Path("/a")) == Path("b/c")
+    assert shown(Path("/x/c"), cwd=Path("/a")) == Path("/x/c")
