@@ -1,4 +1,3 @@
-import time
 from pathlib import Path
 from typing import Any
 
@@ -37,25 +36,12 @@ def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any])
         (PathKind.EXACT, "/a%3Bb", "'/a%3Bb' holds a `;`"),
         (PathKind.EXACT, "/" + "a" * 1024, "a path of a rule is at most 1024 characters long"),
         (PathKind.GLOB, "/a**", "`**` stands for whole segments"),
-        (PathKind.GLOB, "/***", "`**` stands for whole segments"),
-        (PathKind.GLOB, "/*" * 9, "a path has at most 8 stars"),
-        (PathKind.GLOB, "/a" * 32, "a glob has at most 32 segments"),
     ],
 )
 def test_what_is_no_pattern_is_refused_with_its_reason(kind: PathKind, text: str, what: str) -> None:
     with pytest.raises(Unfit) as unfit:
         parse_path_pattern(kind, text)
     assert unfit.value.what == what
-
-
-def test_no_pattern_runs_away_on_a_long_path() -> None:
-    patterns = [
-        parse_path_pattern(PathKind.GLOB, "/*a*a*a*a*a*a*a*b"),
-        parse_path_pattern(PathKind.GLOB, "/**/a/a/a/a/**/a/a/a/a/a/a/b"),
-    ]
-    start = time.perf_counter()
-    assert not any(pattern.matches(path) for pattern in patterns for path in ("/" + "a" * 32000, "/a" * 16000))
-    assert time.perf_counter() - start < 1
 
 
 def test_a_pattern_reads_as_it_is_meant() -> None:

@@ -1,0 +1,69 @@
+"""Globs of paths: `*` within a segment, `**` for whole segments. Matched without backtracking, in bounded steps."""
+
+from collections.abc import Iterator
+
+from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.unfit import Unfit
+
+MAX_STARS = 8
+MAX_SEGMENTS = 32
+
+# A segment is split at its stars: `a*b` is ("a", "b"), and no star makes one piece.
+Segment = tuple[str, ...]
+ANY_SEGMENT: Segment = ("", "")
+ANY_DEPTH: Segment = ("", "", "")
+
+
+def split_glob(canonical: str) -> tuple[Segment, ...]:
+    """Return the segments of a canonical path with stars; `%2A` is a literal star, for it is decoded after the split."""
+    if canonical.count("*") > MAX_STARS:
+        raise Unfit(f"a path has at most {MAX_STARS} stars")
+    segments = tuple(tuple(readings(piece)[0] for piece in part.split("*")) for part in canonical.split("/"))
+    if len(segments) > MAX_SEGMENTS:
+        raise Unfit(f"a glob has at most {MAX_SEGMENTS} segments")
+    if any("" in segment[1:-1] and segment != ANY_DEPTH for segment in segments):
+        raise Unfit("`**` stands for whole segments", "write `/**` or `/**/`")
+    return segments
+
+
+def glob_matches(glob: tuple[Segment, ...], path: str) -> bool:
+    """Follow every place of the glob at which the path may stand, one segment after the other."""
+    places = {0}
+    for segment in path.split("/"):
+        places = {place for before in places for place in _after(glob, before, segment)}
+        if not places:
+            return False
+    return len(glob) in places
+
+
+def _after(glob: tuple[Segment, ...], place: int, segment: str) -> Iterator[int]:
+    """Yield the places where the path may stand after this segment."""
+    if place == len(glob):
+        return
+    if glob[place] != ANY_DEPTH:
+        if _segment_matches(glob[place], segment):
+            yield place + 1
+        return
+    yield place
+    yield place + 1
+    # In the middle `**` may be no segment at all; at the end it is what lies below: `/a/**` is not `/a`.
+    if place + 1 < len(glob):
+        yield from _after(glob, place + 1, segment)
+
+
+def _segment_matches(pieces: Segment, segment: str) -> bool:
+    """Match `a*b*c`: the ends are fixed, the middle is found from left to right."""
+    if len(pieces) == 1:
+        return segment == pieces[0]
+    if pieces == ANY_SEGMENT:
+        return segment != ""
+    first, *middle, last = pieces
+    at, end = len(first), len(segment) - len(last)
+    if at > end or not (segment.startswith(first) and segment.endswith(last)):
+        return False
+    for piece in middle:
+        found = segment.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True

@@ -1,0 +1,53 @@
+import time
+
+import pytest
+
+from agent_sandbox.policy.glob import glob_matches, split_glob
+from agent_sandbox.policy.unfit import Unfit
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "expected"),
+    [
+        ("/a/*/c", "/a/b/c", "yes"),
+        ("/a/*/c", "/a//c", "no"),
+        ("/a/*/c", "/a/b/b/c", "no"),
+        ("/a*z", "/az", "yes"),
+        ("/a*a", "/a", "no"),
+        ("/a*b*c", "/a-b-b-c", "yes"),
+        ("/a*b*c", "/a-c", "no"),
+        ("/a/**", "/a/b/c", "yes"),
+        ("/a/**", "/a", "no"),
+        ("/a/**/z", "/a/z", "yes"),
+        ("/a/**/z", "/a/b/c/z", "yes"),
+        ("/a/**/z", "/a/z/b", "no"),
+        ("/a/b", "/a/b/c", "no"),
+        ("/a%2Ab/*", "/a*b/c", "yes"),
+        ("/a%2Ab/*", "/axb/c", "no"),
+    ],
+)
+def test_a_star_stays_in_its_segment_and_two_stars_do_not(glob: str, path: str, expected: str) -> None:
+    assert glob_matches(split_glob(glob), path) == (expected == "yes")
+
+
+@pytest.mark.parametrize(
+    ("glob", "what"),
+    [
+        ("/a**", "`**` stands for whole segments"),
+        ("/**a", "`**` stands for whole segments"),
+        ("/***", "`**` stands for whole segments"),
+        ("/*" * 9, "a path has at most 8 stars"),
+        ("/a" * 32, "a glob has at most 32 segments"),
+    ],
+)
+def test_what_is_no_glob_is_refused_with_its_reason(glob: str, what: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        split_glob(glob)
+    assert unfit.value.what == what
+
+
+def test_no_glob_runs_away_on_a_long_path() -> None:
+    globs = [split_glob(text) for text in ("/*a*a*a*a*a*a*a*b", "/**/a/a/a/a/**/a/a/a/a/a/a/**/a/a/a/a/b")]
+    start = time.perf_counter()
+    assert not any(glob_matches(glob, path) for glob in globs for path in ("/" + "a" * 32000, "/a" * 16000))
+    assert time.perf_counter() - start < 3
