@@ -23,8 +23,8 @@ replace() { # arguments: file; its new content comes on stdin and is there at on
 write_bundle() {
   local certificates
   mapfile -t certificates < <(system_certificates)
-  # `sed` ends each file in a line feed, also one that came without
-  sed -s '$a\' "${certificates[@]}" "$proxy_ca" | replace "$trust_store/ca-certificates.crt"
+  # awk, not cat: it ends the last line of a file that came without a line feed
+  awk 1 "${certificates[@]}" "$proxy_ca" | replace "$trust_store/ca-certificates.crt"
 }
 
 link_by_hash() { # for OpenSSL, which looks certificates up by name in SSL_CERT_DIR
