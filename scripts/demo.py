@@ -33,6 +33,7 @@ from stacks import (  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+INTERNET = "agent-sandbox-demo-internet"
 ALLOW_EXAMPLE = "\ndomains:\n  - example.com\n"
 
 
@@ -52,7 +53,7 @@ def demo_stack(folder: Path) -> None:
     """Show the real stack."""
     say("A Docker engine answers: this is the real stack, in a throw-away project. Its internet is a stand-in.")
     sandbox = str(Path(sys.executable).with_name("agent-sandbox"))
-    internet = start_internet(folder, image=proxy_image())
+    internet = start_internet(folder, image=proxy_image(), name=INTERNET, public="198.51.100")
     projects = Projects(internet, folder)
     try:
         project = projects.make("my-project", "claude")
@@ -70,7 +71,7 @@ def demo_stack(folder: Path) -> None:
         show(sandbox, "status", cwd=project.path, shown="agent-sandbox status")
     finally:
         projects.remove()
-        remove_internet()
+        remove_internet(INTERNET)
 
 
 @contextlib.contextmanager

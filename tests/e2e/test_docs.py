@@ -23,7 +23,7 @@ HOST, INSIDE = re.compile(r"^\$ (.*)$"), re.compile(r"^dev@agent:\S*\$ (.*)$")
 ELSEWHERE = {
     "pipx install agent-sandbox": "tests/house/test_wheel.py builds and looks into what pipx installs",
     "cd my-project": "the test is in a project already",
-    "make demo": "CI runs it on its own",
+    "make demo": "test_demo.py",
     "make test": "this is it",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "claude --dangerously-skip-permissions": "interactive; test_agents.py holds conversations",

@@ -91,7 +91,7 @@ def test_with_every_rule_flushed_by_root_still_nothing_gets_out_but_through_the_
 
 def test_the_rules_hold_alone_when_the_network_is_ordinary(claude: Project) -> None:
     firewall = claude.containers()["firewall"]["Id"]
-    run("docker", "network", "connect", "agent-sandbox-test-internet", firewall)
+    run("docker", "network", "connect", claude.internet.name, firewall)
     before = len(claude.internet.events())
     try:
         done = claude.exec(
@@ -99,7 +99,7 @@ def test_the_rules_hold_alone_when_the_network_is_ordinary(claude: Project) -> N
         )
         assert done.returncode == 7
     finally:
-        run("docker", "network", "disconnect", "agent-sandbox-test-internet", firewall)
+        run("docker", "network", "disconnect", claude.internet.name, firewall)
     assert claude.internet.events()[before:] == []
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests" / "lab"
 INTERNET = "agent-sandbox-test-internet"
-PUBLIC = "203.0.113.0/24"
-STANDIN_ADDRESS = "203.0.113.2"  # the agent's network has no way there
+PUBLIC = "203.0.113"  # a documentation network: what goes astray leads nowhere
+STANDIN_ADDRESS = f"{PUBLIC}.2"  # the agent's network has no way there
 HOSTS = (
     "allowed.test", "denied.test", "example.com", "github.com", "api.github.com", "api.anthropic.com",
     "api.individual.githubcopilot.com", "telemetry.individual.githubcopilot.com",
@@ -54,14 +54,14 @@ def agent_sandbox(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Internet:
-    """The stand-in: one container that plays every host, and the CA that only the proxy trusts."""
+    """The stand-in: one container that plays every host, on a network of its name, and the CA that only proxies trust."""
 
-    container: str
+    name: str
     ca: Path
 
     def events(self) -> list[dict[str, Any]]:
         """Return all that reached it, oldest first."""
-        return [json.loads(line) for line in run("docker", "logs", self.container).stdout.splitlines()]
+        return [json.loads(line) for line in run("docker", "logs", self.name).stdout.splitlines()]
 
     def requests(self, host: str) -> list[dict[str, Any]]:
         """Return the requests that reached one host."""
@@ -123,21 +123,21 @@ class Project:
             time.sleep(0.2)
 
 
-def start_internet(folder: Path, *, image: str) -> Internet:
+def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: str = PUBLIC) -> Internet:
     """Start the stand-in on an internal network of its own."""
     authority = make_authority(folder, HOSTS)
     for script in ("internet.py", "chat.py"):
         shutil.copy(LAB / script, folder)
     folder.chmod(0o755)
-    remove_internet()
-    run("docker", "network", "create", "--internal", f"--subnet={PUBLIC}", INTERNET)
+    remove_internet(name)
+    run("docker", "network", "create", "--internal", f"--subnet={public}.0/24", name)
     aliases = [f"--network-alias={host}" for host in HOSTS]
     run(
-        "docker", "run", "--detach", f"--name={INTERNET}", f"--network={INTERNET}", f"--ip={STANDIN_ADDRESS}", *aliases,
+        "docker", "run", "--detach", f"--name={name}", f"--network={name}", f"--ip={public}.2", *aliases,
         f"--volume={folder}:/lab:ro", "--user=root", "--entrypoint=python3", image, "/lab/internet.py",
         "--cert=/lab/leaf.pem", "--raw=22", "--raw=853", "--raw=8443",
     )  # fmt: skip
-    return Internet(container=INTERNET, ca=authority)
+    return Internet(name=name, ca=authority)
 
 
 def engine_answers() -> bool:
@@ -155,10 +155,10 @@ def proxy_image() -> str:
     return f"agent-sandbox/proxy:{version}"
 
 
-def remove_internet() -> None:
+def remove_internet(name: str = INTERNET) -> None:
     """Remove the stand-in, also one that an interrupted run left."""
-    run("docker", "rm", "--force", INTERNET, check=False)
-    run("docker", "network", "rm", INTERNET, check=False)
+    run("docker", "rm", "--force", name, check=False)
+    run("docker", "network", "rm", name, check=False)
 
 
 def connect_to(internet: Internet, path: Path, folder: Path) -> Path:
@@ -169,7 +169,7 @@ def connect_to(internet: Internet, path: Path, folder: Path) -> Path:
         "command": [*config["services"]["proxy"]["command"], "--upstream-ca", "/upstream-ca.crt"],
         "volumes": [f"{internet.ca}:/upstream-ca.crt:ro"],
     }
-    networks = {"egress": {"external": True, "name": INTERNET}}
+    networks = {"egress": {"external": True, "name": internet.name}}
     override.write_text(json.dumps({"services": {"proxy": proxy}, "networks": networks}))
     env = path / ".env"
     env.write_text(env.read_text().replace("docker-compose.yml", f"docker-compose.yml:{override}"))
