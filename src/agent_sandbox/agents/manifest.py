@@ -1,5 +1,6 @@
 """What is known of one agent: `templates/<agent>/agent.yaml`, parsed and checked."""
 
+import shlex
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -51,5 +52,6 @@ class AgentManifest(_Model):
             "AGENT_NAME": self.name,
             "NPM_PACKAGE": self.install.npm.package,
             "NPM_VERSION": self.install.npm.version,
-            "VERSION_COMMAND": " ".join(self.version_command),
+            "VERSION_COMMAND": shlex.join(self.version_command),
+            "AGENT_STATE": self.state,
         }

@@ -36,20 +36,19 @@ def render_compose(templates: Templates, stack: Stack, manifest: AgentManifest, 
 
 def compose_document(stack: Stack, workspace: Workspace) -> Document:
     """Return the stack as Compose says it; every `$` of a value is doubled, or Compose would put a variable there."""
-    return _escaped(
-        {
-            "name": stack.name,
-            RECORD: {
-                "agent": stack.agent,
-                "title": workspace.title,
-                "ide": workspace.ide.value,
-                "dev": f"{workspace.owner.uid}:{workspace.owner.gid}",
-            },
-            "services": {service.name: _service(service) for service in stack.services},
-            "networks": {network.key: _network(network) for network in stack.networks},
-            "volumes": {volume.key: {"name": volume.name} for volume in stack.volumes},
+    document: Document = {
+        "name": stack.name,
+        RECORD: {
+            "agent": stack.agent,
+            "title": workspace.title,
+            "ide": workspace.ide.value,
+            "dev": f"{workspace.owner.uid}:{workspace.owner.gid}",
         },
-    )
+        "services": {service.name: _service(service) for service in stack.services},
+        "networks": {network.key: _network(network) for network in stack.networks},
+        "volumes": {volume.key: {"name": volume.name} for volume in stack.volumes},
+    }
+    return {key: _escaped(value) for key, value in document.items()}
 
 
 def _escaped(value: Any) -> Any:  # noqa: ANN401 - any part of a document
@@ -64,7 +63,7 @@ def _escaped(value: Any) -> Any:  # noqa: ANN401 - any part of a document
 
 
 def _service(service: Service) -> Document:
-    tmpfs = [_tmpfs(mount) for mount in service.mounts if mount.kind is MountKind.TMPFS]
+    tmpfs = [_tmpfs(mount, service.user) for mount in service.mounts if mount.kind is MountKind.TMPFS]
     optional = {
         "hostname": service.hostname,
         "network_mode": f"service:{service.shares_network_of}" if service.shares_network_of else "",
@@ -129,8 +128,9 @@ def _source(path: str) -> str:
     return path if path.startswith("/") else known.get(path, f"../{path}")
 
 
-def _tmpfs(mount: Mount) -> str:
-    return f"{mount.target}:size={_size(mount.size)},mode=1777"
+def _tmpfs(mount: Mount, user: str) -> str:
+    uid, _, gid = user.partition(":")
+    return f"{mount.target}:size={_size(mount.size)},uid={uid},gid={gid},mode=0700"
 
 
 def _network(network: Network) -> Document:

@@ -13,7 +13,7 @@ from agent_sandbox.stack.model import (
 )
 from agent_sandbox.stack.naming import Addresses
 
-READY = "/run/agent-sandbox.ready"
+READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 MIB = 1 << 20
 
 
@@ -33,8 +33,8 @@ def firewall_service(image: str, where: Addresses) -> Service:
             Mount(kind=MountKind.TMPFS, target="/tmp", size=16 * MIB, read_only=False),  # noqa: S108 - a container's
         ),
         networks=(Attachment(network="sandbox", address=where.agent),),
-        # NET_ADMIN loads the rules; the other three drop it, and root with it, before the long sleep.
-        capabilities=("NET_ADMIN", "SETGID", "SETPCAP", "SETUID"),
+        # NET_ADMIN loads the rules; the other two let it step down to nobody, and so lose it, before the long sleep.
+        capabilities=("NET_ADMIN", "SETGID", "SETUID"),
         read_only=True,
         init=True,
         # A new namespace would not be the agent's: they come back together, by `docker compose up`.

@@ -1,0 +1,114 @@
+"""`agent-sandbox init AGENT`: writes .devcontainer/ and .env, nothing else."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from agent_sandbox.cli.output import emit, emit_json, say
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
+from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
+from agent_sandbox.stack.workspace import Ide
+
+NEXT = {
+    "agent-sandbox build": "once: the images",
+    "docker compose up -d": "start the stack (agent-sandbox up does both)",
+    "docker compose exec agent zsh": "work in it",
+}
+
+
+def init(
+    agent: Annotated[str, Argument(help="Which agent to put into the box.")],
+    *,
+    path: Annotated[Path, Option(help="The project's directory.")] = Path(),
+    name: Annotated[str | None, Option(help="What the stack is called; by default as the directory.")] = None,
+    ide: Annotated[Ide | None, Option(help="The editor that opens the container; by default vscode.")] = None,
+    force: Annotated[bool, Option("--force", help="Replace generated files that have been edited.")] = False,
+    detect: Annotated[bool, Option("--detect", help="Allow reading from the hosts that lock files name.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the diff; write nothing.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Write .devcontainer/{docker-compose.yml,devcontainer.json,policy.yaml} and .env into a project.
+
+    Run it again after an upgrade or when the project has changed: files that nobody has edited are brought up to date,
+    policy.yaml is yours once it is written, and what somebody has edited is shown as a diff and kept.
+    """
+    wish = Wish(
+        agent=agent,
+        path=path,
+        title=name,
+        ide=ide,
+        on_conflict=OnConflict.REPLACE if force else OnConflict.KEEP,
+        detect=detect,
+    )
+    prepared = prepare(wish, os.environ)
+    if not dry_run and not prepared.conflicts:
+        prepared.write()
+    if as_json:
+        emit_json(_as_json(prepared, dry_run=dry_run))
+    else:
+        _show(prepared, dry_run=dry_run)
+    if prepared.conflicts:
+        raise UserError([_problem(change) for change in prepared.conflicts])
+
+
+def _show(prepared: Prepared, *, dry_run: bool) -> None:
+    for change in prepared.changes:
+        if dry_run or change.verdict is Verdict.KEPT:
+            _emit_diff(change)
+    if prepared.conflicts:
+        return
+    for change in prepared.changes:
+        (say if dry_run else emit)(f"{change.verdict:<9}  {change.path}")
+    for note in prepared.notes:
+        say(f"note: {note}")
+    if dry_run:
+        say("nothing was written: this was a dry run")
+    elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
+        _say_next(prepared.project)
+
+
+def _emit_diff(change: Change) -> None:
+    diff = change.diff()
+    if diff:
+        emit(diff.rstrip("\n"))
+
+
+def _say_next(project: Path) -> None:
+    say("\nNext:")
+    if project != Path.cwd():
+        say(f"  cd {shlex.quote(str(project))}")
+    for command, why in NEXT.items():
+        say(f"  {command:<30} # {why}")
+
+
+def _problem(change: Change) -> Problem:
+    hint = f"`--force` makes it what the diff shows; or move {change.path} away"
+    return Problem(where=change.path, what=f"{change.why}; it was kept and nothing was written", hint=hint)
+
+
+def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "project": str(prepared.project),
+        "name": prepared.stack.name,
+        "agent": prepared.stack.agent,
+        "ide": prepared.workspace.ide.value,
+        "written": not dry_run and not prepared.conflicts,
+        "files": [
+            {
+                "path": change.path,
+                "verdict": change.verdict.value,
+                "why": change.why,
+                "diff": change.diff() if dry_run or change.verdict is Verdict.KEPT else "",
+            }
+            for change in prepared.changes
+        ],
+        "offers": [
+            {"host": offer.host, "files": list(offer.files), "schemes": list(offer.schemes), "ports": list(offer.ports)}
+            for offer in prepared.offers
+        ],
+        "notes": list(prepared.notes),
+    }

@@ -1,0 +1,129 @@
+"""Which hosts a project's lock and configuration files name as places to fetch packages from. PURE: text in, hosts out.
+
+No registry is known here: a host is offered since a file of the project names it, and by that file's name.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from urllib.parse import unquote, urlsplit
+
+from agent_sandbox.policy import Ambiguous, canonical_host
+from agent_sandbox.policy.host import is_address
+
+MAX_HOSTS = 40
+URL = r"https?://[^\s\"'<>,;)\]}]+"
+# Names that lead into a private network, or nowhere.
+PRIVATE = (
+    "localhost",
+    "local",
+    "localdomain",
+    "internal",
+    "intranet",
+    "private",
+    "lan",
+    "home",
+    "corp",
+    "arpa",
+    "invalid",
+)
+
+
+def _urls(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern.replace("URL", f"(?P<url>{URL})"), re.MULTILINE)
+
+
+# File names to the patterns of what in them names a place to fetch from; a home page or a licence's address does not.
+PATTERNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
+    "package-lock.json": (_urls(r'"resolved":\s*"URL"'),),
+    "npm-shrinkwrap.json": (_urls(r'"resolved":\s*"URL"'),),
+    "pnpm-lock.yaml": (_urls(r"\b(?:tarball|registry):\s*['\"]?URL"),),
+    "yarn.lock": (_urls(r'^\s+resolved\s+"?URL'), re.compile(r"__archiveUrl=(?P<quoted>https?%3A%2F%2F[^\s\"&]+)")),
+    ".npmrc": (_urls(r"^\s*(?:@[\w.-]+:)?registry\s*=\s*['\"]?URL"),),
+    ".yarnrc": (_urls(r"registry['\"]?\s+['\"]?URL"),),
+    ".yarnrc.yml": (_urls(r"npmRegistryServer:\s*['\"]?URL"),),
+    "uv.lock": (_urls(r'\b(?:registry|url)\s*=\s*"URL"'),),
+    "poetry.lock": (_urls(r'^url\s*=\s*"URL"'),),
+    "requirements*.txt": (
+        _urls(r"^\s*(?:--(?:extra-)?index-url|--find-links|-i|-f)[\s=]+URL"),
+        _urls(r"^\s*(?:[\w.,\[\]-]+\s*@\s*)?URL"),
+    ),
+    "pip.conf": (_urls(r"^[^#;\n]*URL"),),
+    "Cargo.lock": (_urls(r'^source\s*=\s*"(?:registry|sparse)\+(?:sparse\+)?URL"'),),
+    "go.sum": (re.compile(r"^(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)/\S+ v\S+ h1:", re.MULTILINE),),
+    "Gemfile.lock": (_urls(r"^GEM\n(?: .*\n)*?  remote: URL"),),
+    "composer.lock": (_urls(r'"dist":\s*\{[^{}]{0,400}?"url":\s*"URL"'),),
+    "pom.xml": (
+        _urls(r"<(?:repository|pluginRepository)>(?:(?!</(?:repository|pluginRepository)>)[^\0]){0,2000}?<url>\s*URL"),
+    ),
+    "build.gradle": (_urls(r"\b(?:url|uri|maven)\b[\s=(]*(?:uri\(\s*)?['\"]URL"),),
+    "build.gradle.kts": (_urls(r"\b(?:url|uri|maven)\b[\s=(]*(?:uri\(\s*)?\"URL"),),
+    "settings.gradle": (_urls(r"\b(?:url|uri|maven)\b[\s=(]*(?:uri\(\s*)?['\"]URL"),),
+    "settings.gradle.kts": (_urls(r"\b(?:url|uri|maven)\b[\s=(]*(?:uri\(\s*)?\"URL"),),
+    "gradle-wrapper.properties": (re.compile(r"^distributionUrl=(?P<escaped>https?\\?://\S+)", re.MULTILINE),),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A host that files of the project name, and how they name it."""
+
+    host: str
+    files: tuple[str, ...]
+    schemes: tuple[str, ...]
+    ports: tuple[int, ...] = ()
+
+
+def is_looked_at(name: str) -> bool:
+    """Say whether a file of that name may name hosts."""
+    return any(fnmatchcase(name, pattern) for pattern in PATTERNS)
+
+
+def offers(texts: Mapping[str, str]) -> tuple[Offer, ...]:
+    """Return the hosts that these files (path to text) name, sorted by host."""
+    named: dict[str, list[tuple[str, str, int | None]]] = {}
+    for path, text in texts.items():
+        for scheme, host, port in dict.fromkeys(places(path.rpartition("/")[2], text)):
+            named.setdefault(host, []).append((path, scheme, port))
+    return tuple(_offer(host, named[host]) for host in sorted(named)[:MAX_HOSTS])
+
+
+def places(name: str, text: str) -> Iterator[tuple[str, str, int | None]]:
+    """Yield (scheme, host, port) of what a file of that name says, public names alone."""
+    for pattern, expressions in PATTERNS.items():
+        if fnmatchcase(name, pattern):
+            for expression in expressions:
+                for match in expression.finditer(text):
+                    yield from _place(_url(match))
+
+
+def _url(match: re.Match[str]) -> str:
+    kind, text = next((kind, text) for kind, text in match.groupdict().items() if text)
+    spelled = {
+        "quoted": unquote,
+        "escaped": lambda text: text.replace("\\", ""),
+        "host": lambda text: f"https://{text}/",
+    }
+    return spelled[kind](text) if kind in spelled else text
+
+
+def _place(url: str) -> Iterator[tuple[str, str, int | None]]:
+    try:
+        parts = urlsplit(url)
+        host, port = canonical_host(parts.hostname or ""), parts.port
+    except (ValueError, Ambiguous):
+        return
+    if "." in host and not is_address(host) and host.rpartition(".")[2] not in PRIVATE:
+        yield parts.scheme, host, port
+
+
+def _offer(host: str, named: list[tuple[str, str, int | None]]) -> Offer:
+    ports = {port for _, _, port in named if port}
+    usual = {443 if scheme == "https" else 80 for _, scheme, port in named if not port}
+    return Offer(
+        host=host,
+        files=tuple(dict.fromkeys(path for path, _, _ in named)),
+        schemes=tuple(sorted({scheme for _, scheme, _ in named}, reverse=True)),
+        ports=tuple(sorted(ports | usual)) if ports else (),
+    )

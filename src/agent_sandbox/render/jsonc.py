@@ -1,0 +1,181 @@
+"""JSON with comments and trailing commas, read with the places of its members and edited in place.
+
+Only what is set changes: comments, order, indentation and every other member stay as they are.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+TRIVIA = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+# What may follow a member on its own line and belongs to it.
+TAIL = re.compile(r"[ \t]*(?P<comma>,?)(?:[ \t]+|/\*[^\n]*?\*/|//[^\n]*)*")
+LITERAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
+DECODER = json.JSONDecoder()
+DEPTH = 100
+
+
+class JsoncError(ValueError):
+    """Where the text is no JSON with comments, and why."""
+
+    def __init__(self, text: str, position: int, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.line = text.count("\n", 0, position) + 1
+        self.column = position - text.rfind("\n", 0, position)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member of the outermost object: its value, and where that stands in the text."""
+
+    value: Any
+    key_start: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """An object with the places of its members."""
+
+    text: str
+    opened: int
+    members: Mapping[str, Member]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The object as plain values."""
+        return {key: member.value for key, member in self.members.items()}
+
+    def line_of(self, key: str) -> int:
+        """Return the line on which a member's key stands."""
+        return self.text.count("\n", 0, self.members[key].key_start) + 1
+
+
+def parse(text: str) -> Document:
+    """Return the document, or raise JsoncError."""
+    scanner = _Scanner(text)
+    opened = scanner.skip(0 if not text.startswith("\ufeff") else 1)
+    if text[opened : opened + 1] != "{":
+        raise JsoncError(text, opened, "an object was expected")
+    members, end = scanner.members(opened, depth=0)
+    end = scanner.skip(end)
+    if end != len(text):
+        raise JsoncError(text, end, "nothing was expected after the object")
+    return Document(text=text, opened=opened + 1, members=members)
+
+
+def set_members(text: str, values: Mapping[str, Any]) -> str:
+    """Return the text in which these members have these values: replaced where they stand, or added at the end."""
+    document = parse(text)
+    changed = [key for key in values if key in document.members and document.values[key] != values[key]]
+    missing = [key for key in values if key not in document.members]
+    # From the end, so that the places before stay right.
+    result = _added(document, {key: values[key] for key in missing}) if missing else text
+    for key in sorted(changed, key=lambda key: -document.members[key].start):
+        member = document.members[key]
+        result = result[: member.start] + to_text(values[key]) + result[member.end :]
+    return result
+
+
+def _added(document: Document, values: Mapping[str, Any]) -> str:
+    text = document.text
+    last = max(document.members.values(), key=lambda member: member.end, default=None)
+    indent = _indent(document)
+    lines = f",\n{indent}".join(f"{to_text(key)}: {to_text(value)}" for key, value in values.items())
+    if last is None:
+        return f"{text[: document.opened]}\n{indent}{lines}\n{text[document.opened :].lstrip(' \t\n')}"
+    tail = TAIL.match(text, last.end)
+    end, comma = (tail.end(), tail["comma"]) if tail else (last.end, "")
+    before = f"{text[: last.end]}{'' if comma else ','}{text[last.end : end].rstrip(' \t')}"
+    return f"{before}\n{indent}{lines}{_rest(text[end:])}"
+
+
+def _rest(text: str) -> str:
+    return text if text.startswith(("\n", "\r\n")) else f"\n{text}"
+
+
+def _indent(document: Document) -> str:
+    first = min((member.key_start for member in document.members.values()), default=0)
+    line = document.text[document.text.rfind("\n", 0, first) + 1 : first]
+    return line if line and not line.strip() else "  "
+
+
+def to_text(value: Any) -> str:  # noqa: ANN401 - whatever json takes
+    """Return a value as JSON on one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+class _Scanner:
+    """Walks the text once; every method takes a position and returns the one after what it read."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def skip(self, position: int) -> int:
+        match = TRIVIA.match(self._text, position)
+        return match.end() if match else position
+
+    def members(self, position: int, *, depth: int) -> tuple[dict[str, Member], int]:
+        found: dict[str, Member] = {}
+        position = self.skip(position + 1)
+        while self._text[position : position + 1] != "}":
+            key, after = self._key(position)
+            if key in found:
+                raise JsoncError(self._text, position, f"`{key}` stands here a second time")
+            start = self.skip(self._expect(self.skip(after), ":"))
+            value, end = self._value(start, depth=depth + 1)
+            found[key] = Member(value=value, key_start=position, start=start, end=end)
+            position = self._separator(end, "}")
+        return found, position + 1
+
+    def _items(self, position: int, *, depth: int) -> tuple[list[Any], int]:
+        found: list[Any] = []
+        position = self.skip(position + 1)
+        while self._text[position : position + 1] != "]":
+            value, end = self._value(position, depth=depth + 1)
+            found.append(value)
+            position = self._separator(end, "]")
+        return found, position + 1
+
+    def _value(self, position: int, *, depth: int) -> tuple[Any, int]:
+        if depth > DEPTH:
+            raise JsoncError(self._text, position, f"more than {DEPTH} levels")
+        match self._text[position : position + 1]:
+            case "{":
+                members, end = self.members(position, depth=depth)
+                return {key: member.value for key, member in members.items()}, end
+            case "[":
+                return self._items(position, depth=depth)
+            case '"':
+                return self._string(position)
+        literal = LITERAL.match(self._text, position)
+        if literal is None:
+            raise JsoncError(self._text, position, "a value was expected")
+        return json.loads(literal[0]), literal.end()
+
+    def _key(self, position: int) -> tuple[str, int]:
+        if self._text[position : position + 1] != '"':
+            raise JsoncError(self._text, position, "a key in double quotes was expected")
+        return self._string(position)
+
+    def _string(self, position: int) -> tuple[str, int]:
+        try:
+            value, end = DECODER.raw_decode(self._text, position)
+        except json.JSONDecodeError as error:
+            raise JsoncError(self._text, error.pos, "this string does not end, or holds what no string may") from error
+        return str(value), end
+
+    def _separator(self, position: int, closing: str) -> int:
+        position = self.skip(position)
+        if self._text[position : position + 1] == closing:
+            return position
+        return self.skip(self._expect(position, ","))
+
+    def _expect(self, position: int, character: str) -> int:
+        if self._text[position : position + 1] != character:
+            raise JsoncError(self._text, position, f"`{character}` was expected")
+        return position + 1

@@ -1,0 +1,63 @@
+"""What a person should know after `init`, beyond what became of the files."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import yaml
+
+from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.detect import Offer
+from agent_sandbox.render import jsonc
+from agent_sandbox.render.devcontainer import DOUBTFUL, FILE
+from agent_sandbox.render.faithful import load_yaml
+from agent_sandbox.render.project import DEVCONTAINER, POLICY
+from agent_sandbox.render.reconcile import Change, Verdict
+
+
+def notes(changes: Sequence[Change], manifest: AgentManifest, offered: Sequence[Offer]) -> tuple[str, ...]:
+    """Return the notes, each one sentence."""
+    by_path = {change.path: change for change in changes}
+    return (
+        *(f"{change.path}: merged; {change.why}" for change in changes if _replaced(change)),
+        *_doubtful(by_path[DEVCONTAINER]),
+        *_missing_services(by_path[POLICY], manifest),
+        *_offers(by_path[POLICY], offered),
+    )
+
+
+def _replaced(change: Change) -> bool:
+    return change.verdict is Verdict.MERGED and bool(change.why)
+
+
+def _doubtful(change: Change) -> Iterator[str]:
+    try:
+        present = jsonc.parse(change.after)
+    except jsonc.JsoncError:
+        return
+    for key, why in DOUBTFUL.items():
+        if present.values.get(key):
+            yield f"{DEVCONTAINER}:{present.line_of(key)}: `{key}` {why}; {FILE} is yours to decide on"
+
+
+def _missing_services(change: Change, manifest: AgentManifest) -> Iterator[str]:
+    if change.verdict is Verdict.WRITTEN:
+        return
+    named = _services(change.after)
+    for service in manifest.services:
+        if named is not None and service not in named:
+            yield f"{POLICY} is yours and does not name the service `{service}`: add it under `services`"
+
+
+def _services(text: str) -> set[str] | None:
+    try:
+        document: Any = load_yaml(text)
+        services = (document or {}).get("services") or ()
+        return {service["name"] if isinstance(service, dict) else str(service) for service in services}
+    except (yaml.YAMLError, AttributeError, LookupError, TypeError):
+        return None  # `policy check` tells what is wrong with it
+
+
+def _offers(change: Change, offered: Sequence[Offer]) -> Iterator[str]:
+    hosts = ", ".join(offer.host for offer in offered)
+    if offered and change.verdict is Verdict.WRITTEN:
+        yield f"this project's files name {hosts}: see `domains` in {POLICY}"

@@ -1,0 +1,45 @@
+"""The policy.yaml that a project starts with: services, and comments that teach how to allow more."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.detect import Offer
+from agent_sandbox.render.faithful import load_yaml, require_same
+from agent_sandbox.render.template import Templates
+from agent_sandbox.stack.workspace import Ide
+
+FILE = "policy.yaml"
+IDE_TITLES = {Ide.VSCODE: "VS Code", Ide.JETBRAINS: "the JetBrains IDE"}
+
+
+def render_policy(
+    templates: Templates, manifest: AgentManifest, ide: Ide, *, offered: Sequence[Offer], active: bool
+) -> str:
+    """Return the text of policy.yaml, read back and compared; offered hosts are comments unless `active`."""
+    services = [{"name": name, "why": f"what {manifest.title} itself talks to"} for name in manifest.services]
+    if ide in IDE_TITLES:
+        services.append({"name": ide.value, "why": f"what {IDE_TITLES[ide]} fetches into the container"})
+    text = templates.render(
+        f"_shared/{FILE}.j2",
+        title=manifest.title,
+        services=services,
+        detected=offered,
+        active=active,
+        mark="" if active else "# ",
+    )
+    require_same(FILE, expected=_document(services, offered if active else ()), actual=load_yaml(text))
+    return text
+
+
+def _document(services: Sequence[dict[str, str]], offered: Sequence[Offer]) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "services": [service["name"] for service in services],
+        "domains": [_entry(offer) for offer in offered] or None,
+    }
+
+
+def _entry(offer: Offer) -> dict[str, Any]:
+    ports = {"ports": list(offer.ports)} if offer.ports else {}
+    return {"host": offer.host, **ports, "rules": [{"methods": ["GET"], "schemes": list(offer.schemes)}]}

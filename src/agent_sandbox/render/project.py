@@ -1,0 +1,80 @@
+"""All files of a project at once: rendered, and set against what is there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.detect import Offer
+from agent_sandbox.render.compose import render_compose
+from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
+from agent_sandbox.render.policy import render_policy
+from agent_sandbox.render.reconcile import (
+    Change,
+    OnConflict,
+    generated,
+    merged_devcontainer,
+    merged_dotenv,
+    yours,
+)
+from agent_sandbox.render.template import Templates
+from agent_sandbox.stack.model import Stack
+from agent_sandbox.stack.workspace import Workspace
+
+COMPOSE = ".devcontainer/docker-compose.yml"
+DEVCONTAINER = ".devcontainer/devcontainer.json"
+POLICY = ".devcontainer/policy.yaml"
+DOTENV = ".env"
+PATHS = (COMPOSE, DEVCONTAINER, POLICY, DOTENV)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """What the files of a project have to say."""
+
+    compose: str
+    devcontainer: str
+    members: Mapping[str, Any]
+    policy: str
+    variables: Mapping[str, str]
+
+
+def render_project(
+    templates: Templates,
+    stack: Stack,
+    manifest: AgentManifest,
+    workspace: Workspace,
+    *,
+    offered: Sequence[Offer] = (),
+    active: bool = False,
+) -> Rendered:
+    """Return all that is written into a project for this stack."""
+    return Rendered(
+        compose=render_compose(templates, stack, manifest, workspace),
+        devcontainer=render_devcontainer(templates, workspace),
+        members=devcontainer_document(workspace),
+        policy=render_policy(templates, manifest, workspace.ide, offered=offered, active=active),
+        variables={"COMPOSE_FILE": COMPOSE, "COMPOSE_PROJECT_NAME": stack.name},
+    )
+
+
+def reconcile(
+    rendered: Rendered,
+    present: Mapping[str, str | None],
+    *,
+    former: frozenset[str] = frozenset(),
+    on_conflict: OnConflict = OnConflict.KEEP,
+) -> tuple[Change, ...]:
+    """Return what becomes of each file; `former` are values in `.env` that an earlier `init` has put there."""
+    return (
+        generated(COMPOSE, present[COMPOSE], rendered.compose, comment="#", on_conflict=on_conflict),
+        merged_devcontainer(
+            DEVCONTAINER,
+            present[DEVCONTAINER],
+            rendered.devcontainer,
+            rendered.members,
+            on_conflict=on_conflict,
+        ),
+        yours(POLICY, present[POLICY], rendered.policy),
+        merged_dotenv(DOTENV, present[DOTENV], rendered.variables, former=former, on_conflict=on_conflict),
+    )

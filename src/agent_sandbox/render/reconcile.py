@@ -1,0 +1,152 @@
+"""What `init` would write against what is there: nothing of the user's is lost. Pure; `runtime` reads and writes.
+
+| file               | new     | ours, untouched | ours, edited             | somebody else's          |
+| docker-compose.yml | written | updated         | kept, unless forced      | kept, unless forced      |
+| devcontainer.json  | written | updated         | kept if it contradicts   | merged                   |
+| .env               | written | merged          | kept if it contradicts   | merged                   |
+| policy.yaml        | written | kept            | kept                     | kept                     |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render import devcontainer, dotenv, jsonc
+from agent_sandbox.render.header import Hand, hand_of, stamped, unix
+
+
+class Verdict(StrEnum):
+    """What becomes of a file."""
+
+    WRITTEN = "written"
+    UPDATED = "updated"
+    MERGED = "merged"
+    REPLACED = "replaced"
+    UNCHANGED = "unchanged"
+    KEPT = "kept"
+
+
+class OnConflict(StrEnum):
+    """What to do with a file that somebody has edited, or that is somebody else's."""
+
+    KEEP = "keep"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One file: what is there, what we would have there, and what becomes of it.
+
+    UNCHANGED is as it should be; KEPT is not, and only a person can say which of the two is right.
+    """
+
+    path: str
+    verdict: Verdict
+    before: str | None
+    after: str
+    why: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether the file is to be written."""
+        return self.verdict not in (Verdict.UNCHANGED, Verdict.KEPT)
+
+    def diff(self) -> str:
+        """Return the unified diff from what is there to what we would have there."""
+        from difflib import unified_diff  # noqa: PLC0415 - most runs show none
+
+        old, new = (self.before or "").splitlines(keepends=True), self.after.splitlines(keepends=True)
+        was = "/dev/null" if self.before is None else f"a/{self.path}"
+        lines = unified_diff(old, new, was, f"b/{self.path}")
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def generated(path: str, before: str | None, body: str, *, comment: str, on_conflict: OnConflict) -> Change:
+    """Return what becomes of a file that is all ours."""
+    after = stamped(body, comment=comment)
+    if before is None:
+        return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=after)
+    if unix(before) == after:
+        return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
+    hand = hand_of(before)
+    if hand is Hand.OURS:
+        return Change(path=path, verdict=Verdict.UPDATED, before=before, after=after)
+    why = "it has been edited" if hand is Hand.EDITED else "it was not written by agent-sandbox"
+    verdict = Verdict.REPLACED if on_conflict is OnConflict.REPLACE else Verdict.KEPT
+    return Change(path=path, verdict=verdict, before=before, after=after, why=why)
+
+
+def yours(path: str, before: str | None, body: str) -> Change:
+    """Return what becomes of a file that is written once and is the user's from then on."""
+    if before is None:
+        return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=body)
+    return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
+
+
+def merged_devcontainer(
+    path: str, before: str | None, body: str, document: Mapping[str, Any], *, on_conflict: OnConflict
+) -> Change:
+    """Return what becomes of devcontainer.json: our members are set, all others stay."""
+    if before is None or hand_of(before) is Hand.OURS:
+        return generated(path, before, body, comment="//", on_conflict=on_conflict)
+    present = _parsed(path, before)
+    refuse_openers(path, present)
+    wanted = devcontainer.required_members(document, present.values)
+    if not wanted:
+        return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
+    after = jsonc.set_members(before, wanted)
+    replaced = [f"`{key}` was {jsonc.to_text(present.values[key])}" for key in wanted if key in present.values]
+    edited = hand_of(before) is Hand.EDITED
+    if edited and on_conflict is OnConflict.KEEP:
+        why = "it has been edited where the stack depends on it"
+        return Change(path=path, verdict=Verdict.KEPT, before=before, after=after, why=why)
+    return Change(path=path, verdict=Verdict.MERGED, before=before, after=after, why=", ".join(replaced))
+
+
+def _parsed(path: str, text: str) -> jsonc.Document:
+    try:
+        return jsonc.parse(text)
+    except jsonc.JsoncError as error:
+        where = f"{path}:{error.line}:{error.column}"
+        hint = "mend it or move it away; it is merged, not replaced, and so has to be read"
+        raise UserError([Problem(where=where, what=error.what, hint=hint)]) from error
+
+
+def refuse_openers(path: str, present: jsonc.Document) -> None:
+    """Raise where a devcontainer.json takes down a wall that the stack has put up."""
+    problems = [
+        Problem(where=f"{path}:{present.line_of(key)}", what=f"`{key}` {why}", hint="remove it")
+        for key, why in devcontainer.OPENERS.items()
+        if present.values.get(key)
+    ]
+    if problems:
+        raise UserError(problems)
+
+
+def merged_dotenv(
+    path: str, before: str | None, values: Mapping[str, str], *, former: frozenset[str], on_conflict: OnConflict
+) -> Change:
+    """Return what becomes of `.env`: our variables are set; `former` are values that an earlier `init` had set."""
+    text = before or ""
+    present = {key: found.value for key, found in dotenv.assignments(text).items()}
+    after = dotenv.set_variables(
+        text, {key: value for key, value in values.items() if not _holds(present.get(key), value)}
+    )
+    if before is None:
+        return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=after)
+    if after == before:
+        return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
+    contrary = [
+        f"`{key}` is {present[key]}"
+        for key, value in values.items()
+        if key in present and not _holds(present[key], value) and present[key] not in former
+    ]
+    verdict = Verdict.KEPT if contrary and on_conflict is OnConflict.KEEP else Verdict.MERGED
+    return Change(path=path, verdict=verdict, before=before, after=after, why=", ".join(contrary))
+
+
+def _holds(present: str | None, value: str) -> bool:
+    """Say whether a variable says what we need: COMPOSE_FILE may name more files after ours."""
+    return present is not None and (present == value or (value.endswith(".yml") and present.startswith(f"{value}:")))

@@ -1,0 +1,41 @@
+"""What an earlier `init` has written down in docker-compose.yml: which agent, for whom, under which name."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from agent_sandbox.render.compose import RECORD
+from agent_sandbox.render.faithful import load_yaml
+from agent_sandbox.render.header import Hand, hand_of
+from agent_sandbox.stack.workspace import Ide, Owner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """The choices that a stack was rendered from."""
+
+    name: str
+    agent: str
+    title: str
+    ide: Ide
+    owner: Owner
+
+
+def parse_record(text: str) -> Record | None:
+    """Return what a compose file says of itself, or None where it is none of ours."""
+    if hand_of(text) is Hand.FOREIGN:
+        return None
+    try:
+        document: dict[str, Any] = load_yaml(text)
+        said = document[RECORD]
+        uid, _, gid = str(said["dev"]).partition(":")
+        return Record(
+            name=str(document["name"]),
+            agent=str(said["agent"]),
+            title=str(said["title"]).replace("$$", "$"),
+            ide=Ide(said["ide"]),
+            owner=Owner(uid=int(uid), gid=int(gid)),
+        )
+    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+        return None

@@ -1,0 +1,99 @@
+"""`init`: looks at a project, renders its stack, compares with what is there. Writing is a second step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.detect import Offer, offers
+from agent_sandbox.images import agent_name, proxy_name
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.notes import notes
+from agent_sandbox.render.project import COMPOSE, PATHS, reconcile, render_project
+from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
+from agent_sandbox.render.record import Record, parse_record
+from agent_sandbox.render.template import Templates
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.facts import find_project, look_at
+from agent_sandbox.runtime.files import read_text, write_all
+from agent_sandbox.runtime.scan import naming_files
+from agent_sandbox.stack.build import StackImages, build_stack
+from agent_sandbox.stack.model import Stack
+from agent_sandbox.stack.workspace import Ide, Workspace
+
+TITLE_LENGTH = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user asked for; None where an earlier `init`'s choice stays, or the default is taken."""
+
+    agent: str
+    path: Path
+    title: str | None
+    ide: Ide | None
+    on_conflict: OnConflict
+    detect: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Everything that `init` would do."""
+
+    project: Path
+    stack: Stack
+    workspace: Workspace
+    changes: tuple[Change, ...]
+    offers: tuple[Offer, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def conflicts(self) -> tuple[Change, ...]:
+        """The files on which a person has to decide."""
+        return tuple(change for change in self.changes if change.verdict is Verdict.KEPT)
+
+    def write(self) -> None:
+        """Write what changes: all of it or nothing."""
+        write_all(self.project, {change.path: change.after for change in self.changes if change.writes})
+
+
+def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
+    """Return what `init` would write; only reads."""
+    templates = data_root() / "templates"
+    manifest = load_manifest(templates, wish.agent)
+    project = find_project(wish.path, environ)
+    present = {path: read_text(project, path) for path in PATHS}
+    record = parse_record(present[COMPOSE] or "")
+    workspace = look_at(
+        project,
+        title=_title(wish, record, project),
+        ide=wish.ide or (record.ide if record else Ide.VSCODE),
+        protected=templates / "_shared" / "protected.yaml",
+        environ=environ,
+    )
+    images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
+    stack = build_stack(manifest, workspace, images)
+    offered = offers(naming_files(project))
+    rendered = render_project(
+        Templates(templates), stack, manifest, workspace, offered=offered, active=wish.detect
+    )
+    former = frozenset({record.name} if record else ())
+    changes = reconcile(rendered, present, former=former, on_conflict=wish.on_conflict)
+    return Prepared(
+        project=project,
+        stack=stack,
+        workspace=workspace,
+        changes=changes,
+        offers=offered,
+        notes=notes(changes, manifest, offered),
+    )
+
+
+def _title(wish: Wish, record: Record | None, project: Path) -> str:
+    if wish.title is None:
+        own = "".join(letter if letter.isprintable() else "-" for letter in project.name)
+        return record.title if record else own[:TITLE_LENGTH]
+    if not wish.title.strip() or not wish.title.isprintable() or len(wish.title) > TITLE_LENGTH:
+        what = f"{wish.title!r} is no name: up to {TITLE_LENGTH} characters that can be printed"
+        raise UserError([Problem(where="--name", what=what)])
+    return wish.title
