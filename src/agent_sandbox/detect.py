@@ -4,7 +4,7 @@ No registry is known here: a host is offered since a file of the project names i
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import unquote, urlsplit
@@ -65,6 +65,15 @@ PATTERNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
 }
 
 
+# How a group of a pattern spells the URL.
+SPELLINGS: Mapping[str, Callable[[str], str]] = {
+    "url": str,
+    "quoted": unquote,
+    "escaped": lambda text: text.replace("\\", ""),
+    "host": lambda text: f"https://{text}/",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """A host that files of the project name, and how they name it."""
@@ -100,12 +109,7 @@ def places(name: str, text: str) -> Iterator[tuple[str, str, int | None]]:
 
 def _url(match: re.Match[str]) -> str:
     kind, text = next((kind, text) for kind, text in match.groupdict().items() if text)
-    spelled = {
-        "quoted": unquote,
-        "escaped": lambda text: text.replace("\\", ""),
-        "host": lambda text: f"https://{text}/",
-    }
-    return spelled[kind](text) if kind in spelled else text
+    return SPELLINGS[kind](text)
 
 
 def _place(url: str) -> Iterator[tuple[str, str, int | None]]:

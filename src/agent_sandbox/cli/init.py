@@ -20,7 +20,7 @@ NEXT = {
 }
 
 
-def init(
+def init(  # noqa: PLR0913 - each is an option
     agent: Annotated[str, Argument(help="Which agent to put into the box.")],
     *,
     path: Annotated[Path, Option(help="The project's directory.")] = Path(),

@@ -1,6 +1,7 @@
 """The policy.yaml that a project starts with: services, and comments that teach how to allow more."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
@@ -13,10 +14,16 @@ FILE = "policy.yaml"
 IDE_TITLES = {Ide.VSCODE: "VS Code", Ide.JETBRAINS: "the JetBrains IDE"}
 
 
-def render_policy(
-    templates: Templates, manifest: AgentManifest, ide: Ide, *, offered: Sequence[Offer], active: bool
-) -> str:
-    """Return the text of policy.yaml, read back and compared; offered hosts are comments unless `active`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """The hosts that the project's files name: comments for a person to choose from, or allowed at once."""
+
+    offers: tuple[Offer, ...] = ()
+    active: bool = False
+
+
+def render_policy(templates: Templates, manifest: AgentManifest, ide: Ide, offered: Offered) -> str:
+    """Return the text of policy.yaml, read back and compared."""
     services = [{"name": name, "why": f"what {manifest.title} itself talks to"} for name in manifest.services]
     if ide in IDE_TITLES:
         services.append({"name": ide.value, "why": f"what {IDE_TITLES[ide]} fetches into the container"})
@@ -24,19 +31,19 @@ def render_policy(
         f"_shared/{FILE}.j2",
         title=manifest.title,
         services=services,
-        detected=offered,
-        active=active,
-        mark="" if active else "# ",
+        offered=offered,
+        mark="" if offered.active else "# ",
     )
-    require_same(FILE, expected=_document(services, offered if active else ()), actual=load_yaml(text))
+    allowed = offered.offers if offered.active else ()
+    require_same(FILE, expected=_document(services, allowed), actual=load_yaml(text))
     return text
 
 
-def _document(services: Sequence[dict[str, str]], offered: Sequence[Offer]) -> dict[str, Any]:
+def _document(services: Sequence[dict[str, str]], allowed: Sequence[Offer]) -> dict[str, Any]:
     return {
         "version": 1,
         "services": [service["name"] for service in services],
-        "domains": [_entry(offer) for offer in offered] or None,
+        "domains": [_entry(offer) for offer in allowed] or None,
     }
 
 

@@ -1,14 +1,13 @@
 """All files of a project at once: rendered, and set against what is there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
-from agent_sandbox.detect import Offer
 from agent_sandbox.render.compose import render_compose
 from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
-from agent_sandbox.render.policy import render_policy
+from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.render.reconcile import (
     Change,
     OnConflict,
@@ -44,16 +43,14 @@ def render_project(
     stack: Stack,
     manifest: AgentManifest,
     workspace: Workspace,
-    *,
-    offered: Sequence[Offer] = (),
-    active: bool = False,
+    offered: Offered,
 ) -> Rendered:
     """Return all that is written into a project for this stack."""
     return Rendered(
         compose=render_compose(templates, stack, manifest, workspace),
         devcontainer=render_devcontainer(templates, workspace),
         members=devcontainer_document(workspace),
-        policy=render_policy(templates, manifest, workspace.ide, offered=offered, active=active),
+        policy=render_policy(templates, manifest, workspace.ide, offered),
         variables={"COMPOSE_FILE": COMPOSE, "COMPOSE_PROJECT_NAME": stack.name},
     )
 

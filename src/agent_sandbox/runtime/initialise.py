@@ -9,6 +9,7 @@ from agent_sandbox.detect import Offer, offers
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.notes import notes
+from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import COMPOSE, PATHS, reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.record import Record, parse_record
@@ -73,10 +74,8 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
     )
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
-    offered = offers(naming_files(project))
-    rendered = render_project(
-        Templates(templates), stack, manifest, workspace, offered=offered, active=wish.detect
-    )
+    offered = Offered(offers=offers(naming_files(project)), active=wish.detect)
+    rendered = render_project(Templates(templates), stack, manifest, workspace, offered)
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=wish.on_conflict)
     return Prepared(
@@ -84,8 +83,8 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
         stack=stack,
         workspace=workspace,
         changes=changes,
-        offers=offered,
-        notes=notes(changes, manifest, offered),
+        offers=offered.offers,
+        notes=notes(changes, manifest, offered.offers),
     )
 
 
