@@ -3,7 +3,7 @@
 import sys
 from typing import NoReturn
 
-from agent_sandbox.cli.fast import answer
+from agent_sandbox.cli.fast import COMPLETE, answer
 
 
 def main() -> NoReturn:
@@ -19,12 +19,22 @@ def main() -> NoReturn:
 def _ask_typer(argv: list[str]) -> NoReturn:
     from agent_sandbox.cli.errors import exit_code  # noqa: PLC0415 - the quick answers need none of it
 
-    def run() -> NoReturn:
-        from agent_sandbox.cli.main import run  # noqa: PLC0415 - the same
+    if argv[:1] == [COMPLETE]:
+        raise SystemExit(exit_code(lambda: _complete(argv[1:])))
+    raise SystemExit(exit_code(lambda: _run(argv)))
 
-        run(argv)
 
-    raise SystemExit(exit_code(run))
+def _run(argv: list[str]) -> NoReturn:
+    from agent_sandbox.cli.main import run  # noqa: PLC0415 - the same
+
+    run(argv)
+
+
+def _complete(words: list[str]) -> None:
+    from agent_sandbox.cli.complete import candidates  # noqa: PLC0415 - the same
+
+    text = candidates(words)
+    sys.stdout.write(f"{text}\n" if text else "")
 
 
 if __name__ == "__main__":

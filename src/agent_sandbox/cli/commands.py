@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import ModuleType
 
 PROGRAM = "agent-sandbox"
@@ -52,3 +53,17 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
 def load(*path: str) -> "ModuleType":
     """Import the module of one command: `load("policy", "check")` is `agent_sandbox.cli.policy.check`."""
     return import_module(".".join(("agent_sandbox.cli", *path)))
+
+
+def command_path(words: "Sequence[str]") -> tuple[str, ...] | None:
+    """Return the command that these words begin with.
+
+    >>> command_path(["policy", "check", "--json"]), command_path(["up"]), command_path(["nonsense"])
+    (('policy', 'check'), ('up',), None)
+    """
+    match tuple(words):
+        case (name, *_) if name in COMMANDS:
+            return (name,)
+        case (group, name, *_) if group in GROUPS and name in GROUPS[group][1]:
+            return (group, name)
+    return None

@@ -10,6 +10,7 @@ from agent_sandbox import __version__
 from agent_sandbox.cli.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY
 
 VERSION = f"{PROGRAM} {__version__}"
+COMPLETE = "__complete"
 HELP = ("--help", "-h")
 ROOT_OPTIONS = {
     "--version": "Print the version and exit.",
@@ -27,7 +28,7 @@ def answer(argv: Sequence[str]) -> str | None:
             return root_help()
         case (group, option) if group in GROUPS and option in HELP:
             return group_help(group)
-        case ("__complete", *words):
+        case (first, *words) if first == COMPLETE:
             return complete(words)
     return None
 

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.output import emit, emit_json, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
+from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
 from agent_sandbox.stack.workspace import Ide
 
@@ -112,3 +114,8 @@ def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
         ],
         "notes": list(prepared.notes),
     }
+
+
+def completions() -> tuple[str, ...]:
+    """Return the agents that there are, for a shell to complete."""
+    return known_agents(data_root() / "templates")

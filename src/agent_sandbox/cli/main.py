@@ -6,9 +6,10 @@ from types import ModuleType
 from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.main
 
 from agent_sandbox.cli import fast
-from agent_sandbox.cli.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY, load
+from agent_sandbox.cli.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY, command_path, load
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.output import emit
 
@@ -22,17 +23,28 @@ def run(argv: Sequence[str]) -> NoReturn:
 
 
 def build_app(argv: Sequence[str]) -> typer.Typer:
-    """Return the app in which the command that `argv` names is real and every other one is a name with its help."""
+    """Return the app for these arguments: the one command that they name, or all names where they name none."""
+    path = command_path(argv)
     app = _app(SUMMARY)
     app.callback()(root)
     for name, text in COMMANDS.items():
-        _register(app, (name,), text, wanted=tuple(argv[:1]))
+        if path in ((name,), None):
+            _register(app, (name,), text, asked=path is not None)
     for group, (text, commands) in GROUPS.items():
         inner = _app(text)
         for name, line in commands.items():
-            _register(inner, (group, name), line, wanted=tuple(argv[:2]))
+            if path in ((group, name), None):
+                _register(inner, (group, name), line, asked=path is not None)
         app.add_typer(inner, name=group)
     return app
+
+
+def command_for(path: tuple[str, ...]) -> Any:  # noqa: ANN401 - click's or typer's own class, by version
+    """Return one command as click sees it."""
+    command: Any = typer.main.get_command(build_app(path))
+    for name in path:
+        command = command.commands[name]
+    return command
 
 
 def root(
@@ -55,9 +67,9 @@ def _app(text: str) -> typer.Typer:
     )
 
 
-def _register(app: typer.Typer, path: tuple[str, ...], text: str, *, wanted: tuple[str, ...]) -> None:
+def _register(app: typer.Typer, path: tuple[str, ...], text: str, *, asked: bool) -> None:
     name = path[-1]
-    module = load(*path) if path == wanted else None
+    module = load(*path) if asked else None
     function = getattr(module, name) if module else _unasked
     app.command(name, short_help=text, context_settings=_context(module))(_guarded(function))
 

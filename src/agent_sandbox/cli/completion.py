@@ -1,0 +1,57 @@
+"""`agent-sandbox completion SHELL`: the script that makes a shell complete our commands."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from typer import Argument
+
+from agent_sandbox.cli.output import emit
+
+
+class Shell(StrEnum):
+    """The shells that we have a script for."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(shell: Annotated[Shell, Argument(help="The shell that is to complete.")]) -> None:
+    """Print the completion script for a shell.
+
+    bash: eval "$(agent-sandbox completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc, after compinit;
+    fish: agent-sandbox completion fish > ~/.config/fish/completions/agent-sandbox.fish
+    """
+    emit(SCRIPTS[shell])
+
+
+# Each asks `agent-sandbox __complete WORD... CURRENT`, which answers with one `name<TAB>help` a line.
+SCRIPTS = {
+    Shell.BASH: r"""_agent_sandbox() {
+  local name _
+  COMPREPLY=()
+  while IFS=$'\t' read -r name _; do
+    COMPREPLY+=("$name")
+  done < <(agent-sandbox __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _agent_sandbox agent-sandbox""",
+    Shell.ZSH: r"""_agent_sandbox() {
+  local name help
+  local -a found
+  while IFS=$'\t' read -r name help; do
+    found+=("${name//:/\\:}:$help")
+  done < <(agent-sandbox __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
+  if (( $#found )); then _describe -o command found; else _files; fi
+}
+compdef _agent_sandbox agent-sandbox""",
+    Shell.FISH: r"""function __agent_sandbox_complete
+    set -l words (commandline -opc)
+    agent-sandbox __complete $words[2..-1] (commandline -ct) 2>/dev/null
+end
+complete -c agent-sandbox -f -a '(__agent_sandbox_complete)'""",
+}
+
+
+def completions() -> tuple[str, ...]:
+    """Return the shells, for a shell to complete."""
+    return tuple(shell.value for shell in Shell)

@@ -1,0 +1,27 @@
+"""`agent-sandbox version`: what this is, what it runs on, and which agents it brings at which version."""
+
+import platform
+
+from agent_sandbox import __version__
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.cli.options import Json
+from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.resources import data_root
+
+
+def version(*, as_json: Json = False) -> None:
+    """Print the versions of agent-sandbox, of Python, of the system, and of each agent that it can install."""
+    templates = data_root() / "templates"
+    manifests = [load_manifest(templates, agent) for agent in known_agents(templates)]
+    said = {
+        "agent-sandbox": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "agents": {manifest.name: manifest.install.npm.version for manifest in manifests},
+    }
+    if as_json:
+        emit_json(said)
+        return
+    emit(f"agent-sandbox  {__version__}\nPython         {said['python']}\nsystem         {said['system']}")
+    for manifest in manifests:
+        emit(f"{manifest.name:<13}  {manifest.install.npm.version}  {manifest.title}")
