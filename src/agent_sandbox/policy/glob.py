@@ -15,7 +15,7 @@ ANY_DEPTH: Segment = ("", "", "")
 
 
 def split_glob(canonical: str) -> tuple[Segment, ...]:
-    """Return the segments of a canonical path with stars; `%2A` is a literal star, for it is decoded after the split."""
+    """Return the segments of a canonical path with stars; decoded after the split, so that `%2A` is a literal star."""
     if canonical.count("*") > MAX_STARS:
         raise Unfit(f"a path has at most {MAX_STARS} stars")
     segments = tuple(tuple(readings(piece)[0] for piece in part.split("*")) for part in canonical.split("/"))

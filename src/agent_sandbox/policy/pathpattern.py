@@ -32,13 +32,11 @@ class PathPattern:
 
     def matches(self, reading: str) -> bool:
         """Tell whether the path, read so, is in the set."""
-        match self.kind:
-            case PathKind.EXACT:
-                return reading == self.reading
-            case PathKind.PREFIX:
-                return reading.startswith(self.reading) and self._ends_a_segment(reading)
-            case PathKind.GLOB:
-                return glob_matches(self.glob, reading)
+        if self.kind is PathKind.EXACT:
+            return reading == self.reading
+        if self.kind is PathKind.PREFIX:
+            return reading.startswith(self.reading) and self._ends_a_segment(reading)
+        return glob_matches(self.glob, reading)
 
     def _ends_a_segment(self, reading: str) -> bool:
         end = len(self.reading)

@@ -1,0 +1,119 @@
+"""One rule: a conjunction of conditions on a request, and what follows when all hold."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import override
+
+from agent_sandbox.policy.decision import Decision, Effect, Origin
+from agent_sandbox.policy.hostpattern import HostPattern
+from agent_sandbox.policy.method import STANDARD
+from agent_sandbox.policy.pathpattern import PathPattern
+from agent_sandbox.policy.query import QueryPattern
+from agent_sandbox.policy.request import USUAL_PORTS, Request
+
+Readings = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What a request must be like; None is no condition."""
+
+    host: HostPattern
+    ports: frozenset[int] | None = None
+    schemes: frozenset[str] | None = None
+    methods: frozenset[str] | None = None
+    path: PathPattern | None = None
+    query: QueryPattern | None = None
+    encoded_slash: bool = False
+
+    @property
+    def of_the_host_alone(self) -> bool:
+        """Whether nothing but host and port is asked for."""
+        return self.schemes is None and self.methods is None and self.path is None and self.query is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Conditions, the effect they have, and where a person wrote them."""
+
+    effect: Effect
+    conditions: Conditions
+    origin: Origin
+    reason: str = ""
+    # The answer when this rule decides: always the same, and made once.
+    verdict: Decision = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        verb = "allowed" if self.effect is Effect.ALLOW else "denied"
+        reason = f": {self.reason}" if self.reason else ""
+        answer = Decision(
+            effect=self.effect,
+            rule=str(self.origin),
+            origin=self.origin,
+            reason=f"{verb} by {self.origin}{reason}",
+        )
+        object.__setattr__(self, "verdict", answer)
+
+    def matches(self, request: Request, readings: Readings) -> bool:
+        """Tell whether the rule speaks of this request, whose host already fits.
+
+        An allow must hold in every reading of the path, a deny in any: doubt never widens.
+        """
+        asked = self.conditions
+        return (
+            (asked.ports is None or request.port in asked.ports)
+            and (asked.schemes is None or request.scheme in asked.schemes)
+            and (asked.methods is None or request.method in asked.methods)
+            and (asked.path is None or self._path_matches(asked.path, readings))
+            and (asked.query is None or self._query_matches(asked.query, request.query))
+        )
+
+    def _path_matches(self, pattern: PathPattern, readings: Readings) -> bool:
+        held = (pattern.matches(reading) for reading in readings)
+        return all(held) if self.effect is Effect.ALLOW else any(held)
+
+    def _query_matches(self, pattern: QueryPattern, query: str) -> bool:
+        return pattern.is_all_of(query) if self.effect is Effect.ALLOW else pattern.is_within(query)
+
+    def differences(self, request: Request, readings: Readings) -> Iterator[str]:
+        """Name each part of the request that the rule does not take, in the user's words."""
+        asked = self.conditions
+        if asked.ports is not None and request.port not in asked.ports:
+            yield f"port {request.port}"
+        if asked.schemes is not None and request.scheme not in asked.schemes:
+            yield f"scheme {request.scheme}"
+        if asked.methods is not None and request.method not in asked.methods:
+            yield f"method {request.method}"
+        if asked.path is not None and not self._path_matches(asked.path, readings):
+            yield f"path {request.path}"
+        if asked.query is not None and not self._query_matches(asked.query, request.query):
+            yield f"query {request.query or '(none)'}"
+
+    @override
+    def __str__(self) -> str:
+        return " ".join(part for part in (describe(self.conditions) for describe in PARTS) if part)
+
+    @property
+    def sort_key(self) -> tuple[tuple[int, int], str, int, str]:
+        """Most specific first, then as written: which rule is named does not depend on the order of loading."""
+        path = self.conditions.path
+        exact, length = path.specificity if path else (0, 0)
+        return ((-exact, -length), self.origin.file, self.origin.line, str(self))
+
+
+def _methods(asked: Conditions) -> str:
+    return "any method" if asked.methods in {None, STANDARD} else ", ".join(sorted(asked.methods or ()))
+
+
+def _url(asked: Conditions) -> str:
+    schemes = f"{'|'.join(sorted(asked.schemes))}://" if asked.schemes else ""
+    return f"{schemes}{asked.host}{asked.path or ''}{'?' if asked.query else ''}{asked.query or ''}"
+
+
+def _ports(asked: Conditions) -> str:
+    return "" if asked.ports in {None, USUAL_PORTS} else f"on port {', '.join(map(str, sorted(asked.ports or ())))}"
+
+
+PARTS: tuple[Callable[[Conditions], str], ...] = (_methods, _url, _ports)
+
+RulesByHost = Mapping[str, tuple[Rule, ...]]

@@ -1,0 +1,120 @@
+import pytest
+
+from agent_sandbox.policy.decision import Decision, Effect, Origin
+from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.method import STANDARD
+from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
+from agent_sandbox.policy.query import query_pattern
+from agent_sandbox.policy.request import USUAL_PORTS, Request
+from agent_sandbox.policy.rule import Conditions, Rule
+
+HERE = Origin(file="policy.yaml", line=12, layer="project")
+HOST = parse_host_pattern("a.test")
+EVERY_CONDITION = Conditions(
+    host=HOST,
+    ports=frozenset({443, 8443}),
+    schemes=frozenset({"https"}),
+    methods=frozenset({"GET", "HEAD"}),
+    path=parse_path_pattern(PathKind.PREFIX, "/v1"),
+    query=query_pattern({"ref": ["main"]}),
+)
+
+
+def the_rule(conditions: Conditions = EVERY_CONDITION, effect: Effect = Effect.ALLOW, reason: str = "") -> Rule:
+    return Rule(effect=effect, conditions=conditions, origin=HERE, reason=reason)
+
+
+def asked(
+    *, scheme: str = "https", port: int = 443, method: str = "GET", path: str = "/v1/x", query: str = "ref=main"
+) -> Request:
+    return Request(
+        scheme="https" if scheme == "https" else "http", host="a.test", port=port, method=method, path=path, query=query
+    )
+
+
+def matches(rule: Rule, request: Request) -> bool:
+    return rule.matches(request, readings(request.path))
+
+
+def test_a_rule_is_a_conjunction() -> None:
+    assert matches(the_rule(), asked())
+
+
+@pytest.mark.parametrize(
+    ("request_", "difference"),
+    [
+        (asked(port=80), "port 80"),
+        (asked(scheme="http"), "scheme http"),
+        (asked(method="POST"), "method POST"),
+        (asked(path="/v2"), "path /v2"),
+        (asked(query=""), "query (none)"),
+        (asked(query="ref=main&x=1"), "query ref=main&x=1"),
+    ],
+)
+def test_one_condition_that_fails_is_enough_and_is_named(request_: Request, difference: str) -> None:
+    rule = the_rule()
+    assert not matches(rule, request_)
+    assert list(rule.differences(request_, readings(request_.path))) == [difference]
+
+
+def test_a_rule_without_conditions_takes_every_request_to_its_host() -> None:
+    rule = the_rule(Conditions(host=HOST), Effect.DENY)
+    request = asked(scheme="http", port=1, method="TRACE", path="/x", query="y")
+    assert matches(rule, request)
+    assert list(rule.differences(request, readings(request.path))) == []
+
+
+@pytest.mark.parametrize("path", ["/v1%2Fx", "/v1;a/x"])
+def test_an_allow_holds_in_every_reading_of_a_path_a_deny_in_any(path: str) -> None:
+    conditions = Conditions(host=HOST, path=parse_path_pattern(PathKind.PREFIX, "/v1"))
+    answers = {effect: matches(the_rule(conditions, effect), asked(path=path)) for effect in Effect}
+    assert answers == {Effect.ALLOW: False, Effect.DENY: True}
+
+
+def test_one_more_parameter_does_not_get_round_a_deny() -> None:
+    conditions = Conditions(host=HOST, query=query_pattern({"service": ["git-receive-pack"]}))
+    assert matches(the_rule(conditions, Effect.DENY), asked(query="x=1&service=git-receive-pack"))
+
+
+@pytest.mark.parametrize(
+    ("effect", "reason", "told"),
+    [
+        (Effect.ALLOW, "", "allowed by policy.yaml:12"),
+        (Effect.DENY, "no uploads", "denied by policy.yaml:12: no uploads"),
+    ],
+)
+def test_a_rule_gives_the_same_verdict_each_time(effect: Effect, reason: str, told: str) -> None:
+    expected = Decision(effect=effect, rule="policy.yaml:12", origin=HERE, reason=told)
+    assert the_rule(effect=effect, reason=reason).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("conditions", "told"),
+    [
+        (EVERY_CONDITION, "GET, HEAD https://a.test/v1/...?ref=main on port 443, 8443"),
+        (Conditions(host=HOST), "any method a.test"),
+        (Conditions(host=HOST, ports=USUAL_PORTS, methods=STANDARD), "any method a.test"),
+    ],
+)
+def test_a_rule_reads_as_one_line(conditions: Conditions, told: str) -> None:
+    assert str(the_rule(conditions)) == told
+
+
+def test_only_a_rule_without_further_conditions_is_of_the_host_alone() -> None:
+    alone = Conditions(host=HOST, ports=frozenset({1}))
+    assert (alone.of_the_host_alone, EVERY_CONDITION.of_the_host_alone) == (True, False)
+
+
+def test_the_most_specific_path_comes_first_then_the_first_line() -> None:
+    paths = [None, (PathKind.PREFIX, "/a"), (PathKind.EXACT, "/a"), (PathKind.PREFIX, "/a/b")]
+    rules = [
+        the_rule(Conditions(host=HOST, path=None if path is None else parse_path_pattern(*path))) for path in paths
+    ]
+    ranked = [str(rule) for rule in sorted(rules, key=lambda rule: rule.sort_key)]
+    assert ranked == [
+        "any method a.test/a",
+        "any method a.test/a/b/...",
+        "any method a.test/a/...",
+        "any method a.test",
+    ]
