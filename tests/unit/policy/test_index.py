@@ -1,0 +1,36 @@
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.index import build_index
+from agent_sandbox.policy.rule import Conditions, Rule
+
+
+def the_rule(host: str, line: int = 1) -> Rule:
+    origin = Origin(file="policy.yaml", line=line, layer="project")
+    return Rule(effect=Effect.ALLOW, conditions=Conditions(host=parse_host_pattern(host)), origin=origin)
+
+
+def hosts_for(host: str, *patterns: str) -> list[str]:
+    index = build_index(map(the_rule, patterns))
+    return [str(rule.conditions.host) for rule in index.rules_for(host)]
+
+
+def test_the_nearest_name_comes_first() -> None:
+    patterns = ("*.test.example", "a.b.test.example", ".b.test.example", "*.a.b.test.example", "b.test.example")
+    assert hosts_for("a.b.test.example", *patterns) == ["a.b.test.example", ".b.test.example", "*.test.example"]
+
+
+def test_an_apex_is_taken_by_a_dot_and_not_by_a_star() -> None:
+    assert hosts_for("wild.test", "*.wild.test", ".wild.test") == [".wild.test"]
+
+
+def test_a_host_that_nobody_names_has_no_rules() -> None:
+    assert hosts_for("evilwild.test", "*.wild.test", "wild.test") == []
+
+
+def test_an_address_has_only_rules_that_name_it() -> None:
+    assert hosts_for("2001:db8::1", "[2001:db8::1]", "a.test") == ["2001:db8::1"]
+
+
+def test_the_order_of_rules_never_matters() -> None:
+    rules = [the_rule("a.test", line) for line in (3, 1, 2)]
+    assert build_index(rules) == build_index(reversed(rules))
