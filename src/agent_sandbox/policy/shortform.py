@@ -1,0 +1,52 @@
+"""Short spellings of an entry, written out as the long one: one model then checks them all.
+
+>>> write_out_allow("GET https://api.example.com/v1/*")["rules"]
+[{'methods': ['GET'], 'schemes': ['https'], 'path': {'glob': '/v1/*'}}]
+"""
+
+import re
+from typing import Any
+from urllib.parse import parse_qs
+
+from agent_sandbox.policy.quoted import quoted
+from agent_sandbox.policy.request import DEFAULT_PORTS
+from agent_sandbox.policy.unfit import Unfit
+
+ONE_REQUEST = re.compile(
+    r"(?P<method>\S+) +(?P<scheme>https?)://(?P<host>\[[^]]*\]|[^/?:]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
+)
+HOW = "write a method and a whole address: `GET https://example.com/path`"
+
+
+def write_out_host(value: object) -> object:
+    """`- example.com` is a host with nothing more asked."""
+    return {"host": value} if isinstance(value, str) else value
+
+
+def write_out_deny(value: object) -> object:
+    """Under `deny` both spellings go: a host, or one request."""
+    return _request(value, ports_of_scheme=False) if isinstance(value, str) and " " in value else write_out_host(value)
+
+
+def write_out_allow(value: object) -> object:
+    """Under `allow` each entry is one request."""
+    if not isinstance(value, str):
+        raise Unfit("an entry of `allow` is one line", f"{HOW}; entries with keys go under `domains`")
+    return _request(value, ports_of_scheme=True)
+
+
+def _request(text: str, *, ports_of_scheme: bool) -> dict[str, Any]:
+    found = ONE_REQUEST.fullmatch(text)
+    if found is None:
+        raise Unfit(f"{quoted(text)} is no `METHOD URL`", HOW)
+    rule: dict[str, Any] = {"methods": [found["method"]], "schemes": [found["scheme"]]}
+    if found["path"] is not None:
+        rule["path"] = {"glob" if "*" in found["path"] else "exact": found["path"]}
+    if found["query"] is not None:
+        rule["query"] = {"exact": parse_qs(found["query"], keep_blank_values=True)}
+    entry: dict[str, Any] = {"host": found["host"], "rules": [rule]}
+    if found["port"] is not None:
+        entry["ports"] = [int(found["port"])]
+    elif ports_of_scheme:
+        entry["ports"] = [DEFAULT_PORTS[found["scheme"]]]
+    return entry

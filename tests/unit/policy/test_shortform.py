@@ -1,0 +1,67 @@
+from typing import Any
+
+import pytest
+
+from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
+from agent_sandbox.policy.unfit import Unfit
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "ports", "conditions"),
+    [
+        ("GET https://a.test", "a.test", [443], {}),
+        ("GET http://a.test/", "a.test", [80], {"path": {"exact": "/"}}),
+        ("GET https://a.test:8443/x", "a.test", [8443], {"path": {"exact": "/x"}}),
+        ("GET https://a.test/x/*", "a.test", [443], {"path": {"glob": "/x/*"}}),
+        ("GET https://[2001:db8::1]/x", "[2001:db8::1]", [443], {"path": {"exact": "/x"}}),
+        ("GET https://*.a.test?q=a+b&q", "*.a.test", [443], {"query": {"exact": {"q": ["a b", ""]}}}),
+        ("GET https://a.test/x?", "a.test", [443], {"path": {"exact": "/x"}, "query": {"exact": {}}}),
+    ],
+)
+def test_a_line_is_written_out_as_an_entry(line: str, host: str, ports: list[int], conditions: dict[str, Any]) -> None:
+    rule = {"methods": ["GET"], "schemes": [line.split("://", maxsplit=1)[0].split()[1]], **conditions}
+    assert write_out_allow(line) == {"host": host, "ports": ports, "rules": [rule]}
+
+
+def test_a_deny_without_a_port_is_for_every_port() -> None:
+    rule = {"methods": ["POST"], "schemes": ["https"], "path": {"exact": "/x"}}
+    assert write_out_deny("POST https://a.test/x") == {"host": "a.test", "rules": [rule]}
+    assert write_out_deny("POST https://a.test:444/x") == {"host": "a.test", "rules": [rule], "ports": [444]}
+
+
+def test_a_deny_may_be_a_host() -> None:
+    assert write_out_deny("a.test") == write_out_host("a.test") == {"host": "a.test"}
+
+
+@pytest.mark.parametrize("value", [None, 1, ["a.test"], {"host": "a.test"}])
+def test_what_is_no_line_is_left_to_the_model(value: object) -> None:
+    assert write_out_host(value) is value
+    assert write_out_deny(value) is value
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a.test",
+        "GET",
+        "GET a.test/x",
+        "GET //a.test/x",
+        "GET ftp://a.test/x",
+        "GET https://",
+        "GET https:///x",
+        "GET https://a.test:port/x",
+        "GET https://[2001:db8::1/x",
+        "https://a.test/x",
+        "",
+    ],
+)
+def test_what_is_no_method_and_url_is_refused(line: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_allow(line)
+    hint = "write a method and a whole address: `GET https://example.com/path`"
+    assert (unfit.value.what, unfit.value.hint) == (f"{line!r} is no `METHOD URL`", hint)
+
+
+def test_an_allow_is_a_line() -> None:
+    with pytest.raises(Unfit, match="an entry of `allow` is one line"):
+        write_out_allow({"host": "a.test"})
