@@ -1,0 +1,66 @@
+"""A layer's entries as rules: defaults filled in, services put in their place."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.method import STANDARD, with_implied
+from agent_sandbox.policy.request import USUAL_PORTS
+from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.policy.spec import EntrySpec, RuleSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What an entry means that leaves something out: an allow as little as is useful, a deny everything."""
+
+    ports: frozenset[int] | None
+    methods: frozenset[str] | None
+
+
+DEFAULTS = {
+    Effect.ALLOW: Defaults(ports=USUAL_PORTS, methods=STANDARD),
+    Effect.DENY: Defaults(ports=None, methods=None),
+}
+SECTIONS = (("domains", Effect.ALLOW), ("allow", Effect.ALLOW), ("deny", Effect.DENY))
+
+
+def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
+    """Return the rules of a layer and of the services that it names, which are all known."""
+    of_services = (rule for named in layer.spec.services for rule in _rules(services[named.name]))
+    return RuleSet(rules=(*of_services, *_rules(layer)), block_status=layer.spec.settings.block_status)
+
+
+def _rules(layer: Layer) -> Iterator[Rule]:
+    for section, effect in SECTIONS:
+        entries: tuple[EntrySpec, ...] = getattr(layer.spec, section)
+        for number, entry in enumerate(entries):
+            yield from _rules_of_entry(layer, effect, entry, (section, number))
+
+
+def _rules_of_entry(layer: Layer, effect: Effect, entry: EntrySpec, place: tuple[str, int]) -> Iterator[Rule]:
+    if entry.rules is None:
+        yield _rule(effect, entry, RuleSpec(), layer.origin(*place))
+        return
+    for number, rule in enumerate(entry.rules):
+        yield _rule(effect, entry, rule, layer.origin(*place, "rules", number))
+
+
+def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> Rule:
+    defaults = DEFAULTS[effect]
+    return Rule(
+        effect=effect,
+        conditions=Conditions(
+            host=entry.host,
+            ports=frozenset(entry.ports) if entry.ports else defaults.ports,
+            schemes=frozenset(rule.schemes) if rule.schemes else None,
+            methods=with_implied(rule.methods) if rule.methods else defaults.methods,
+            path=rule.path.pattern if rule.path else None,
+            query=rule.query.pattern if rule.query else None,
+            encoded_slash=entry.encoded_slash,
+        ),
+        origin=origin,
+        reason=rule.reason or entry.reason,
+    )

@@ -1,0 +1,25 @@
+"""A policy file among others: its name, what it says, and where each word of it stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.spec import PolicySpec
+
+Location = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One file of the policy. `lines` tells the line of each part: `("domains", 0, "rules", 1)`."""
+
+    name: str
+    file: str
+    spec: PolicySpec
+    lines: Mapping[Location, int]
+
+    def origin(self, *location: str | int) -> Origin:
+        """Return where a part was written; what was written in short stands where the whole stands."""
+        while location and location not in self.lines:
+            location = location[:-1]
+        return Origin(file=self.file, line=self.lines.get(location, 1), layer=self.name)

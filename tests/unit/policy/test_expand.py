@@ -1,0 +1,51 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.method import STANDARD
+from agent_sandbox.policy.request import USUAL_PORTS
+from agent_sandbox.policy.rule import Conditions
+
+type LayerOf = Callable[[str], Layer]
+
+
+def test_an_allow_means_as_little_as_is_useful_and_a_deny_everything(layer_of: LayerOf) -> None:
+    rules = expand(layer_of("domains: [a.test]\ndeny: [a.test]"), {}).rules
+    host = rules[0].conditions.host
+    assert [(rule.effect, rule.conditions) for rule in rules] == [
+        (Effect.ALLOW, Conditions(host=host, ports=USUAL_PORTS, methods=STANDARD)),
+        (Effect.DENY, Conditions(host=host)),
+    ]
+
+
+def test_each_rule_of_an_entry_is_one_and_keeps_its_line_and_reason(layer_of: LayerOf) -> None:
+    layer = layer_of(
+        """
+        domains:
+          - host: a.test
+            reason: of the entry
+            rules:
+              - methods: [GET]
+              - methods: [POST]
+                reason: of the rule
+        """
+    )
+    told = [(str(rule), str(rule.origin), rule.reason) for rule in expand(layer, {}).rules]
+    assert told == [
+        ("GET, HEAD a.test", "policy.yaml:6", "of the entry"),
+        ("POST a.test", "policy.yaml:7", "of the rule"),
+    ]
+
+
+def test_a_service_brings_its_rules_with_its_own_origin(layer_of: LayerOf) -> None:
+    service = replace(layer_of("domains: [s.test]\ndeny: [t.test]"), name="service x", file="services/x.yaml")
+    layer = layer_of("services: [x]\ndomains: [a.test]").spec
+    project = replace(service, name="project", file="policy.yaml", spec=layer)
+    told = [(str(rule.conditions.host), rule.origin.layer) for rule in expand(project, {"x": service}).rules]
+    assert told == [("s.test", "service x"), ("t.test", "service x"), ("a.test", "project")]
+
+
+def test_settings_are_carried(layer_of: LayerOf) -> None:
+    assert expand(layer_of("settings: {block_status: 418}"), {}).block_status == 418

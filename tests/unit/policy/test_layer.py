@@ -1,0 +1,14 @@
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.spec import PolicySpec
+
+LAYER = Layer(name="project", file="policy.yaml", spec=PolicySpec(), lines={("domains", 0): 3, ("domains",): 2})
+
+
+def test_a_part_has_its_line_and_what_was_written_in_short_has_the_line_of_the_whole() -> None:
+    origins = [LAYER.origin("domains", 0, *rest) for rest in ((), ("rules", 0))]
+    assert origins == [Origin(file="policy.yaml", line=3, layer="project")] * 2
+
+
+def test_what_stands_nowhere_is_of_the_first_line() -> None:
+    assert LAYER.origin("deny", 7) == Origin(file="policy.yaml", line=1, layer="project")
