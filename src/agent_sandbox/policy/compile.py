@@ -1,0 +1,32 @@
+"""Layers and services in, one effective policy out; everything that does not fit together is told at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
+
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.quoted import quoted
+from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.problems import Problem, UserError
+
+
+def compile_policy(layers: Sequence[Layer], services: Mapping[str, Layer]) -> Policy:
+    """Return the policy of all layers, lowest first, or raise UserError with every problem."""
+    problems = [problem for layer in layers for problem in _unknown_services(layer, services)]
+    if problems:
+        raise UserError(problems)
+    rules = reduce(add, (expand(layer, services) for layer in layers), RuleSet())
+    if any(rule.effect is Effect.ALLOW for rule in rules.rules):
+        return Policy.of(rules)
+    files = ", ".join(layer.file for layer in layers)
+    return Policy.of(rules, refusal=f"{files or 'the policy'} allows nothing yet")
+
+
+def _unknown_services(layer: Layer, services: Mapping[str, Layer]) -> Iterator[Problem]:
+    for number, service in enumerate(layer.spec.services):
+        if service.name not in services:
+            where, what = str(layer.origin("services", number)), f"unknown service {quoted(service.name)}"
+            yield Problem(where=where, what=what, hint=f"known are {', '.join(sorted(services))}")

@@ -1,0 +1,33 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.problems import UserError
+
+type LayerOf = Callable[[str], Layer]
+
+
+def test_every_layer_has_its_say(layer_of: LayerOf) -> None:
+    policy = compile_policy([layer_of("domains: [a.test]"), layer_of("deny: [b.test]")], {})
+    assert [str(rule.conditions.host) for rule in policy.rules.rules] == ["a.test", "b.test"]
+    assert policy.refusal == ""
+
+
+def test_services_are_put_in_their_place(layer_of: LayerOf) -> None:
+    policy = compile_policy([layer_of("services: [x]")], {"x": layer_of("domains: [s.test]")})
+    assert [str(rule.conditions.host) for rule in policy.rules.rules] == ["s.test"]
+
+
+def test_a_service_that_nobody_knows_is_told_with_those_that_are_known(layer_of: LayerOf) -> None:
+    with pytest.raises(UserError) as error:
+        compile_policy([layer_of("domains: []\nservices: [x, x]")], {"b": layer_of(""), "a": layer_of("")})
+    assert str(error.value) == "\n".join(["policy.yaml:2: unknown service 'x'; known are a, b"] * 2)
+
+
+def test_a_policy_without_an_allow_says_that_it_allows_nothing(layer_of: LayerOf) -> None:
+    lower = replace(layer_of("deny: [a.test]"), file="team.yaml")
+    assert compile_policy([lower, layer_of("")], {}).refusal == "team.yaml, policy.yaml allows nothing yet"
+    assert compile_policy([], {}).refusal == "the policy allows nothing yet"

@@ -1,0 +1,40 @@
+from collections.abc import Callable
+
+from agent_sandbox.policy.dump import dump_rule
+from agent_sandbox.policy.effective import Policy
+
+
+def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Policy]) -> None:
+    policy = policy_of(
+        """
+        domains:
+          - host: "*.A.test"
+            ports: [8443, 443]
+            encoded_slash: true
+            rules:
+              - {methods: [POST, GET], schemes: [https], path: {prefix: /v1}, query: {exact: {b: x, a: [z, w]}}}
+        """
+    )
+    expected = {
+        "effect": "allow",
+        "host": "*.a.test",
+        "ports": [443, 8443],
+        "schemes": ["https"],
+        "methods": ["GET", "HEAD", "POST"],
+        "path": {"prefix": "/v1"},
+        "query": [["a", "w"], ["a", "z"], ["b", "x"]],
+        "encoded_slash": True,
+        "origin": {"file": "policy.yaml", "line": 7, "layer": "project"},
+        "reason": "",
+    }
+    assert [dump_rule(rule) for rule in policy.rules.rules] == [expected]
+
+
+def test_what_is_not_asked_for_is_left_out(policy_of: Callable[[str], Policy]) -> None:
+    policy = policy_of("domains: [a.test]\ndeny: [b.test]")
+    assert dump_rule(policy.rules.rules[1]) == {
+        "effect": "deny",
+        "host": "b.test",
+        "origin": {"file": "policy.yaml", "line": 2, "layer": "project"},
+        "reason": "",
+    }

@@ -1,0 +1,59 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policy.effective import Policy
+
+type PolicyOf = Callable[[str], Policy]
+
+WRITTEN = """
+domains:
+  - b.test
+  - {host: a.test, rules: [{methods: [GET, POST], path: {prefix: /x}}]}
+"""
+THE_SAME = """
+# Another order, another case, another spelling, and a reason.
+domains:
+  - host: A.test.
+    reason: because
+    ports: [80, 443]
+    rules: [{path: {prefix: "/%78"}, methods: [POST, HEAD, GET]}]
+  - b.test
+settings: {block_status: 403}
+"""
+
+
+def test_a_digest_tells_what_a_policy_does_not_how_it_is_written(policy_of: PolicyOf) -> None:
+    assert policy_of(WRITTEN).digest == policy_of(THE_SAME).digest
+
+
+@pytest.mark.parametrize("change", ["deny: [c.test]", "settings: {block_status: 418}", "allow: [GET https://c.test/]"])
+def test_a_digest_changes_with_what_a_policy_does(policy_of: PolicyOf, change: str) -> None:
+    assert policy_of(WRITTEN).digest != policy_of(f"{WRITTEN}\n{change}").digest
+
+
+def test_a_digest_is_the_same_on_every_machine(policy_of: PolicyOf) -> None:
+    expected = "b9acbc4306eed9d7fadda36693ba81805dfd55444ecd611b6109c6ac928f6492"
+    assert policy_of(WRITTEN).digest == expected
+
+
+def test_a_denial_is_403_unless_the_policy_says_so(policy_of: PolicyOf) -> None:
+    statuses = [policy_of(text).block_status for text in ("", "settings: {block_status: 418}")]
+    assert statuses == [403, 418]
+
+
+def test_a_policy_that_could_not_be_read_knows_why() -> None:
+    policy = Policy.deny_all("policy.yaml:3: unknown key")
+    assert (policy.refusal, policy.rules.rules) == ("policy.yaml:3: unknown key", ())
+
+
+def test_an_encoded_slash_stands_only_where_an_entry_takes_it(policy_of: PolicyOf) -> None:
+    policy = policy_of(
+        "domains: [b.test, {host: a.test, encoded_slash: true}]\ndeny: [{host: c.test, encoded_slash: true}]"
+    )
+    hosts = ("a.test", "b.test", "c.test", "d.test")
+    assert [host for host in hosts if policy.takes_encoded_slash(host)] == ["a.test"]
+
+
+def test_tls_to_no_host_goes_through_unopened(policy_of: PolicyOf) -> None:
+    assert not policy_of("domains: [a.test]").passthrough("a.test", 443)
