@@ -1,0 +1,52 @@
+"""Denials for want of a rule: they name the nearest one and what differed."""
+
+from collections.abc import Sequence
+
+from agent_sandbox.policy.decision import Cause, Decision, Effect
+from agent_sandbox.policy.hostpattern import Reach
+from agent_sandbox.policy.index import HostIndex
+from agent_sandbox.policy.request import Request
+from agent_sandbox.policy.rule import Readings, Rule
+
+
+def no_rule_for_request(request: Request, readings: Readings, rules: Sequence[Rule]) -> Decision | None:
+    """Deny what no rule of the host takes; None when the host has no rule at all."""
+    misses = [(list(rule.differences(request, readings)), rule) for rule in rules if rule.effect is Effect.ALLOW]
+    if not misses:
+        return None
+    # The fewest differences; among equals the most specific, which comes first.
+    differences, rule = min(misses, key=lambda miss: len(miss[0]))
+    return _denial(Cause.REQUEST, f"host {request.host} is allowed, {_are_not(differences)}", rule)
+
+
+def no_rule_for_port(host: str, port: int, rules: Sequence[Rule]) -> Decision | None:
+    """Deny what the host's rules allow on other ports alone; None when the host has no rule at all."""
+    allows = [rule for rule in rules if rule.effect is Effect.ALLOW]
+    return _denial(Cause.REQUEST, f"host {host} is allowed, port {port} is not", allows[0]) if allows else None
+
+
+def no_rule_for_host(index: HostIndex, host: str) -> Decision:
+    """Deny a host that no rule names; one for its parent or for its children is worth telling."""
+    reason = f"no rule allows host {host}"
+    for rule in (*index.below.get(host, ()), *_rules_above(index, host)):
+        if rule.effect is Effect.ALLOW:
+            return _denial(Cause.HOST, reason, rule)
+    return Decision(effect=Effect.DENY, rule=None, origin=None, reason=reason, cause=Cause.HOST)
+
+
+def _rules_above(index: HostIndex, host: str) -> list[Rule]:
+    _, _, parent = host.partition(".")
+    found: list[Rule] = []
+    while parent:
+        found += (rule for rule in index.exact.get(parent, ()) if rule.conditions.host.reach is Reach.EXACT)
+        _, _, parent = parent.partition(".")
+    return found
+
+
+def _denial(cause: Cause, reason: str, nearest: Rule) -> Decision:
+    told = f"{nearest.origin} allows {nearest}"
+    return Decision(effect=Effect.DENY, rule=None, origin=None, reason=f"{reason}: {told}", near_miss=told, cause=cause)
+
+
+def _are_not(differences: Sequence[str]) -> str:
+    return f"{' and '.join(differences)} {'is' if len(differences) == 1 else 'are'} not"

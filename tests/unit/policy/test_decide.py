@@ -1,0 +1,107 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policy.decide import decide, decide_connect
+from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.request import Request
+
+type PolicyOf = Callable[[str], Policy]
+type RequestOf = Callable[[str], Request]
+
+POLICY = """
+domains:
+  - a.test
+  - host: "*.wild.test"
+    ports: [8443]
+  - host: api.test
+    rules:
+      - {methods: [GET], path: {prefix: /v1/}}
+      - {methods: [POST], schemes: [https], path: {exact: /v1/items}}
+deny:
+  - host: a.test
+    rules: [{path: {prefix: /admin}, reason: not for agents}]
+  - bad.wild.test
+"""
+
+
+def by(effect: Effect, line: int, reason: str = "") -> Decision:
+    verb = "allowed" if effect is Effect.ALLOW else "denied"
+    origin = Origin(file="policy.yaml", line=line, layer="project")
+    return Decision(effect=effect, rule=str(origin), origin=origin, reason=f"{verb} by {origin}{reason}")
+
+
+@pytest.mark.parametrize(
+    ("line", "decision"),
+    [
+        ("GET https://a.test/", by(Effect.ALLOW, 3)),
+        ("DELETE http://a.test/x", by(Effect.ALLOW, 3)),
+        ("GET https://a.test/admin/x", by(Effect.DENY, 12, ": not for agents")),
+        ("GET https://a.test/%61dmin", by(Effect.DENY, 12, ": not for agents")),
+        ("GET https://a.test/admin;x=1", by(Effect.DENY, 12, ": not for agents")),
+        ("GET https://x.y.wild.test:8443/", by(Effect.ALLOW, 4)),
+        ("GET https://bad.wild.test:8443/", by(Effect.DENY, 13)),
+        ("HEAD https://api.test/v1/x", by(Effect.ALLOW, 8)),
+        ("POST https://api.test/v1/items", by(Effect.ALLOW, 9)),
+    ],
+)
+def test_a_rule_decides(policy_of: PolicyOf, request_of: RequestOf, line: str, decision: Decision) -> None:
+    assert decide(policy_of(POLICY), request_of(line)) == decision
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("GET https://evil.test/", "no rule allows host evil.test"),
+        (
+            "TRACE https://a.test/",
+            "host a.test is allowed, method TRACE is not: policy.yaml:3 allows any method a.test",
+        ),
+        (
+            "POST http://api.test/v1/items",
+            "host api.test is allowed, scheme http is not: policy.yaml:9 allows POST https://api.test/v1/items",
+        ),
+    ],
+)
+def test_without_a_rule_it_is_denied(policy_of: PolicyOf, request_of: RequestOf, line: str, reason: str) -> None:
+    got = decide(policy_of(POLICY), request_of(line))
+    assert (got.effect, got.rule, got.reason) == (Effect.DENY, None, reason)
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "effect", "reason"),
+    [
+        ("a.test", 443, "allow", "allowed by policy.yaml:3"),
+        ("api.test", 80, "allow", "allowed by policy.yaml:9"),
+        ("x.wild.test", 8443, "allow", "allowed by policy.yaml:4"),
+        ("bad.wild.test", 8443, "deny", "denied by policy.yaml:13"),
+        ("a.test", 22, "deny", "host a.test is allowed, port 22 is not: policy.yaml:3 allows any method a.test"),
+        ("evil.test", 443, "deny", "no rule allows host evil.test"),
+    ],
+)
+def test_a_connect_is_decided_on_host_and_port(
+    policy_of: PolicyOf, host: str, port: int, effect: str, reason: str
+) -> None:
+    got = decide_connect(policy_of(POLICY), host=host, port=port)
+    assert (got.effect, got.reason) == (effect, reason)
+
+
+def test_a_policy_that_cannot_be_read_denies_everything_and_says_why(request_of: RequestOf) -> None:
+    policy = Policy.deny_all("policy.yaml:3:5: unknown key 'x'")
+    expected = Decision(
+        effect=Effect.DENY, rule=None, origin=None, reason="policy.yaml:3:5: unknown key 'x'", cause=Cause.POLICY
+    )
+    assert decide(policy, request_of("GET https://a.test/")) == expected
+    assert decide_connect(policy, host="a.test", port=443) == expected
+
+
+@pytest.mark.parametrize("text", ["", "{}", "# nothing\n", "domains: []", "domains:\n  # - a.test\n", "deny: [a.test]"])
+def test_a_policy_without_an_allow_denies_everything(policy_of: PolicyOf, request_of: RequestOf, text: str) -> None:
+    got = decide(policy_of(text), request_of("GET https://a.test/"))
+    assert (got.effect, got.reason) == (Effect.DENY, "policy.yaml allows nothing yet")
+
+
+def test_a_denied_host_with_no_allow_has_no_nearest_rule(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("domains: [a.test]\ndeny: [{host: b.test, ports: [1]}]")
+    assert decide(policy, request_of("GET https://b.test/")).reason == "no rule allows host b.test"
