@@ -1,0 +1,33 @@
+"""How a person can allow exactly what was denied, in one sentence."""
+
+from agent_sandbox.policy.decision import Cause, Decision
+from agent_sandbox.policy.request import USUAL_PORTS, Request
+
+FILE = ".devcontainer/policy.yaml"
+APPLY = "then: docker compose restart proxy"
+
+
+def advise(asked: Request | str, decision: Decision, *, port: int = 443) -> str:
+    """Return the sentence; empty for what is allowed. For a CONNECT, `asked` is the host, and its port counts."""
+    if decision.allowed:
+        return ""
+    if decision.cause is Cause.RULE:
+        return f"a deny always wins: take out or narrow the entry at {decision.rule}, {APPLY}"
+    if decision.cause is Cause.POLICY:
+        return f"see `agent-sandbox policy check`, mend {FILE}, {APPLY}"
+    if decision.cause is Cause.REQUEST and isinstance(asked, Request):
+        return f"add `{entry_for_request(asked)}` under `allow` in {FILE}, {APPLY}"
+    host, port = (asked.host, asked.port) if isinstance(asked, Request) else (asked, port)
+    return f"add `{entry_for_host(host, port)}` under `domains` in {FILE}, {APPLY}"
+
+
+def entry_for_host(host: str, port: int) -> str:
+    """Return the line of `domains` that allows the host."""
+    written = f'"[{host}]"' if ":" in host else host
+    return f"- {written}" if port in USUAL_PORTS else f"- {{host: {written}, ports: [{port}]}}"
+
+
+def entry_for_request(asked: Request) -> str:
+    """Return the line of `allow` that takes this request, with any query."""
+    address, _, _ = asked.url.partition("?")
+    return f'- "{asked.method} {address.replace("*", "%2A")}"'

@@ -1,0 +1,64 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policy.advice import advise, entry_for_host, entry_for_request
+from agent_sandbox.policy.decide import decide, decide_connect
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.request import Request
+
+type PolicyOf = Callable[[str], Policy]
+type RequestOf = Callable[[str], Request]
+
+POLICY = "domains: [{host: a.test, rules: [{methods: [GET]}]}]\ndeny: [b.test]"
+APPLY = "then: docker compose restart proxy"
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("GET https://a.test/", ""),
+        ("GET https://c.test/x", f"add `- c.test` under `domains` in .devcontainer/policy.yaml, {APPLY}"),
+        (
+            "POST https://a.test/x?y",
+            f'add `- "POST https://a.test/x"` under `allow` in .devcontainer/policy.yaml, {APPLY}',
+        ),
+        (
+            "GET https://b.test/",
+            f"a deny always wins: take out or narrow the entry at policy.yaml:2, {APPLY}",
+        ),
+    ],
+)
+def test_a_denial_says_how_to_allow_exactly_this(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, advice: str
+) -> None:
+    request = request_of(line)
+    assert advise(request, decide(policy_of(POLICY), request)) == advice
+
+
+def test_a_policy_that_cannot_be_read_is_to_be_mended() -> None:
+    policy = Policy.deny_all("broken")
+    advice = advise("a.test", decide_connect(policy, host="a.test", port=443))
+    assert advice == f"see `agent-sandbox policy check`, mend .devcontainer/policy.yaml, {APPLY}"
+
+
+def test_a_connect_to_another_port_is_advised_by_host(policy_of: PolicyOf) -> None:
+    decision = decide_connect(policy_of(POLICY), host="a.test", port=22)
+    advice = advise("a.test", decision, port=22)
+    assert advice == f"add `- {{host: a.test, ports: [22]}}` under `domains` in .devcontainer/policy.yaml, {APPLY}"
+
+
+@pytest.mark.parametrize(
+    ("line", "for_host", "for_request"),
+    [
+        ("GET https://c.test/", "- c.test", '- "GET https://c.test/"'),
+        ("GET http://c.test:8080/a", "- {host: c.test, ports: [8080]}", '- "GET http://c.test:8080/a"'),
+        ("GET https://[2001:db8::1]/", '- "[2001:db8::1]"', '- "GET https://[2001:db8::1]/"'),
+        ("GET https://c.test/a*b", "- c.test", '- "GET https://c.test/a%2Ab"'),
+    ],
+)
+def test_a_line_can_be_put_into_the_file_as_it_is(
+    request_of: RequestOf, line: str, for_host: str, for_request: str
+) -> None:
+    request = request_of(line)
+    assert (entry_for_host(request.host, request.port), entry_for_request(request)) == (for_host, for_request)
