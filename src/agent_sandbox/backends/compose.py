@@ -24,6 +24,8 @@ from agent_sandbox.images import DIGEST_LABEL, Image
 from agent_sandbox.stack.services.proxy import CONTROL, PROGRAM
 
 START_SECONDS = 120  # a cold start takes 5; a machine that is short of everything gets time to say what it lacks
+# Which base was asked for: asking for another is a reason to build, asking for none is not.
+BASE_LABEL = "agent-sandbox.base"
 # An older setting in a user's shell would take the builder without secrets.
 BUILD_ENVIRONMENT = {"DOCKER_BUILDKIT": "1"}
 
@@ -41,7 +43,11 @@ def plan(project: Project, verb: Verb) -> Plan:
         case Destroy():
             steps = (_run(project, "removing the stack", "down", "--remove-orphans", "--volumes"),)
         case Restart():
-            steps = (_run(project, f"restarting {verb.service}", "restart", verb.service),)
+            again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", *_wait(), verb.service)
+            steps = (
+                _run(project, f"restarting {verb.service}", "restart", verb.service),
+                _run(project, f"waiting for {verb.service}", *again),
+            )
         case Exec():
             steps = (_hand_over(project, "exec", *_tty(verb.terminal), "agent", *verb.argv),)
         case Logs():
@@ -60,7 +66,7 @@ def build(verb: Build) -> Plan:
         BuildImage(
             name=image.name,
             target=image.target,
-            digest=image.digest,
+            labels=_labels(image, verb),
             freshness=verb.freshness,
             argv=(*_build_argv(image, verb), "-"),
             environment=BUILD_ENVIRONMENT,
@@ -72,7 +78,8 @@ def build(verb: Build) -> Plan:
 
 def _build_argv(image: Image, verb: Build) -> Iterator[str]:
     yield from ("docker", "build", "--progress", "plain", "--load", "--tag", image.name, "--target", image.target)
-    yield from ("--label", f"{DIGEST_LABEL}={image.digest}")
+    for key, value in _labels(image, verb).items():
+        yield from ("--label", f"{key}={value}")
     for key, value in sorted(image.arguments.items()):
         yield from ("--build-arg", f"{key}={value}")
     if verb.base_image:
@@ -83,14 +90,22 @@ def _build_argv(image: Image, verb: Build) -> Iterator[str]:
         yield "--no-cache"
 
 
+def _labels(image: Image, verb: Build) -> dict[str, str]:
+    base = {BASE_LABEL: verb.base_image} if verb.base_image else {}
+    return {DIGEST_LABEL: image.digest, **base}
+
+
 def _csv_field(text: str) -> str:
     quoted = text.replace('"', '""')
     return f'"{quoted}"' if set(text) & set(',"\n') else text
 
 
 def _up(project: Project) -> RunCommand:
-    options = ("--detach", "--no-build", "--remove-orphans", "--wait", "--wait-timeout", str(START_SECONDS))
-    return _run(project, "starting the stack", "up", *options)
+    return _run(project, "starting the stack", "up", "--detach", "--no-build", "--remove-orphans", *_wait())
+
+
+def _wait() -> tuple[str, ...]:
+    return ("--wait", "--wait-timeout", str(START_SECONDS))
 
 
 def _tty(terminal: Terminal) -> tuple[str, ...]:
@@ -107,7 +122,9 @@ def _logs(verb: Logs) -> Iterator[str]:
 
 
 def _run(project: Project, purpose: str, *arguments: str) -> RunCommand:
-    return RunCommand(argv=(*compose_argv(project), *arguments), cwd=project.root, purpose=purpose)
+    return RunCommand(
+        argv=(*compose_argv(project), *arguments), cwd=project.root, project=project.name, purpose=purpose
+    )
 
 
 def _hand_over(project: Project, *arguments: str) -> HandOver:

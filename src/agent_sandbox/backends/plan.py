@@ -11,11 +11,11 @@ from agent_sandbox.filetree import FileTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildImage:
-    """Build one image; `context` goes to the command's stdin as a tar."""
+    """Build one image; `context` goes to the command's stdin as a tar. One with all of `labels` is current."""
 
     name: str
     target: str
-    digest: str
+    labels: Mapping[str, str]
     freshness: Freshness
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -28,6 +28,7 @@ class RunCommand:
 
     argv: tuple[str, ...]
     cwd: Path
+    project: str
     purpose: str
 
 
@@ -52,6 +53,6 @@ def _line(step: Step) -> str:
     command = shlex.join(step.argv)
     match step:
         case BuildImage(freshness=Freshness.OUTDATED):
-            return f"{command}  # if {step.name} is missing or its digest is not {step.digest[:12]}"
+            return f"{command}  # if {step.name} is missing or outdated"
         case _:
             return command

@@ -65,7 +65,7 @@ class Destroy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Restart one service."""
+    """Restart one service, and wait until it does its work again."""
 
     service: str
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RunCommand
 from agent_sandbox.backends.verbs import Freshness
-from agent_sandbox.images import DIGEST_LABEL
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime import process
 from agent_sandbox.runtime.build_faults import build_problem
 from agent_sandbox.runtime.buildlog import BuildLog, expected_steps
+from agent_sandbox.runtime.composelog import told
 from agent_sandbox.runtime.engine import labels_of, needs_docker
 from agent_sandbox.runtime.events import Finished, Progressed, Started, Tell, Unneeded, ignore
 from agent_sandbox.runtime.faults import problem_of
@@ -40,9 +40,9 @@ def act(plan: Plan, *, tell: Tell = ignore, explain: Explain = said_by_docker) -
 
 def _current(plan: Plan) -> set[str]:
     """Return the images that need not be built: they are there, and from the very files that a build would take."""
-    wanted = {s.name: s.digest for s in plan if isinstance(s, BuildImage) and s.freshness is Freshness.OUTDATED}
+    wanted = {s.name: s.labels for s in plan if isinstance(s, BuildImage) and s.freshness is Freshness.OUTDATED}
     labels = labels_of(tuple(wanted)) if wanted else {}
-    return {name for name, found in labels.items() if found.get(DIGEST_LABEL) == wanted[name]}
+    return {name for name, found in labels.items() if wanted[name].items() <= found.items()}
 
 
 def _build(step: BuildImage, tell: Tell) -> None:
@@ -62,10 +62,13 @@ def _build(step: BuildImage, tell: Tell) -> None:
 
 def _run(step: RunCommand, tell: Tell, explain: Explain) -> None:
     tell(Started(purpose=step.purpose))
+
+    def on_line(line: str) -> None:
+        if words := told(line, step.project):
+            tell(Progressed(done=0, doing=words))
+
     with needs_docker():
-        done = process.follow(
-            step.argv, cwd=step.cwd, on_line=lambda line: tell(Progressed(done=0, doing=" ".join(line.split())))
-        )
+        done = process.follow(step.argv, cwd=step.cwd, on_line=on_line)
     if done.code != 0:
         raise UserError(explain(step, done.out))
     tell(Finished(purpose=step.purpose))

@@ -8,6 +8,7 @@ ENDED = re.compile(r"#(?P<number>\d+) (?:DONE|CACHED)\b")
 STAGE = re.compile(r"FROM\s+(?P<source>\S+)(?:\s+AS\s+(?P<name>\S+))?", re.IGNORECASE)
 COPY_FROM = re.compile(r"COPY\s+.*--from=(?P<source>\S+)", re.IGNORECASE)
 COUNTED = re.compile(r"(RUN|COPY|ADD|WORKDIR)\s", re.IGNORECASE)
+FINISHING = "finishing"  # between two steps, and at the end
 RULER = re.compile(r"-{6}$")
 
 
@@ -28,7 +29,7 @@ class BuildLog:
             self.done += 1
         else:
             return False
-        self.doing = next(reversed(self.running.values()), "finishing")
+        self.doing = next(reversed(self.running.values()), FINISHING)
         return True
 
 

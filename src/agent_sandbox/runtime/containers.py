@@ -1,14 +1,19 @@
 """What of a project is on the engine, asked by its label alone: no file of the project has to be right for it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_sandbox.runtime.engine import answer
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime import process
+from agent_sandbox.runtime.engine import answer, needs_docker
+from agent_sandbox.runtime.faults import problem_of
 
 PROJECT_LABEL = "com.docker.compose.project"
 SERVICE_LABEL = "com.docker.compose.service"
+# In which the services start: each waits for the one before it.
+ORDER = ("proxy", "firewall", "agent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +49,18 @@ class Container:
 
 
 def containers(project: str) -> tuple[Container, ...]:
-    """Return the project's containers, stopped ones too, in the order of their services' names."""
+    """Return the project's containers, stopped ones too, in the order in which they start."""
     ids = answer(
         "ps", "--all", "--quiet", "--filter", f"label={PROJECT_LABEL}={project}", doing="looking for the stack"
     )
     if not ids.split():
         return ()
     found = json.loads(answer("inspect", "--type", "container", *ids.split(), doing="looking at the stack"))
-    return tuple(sorted(map(_container, found), key=lambda container: container.service))
+    return tuple(sorted(map(_container, found), key=_place))
+
+
+def _place(container: Container) -> tuple[int, str]:
+    return ORDER.index(container.service) if container.service in ORDER else len(ORDER), container.service
 
 
 def leftovers(project: str) -> dict[str, tuple[str, ...]]:
@@ -66,6 +75,15 @@ def leftovers(project: str) -> dict[str, tuple[str, ...]]:
         kind: tuple(sorted(answer(*question, doing=f"looking for {kind}").split()))
         for kind, question in questions.items()
     }
+
+
+def follow_logs(container: Container, *, on_line: Callable[[str], None], follow: bool, tail: int | None) -> None:
+    """Hand on each line that the container printed, and with `follow` those that it will."""
+    argv = ("docker", "logs", "--tail", "all" if tail is None else str(tail), *(("--follow",) if follow else ()))
+    with needs_docker():
+        done = process.follow((*argv, container.id), on_line=on_line)
+    if done.code != 0:
+        raise UserError([problem_of(done.out, doing=f"reading the log of {container.service}")])
 
 
 def _container(found: Mapping[str, Any]) -> Container:

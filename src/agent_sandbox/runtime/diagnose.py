@@ -9,8 +9,6 @@ from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.engine import ask
 from agent_sandbox.runtime.faults import FAULTS, problem_of
 
-# Each waits for the one before it, so the first that is not ready is the cause.
-ORDER = ("proxy", "firewall", "agent")
 LINES = 15
 
 
@@ -27,20 +25,14 @@ def why_not_up(project: Project) -> Callable[[RunCommand, str], Iterable[Problem
 
 
 def first_failed(found: Sequence[Container]) -> Container | None:
-    """Return the first service, in the order in which they start, that was made and is not ready."""
-    made = {container.service: container for container in found}
-    ordered = [made.pop(service) for service in ORDER if service in made]
-    return next((container for container in (*ordered, *made.values()) if _failed(container)), None)
+    """Return the first service that was made and is not ready: each waits for the one before it, so it is the cause."""
+    return next((container for container in found if not container.ready and container.state != "created"), None)
 
 
 def last_words(container: Container) -> str:
     """Return the last lines that a container printed."""
     done = ask("logs", "--tail", str(LINES), container.id)
     return (done.out + done.err).strip()
-
-
-def _failed(container: Container) -> bool:
-    return not container.ready and container.state != "created"
 
 
 def _problem(container: Container, words: str) -> Problem:

@@ -54,7 +54,7 @@ def test_a_build_takes_its_context_from_stdin_and_leaves_its_digest_as_a_label()
     expected = BuildImage(
         name="agent-sandbox/example:1",
         target="agent",
-        digest=IMAGE.digest,
+        labels={"agent-sandbox.digest": IMAGE.digest},
         freshness=Freshness.OUTDATED,
         argv=(*BUILD_ARGV, "-"),
         environment={"DOCKER_BUILDKIT": "1"},
@@ -72,8 +72,11 @@ def test_every_option_of_a_build_becomes_an_argument() -> None:
         extra_ca=Path("/etc/ssl/company.pem"),
     )
     (step,) = compose.build(verb)
+    at = BUILD_ARGV.index("--build-arg")
     expected = (
-        *BUILD_ARGV,
+        *BUILD_ARGV[:at],
+        *("--label", "agent-sandbox.base=registry.example.com/debian:trixie-slim"),
+        *BUILD_ARGV[at:],
         *("--build-arg", "BASE_IMAGE=registry.example.com/debian:trixie-slim"),
         *("--secret", "id=extra_ca,src=/etc/ssl/company.pem", "--no-cache", "-"),
     )
@@ -98,6 +101,7 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     start = RunCommand(
         argv=(*COMPOSE, "up", "--detach", "--no-build", "--remove-orphans", "--wait", "--wait-timeout", "120"),
         cwd=ROOT,
+        project=PROJECT.name,
         purpose="starting the stack",
     )
     assert compose.plan(PROJECT, Up(build=build)) == (*compose.build(build), start)
@@ -108,7 +112,6 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     [
         (Down(), ("down", "--remove-orphans"), "stopping the stack"),
         (Destroy(), ("down", "--remove-orphans", "--volumes"), "removing the stack"),
-        (Restart(service="proxy"), ("restart", "proxy"), "restarting proxy"),
         (
             AskProxy(argv=("reload",)),
             (
@@ -120,7 +123,7 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     ],
 )
 def test_a_verb_is_one_command_of_compose(verb: Verb, arguments: tuple[str, ...], purpose: str) -> None:
-    expected = RunCommand(argv=(*COMPOSE, *arguments), cwd=ROOT, purpose=purpose)
+    expected = RunCommand(argv=(*COMPOSE, *arguments), cwd=ROOT, project=PROJECT.name, purpose=purpose)
     assert compose.plan(PROJECT, verb) == (expected,)
 
 
@@ -149,3 +152,11 @@ def test_files_outside_the_project_are_named_in_full() -> None:
 def test_build_as_a_verb_is_the_same_plan() -> None:
     build = Build(images=(IMAGE,))
     assert compose.plan(PROJECT, build) == compose.build(build)
+
+
+def test_a_restart_waits_until_the_service_does_its_work_again() -> None:
+    again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", "--wait", "--wait-timeout", "120", "proxy")
+    assert [step.argv for step in compose.plan(PROJECT, Restart(service="proxy"))] == [
+        (*COMPOSE, "restart", "proxy"),
+        (*COMPOSE, *again),
+    ]

@@ -5,18 +5,14 @@ from agent_sandbox.backends.verbs import Freshness
 
 
 def build(freshness: Freshness) -> BuildImage:
-    return BuildImage(
-        name="x:1", target="x", digest="a" * 64, freshness=freshness, argv=("docker", "build", "-"), context={}
-    )
+    return BuildImage(name="x:1", target="x", labels={}, freshness=freshness, argv=("docker", "build", "-"), context={})
 
 
 def test_a_plan_reads_as_lines_for_a_shell() -> None:
-    run = RunCommand(argv=("docker", "compose", "--file", "a b.yml", "up"), cwd=Path("/p"), purpose="starting")
-    expected = (
-        "docker build -  # if x:1 is missing or its digest is not aaaaaaaaaaaa\n"
-        "docker build -\n"
-        "docker compose --file 'a b.yml' up"
+    run = RunCommand(
+        argv=("docker", "compose", "--file", "a b.yml", "up"), cwd=Path("/p"), project="p-1", purpose="starting"
     )
+    expected = "docker build -  # if x:1 is missing or outdated\ndocker build -\ndocker compose --file 'a b.yml' up"
     assert describe((build(Freshness.OUTDATED), build(Freshness.ALL), run)) == expected
 
 

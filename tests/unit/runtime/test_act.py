@@ -14,7 +14,7 @@ def build(name: str, freshness: Freshness = Freshness.OUTDATED) -> BuildImage:
     return BuildImage(
         name=name,
         target="x",
-        digest="new",
+        labels={"agent-sandbox.digest": "new"},
         freshness=freshness,
         argv=("docker", "build", "--tag", name, "-"),
         environment={"DOCKER_BUILDKIT": "1"},
@@ -63,13 +63,13 @@ def test_a_failed_build_stops_the_plan(docker: FakeDocker) -> None:
 
 
 def test_a_command_runs_in_its_directory_and_its_words_are_passed_on(docker: FakeDocker, tmp_path: Path) -> None:
-    docker.says("compose", script="pwd", err=" Container  x-1   Started\n")
+    docker.says("compose", script="pwd", err=" Container x-agent-1   Started\n Network x  Created\n")
     events: list[Event] = []
-    act((RunCommand(argv=("docker", "compose"), cwd=tmp_path, purpose="starting"),), tell=events.append)
+    act((RunCommand(argv=("docker", "compose"), cwd=tmp_path, project="x", purpose="starting"),), tell=events.append)
     expected = [
         Started(purpose="starting"),
         Progressed(done=0, doing=str(tmp_path)),
-        Progressed(done=0, doing="Container x-1 Started"),
+        Progressed(done=0, doing="agent started"),
         Finished(purpose="starting"),
     ]
     assert events == expected
@@ -77,7 +77,7 @@ def test_a_command_runs_in_its_directory_and_its_words_are_passed_on(docker: Fak
 
 def test_a_failed_command_is_explained_by_whoever_knows_more(docker: FakeDocker, tmp_path: Path) -> None:
     docker.says("compose", err="it broke\n", code=1)
-    step = RunCommand(argv=("docker", "compose"), cwd=tmp_path, purpose="starting")
+    step = RunCommand(argv=("docker", "compose"), cwd=tmp_path, project="x", purpose="starting")
     with pytest.raises(UserError) as raised:
         act((step,), explain=lambda step, said: [Problem(where=step.purpose, what=said, hint="")])
     assert raised.value.problems == (Problem(where="starting", what="it broke", hint=""),)

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.runtime.containers import Container, containers, leftovers
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.containers import Container, containers, follow_logs, leftovers
 from fake_docker import FakeDocker
 
 
@@ -16,13 +17,13 @@ def inspected(service: str, **state: object) -> dict[str, Any]:
 
 
 def test_containers_are_found_by_the_projects_label_alone(docker: FakeDocker) -> None:
+    extra = inspected("extra")
     proxy = inspected("proxy", Health={"Status": "unhealthy", "Log": [{"Output": "a\n"}, {"Output": "b\n"}]})
     agent = inspected("agent", Status="exited", ExitCode=3, Error="oom")
-    docker.says("ps --all", out="1\n2\n").says("inspect --type container 1 2", out=json.dumps([proxy, agent]))
+    docker.says("ps --all", out="1\n2\n3\n").says(
+        "inspect --type container 1 2 3", out=json.dumps([extra, agent, proxy])
+    )
     expected = (
-        Container(
-            id="agent-012345", service="agent", image="agent-sandbox/x:1", state="exited", exit_code=3, error="oom"
-        ),
         Container(
             id="proxy-012345",
             service="proxy",
@@ -31,6 +32,10 @@ def test_containers_are_found_by_the_projects_label_alone(docker: FakeDocker) ->
             health="unhealthy",
             last_check="b",
         ),
+        Container(
+            id="agent-012345", service="agent", image="agent-sandbox/x:1", state="exited", exit_code=3, error="oom"
+        ),
+        Container(id="extra-012345", service="extra", image="agent-sandbox/x:1", state="running"),
     )
     assert containers("app-1") == expected
     assert docker.calls[0] == "ps --all --quiet --filter label=com.docker.compose.project=app-1"
@@ -64,3 +69,14 @@ def test_leftovers_are_listed_by_kind(docker: FakeDocker) -> None:
     )
     expected = {"containers": ("app-1-agent-1", "app-1-proxy-1"), "networks": (), "volumes": ("app-1_state",)}
     assert leftovers("app-1") == expected
+
+
+def test_a_log_is_handed_on_line_by_line(docker: FakeDocker) -> None:
+    container = Container(id="1", service="proxy", image="y", state="running")
+    docker.says("logs --tail 2 --follow 1", out="a\n", err="b\n")
+    docker.says("logs --tail all 1", err="Error: no such container\n", code=1)
+    lines: list[str] = []
+    follow_logs(container, on_line=lines.append, follow=True, tail=2)
+    assert lines == ["a", "b"]
+    with pytest.raises(UserError, match=r"^reading the log of proxy: docker failed: Error: no such container; "):
+        follow_logs(container, on_line=lines.append, follow=False, tail=None)

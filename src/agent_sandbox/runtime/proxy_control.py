@@ -1,0 +1,52 @@
+"""Ask the running proxy: in its container by the backend's command, or on this machine by its control socket."""
+
+import json
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.backends.plan import Plan, RunCommand
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.engine import needs_docker
+from agent_sandbox.runtime.faults import problem_of
+from agent_sandbox.runtime.process import capture
+
+SECONDS = 30.0
+
+
+def ask_stack(plan: Plan) -> Mapping[str, Any]:
+    """Run the one command of the plan and return the proxy's answer, also when that is a refusal."""
+    (step,) = (step for step in plan if isinstance(step, RunCommand))
+    with needs_docker():
+        done = capture(step.argv, cwd=step.cwd, timeout=SECONDS)
+    answer = _object(done.out)
+    if answer is None:
+        raise UserError([problem_of(done.err or done.out, doing=step.purpose)])
+    return answer
+
+
+def ask_socket(path: Path, verb: str) -> Mapping[str, Any]:
+    """Return the answer of a proxy on this machine."""
+    try:
+        with socket.socket(socket.AF_UNIX) as talk:
+            talk.settimeout(SECONDS)
+            talk.connect(str(path))
+            talk.sendall(json.dumps({"verb": verb}).encode() + b"\n")
+            with talk.makefile("rb") as answers:
+                answer = _object(answers.readline().decode("utf-8", "replace"))
+    except OSError as error:
+        what = f"no proxy answers here: {error.strerror or error}"
+        hint = "`agent-sandbox proxy run` prints its control socket when it is ready"
+        raise UserError([Problem(where=str(path), what=what, hint=hint)]) from error
+    if answer is None:
+        raise UserError([Problem(where=str(path), what="what answers here is no proxy of agent-sandbox")])
+    return answer
+
+
+def _object(text: str) -> Mapping[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

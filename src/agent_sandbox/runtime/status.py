@@ -1,0 +1,87 @@
+"""Everything that is known of a stack at this moment."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.containers import Container, containers
+from agent_sandbox.runtime.decisions import is_probe
+
+# One more question than a person reads answers to: probes are left out.
+DENIALS = 200
+SHOWN = 5
+
+
+class Loaded(StrEnum):
+    """How the policy on disk and the one in the proxy stand to each other."""
+
+    CURRENT = "current"
+    EDITED = "edited"
+    INVALID = "invalid"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """A stack, its policy, and what was denied last."""
+
+    project: Project
+    containers: tuple[Container, ...]
+    host_digest: str
+    problems: tuple[Problem, ...]
+    proxy: Mapping[str, Any]
+    denials: tuple[Mapping[str, Any], ...]
+
+    @property
+    def loaded_digest(self) -> str:
+        """The digest of the policy that the proxy decides by, empty where it does not answer."""
+        return str(self.proxy.get("policy", {}).get("digest", ""))
+
+    @property
+    def loaded(self) -> Loaded:
+        """Whether the proxy decides by what is on disk."""
+        if self.problems:
+            return Loaded.INVALID
+        if not self.loaded_digest:
+            return Loaded.UNKNOWN
+        return Loaded.CURRENT if self.host_digest == self.loaded_digest else Loaded.EDITED
+
+
+type Ask = Callable[[tuple[str, ...]], Mapping[str, Any]]
+
+
+def look(project: Project, *, ask: Ask, digest: Callable[[], str]) -> Status:
+    """Gather the status; a proxy that is down or a policy that is invalid is part of it, not a failure."""
+    found = containers(project.name)
+    running = any(container.service == "proxy" and container.state == "running" for container in found)
+    host_digest, problems = _checked(digest)
+    return Status(
+        project=project,
+        containers=found,
+        host_digest=host_digest,
+        problems=problems,
+        proxy=_asked(ask, "status") if running else {},
+        denials=_denials(ask) if running else (),
+    )
+
+
+def _checked(digest: Callable[[], str]) -> tuple[str, tuple[Problem, ...]]:
+    try:
+        return digest(), ()
+    except UserError as error:
+        return "", error.problems
+
+
+def _asked(ask: Ask, *argv: str) -> Mapping[str, Any]:
+    try:
+        return ask(argv)
+    except UserError:
+        return {}
+
+
+def _denials(ask: Ask) -> tuple[Mapping[str, Any], ...]:
+    lines = _asked(ask, "denials", "--count", str(DENIALS)).get("denials", [])
+    return tuple(line for line in lines if not is_probe(line))[-SHOWN:]

@@ -1,0 +1,69 @@
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.status import Loaded, look
+from agent_sandbox.stack.workspace import Owner
+from fake_docker import FakeDocker
+
+PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=())
+DENIAL = {"decision": "deny", "host": "example.com", "path": "/"}
+PROBE = {"decision": "deny", "host": "127.0.0.1", "path": "/agent-sandbox-health"}
+
+
+def invalid() -> str:
+    raise UserError([Problem(where="policy.yaml:1:1", what="wrong")])
+
+
+def ask(argv: tuple[str, ...]) -> Mapping[str, Any]:
+    answers: dict[str, dict[str, Any]] = {
+        "status": {"policy": {"digest": "abc"}},
+        "denials": {"denials": [DENIAL, PROBE, *[DENIAL] * 6]},
+    }
+    return answers[argv[0]]
+
+
+def silent(argv: tuple[str, ...]) -> Mapping[str, Any]:
+    raise UserError([Problem(where=argv[0], what="no answer")])
+
+
+@pytest.fixture
+def up(docker: FakeDocker) -> FakeDocker:
+    """Have a proxy that runs."""
+    labels = {"com.docker.compose.service": "proxy"}
+    inspected = [{"Id": "1" * 64, "Config": {"Image": "x", "Labels": labels}, "State": {"Status": "running"}}]
+    return docker.says("ps --all", out="1\n").says("inspect", out=json.dumps(inspected))
+
+
+def test_the_policy_is_current_when_both_digests_agree(up: FakeDocker) -> None:
+    assert up.rules
+    assert look(PROJECT, ask=ask, digest=lambda: "abc").loaded is Loaded.CURRENT
+    assert look(PROJECT, ask=ask, digest=lambda: "abd").loaded is Loaded.EDITED
+
+
+def test_an_invalid_policy_is_part_of_the_status(up: FakeDocker) -> None:
+    assert up.rules
+    found = look(PROJECT, ask=ask, digest=invalid)
+    assert (found.loaded, found.problems) == (Loaded.INVALID, (Problem(where="policy.yaml:1:1", what="wrong"),))
+
+
+def test_the_last_denials_leave_out_what_the_stack_asks_of_itself(up: FakeDocker) -> None:
+    assert up.rules
+    assert look(PROJECT, ask=ask, digest=lambda: "abc").denials == (DENIAL,) * 5
+
+
+def test_a_proxy_that_does_not_answer_is_part_of_the_status(up: FakeDocker) -> None:
+    assert up.rules
+    found = look(PROJECT, ask=silent, digest=lambda: "abc")
+    assert (found.loaded, found.denials) == (Loaded.UNKNOWN, ())
+
+
+def test_a_stack_that_is_down_is_asked_nothing(docker: FakeDocker) -> None:
+    docker.says("ps --all")
+    found = look(PROJECT, ask=silent, digest=lambda: "abc")
+    assert (found.containers, found.loaded, found.loaded_digest) == ((), Loaded.UNKNOWN, "")
