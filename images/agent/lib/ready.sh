@@ -1,10 +1,13 @@
 # shellcheck shell=bash
-# The ready file: the last thing that a start makes, the first thing that the next start removes.
+# The ready file, in the firewall's container and in the agent's: the last thing that a start makes, the first that the next
+# start removes. The engine's health checks look for it.
 
-forget_ready() { # argument: the file
-  rm -f -- "$1"
+readonly ready_file=/tmp/agent-sandbox.ready
+
+forget_ready() {
+  rm -f -- "$ready_file"
 }
 
-mark_ready() { # argument: the file
-  : >"$1"
+mark_ready() {
+  : >"$ready_file"
 }
