@@ -1,0 +1,35 @@
+"""Fixtures of the shell tests; what they hand out is in tests/lab/shells.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shells import Shell, StandInProxy, stand_in_proxy, wired_shell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """A shell on this machine."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return Shell(home=home)
+
+
+@pytest.fixture
+def proxy() -> Iterator[StandInProxy]:
+    """A stand-in for the proxy on loopback."""
+    with stand_in_proxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def wired(tmp_path: Path) -> Iterator[Shell]:
+    """A shell in a network namespace whose wire leads to a peer: the proxy, and an internet that would answer."""
+    with wired_shell(tmp_path) as shell:
+        yield shell

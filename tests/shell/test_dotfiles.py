@@ -1,0 +1,130 @@
+"""dotfiles.sh: every file of ~/.dotfiles is linked into ~, and nothing that is there already is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shells import Shell
+
+START = "remove_stale_dotfiles; link_dotfiles"
+KEPT = "something else is there already; move it away and restart the agent"
+
+
+def write(home: Path, *names: str) -> None:
+    """Make dotfiles that hold their own name."""
+    for name in names:
+        path = home / ".dotfiles" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+
+def start(shell: Shell, *mounts: str, **env: str) -> str:
+    """Do what a start does; return what it says."""
+    mountinfo = shell.home.parent / "mountinfo"
+    mountinfo.write_text("".join(f"1 0 0:1 / {mount} rw - ext4 /dev/x rw\n" for mount in mounts))
+    return shell.within(**env)("messages dotfiles", START, AGENT_SANDBOX_MOUNTINFO=str(mountinfo)).stderr
+
+
+def links(home: Path) -> dict[str, str]:
+    """Return the links in ~ outside of ~/.dotfiles, and where they lead, both from ~."""
+    found = (path for path in home.rglob("*") if path.is_symlink() and ".dotfiles" not in path.relative_to(home).parts)
+    return {str(path.relative_to(home)): str(path.readlink().relative_to(home)) for path in found}
+
+
+def test_files_are_linked_one_by_one_and_their_parents_made(shell: Shell) -> None:
+    write(shell.home, ".zshrc", ".config/tool/settings.ini", "bin/a b\n c")
+    assert start(shell) == ""
+    assert links(shell.home) == {
+        name: f".dotfiles/{name}" for name in (".zshrc", ".config/tool/settings.ini", "bin/a b\n c")
+    }
+    assert not (shell.home / ".config" / "tool").is_symlink()
+
+
+def test_no_dotfiles_are_no_failure(shell: Shell) -> None:
+    assert (start(shell), links(shell.home)) == ("", {})
+
+
+def test_git_stays_outside_wherever_it_lies(shell: Shell) -> None:
+    write(shell.home, ".git/config", "sub/.git", "sub/.gitconfig", ".gitignore")
+    start(shell)
+    assert sorted(links(shell.home)) == [".gitignore", "sub/.gitconfig"]
+
+
+def test_links_among_the_dotfiles_are_linked_to_and_not_followed(shell: Shell) -> None:
+    write(shell.home, "real/inner")
+    (shell.home / ".dotfiles" / "alias").symlink_to("real")
+    (shell.home / ".dotfiles" / "dangling").symlink_to("nowhere")
+    start(shell)
+    assert sorted(links(shell.home)) == ["alias", "dangling", "real/inner"]
+
+
+def test_the_sandboxs_own_settings_are_protected(shell: Shell) -> None:
+    write(shell.home, ".config/agent-sandbox/shell.d/evil.sh", ".config/agent-sandbox-other")
+    said = start(shell)
+    assert links(shell.home) == {".config/agent-sandbox-other": ".dotfiles/.config/agent-sandbox-other"}
+    assert said == (
+        f"agent-sandbox: {shell.home}/.dotfiles/.config/agent-sandbox/shell.d/evil.sh is not linked: "
+        "the sandbox owns that place\n"
+    )
+
+
+def test_mounts_win_and_what_lies_below_them(shell: Shell) -> None:
+    write(shell.home, ".gitconfig", ".config/gh/hosts.yml", ".config/ghost", "my dir/file")
+    for name in (".config/gh", "my dir"):
+        (shell.home / name).mkdir(parents=True)
+    (shell.home / ".gitconfig").touch()
+    start(shell, f"{shell.home}/.gitconfig", f"{shell.home}/.config/gh", f"{shell.home}/my\\040dir", "/elsewhere")
+    assert links(shell.home) == {".config/ghost": ".dotfiles/.config/ghost"}
+
+
+def test_the_agents_state_may_come_from_dotfiles_though_it_is_a_mount(shell: Shell) -> None:
+    write(shell.home, ".agent/settings.json")
+    (shell.home / ".agent").mkdir()
+    start(shell, f"{shell.home}/.agent", AGENT_SANDBOX_STATE=f"{shell.home}/.agent")
+    assert links(shell.home) == {".agent/settings.json": ".dotfiles/.agent/settings.json"}
+
+
+def test_a_file_that_is_there_already_is_kept_and_named(shell: Shell) -> None:
+    write(shell.home, ".zshrc", ".vimrc", ".config/tool/settings.ini")
+    (shell.home / ".zshrc").write_text("mine")
+    (shell.home / ".vimrc").symlink_to("/elsewhere")
+    (shell.home / ".config").write_text("a file where a directory is wanted")
+    said = start(shell)
+    assert (shell.home / ".zshrc").read_text() == "mine"
+    assert str((shell.home / ".vimrc").readlink()) == "/elsewhere"
+    for name in (".zshrc", ".vimrc", ".config/tool/settings.ini"):
+        assert f"agent-sandbox: {shell.home}/.dotfiles/{name} is not linked: {KEPT}\n" in said
+
+
+def test_another_start_changes_nothing(shell: Shell) -> None:
+    write(shell.home, ".zshrc", ".config/tool/settings.ini")
+    start(shell)
+    before = links(shell.home)
+    assert start(shell) == ""
+    assert before == links(shell.home)
+
+
+def test_links_whose_file_is_gone_are_removed_and_others_stay(shell: Shell) -> None:
+    write(shell.home, ".zshrc", ".vimrc", ".config/tool/settings.ini")
+    start(shell)
+    (shell.home / "own").symlink_to("/nowhere")
+    (shell.home / ".dotfiles" / ".vimrc").unlink()
+    (shell.home / ".dotfiles" / ".config" / "tool" / "settings.ini").unlink()
+    start(shell)
+    assert not (shell.home / ".vimrc").is_symlink()
+    assert (shell.home / "own").is_symlink()
+    assert [path.name for path in (shell.home / ".config" / "tool").iterdir()] == []
+
+
+def test_a_linked_alias_that_became_a_directory_makes_room_for_its_files(shell: Shell) -> None:
+    write(shell.home, "real/inner")
+    alias = shell.home / ".dotfiles" / "alias"
+    alias.symlink_to("real")
+    start(shell)
+    alias.unlink()
+    write(shell.home, "alias/inner")
+    start(shell)
+    assert links(shell.home) == {name: f".dotfiles/{name}" for name in ("real/inner", "alias/inner")}

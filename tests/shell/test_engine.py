@@ -1,0 +1,62 @@
+"""scripts/engine: only what is missing is installed, and every address comes from the machine's own sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shells import Shell
+
+ENGINE = Path(__file__).resolve().parents[2] / "scripts" / "engine"
+SOURCE = f"source {ENGINE}; "
+MIRRORS = """
+apt-get() {
+  case $4 in
+    "Release: trixie") echo http://mirror.test/debian/;;
+    "Release: bookworm-security") echo http://mirror.test/security/;;
+  esac
+}
+"""
+
+
+def test_it_installs_nothing_where_nothing_is_missing(shell: Shell) -> None:
+    script = (
+        "command() { true; }; is_installed() { true; }; missing_packages; apt-get() { echo called; }; install_packages"
+    )
+    assert shell.run("bash", "-c", SOURCE + script).stdout == ""
+
+
+def test_it_names_the_package_of_a_missing_program(shell: Shell) -> None:
+    script = "command() { [[ $2 != ip ]]; }; is_installed() { true; }; missing_packages"
+    assert shell.run("bash", "-c", SOURCE + script).stdout == "iproute2\n"
+
+
+def test_the_engine_comes_from_debian_13_but_its_runtime_does_not(shell: Shell) -> None:
+    script = "command() { true; }; is_installed() { false; }; missing_packages"
+    assert shell.run("bash", "-c", SOURCE + script).stdout.split() == [
+        "docker.io/trixie",
+        "docker-cli/trixie",
+        "docker-compose/trixie",
+        "docker-buildx/trixie",
+        "containerd",
+    ]
+
+
+def test_the_base_image_has_the_mirrors_of_this_machine(shell: Shell) -> None:
+    assert shell.run("bash", "-c", SOURCE + MIRRORS + "base_sources").stdout == (
+        "deb http://mirror.test/debian/ trixie main\n"
+        "deb http://mirror.test/debian/ trixie-updates main\n"
+        "deb http://mirror.test/security/ trixie-security main\n"
+    )
+
+
+def test_a_running_engine_and_a_base_image_are_left_alone(shell: Shell) -> None:
+    script = (
+        "docker() { true; }; dockerd() { echo started; }; mmdebstrap() { echo made; }; start_engine; make_base_image"
+    )
+    assert shell.run("bash", "-c", SOURCE + script).stdout == ""
+
+
+def test_it_holds_no_host_name() -> None:
+    assert "http" not in ENGINE.read_text()

@@ -1,0 +1,116 @@
+"""git in the sandbox: by https whatever the address says, or told at once what to write instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from shells import Shell, StandInProxy
+
+
+@pytest.mark.parametrize(
+    ("ssh", "https"),
+    [
+        ("git@host.test:owner/repo.git", "https://host.test/owner/repo.git"),
+        ("git@host.test:/owner/repo.git", "https://host.test/owner/repo.git"),
+        ("git@host.test:~user/repo", "https://host.test/~user/repo"),
+        ("git@host.test:2222/owner/repo", "https://host.test/2222/owner/repo"),
+        ("git@[2001:db8::1]:owner/repo", "https://[2001:db8::1]/owner/repo"),
+        ("ssh://host.test/owner/repo", "https://host.test/owner/repo"),
+        ("ssh://git@host.test/owner/repo", "https://host.test/owner/repo"),
+        ("ssh://git@host.test:2222/owner/repo", "https://host.test/owner/repo"),
+        ("ssh://git@[2001:db8::1]:22/owner/repo", "https://[2001:db8::1]/owner/repo"),
+        ("git+ssh://git@host.test/owner/repo", "https://host.test/owner/repo"),
+    ],
+)
+def test_an_address_for_ssh_has_one_for_https(shell: Shell, ssh: str, https: str) -> None:
+    done = shell("messages", f"source {shell.image}/git-remote-agent-sandbox; https_address '{ssh}'")
+    assert f"{https}\n" == done.stdout
+
+
+@pytest.mark.parametrize("address", ["", "host", "git@", "git@:path", "ssh://", "ssh://host.test", "/a/path"])
+def test_what_is_no_address_for_ssh_is_refused(shell: Shell, address: str) -> None:
+    done = shell("messages", f"source {shell.image}/git-remote-agent-sandbox; https_address '{address}'", check=False)
+    assert (1, "") == (done.returncode, done.stdout)
+    assert done.stderr == (
+        f"agent-sandbox: {address} is no address for ssh; write git@host:path or https://host/path\n"
+    )
+
+
+def git(shell: Shell, proxy: StandInProxy, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run git as in the image: our settings, our remote helper, and a proxy that denies."""
+    programs = shell.home / "bin"
+    programs.mkdir(exist_ok=True)
+    for program in ("git-remote-agent-sandbox", "ssh-is-closed"):
+        (programs / program).unlink(missing_ok=True)
+        (programs / program).symlink_to(shell.image / program)
+    config = shell.home / "system"
+    settings = (shell.image / "etc" / "gitconfig").read_text()
+    config.write_text(settings.replace("/usr/local/lib/agent-sandbox/ssh-is-closed", str(programs / "ssh-is-closed")))
+    return shell.run(
+        *("git", *argv),
+        check=False,
+        GIT_CONFIG_SYSTEM=str(config),
+        GIT_TERMINAL_PROMPT="0",
+        PATH=f"{programs}:/usr/bin:/bin",
+        https_proxy=f"http://{proxy.address}",
+        LC_ALL="C",
+    )
+
+
+@pytest.fixture
+def repository(shell: Shell, proxy: StandInProxy) -> Shell:
+    """A shell whose home is a repository with one commit."""
+    who = ("-c", "user.name=Dev", "-c", "user.email=dev@example.com")
+    git(shell, proxy, "init", "--quiet", ".")
+    git(shell, proxy, *who, "commit", "--quiet", "--allow-empty", "--message=First")
+    return shell
+
+
+@pytest.mark.parametrize(
+    ("url", "https"),
+    [
+        ("git@host.test:owner/repo.git", "https://host.test/owner/repo.git/"),
+        ("ssh://me@host.test:2222/owner/repo", "https://host.test/owner/repo/"),
+        ("ssh://host.test/owner/repo", "https://host.test/owner/repo/"),
+        ("git@github.com:owner/repo", "https://github.com/owner/repo/"),
+        ("ssh://git@gitlab.com/owner/repo", "https://gitlab.com/owner/repo/"),
+        ("https://github.com/owner/repo", "https://github.com/owner/repo/"),
+    ],
+)
+@pytest.mark.parametrize("verb", [("ls-remote",), ("push", "HEAD:refs/heads/x")])
+def test_git_asks_the_proxy_by_https(
+    repository: Shell, proxy: StandInProxy, verb: tuple[str, ...], url: str, https: str
+) -> None:
+    done = git(repository, proxy, verb[0], url, *verb[1:])
+    assert f"CONNECT {https.split('/')[2]}:443" in proxy.answers.asked
+    assert f"unable to access '{https}'" in done.stderr
+
+
+@pytest.mark.parametrize("verb", [("ls-remote",), ("push", "HEAD:refs/heads/x")])
+def test_a_rewrite_to_ssh_in_own_dotfiles_does_not_win(
+    repository: Shell, proxy: StandInProxy, verb: tuple[str, ...]
+) -> None:
+    rewrite = '[url "git@github.com:"]\n  insteadOf = https://github.com/\n  pushInsteadOf = https://github.com/\n'
+    (repository.home / ".gitconfig").write_text(rewrite)
+    done = git(repository, proxy, verb[0], "https://github.com/o/r", *verb[1:])
+    assert "unable to access 'https://github.com/o/r/'" in done.stderr
+
+
+def test_submodules_with_addresses_for_ssh_may_be_fetched(repository: Shell, proxy: StandInProxy) -> None:
+    (repository.home / ".gitmodules").write_text('[submodule "lib"]\n  path = lib\n  url = git@host.test:owner/lib\n')
+    git(repository, proxy, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")
+    done = git(repository, proxy, "submodule", "update", "--init")
+    assert "unable to access 'https://host.test/owner/lib/'" in done.stderr
+
+
+def test_another_user_than_git_is_told_what_to_write(shell: Shell, proxy: StandInProxy) -> None:
+    done = git(shell, proxy, "ls-remote", "someone@host.test:owner/repo.git")
+    assert done.stderr.startswith(
+        "agent-sandbox: ssh does not leave the sandbox; use https://host.test/owner/repo.git\n"
+    )
+    assert proxy.answers.asked == ()

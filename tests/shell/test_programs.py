@@ -1,0 +1,63 @@
+"""firewall and entrypoint: the story in the right order, and nothing happens when they are only sourced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from shells import Shell
+
+STORIES = {
+    "firewall": [
+        "forget_ready",
+        "deny_everything",
+        "check_proxy_variables",
+        "open_the_way_to_the_proxy",
+        "check_policies",
+        "check_direct_ways",
+        "check_proxy_denies",
+        "write_trust_store",
+        "mark_ready",
+        "step_down_and_wait",
+    ],
+    "entrypoint": [
+        "forget_ready",
+        "check_proxy_variables",
+        "check_direct_ways",
+        "check_proxy_denies",
+        "check_workspace",
+        "remove_stale_dotfiles",
+        "link_dotfiles",
+        "mark_ready",
+    ],
+}
+
+
+def told(program: str, *, failing: str = "") -> str:
+    """Return a script in which every verb only says its name, and one of them fails."""
+    verbs = (f"{verb}() {{ echo {verb}; {'return 3' if verb == failing else ''}\n}}; " for verb in STORIES[program])
+    return "".join(verbs)
+
+
+@pytest.mark.parametrize("program", STORIES)
+def test_sourcing_does_nothing(shell: Shell, program: str) -> None:
+    done = shell.run("bash", "-c", f"source {shell.image}/{program}; declare -F main")
+    assert ("main\n", "") == (done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("program", STORIES)
+def test_the_story_runs_in_order_and_ends_in_what_was_asked_for(shell: Shell, program: str) -> None:
+    done = shell.run("bash", "-c", f"source {shell.image}/{program}; {told(program)} main echo 'a  b'")
+    asked_for = ["a  b"] if program == "entrypoint" else []
+    assert STORIES[program] + asked_for == done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("program", "verb"), [(program, verb) for program, verbs in STORIES.items() for verb in verbs])
+def test_whatever_fails_ends_the_start_before_it_is_ready(shell: Shell, program: str, verb: str) -> None:
+    script = f"source {shell.image}/{program}; {told(program, failing=verb)} main echo started"
+    done = shell.run("bash", "-c", script, check=False)
+    assert done.returncode == 78
+    assert STORIES[program][: STORIES[program].index(verb) + 1] == done.stdout.splitlines()
+    assert done.stderr.startswith(f"agent-sandbox: {program} stopped at line ")

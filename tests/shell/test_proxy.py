@@ -1,0 +1,70 @@
+"""proxy.sh: the variables that become firewall rules hold numbers and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from shells import Shell
+
+
+def test_the_one_opening_is_the_port_of_the_address(shell: Shell) -> None:
+    done = shell(
+        "messages proxy",
+        "check_proxy_variables; proxy_address; proxy_port; proxy_openings",
+        AGENT_SANDBOX_PROXY="10.128.0.2:8080",
+    )
+    assert done.stdout == "10.128.0.2\n8080\ntcp 8080\n"
+
+
+def test_more_openings_are_listed_by_name(shell: Shell) -> None:
+    done = shell(
+        "messages proxy",
+        "check_proxy_variables; proxy_openings",
+        AGENT_SANDBOX_PROXY="10.128.0.2:8080",
+        AGENT_SANDBOX_PROXY_PORTS="tcp/8080 tcp/443 udp/53",
+    )
+    assert done.stdout == "tcp 8080\ntcp 443\nudp 53\n"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "",
+        "proxy:8080",
+        "10.128.0.2",
+        "10.128.0.2:",
+        "10.128.0.2:0",
+        "10.128.0.2:65536",
+        "10.128.0.2:08080",
+        "10.128.0.256:8080",
+        "010.128.0.2:8080",
+        "10.128.0.0/8:8080",
+        "0.0.0.0/0:8080",
+        "10.128.0.2:8080\n-A OUTPUT -j ACCEPT",
+        "10.128.0.2 -j ACCEPT:8080",
+        "[::1]:8080",
+    ],
+)
+def test_anything_but_an_address_and_a_port_stops_the_start(shell: Shell, where: str) -> None:
+    done = shell("messages proxy", "check_proxy_variables", check=False, AGENT_SANDBOX_PROXY=where)
+    assert done.returncode == 78
+    assert done.stderr == (
+        f"agent-sandbox: AGENT_SANDBOX_PROXY is '{where}' and not an address like 10.128.0.2:8080; "
+        "write the compose file anew: agent-sandbox init --force\n"
+    )
+
+
+@pytest.mark.parametrize("entry", ["8080", "tcp/", "icmp/8", "tcp/99999", "tcp/80,443", "tcp/80:90", "all/1"])
+def test_anything_but_a_protocol_and_a_port_stops_the_start(shell: Shell, entry: str) -> None:
+    done = shell(
+        "messages proxy",
+        "check_proxy_variables",
+        check=False,
+        AGENT_SANDBOX_PROXY="10.128.0.2:8080",
+        AGENT_SANDBOX_PROXY_PORTS=f"tcp/8080 {entry}",
+    )
+    assert done.returncode == 78
+    assert "and not an entry like tcp/8080; correct it in the compose file\n" in done.stderr

@@ -1,0 +1,72 @@
+"""verify.sh: a hole in the wall stops the start, whichever it is, and so does a proxy that does not deny."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from shells import Shell, StandInProxy
+
+LOCK = "deny_everything; open_the_way_to_the_proxy; "
+PARTS = "messages proxy rules verify"
+
+
+@pytest.mark.docker
+def test_a_locked_namespace_passes(wired: Shell) -> None:
+    done = wired(PARTS, LOCK + "check_direct_ways; check_proxy_denies; echo passed")
+    assert ("passed\n", "") == (done.stdout, done.stderr)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("hole", "where"),
+    [
+        ("iptables -I OUTPUT -d 203.0.113.1 -j ACCEPT; iptables -I INPUT -j ACCEPT", "203.0.113.1 port 443"),
+        ("ip6tables -I OUTPUT -j ACCEPT; ip6tables -I INPUT -j ACCEPT", "2001:db8::1 port 443"),
+        ("iptables -I OUTPUT -d 127.0.0.11 -j ACCEPT", "127.0.0.11 port 53"),
+        ("iptables -I OUTPUT -d 198.51.100.2 -j ACCEPT", "198.51.100.2 port 22"),
+    ],
+)
+def test_each_hole_alone_stops_the_start(wired: Shell, hole: str, where: str) -> None:
+    done = wired(PARTS, f"{LOCK} {hole}; check_direct_ways", check=False)
+    assert done.returncode == 78
+    assert done.stderr == (
+        f"agent-sandbox: {where} can be reached without the proxy; "
+        "the firewall is not in force: docker compose up --force-recreate\n"
+    )
+
+
+@pytest.mark.docker
+def test_silence_is_no_refusal(wired: Shell) -> None:
+    done = wired(PARTS, "deny_everything; check_refused 203.0.113.1 443", check=False)
+    assert done.returncode == 78
+    assert done.stderr.startswith("agent-sandbox: 203.0.113.1 port 443 is not refused at once; ")
+
+
+def test_a_proxy_that_denies_passes_also_where_no_proxy_names_everything(shell: Shell, proxy: StandInProxy) -> None:
+    shell(PARTS, "check_proxy_denies", AGENT_SANDBOX_PROXY=proxy.address, NO_PROXY="*", no_proxy="*")
+    assert proxy.answers.asked == ("GET http://agent-sandbox.invalid/",)
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(200, "blocked"), (403, "other"), (502, "unreachable")])
+def test_any_other_answer_stops_the_start(shell: Shell, proxy: StandInProxy, status: int, verdict: str) -> None:
+    proxy.answers.status, proxy.answers.verdict = status, verdict
+    done = shell(
+        PARTS, "check_proxy_denies", check=False, AGENT_SANDBOX_PROXY=proxy.address, AGENT_SANDBOX_PROXY_WAIT="0"
+    )
+    assert done.returncode == 78
+    assert done.stderr == (
+        f"agent-sandbox: the proxy at {proxy.address} does not deny what no policy allows "
+        f"(it said '{f'{status} {verdict}'}'); see: docker compose logs proxy\n"
+    )
+
+
+def test_a_proxy_that_is_late_is_waited_for(shell: Shell, proxy: StandInProxy) -> None:
+    script = """
+    tries=0
+    ask_for_a_denial() { [[ -e late ]] && echo '403 blocked' || { touch late; return 7; }; }
+    check_proxy_denies; echo passed
+    """
+    assert shell(PARTS, script, AGENT_SANDBOX_PROXY=proxy.address).stdout == "passed\n"
