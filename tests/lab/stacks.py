@@ -54,7 +54,7 @@ def agent_sandbox(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Internet:
-    """The stand-in: one container that plays every host, on a network of its name, and the CA that only proxies trust."""
+    """The stand-in: a container that plays every host, on a network of its name, and the CA that only proxies trust."""
 
     name: str
     ca: Path
