@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     ],
 )
 def test_an_address_for_ssh_has_one_for_https(shell: Shell, ssh: str, https: str) -> None:
-    done = shell("messages", f"source {shell.image}/git-remote-agent-sandbox; https_address '{ssh}'")
-    assert f"{https}\n" == done.stdout
+    script = f"source {shell.image}/git-remote-agent-sandbox; split_address '{ssh}'; echo https://$host/$path"
+    assert f"{https}\n" == shell("messages", script).stdout
 
 
 @pytest.mark.parametrize("address", ["", "host", "git@", "git@:path", "ssh://", "ssh://host.test", "/a/path"])
 def test_what_is_no_address_for_ssh_is_refused(shell: Shell, address: str) -> None:
-    done = shell("messages", f"source {shell.image}/git-remote-agent-sandbox; https_address '{address}'", check=False)
+    done = shell("messages", f"source {shell.image}/git-remote-agent-sandbox; split_address '{address}'", check=False)
     assert (1, "") == (done.returncode, done.stdout)
     assert done.stderr == (
         f"agent-sandbox: {address} is no address for ssh; write git@host:path or https://host/path\n"
@@ -106,6 +106,18 @@ def test_submodules_with_addresses_for_ssh_may_be_fetched(repository: Shell, pro
     git(repository, proxy, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")
     done = git(repository, proxy, "submodule", "update", "--init")
     assert "unable to access 'https://host.test/owner/lib/'" in done.stderr
+
+
+@pytest.mark.parametrize("url", ["git@host.test:owner/repo", "ssh://me@host.test:2222/owner/repo"])
+def test_git_lfs_sees_the_https_address_of_a_host_that_was_asked_once(
+    repository: Shell, proxy: StandInProxy, url: str
+) -> None:
+    git(repository, proxy, "remote", "add", "origin", url)
+    for _ in range(2):
+        git(repository, proxy, "ls-remote", url)
+    # git-lfs reads these rewrites by itself; `get-url` shows what they make of the address.
+    assert git(repository, proxy, "remote", "get-url", "origin").stdout == "https://host.test/owner/repo\n"
+    assert (repository.home / ".local/state/agent-sandbox/git-hosts").read_text().count("insteadOf") == 1
 
 
 def test_another_user_than_git_is_told_what_to_write(shell: Shell, proxy: StandInProxy) -> None:
