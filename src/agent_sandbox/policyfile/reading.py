@@ -1,0 +1,40 @@
+"""The bytes of a policy file: a regular file of bounded size, never followed elsewhere, never waited for."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from agent_sandbox.problems import Problem, UserError
+
+MAX_BYTES = 10 * 1024 * 1024
+# A FIFO would block the open, a link could lead to any file of the reader's.
+FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def read_policy(path: Path) -> bytes:
+    """Return what the file holds, or raise UserError with the one thing that stands in the way."""
+    try:
+        descriptor = os.open(path, FLAGS)
+    except FileNotFoundError as error:
+        raise _problem(path, "no such file", "`agent-sandbox init AGENT` writes one") from error
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _problem(path, "is a symbolic link", "put the file itself there") from error
+        raise _problem(path, f"cannot be read: {error.strerror}") from error
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise _problem(path, "is no regular file", "a policy is a text file")
+        # One byte more than is taken: a file that grows meanwhile is noticed.
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > MAX_BYTES:
+        raise _problem(path, f"is longer than {MAX_BYTES // (1024 * 1024)} MiB", "name fewer hosts, or use wildcards")
+    return content
+
+
+def _problem(path: Path, what: str, hint: str = "") -> UserError:
+    return UserError([Problem(where=str(path), what=what, hint=hint)])
