@@ -1,0 +1,41 @@
+"""Words without quotes: the few that are no text, and those on which YAML readers differ."""
+
+import re
+
+import yaml
+
+CONSTANTS: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
+WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
+# Booleans of YAML 1.1 that PyYAML does not know, and the octal of YAML 1.2.
+ALSO_DOUBTFUL = re.compile(r"[yYnN]|0o[0-7]+")
+
+
+MEANT = {
+    **dict.fromkeys(("y", "yes", "on", "true"), "true"),
+    **dict.fromkeys(("n", "no", "off", "false"), "false"),
+}
+
+
+class Doubtful(Exception):  # noqa: N818 - like Ambiguous: the value is doubtful, the program has no error
+    """A word that one YAML reader takes for text and another for something else; `hint` says how to write it."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(word)
+        meant = MEANT.get(word.lower())
+        self.hint = f'quote it: "{word}"' + (f", or write `{meant}`" if meant else "")
+
+
+def plain_value(text: str) -> bool | int | str | None:
+    """Return what an unquoted word stands for, or raise Doubtful.
+
+    >>> plain_value("443"), plain_value("true"), plain_value("10.0.0.1")
+    (443, True, '10.0.0.1')
+    """
+    if text in CONSTANTS:
+        return CONSTANTS[text]
+    if WHOLE_NUMBER.fullmatch(text):
+        return int(text)
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(text[0], ())
+    if ALSO_DOUBTFUL.fullmatch(text) or any(pattern.match(text) for _, pattern in resolvers):
+        raise Doubtful(text)
+    return text
