@@ -41,7 +41,7 @@ def _rules(layer: Layer) -> Iterator[Rule]:
 
 
 def _rules_of_entry(layer: Layer, effect: Effect, entry: EntrySpec, place: tuple[str, int]) -> Iterator[Rule]:
-    if entry.rules is None:
+    if not entry.rules:
         yield _rule(effect, entry, RuleSpec(), layer.origin(*place))
         return
     for number, rule in enumerate(entry.rules):

@@ -37,6 +37,15 @@ def _not_empty[T](values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
+def _is_something(value: object) -> object:
+    """Refuse a key with nothing behind it: a condition that is not there would let everything through."""
+    if value is None:
+        what, hint = "nothing stands here", "take the key out, or fill it"
+        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+    return value
+
+
+type Written[T] = Annotated[T | None, BeforeValidator(_is_something)]
 type AtLeastOne[T] = Annotated[Listed[T], AfterValidator(_not_empty)]
 
 
@@ -122,10 +131,10 @@ class QuerySpec(Strict):
 class RuleSpec(Strict):
     """One conjunction of conditions on the requests to a host."""
 
-    methods: AtLeastOne[Method] | None = None
-    schemes: AtLeastOne[Literal["http", "https"]] | None = None
-    path: PathSpec | None = None
-    query: QuerySpec | None = None
+    methods: AtLeastOne[Method] = ()
+    schemes: AtLeastOne[Literal["http", "https"]] = ()
+    path: Written[PathSpec] = None
+    query: Written[QuerySpec] = None
     reason: Text = ""
 
 
@@ -133,8 +142,8 @@ class EntrySpec(Strict):
     """A host and what may be asked of it: everything, or what one of the rules says."""
 
     host: Host
-    ports: AtLeastOne[Port] | None = None
-    rules: AtLeastOne[RuleSpec] | None = None
+    ports: AtLeastOne[Port] = ()
+    rules: AtLeastOne[RuleSpec] = ()
     encoded_slash: bool = False
     reason: Text = ""
 
@@ -156,7 +165,7 @@ class ServiceSpec(Strict):
 class SettingsSpec(Strict):
     """How the proxy behaves."""
 
-    block_status: Literal[403, 418] | None = None
+    block_status: Written[Literal[403, 418]] = None
 
 
 def _named(value: object) -> object:

@@ -45,7 +45,7 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
     rule = {"methods": ["GET"], "path": {kind: "/a"}, "query": {"exact": {"ref": "main"}}}
     spec = PolicySpec.model_validate({"domains": [{"host": "*.A.test", "rules": [rule]}]})
     (entry,) = spec.domains
-    (read,) = entry.rules or ()
+    (read,) = entry.rules
     assert entry.host == parse_host_pattern("*.a.test")
     assert read.path is not None
     assert read.path.pattern == parse_path_pattern(PathKind(kind), "/a")
@@ -88,6 +88,10 @@ def test_what_is_no_policy_is_refused_where_it_stands(value: object, expected: l
         ({"rules": [{"path": {"exact": "/a", "prefix": "/b"}}]}, [(("rules", 0, "path"), "unfit")]),
         ({"rules": [{"path": {"exact": "/a/../b"}}]}, [(("rules", 0, "path", "exact"), "unfit")]),
         ({"rules": [{"path": {"exact": None}}]}, [(("rules", 0, "path", "exact"), "string_type")]),
+        ({"rules": None}, [(("rules",), "tuple_type")]),
+        ({"rules": [{"methods": None}]}, [(("rules", 0, "methods"), "tuple_type")]),
+        ({"rules": [{"path": None}]}, [(("rules", 0, "path"), "unfit")]),
+        ({"rules": [{"query": None}]}, [(("rules", 0, "query"), "unfit")]),
         ({"rules": [{"query": {}}]}, [(("rules", 0, "query", "exact"), "missing")]),
         ({"rules": [{"query": {"exact": {"a": []}}}]}, [(("rules", 0, "query", "exact", "a"), "unfit")]),
         ({"encoded_slash": "yes"}, [(("encoded_slash",), "bool_type")]),

@@ -1,0 +1,150 @@
+"""A document against the model of a policy: every problem at once, in the user's words, where it stands."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from agent_sandbox.policy.layer import Location
+from agent_sandbox.policy.planned import PLANNED
+from agent_sandbox.policy.quoted import quoted
+from agent_sandbox.policy.spec import MODELS, PolicySpec
+from agent_sandbox.policyfile.document import Document, Place
+from agent_sandbox.problems import Problem, UserError
+
+Words = tuple[str, str]
+
+
+def check_document(document: Document, *, file: str, services: Sequence[str]) -> PolicySpec:
+    """Return the spec, or raise UserError with the problems of the YAML and of the policy together."""
+    problems = list(document.problems)
+    # A file without a word in it is a policy: one that allows nothing.
+    value = {} if document.value is None else document.value
+    try:
+        spec = PolicySpec.model_validate(value, context={"services": services})
+    except ValidationError as error:
+        told = {problem.where for problem in document.problems}
+        problems += (problem for problem in _problems(error, document, file) if problem.where not in told)
+    else:
+        if not problems:
+            return spec
+    raise UserError(sorted(set(problems), key=_by_place))
+
+
+def _problems(error: ValidationError, document: Document, file: str) -> Iterator[Problem]:
+    for details in error.errors(include_url=False):
+        location = details["loc"]
+        what, hint = WORDS.get(details["type"], _as_pydantic_says)(details)
+        place = _place(document, location, is_key=details["type"] == "extra_forbidden")
+        yield Problem(where=f"{file}:{place.line}:{place.column}", what=what, hint=hint)
+
+
+def _place(document: Document, location: Location, *, is_key: bool) -> Place:
+    """Return where a part stands; what was written in short has no parts, its own place stands for them."""
+    if is_key and location in document.keys:
+        return document.keys[location]
+    while location not in document.places and location:
+        location = location[:-1]
+    return document.places.get(location, Place(line=1, column=1))
+
+
+def _by_place(problem: Problem) -> tuple[int, int, str]:
+    _, line, column = problem.where.rsplit(":", 2)
+    return int(line), int(column), problem.what
+
+
+def _unknown_key(details: ErrorDetails) -> Words:
+    *parents, key = details["loc"]
+    above = next((str(name) for name in reversed(parents) if isinstance(name, str)), "")
+    if (above, str(key)) in PLANNED:
+        return f"`{key}` is not supported yet", "take it out: this version would not do what it says"
+    known = list(MODELS[above].model_fields)
+    return f"unknown key {quoted(str(key))}", nearest(str(key), known)
+
+
+def _unknown_word(details: ErrorDetails) -> Words:
+    context = details.get("ctx", {})
+    return f"unknown {context['kind']} {quoted(context['word'])}", nearest(context["word"], context["words"])
+
+
+def _not_one_of(details: ErrorDetails) -> Words:
+    return f"{_shown(details['input'])} does not go here", f"write {details.get('ctx', {})['expected']}"
+
+
+def _unfit(details: ErrorDetails) -> Words:
+    context = details.get("ctx", {})
+    return context["what"], context.get("hint", "")
+
+
+def _not_text(details: ErrorDetails) -> Words:
+    value = details["input"]
+    if isinstance(value, bool | int):
+        return f"{_shown(value)} is no text here", f'quote it if it is meant: "{_shown(value).strip("`")}"'
+    return f"{_shown(value)} stands where text is wanted", ""
+
+
+def _no_list(details: ErrorDetails) -> Words:
+    value = details["input"]
+    return f"{_shown(value)} stands where a list is wanted", f"write [{value}]" if isinstance(value, str | int) else ""
+
+
+def _no_mapping(details: ErrorDetails) -> Words:
+    location = details["loc"]
+    wanted = "keys and values are" if not location or isinstance(location[-1], str) else "an entry is"
+    return f"{_shown(details['input'])} stands where {wanted} wanted", ""
+
+
+def _says(what: str, hint: str = "") -> Callable[[ErrorDetails], Words]:
+    return lambda _: (what, hint)
+
+
+def _port(details: ErrorDetails) -> Words:
+    return f"{_shown(details['input'])} is no port", "a port is a number from 1 to 65535"
+
+
+def _as_pydantic_says(details: ErrorDetails) -> Words:
+    return details["msg"], ""
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401 - whatever the file holds
+    """Name a value as it stands in the file."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case int():
+            return f"`{value}`"
+        case str():
+            return quoted(value)
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Return the hint that leads from a wrong word to a right one."""
+    spelled = {right.casefold(): right for right in known}
+    near = get_close_matches(word.casefold(), spelled, n=1)
+    return f"did you mean `{spelled[near[0]]}`?" if near else f"known are {', '.join(sorted(known))}"
+
+
+WORDS: Mapping[str, Callable[[ErrorDetails], Words]] = {
+    "extra_forbidden": _unknown_key,
+    "word": _unknown_word,
+    "unfit": _unfit,
+    "literal_error": _not_one_of,
+    "string_type": _not_text,
+    "tuple_type": _no_list,
+    "model_type": _no_mapping,
+    "dict_type": _no_mapping,
+    "int_type": _port,
+    "greater_than_equal": _port,
+    "less_than_equal": _port,
+    "bool_type": lambda details: (f"{_shown(details['input'])} stands where `true` or `false` is wanted", ""),
+    "missing": lambda details: (f"`{details['loc'][-1]}` is missing", ""),
+    "string_too_long": _says("a text of more than 1000 characters"),
+}

@@ -1,0 +1,148 @@
+import pytest
+
+from agent_sandbox.policy.spec import PolicySpec
+from agent_sandbox.policyfile.checking import check_document, nearest
+from agent_sandbox.policyfile.document import Document, parse_document
+from agent_sandbox.problems import UserError
+
+KNOWN_ABOVE = "known are allow, deny, domains, reason, services, settings, title, version"
+
+
+def check(text: str) -> PolicySpec:
+    return check_document(parse_document(text, file="p"), file="p", services=("node", "python"))
+
+
+def told(text: str) -> list[str]:
+    with pytest.raises(UserError) as error:
+        check(text)
+    return [str(problem) for problem in error.value.problems]
+
+
+def test_a_good_document_is_its_spec() -> None:
+    assert check("services: [python]") == PolicySpec.model_validate({"services": ["python"]})
+    assert check("") == PolicySpec()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("domain: []", "p:1:1: unknown key 'domain'; did you mean `domains`?"),
+        ("qqq: []", f"p:1:1: unknown key 'qqq'; {KNOWN_ABOVE}"),
+        ("secrets: {}", "p:1:1: `secrets` is not supported yet; take it out: this version would not do what it says"),
+        ("services: [pyton]", "p:1:12: unknown service 'pyton'; did you mean `python`?"),
+        ("services: [zzz]", "p:1:12: unknown service 'zzz'; known are node, python"),
+        ("services: [{name: zzz}]", "p:1:19: unknown service 'zzz'; known are node, python"),
+        (
+            "services: [{name: node, repos: [a]}]",
+            "p:1:25: `repos` is not supported yet; take it out: this version would not do what it says",
+        ),
+        ("version: 2", "p:1:10: `2` does not go here; write 1"),
+        ("settings: {block_status: 500}", "p:1:26: `500` does not go here; write 403 or 418"),
+        (
+            "settings: {reload: watch}",
+            "p:1:12: `reload` is not supported yet; take it out: this version would not do what it says",
+        ),
+        ("settings: 403", "p:1:11: `403` stands where keys and values are wanted"),
+        ("hello", "p:1:1: 'hello' stands where keys and values are wanted"),
+        ("- a.test", "p:1:1: a list stands where keys and values are wanted"),
+        ("domains: a.test", "p:1:10: 'a.test' stands where a list is wanted; write [a.test]"),
+        ("domains: {a: b}", "p:1:10: a mapping stands where a list is wanted"),
+        ("domains:\n  -\n", "p:2:4: nothing stands where an entry is wanted"),
+        ("domains: [[a.test]]", "p:1:11: a list stands where an entry is wanted"),
+        ("domains: [443]", "p:1:11: `443` stands where an entry is wanted"),
+        ("domains: [{ports: [1]}]", "p:1:11: `host` is missing"),
+        ("domains: [{host: true}]", 'p:1:18: `true` is no text here; quote it if it is meant: "true"'),
+        ("domains: [{host: 443}]", 'p:1:18: `443` is no text here; quote it if it is meant: "443"'),
+        ("domains: [{host: }]", "p:1:18: nothing stands where text is wanted"),
+        ("domains: ['*']", "p:1:11: `*` would allow every host; name the hosts"),
+        (
+            "domains: ['*.com']",
+            "p:1:11: `*.com` takes in every name that anybody registers below `com`; name the hosts you need",
+        ),
+        ("domains: [{host: a.test, hots: 1}]", "p:1:26: unknown key 'hots'; did you mean `host`?"),
+        (
+            "domains: [{host: a.test, inspect: false}]",
+            "p:1:26: `inspect` is not supported yet; take it out: this version would not do what it says",
+        ),
+        ("domains: [{host: a.test, ports: 443}]", "p:1:33: `443` stands where a list is wanted; write [443]"),
+        ("domains: [{host: a.test, ports: [443a]}]", "p:1:34: '443a' is no port; a port is a number from 1 to 65535"),
+        ("domains: [{host: a.test, ports: [0]}]", "p:1:34: `0` is no port; a port is a number from 1 to 65535"),
+        ("domains: [{host: a.test, ports: [70000]}]", "p:1:34: `70000` is no port; a port is a number from 1 to 65535"),
+        ("domains: [{host: a.test, ports: []}]", "p:1:33: an empty list says nothing; take it out, or fill it"),
+        ("domains: [{host: a.test, rules: }]", "p:1:33: nothing stands where a list is wanted"),
+        ("domains: [{host: a.test, rules: []}]", "p:1:33: an empty list says nothing; take it out, or fill it"),
+        ("domains: [{host: a.test, rules: [GET]}]", "p:1:34: 'GET' stands where an entry is wanted"),
+        ("domains: [{host: a.test, encoded_slash: 1}]", "p:1:41: `1` stands where `true` or `false` is wanted"),
+        (f"domains: [{{host: a.test, reason: {'a' * 1001}}}]", "p:1:34: a text of more than 1000 characters"),
+        (
+            "allow: [a.test]",
+            "p:1:9: 'a.test' is no `METHOD URL`; write a method and a whole address: `GET https://example.com/path`",
+        ),
+        (
+            "allow: [{host: a.test}]",
+            (
+                "p:1:9: an entry of `allow` is one line; write a method and a whole address: "
+                "`GET https://example.com/path`; entries with keys go under `domains`"
+            ),
+        ),
+        ("allow: [GTE https://a.test/]", "p:1:9: unknown method 'GTE'; did you mean `GET`?"),
+        (
+            "allow: [GET https://a.test/../b]",
+            "p:1:9: the path holds a dot segment: '/../b'; write the path as it is when resolved, from its first `/`",
+        ),
+    ],
+)
+def test_each_mistake_is_told_where_it_stands_and_how_to_mend_it(text: str, message: str) -> None:
+    assert told(text) == [message]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("methods: GET", "p:1:44: 'GET' stands where a list is wanted; write [GET]"),
+        ("methods: [GTE]", "p:1:45: unknown method 'GTE'; did you mean `GET`?"),
+        ("methods: [get]", "p:1:45: unknown method 'get'; did you mean `GET`?"),
+        ("schemes: [htps]", "p:1:45: 'htps' does not go here; write 'http' or 'https'"),
+        ("path: /v1", "p:1:41: '/v1' stands where keys and values are wanted"),
+        ("path: {}", "p:1:41: a path is one of `exact`, `prefix`, `glob`"),
+        ("path: {regex: x}", "p:1:42: unknown key 'regex'; known are exact, glob, prefix"),
+        (
+            "path: {exact: x}",
+            "p:1:49: the path does not start with `/`: 'x'; write the path as it is when resolved, from its first `/`",
+        ),
+        ("query: {exact: a}", "p:1:50: 'a' stands where keys and values are wanted"),
+        ("query: {exact: {a: 1}}", "p:1:54: `1` stands where a list is wanted; write [1]"),
+        ("query: {exact: {a: [true]}}", 'p:1:55: `true` is no text here; quote it if it is meant: "true"'),
+        ("path: ", "p:1:41: nothing stands here; take the key out, or fill it"),
+        ("query: ", "p:1:42: nothing stands here; take the key out, or fill it"),
+        ("headers: {}", "p:1:35: `headers` is not supported yet; take it out: this version would not do what it says"),
+    ],
+)
+def test_each_mistake_of_a_rule_is_told_where_it_stands(rule: str, message: str) -> None:
+    assert told(f"domains: [{{host: a.test, rules: [{{{rule}}}]}}]") == [message]
+
+
+def test_everything_is_told_at_once_in_the_order_of_the_file() -> None:
+    text = "version: 2\ndomains:\n  - no\n  - host: a.test\n    prots: [1]\ndomain: []\ndomains: []\n"
+    assert told(text) == [
+        "p:1:10: `2` does not go here; write 1",
+        "p:3:5: 'no' is not text to every reader of YAML; quote it: \"no\", or write `false`",
+        "p:5:5: unknown key 'prots'; did you mean `ports`?",
+        "p:6:1: unknown key 'domain'; did you mean `domains`?",
+        "p:7:1: key `domains` is here twice; keep one of them",
+    ]
+
+
+def test_a_word_that_is_like_none_is_offered_all() -> None:
+    assert nearest("zzz", ["b", "a"]) == "known are a, b"
+
+
+def test_a_document_that_is_a_policy_but_no_plain_yaml_is_refused() -> None:
+    assert told("version: 1\nversion: 1") == ["p:2:1: key `version` is here twice; keep one of them"]
+
+
+def test_a_problem_that_has_no_words_of_ours_is_told_in_those_of_pydantic() -> None:
+    odd = Document(value={1: 2}, places={}, keys={}, problems=())  # type: ignore[dict-item] # no YAML makes it
+    with pytest.raises(UserError) as error:
+        check_document(odd, file="p", services=())
+    assert str(error.value) == "p:1:1: Keys should be strings"
