@@ -1,0 +1,5 @@
+"""policy.yaml: text with line numbers -> the compiled policy. The one door for the host's CLI and for the proxy."""
+
+from agent_sandbox.policyfile.loading import Catalogue, load_layer, load_policy, parse_layer, shipped_services
+
+__all__ = ["Catalogue", "load_layer", "load_policy", "parse_layer", "shipped_services"]

@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policyfile.loading import Catalogue, load_layer, load_policy, parse_layer, shipped_services
+from agent_sandbox.problems import UserError
+
+
+def test_a_file_is_loaded_with_the_services_that_it_names(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("services: [claude]\ndomains: [a.test]")
+    origins = {str(rule.origin).split(":")[0] for rule in load_policy(path).rules.rules}
+    assert origins == {"services/claude.yaml", "policy.yaml"}
+
+
+def test_a_problem_names_the_file_as_it_was_given_an_origin_by_its_name_alone(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("domains: ['*']")
+    with pytest.raises(UserError) as error:
+        load_policy(path)
+    assert str(error.value) == f"{path}:1:11: `*` would allow every host; name the hosts"
+    path.write_text("domains: [a.test]")
+    layer = load_layer(path, name="project", services=shipped_services())
+    assert (layer.file, layer.name) == ("policy.yaml", "project")
+
+
+def test_a_layer_knows_its_lines() -> None:
+    layer = parse_layer("domains:\n  - a.test", name="team", file="t", shown="t", services=())
+    assert str(layer.origin("domains", 0)) == "t:2"
+
+
+def test_a_flood_of_problems_is_bounded() -> None:
+    with pytest.raises(UserError) as error:
+        parse_layer("domains:\n" + "  - '*'\n" * 103, name="x", file="p", shown="p", services=())
+    assert len(error.value.problems) == 101
+    assert str(error.value.problems[-1]) == "and 3 more problems"
+
+
+def test_services_are_known_by_their_files(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("domains: [b.test]")
+    (tmp_path / "a.yaml").write_text("domains: [a.test]")
+    (tmp_path / "README.md").write_text("no service")
+    services = Catalogue(folder=tmp_path)
+    assert (list(services), len(services), "a" in services, "c" in services) == (["a", "b"], 2, True, False)
+    assert (services["a"].name, services["a"].file) == ("service a", "services/a.yaml")
+
+
+@pytest.mark.parametrize("name", ["c", "../a", "/etc/passwd", ""])
+def test_no_other_file_is_looked_for(tmp_path: Path, name: str) -> None:
+    with pytest.raises(KeyError):
+        Catalogue(folder=tmp_path)[name]
