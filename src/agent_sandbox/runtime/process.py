@@ -35,7 +35,7 @@ class Finished:
 
 def capture(argv: Sequence[str], *, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
     """Run `argv` without a terminal and keep what it says. A time-out is exit code 124, as `timeout(1)` has it."""
-    with _start(argv, cwd=cwd, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as child, _ended_with_us(child):
+    with _started(argv, cwd=cwd, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
         try:
             out, err = child.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -56,8 +56,7 @@ def follow(
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     with (
         _spooled(stdin) as source,
-        _start(argv, cwd=cwd, stdin=source, stderr=subprocess.STDOUT, environment=environment) as child,
-        _ended_with_us(child),
+        _started(argv, cwd=cwd, stdin=source, stderr=subprocess.STDOUT, environment=environment) as child,
     ):
         for line in child.stdout or ():
             tail.append(line.rstrip("\n"))
@@ -73,27 +72,6 @@ def become(argv: Sequence[str], *, cwd: Path | None = None) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execvp(argv[0], tuple(argv))  # noqa: S606 - no shell is the point
-
-
-def _start(
-    argv: Sequence[str],
-    *,
-    cwd: Path | None,
-    stdin: int | IO[bytes],
-    stderr: int,
-    environment: Mapping[str, str] = MappingProxyType({}),
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603 - argv is a tuple made by a backend, never a shell line
-        tuple(argv),
-        cwd=cwd,
-        env={**os.environ, **environment},
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        encoding="utf-8",
-        errors="replace",
-        process_group=0,
-    )
 
 
 @contextmanager
@@ -113,18 +91,59 @@ def _spooled(content: bytes) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _ended_with_us(child: subprocess.Popen[str]) -> Iterator[None]:
-    """End `child` when the block is left by an exception; SIGTERM and SIGHUP become one, as Ctrl-C is."""
+def _started(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None,
+    stdin: int | IO[bytes],
+    stderr: int,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a child that is ended when the block is left by an exception."""
+    with _interruptible() as started:
+        child = subprocess.Popen(  # noqa: S603 - argv is a tuple made by a backend, never a shell line
+            tuple(argv),
+            cwd=cwd,
+            env={**os.environ, **environment},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            encoding="utf-8",
+            errors="replace",
+            process_group=0,
+        )
+        with child:
+            try:
+                started()
+                yield child
+            except BaseException:
+                _end(child)
+                raise
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], None]]:
+    """Make a request to end (Ctrl-C, SIGTERM, SIGHUP) an exception, but only from the moment that `started` is called.
+
+    One that comes while the child is being made would leave it behind: it waits until there is something to end.
+    """
+    waiting: list[str] = []
+    ready = False
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
+        waiting.append(signal.Signals(number).name)
+        if ready:
+            raise KeyboardInterrupt(waiting[0])
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    def started() -> None:
+        nonlocal ready
+        ready = True
+        if waiting:
+            raise KeyboardInterrupt(waiting[0])
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        yield
-    except BaseException:
-        _end(child)
-        raise
+        yield started
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,11 +1,13 @@
 import errno
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,7 +63,7 @@ def test_a_child_is_ended_with_what_it_started_when_we_are_interrupted(tmp_path:
         assert _gone(pid)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_request_to_end_ends_the_child_as_ctrl_c_does(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
@@ -117,3 +119,20 @@ def test_become_leaves_the_child_in_our_place(tmp_path: Path) -> None:
     )
     got = capture((sys.executable, "-c", script))
     assert (got.code, got.out) == (7, f"before\n{tmp_path}\n")
+
+
+def test_a_request_to_end_that_comes_while_the_child_is_made_ends_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make = subprocess.Popen
+
+    def interrupted(*args: Any, **kwargs: Any) -> subprocess.Popen[str]:  # noqa: ANN401 - whatever Popen takes
+        child: subprocess.Popen[str] = make(*args, **kwargs)
+        os.kill(os.getpid(), signal.SIGINT)
+        (tmp_path / "pid").write_text(str(child.pid))
+        return child
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        capture(("sleep", "60"))
+    assert _gone(int((tmp_path / "pid").read_text()))
