@@ -13,11 +13,11 @@ from agent_sandbox.cli.policy_file import find_policy, shown
 from agent_sandbox.problems import UserError
 
 File = Annotated[
-    Path | None, typer.Argument(help="The policy; otherwise the project's.", show_default=False, metavar="[FILE]")
+    Path | None, typer.Argument(help="The policy; otherwise the project's.", show_default=False, metavar="FILE")
 ]
 
 
-def check(file: File = None, path: ProjectPath = None, json: Json = False) -> int:  # noqa: FBT002 - typer's flags
+def check(file: File = None, *, path: ProjectPath = None, json: Json = False) -> int:
     """Print every problem of a policy file, with its line."""
     from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
 

@@ -23,9 +23,10 @@ PolicyFile = Annotated[
 def explain(
     method: Method,
     url: Url,
+    *,
     policy: PolicyFile = None,
     path: ProjectPath = None,
-    json: Json = False,  # noqa: FBT002 - typer's flags
+    json: Json = False,
 ) -> None:
     """Say whether a request is allowed, by which rule, and how to allow it."""
     from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it

@@ -11,7 +11,7 @@ from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.rule import Rule
 
 
-def show(file: File = None, path: ProjectPath = None, json: Json = False) -> None:  # noqa: FBT002 - typer's flags
+def show(file: File = None, *, path: ProjectPath = None, json: Json = False) -> None:
     """Print what the policy comes to: every rule with the line that it stands on, services included."""
     from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
 

@@ -1,0 +1,41 @@
+"""`agent-sandbox build [AGENT...]`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_sandbox.cli.carry_out import backend, carry_out
+from agent_sandbox.cli.errors import DONE, INTERRUPTED
+from agent_sandbox.cli.options import BaseImage, DryRun, ExtraCa, NoCache, ProjectPath, Quiet
+from agent_sandbox.cli.output import say
+from agent_sandbox.runtime.building import build_of, images_to_build
+
+Agents = Annotated[
+    list[str] | None,
+    typer.Argument(help="Whose images; otherwise those of the project's stack.", metavar="AGENT", show_default=False),
+]
+
+
+def build(  # noqa: PLR0913 - each is an option
+    agents: Agents = None,
+    *,
+    path: ProjectPath = None,
+    base_image: BaseImage = "",
+    extra_ca: ExtraCa = None,
+    no_cache: NoCache = False,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+) -> int:
+    """Build the images that are missing, or that were built from other files than this version has.
+
+    They are made of Debian's packages and the agent's own program, at pinned versions; only the base image is pulled.
+    """
+    images = images_to_build(tuple(agents or ()), path, cwd=Path.cwd())
+    verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)
+    try:
+        carry_out(backend().build(verb), dry_run=dry_run, quiet=quiet)
+    except KeyboardInterrupt:
+        say("interrupted: the image that was being built was not made; the next build takes up what is done")
+        return INTERRUPTED
+    return DONE

@@ -1,0 +1,52 @@
+"""`agent-sandbox destroy`."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Destroy
+from agent_sandbox.cli.carry_out import backend, carry_out
+from agent_sandbox.cli.errors import DONE, MENDABLE
+from agent_sandbox.cli.options import DryRun, ProjectPath, Quiet
+from agent_sandbox.cli.output import say
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.containers import leftovers
+from agent_sandbox.runtime.installed import open_project
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def destroy(
+    *,
+    path: ProjectPath = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+) -> int:
+    """Remove the stack's containers, networks and volumes: the agent's state and sign-in, the log and the CA too.
+
+    Only what belongs to this project, and no file of it.
+    """
+    project = open_project(path, cwd=Path.cwd())
+    if not (yes or dry_run) and not _agreed(project, leftovers(project.name)):
+        say("nothing was removed")
+        return MENDABLE
+    carry_out(backend().plan(project, Destroy()), dry_run=dry_run, quiet=quiet)
+    return DONE
+
+
+def _agreed(project: Project, things: Mapping[str, Sequence[str]]) -> bool:
+    if not any(things.values()):
+        return True
+    if not sys.stdin.isatty():
+        what = "this removes the agent's state, and there is no terminal to ask at"
+        raise UserError([Problem(where=project.name, what=what, hint="agent-sandbox destroy --yes")])
+    for kind, names in things.items():
+        say(f"{kind}: {', '.join(names) or 'none'}")
+    sys.stderr.write("Remove all of it? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -1,0 +1,31 @@
+"""`agent-sandbox exec -- CMD ARG...`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_sandbox.backends.verbs import Exec
+from agent_sandbox.cli.carry_out import backend, carry_out, require_ready
+from agent_sandbox.cli.options import DryRun, ProjectPath
+from agent_sandbox.cli.terminal import terminal
+from agent_sandbox.runtime.installed import open_project
+
+# What follows the command's name is the command's, options too.
+CONTEXT = {"allow_interspersed_args": False}
+Command = Annotated[
+    list[str], typer.Argument(help="The command and its arguments.", metavar="COMMAND", show_default=False)
+]
+
+
+def exec(  # noqa: A001 - the command's name
+    command: Command,
+    *,
+    path: ProjectPath = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Run a command in the agent's container, as `dev` in /workspace; its exit code is passed on."""
+    project = open_project(path, cwd=Path.cwd())
+    if not dry_run:
+        require_ready(project, "agent")
+    carry_out(backend().plan(project, Exec(argv=tuple(command), terminal=terminal())), dry_run=dry_run, quiet=True)

@@ -1,0 +1,46 @@
+"""`agent-sandbox proxy logs`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent_sandbox.cli.carry_out import require_made
+from agent_sandbox.cli.errors import DONE, INTERRUPTED
+from agent_sandbox.cli.options import Following, ProjectPath, Tail
+from agent_sandbox.cli.output import emit
+from agent_sandbox.runtime.containers import follow_logs
+from agent_sandbox.runtime.decisions import as_text, is_probe, read_line
+from agent_sandbox.runtime.installed import open_project
+
+Json = Annotated[bool, typer.Option("--json", help="Print the proxy's own lines, one JSON object each.")]
+Denied = Annotated[bool, typer.Option("--denied", help="Only what was denied.")]
+
+
+def logs(
+    *,
+    path: ProjectPath = None,
+    follow: Following = False,
+    tail: Tail = None,
+    denied: Denied = False,
+    json: Json = False,
+) -> int:
+    """Show what the proxy allowed and denied, one line a request."""
+    project = open_project(path, cwd=Path.cwd())
+
+    def show(text: str) -> None:
+        line = read_line(text)
+        if line is not None and wanted(line, denied=denied):
+            emit(text if json else as_text(line))
+
+    try:
+        follow_logs(require_made(project, "proxy"), on_line=show, follow=follow, tail=tail)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return DONE
+
+
+def wanted(line: Mapping[str, Any], *, denied: bool) -> bool:
+    """Return whether a line is to be shown; what the stack asks of itself never is."""
+    return not is_probe(line) and (not denied or line["decision"] == "deny")

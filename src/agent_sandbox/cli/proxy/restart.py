@@ -1,0 +1,21 @@
+"""`agent-sandbox proxy restart`."""
+
+from pathlib import Path
+
+from agent_sandbox.backends.verbs import Restart
+from agent_sandbox.cli.carry_out import backend, carry_out, require_made
+from agent_sandbox.cli.options import DryRun, ProjectPath, Quiet
+from agent_sandbox.runtime.diagnose import why_not_up
+from agent_sandbox.runtime.installed import open_project
+
+
+def restart(*, path: ProjectPath = None, dry_run: DryRun = False, quiet: Quiet = False) -> None:
+    """Restart the proxy, which reads its policy at start. Connections end; `proxy reload` keeps them."""
+    from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
+
+    project = open_project(path, cwd=Path.cwd())
+    load_policy(project.policy)  # with an invalid one the proxy would come back and deny everything
+    if not dry_run:
+        require_made(project, "proxy")
+    plan = backend().plan(project, Restart(service="proxy"))
+    carry_out(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(project))

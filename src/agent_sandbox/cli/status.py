@@ -1,0 +1,80 @@
+"""`agent-sandbox status`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.backends.verbs import AskProxy
+from agent_sandbox.cli.carry_out import backend
+from agent_sandbox.cli.options import Json, ProjectPath
+from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.runtime.decisions import as_text as decision_as_text
+from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.runtime.proxy_control import ask_stack
+from agent_sandbox.runtime.status import Loaded, Status, look
+
+APPLY = "agent-sandbox proxy reload"
+SAID = {
+    Loaded.CURRENT: "loaded",
+    Loaded.EDITED: f"edited since the proxy read it: {APPLY}",
+    Loaded.INVALID: "invalid: agent-sandbox policy check; the proxy keeps its last good one until it is restarted",
+    Loaded.UNKNOWN: "not loaded: the proxy is not running",
+}
+
+
+def status(*, path: ProjectPath = None, json: Json = False) -> None:
+    """Show the stack, its health, whether the proxy decides by the policy on disk, and the last denials."""
+    from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
+
+    project = open_project(path, cwd=Path.cwd())
+    found = look(
+        project,
+        ask=lambda argv: ask_stack(backend().plan(project, AskProxy(argv=argv))),
+        digest=lambda: load_policy(project.policy).digest,
+    )
+    if json:
+        emit_json(as_json(found))
+    else:
+        emit(as_text(found))
+
+
+def as_json(found: Status) -> dict[str, Any]:
+    """Return the status for a program."""
+    project = found.project
+    return {
+        "project": project.name,
+        "root": str(project.root),
+        "agent": project.agent,
+        "services": [
+            {"service": c.service, "state": c.state, "health": c.health, "ready": c.ready, "image": c.image}
+            for c in found.containers
+        ],
+        "policy": {
+            "file": str(project.policy),
+            "state": found.loaded.value,
+            "host_digest": found.host_digest,
+            "loaded_digest": found.loaded_digest,
+            "problems": [asdict(problem) for problem in found.problems],
+        },
+        "requests": found.proxy.get("requests", {}),
+        "denials": list(found.denials),
+    }
+
+
+def as_text(found: Status) -> str:
+    """Return the status for a person."""
+    project = found.project
+    services = [f"  {c.service:<9} {c.condition:<10} {c.image}" for c in found.containers]
+    policy = f"policy  {project.policy.relative_to(project.root)} {found.host_digest[:12]} {SAID[found.loaded]}"
+    requests = found.proxy.get("requests", {})
+    counts = [f"requests  {requests['allowed']} allowed, {requests['denied']} denied"] if requests else []
+    denials = [f"  {decision_as_text(line)}" for line in found.denials]
+    return "\n".join(
+        (
+            f"{project.name}  {project.agent}  {project.root}",
+            *(services or ["  not running: agent-sandbox up"]),
+            " ".join(policy.split(" ")),
+            *counts,
+            *(["last denials", *denials] if denials else []),
+        )
+    )

@@ -1,0 +1,40 @@
+"""`agent-sandbox up`."""
+
+from pathlib import Path
+
+from agent_sandbox.backends.verbs import Up
+from agent_sandbox.cli.carry_out import backend, carry_out
+from agent_sandbox.cli.errors import DONE, INTERRUPTED
+from agent_sandbox.cli.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet
+from agent_sandbox.cli.output import say
+from agent_sandbox.runtime.building import build_of
+from agent_sandbox.runtime.diagnose import why_not_up
+from agent_sandbox.runtime.installed import images_of, open_project
+
+
+def up(
+    *,
+    path: ProjectPath = None,
+    base_image: BaseImage = "",
+    extra_ca: ExtraCa = None,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+) -> int:
+    """Start the stack and wait until it is healthy; images that are missing or outdated are built first.
+
+    `docker compose up -d` does the same but for the building.
+    """
+    from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
+
+    project = open_project(path, cwd=Path.cwd())
+    load_policy(project.policy)  # the proxy would refuse everything: better said here, with every line
+    build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
+    plan = backend().plan(project, Up(build=build))
+    try:
+        carry_out(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(project))
+    except KeyboardInterrupt:
+        say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started")
+        return INTERRUPTED
+    if not (dry_run or quiet):
+        say(f"{project.name} is up: agent-sandbox shell opens a shell in it")
+    return DONE

@@ -1,0 +1,37 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.images import Owner, agent_name, proxy_name
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.installed import images_of, read_project
+from fake_docker import FakeDocker, docker
+
+__all__ = ["docker", "project", "up_to_date"]
+
+AGENT = known_agents(data_root() / "templates")[0]
+COMPOSE = f"""\
+name: app-1
+x-agent-sandbox: {{agent: {AGENT}, dev: "1000:1000"}}
+services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(AGENT, Owner())}"}}}}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a project with a stack called app-1 and a valid policy."""
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(COMPOSE)
+    (tmp_path / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.org]\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def up_to_date(project: Path, docker: FakeDocker) -> FakeDocker:
+    """Have every image of the project, built from the files that a build would take."""
+    images = images_of(read_project(project))
+    labels = ({"tags": [image.name], "labels": {"agent-sandbox.digest": image.digest}} for image in images)
+    return docker.says("image inspect", out="\n".join(map(json.dumps, labels)))

@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.proxy import reload as module
+from agent_sandbox.cli.proxy.reload import reload
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+
+
+def test_a_good_policy_is_loaded(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert project.exists()
+    docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef", "problems": []}')
+    with_containers(docker, proxy="unhealthy")
+    assert exit_code(reload) == 0
+    assert capsys.readouterr() == ("", "policy loaded, digest 0123456789ab\n")
+
+
+def test_a_bad_policy_never_reaches_the_proxy(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomainz: []\n")
+    assert exit_code(reload) == 1
+    assert capsys.readouterr().err.startswith(f"error: {project}/.devcontainer/policy.yaml:2:1: unknown key 'domainz'")
+    assert docker.calls == []
+
+
+def test_what_the_proxy_refuses_is_told_with_the_path_on_this_side(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says("agent_sandbox.proxy reload", out='{"ok": false, "problems": ["/policy/policy.yaml:2:1: no"]}', code=1)
+    with_containers(docker, proxy="healthy")
+    assert exit_code(reload) == 1
+    expected = "error: .devcontainer/policy.yaml:2:1: no\nerror: nothing was changed: the last good policy stays\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_a_proxy_on_this_machine_needs_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked: list[tuple[Path, str]] = []
+
+    def ask(path: Path, verb: str) -> dict[str, object]:
+        asked.append((path, verb))
+        return {"ok": True, "digest": "1"}
+
+    monkeypatch.setattr(module, "ask_socket", ask)
+    assert exit_code(lambda: reload(control=Path("c.sock"))) == 0
+    assert asked == [(Path("c.sock"), "reload")]
+    assert capsys.readouterr().err == "policy loaded, digest 1\n"
+
+
+def test_a_proxy_that_does_not_run_is_told(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker, proxy="exited")
+    assert exit_code(reload) == 1
+    assert capsys.readouterr().err.startswith("error: app-1: the proxy is exited with code 1\n")

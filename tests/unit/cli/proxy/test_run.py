@@ -1,0 +1,38 @@
+import sys
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.proxy import run as module
+
+
+def test_the_proxys_own_program_takes_our_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[tuple[str, ...]] = []
+    monkeypatch.setattr(module, "find_spec", lambda name: util.spec_from_loader(name, None))
+    monkeypatch.setattr(module, "become", became.append)
+    module.run(
+        policy=Path("p.yaml"),
+        listen="127.0.0.1:0",
+        state=Path("s"),
+        upstream_ca=Path("ca.pem"),
+        resolve=["a:1:b:2", "c:1:d:2"],
+    )
+    expected = (
+        *(sys.executable, "-m", "agent_sandbox.proxy", "run", "--policy", "p.yaml", "--listen", "127.0.0.1:0"),
+        *("--state", "s", "--upstream-ca", "ca.pem", "--resolve", "a:1:b:2", "--resolve", "c:1:d:2"),
+    )
+    assert became == [expected]
+
+
+def test_without_mitmproxy_it_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
+    assert exit_code(lambda: module.run(policy=Path("p"), listen="x", state=Path("s"))) == 1
+    expected = (
+        "error: agent-sandbox[proxy]: the proxy needs mitmproxy, which is not installed beside this program\n"
+        "  hint: pipx install 'agent-sandbox[proxy]', or pipx inject agent-sandbox 'agent-sandbox[proxy]'\n"
+    )
+    assert capsys.readouterr().err == expected

@@ -1,0 +1,59 @@
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.build import build
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.images import base_name, proxy_name
+from fake_docker import FakeDocker
+
+
+def test_images_that_are_current_are_left_alone(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(build) == 0
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        f"{proxy_name()} is up to date",
+        f"{base_name()} is up to date",
+    ]
+    assert len(up_to_date.calls) == 1
+
+
+def test_quiet_says_nothing(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert up_to_date.rules
+    assert exit_code(lambda: build(quiet=True)) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_dry_run_prints_the_commands_and_asks_nothing(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    assert exit_code(lambda: build(dry_run=True)) == 0
+    out, err = capsys.readouterr()
+    assert out.partition(" --target ")[0] == (f"docker build --progress plain --load --tag {proxy_name()}")
+    assert (len(out.splitlines()), err, docker.calls) == (3, "", [])
+
+
+def test_ctrl_c_ends_the_build_and_says_what_is_left(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert project.exists()
+    ended = tmp_path / "ended"
+    script = f"trap 'touch {ended}; exit 1' INT; echo '#1 [x 1/1] RUN x'; kill -INT {os.getpid()}; sleep 5 & wait"
+    docker.says("build", script=script)
+    before = signal.getsignal(signal.SIGTERM)
+    assert exit_code(lambda: build(no_cache=True)) == 130
+    assert ended.exists()
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "interrupted: the image that was being built was not made; the next build takes up what is done"
+    )
+
+
+def test_outside_a_project_an_agent_has_to_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(build) == 1
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}: there is no stack here, and no agent is named\n")

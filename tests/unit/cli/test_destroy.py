@@ -1,0 +1,68 @@
+import io
+import sys
+from pathlib import Path
+from typing import override
+
+import pytest
+
+from agent_sandbox.cli.destroy import destroy
+from agent_sandbox.cli.errors import exit_code
+from fake_docker import FakeDocker
+
+REMOVE = "compose --project-name app-1 --file .devcontainer/docker-compose.yml down --remove-orphans --volumes"
+
+
+class Person(io.StringIO):
+    """A person at a terminal who types one line."""
+
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def engine(project: Path, docker: FakeDocker) -> FakeDocker:
+    """Have a container, no network, and a volume."""
+    assert project.exists()
+    docker.says("ps --all", out="app-1-agent-1\n").says("network ls").says("volume ls", out="app-1_state\n")
+    return docker.says("compose")
+
+
+def test_yes_removes_everything_without_asking(engine: FakeDocker) -> None:
+    assert exit_code(lambda: destroy(yes=True)) == 0
+    assert engine.calls == [REMOVE]
+
+
+@pytest.mark.parametrize(("typed", "code", "removed"), [("y\n", 0, 1), ("YES\n", 0, 1), ("n\n", 1, 0), ("", 1, 0)])
+def test_a_person_is_shown_what_goes_and_asked(
+    engine: FakeDocker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    typed: str,
+    code: int,
+    removed: int,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Person(typed))
+    assert exit_code(lambda: destroy(quiet=True)) == code
+    assert engine.calls.count(REMOVE) == removed
+    shown = "containers: app-1-agent-1\nnetworks: none\nvolumes: app-1_state\nRemove all of it? [y/N] "
+    assert capsys.readouterr().err == shown + ("" if removed else "nothing was removed\n")
+
+
+def test_without_a_terminal_nothing_is_asked_and_nothing_removed(
+    engine: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert exit_code(destroy) == 1
+    expected = (
+        "error: app-1: this removes the agent's state, and there is no terminal to ask at\n"
+        "  hint: agent-sandbox destroy --yes\n"
+    )
+    assert capsys.readouterr().err == expected
+    assert REMOVE not in engine.calls
+
+
+def test_a_dry_run_only_prints(engine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: destroy(dry_run=True)) == 0
+    assert (capsys.readouterr().out, engine.calls) == (f"docker {REMOVE}\n", [])

@@ -1,0 +1,27 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.shell import shell
+from agent_sandbox.runtime import process
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+
+
+def test_a_shell_is_zsh_in_the_agents_container(
+    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert project.exists()
+    became: list[tuple[str, ...]] = []
+    monkeypatch.setattr(process, "become", lambda argv, cwd: became.append((*argv, str(cwd))))
+    with_containers(docker, agent="healthy")
+    assert exit_code(shell) == 0
+    assert became[0][-4:] == ("-T", "agent", "zsh", str(project))
+
+
+def test_a_stack_that_is_down_is_told(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert project.exists()
+    docker.says("ps --all")
+    assert exit_code(shell) == 1
+    assert capsys.readouterr().err == "error: app-1: the stack is not running\n  hint: agent-sandbox up\n"

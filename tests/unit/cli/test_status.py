@@ -1,0 +1,83 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.status import status
+from agent_sandbox.policyfile import load_policy
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+
+
+@pytest.fixture
+def up(project: Path, docker: FakeDocker) -> FakeDocker:
+    """Have a stack that runs by the policy on disk, and one denial."""
+    digest = load_policy(project / ".devcontainer" / "policy.yaml").digest
+    denial = {
+        "time": "x",
+        "decision": "deny",
+        "method": "GET",
+        "host": "a.test",
+        "port": 443,
+        "path": "/",
+        "reason": "no",
+    }
+    answer = {"policy": {"digest": digest}, "requests": {"allowed": 1, "denied": 2}}
+    docker.says("agent_sandbox.proxy status", out=json.dumps(answer))
+    docker.says("agent_sandbox.proxy denials --count 200", out=json.dumps({"denials": [denial]}))
+    return with_containers(docker, proxy="healthy", agent="healthy")
+
+
+def test_a_person_sees_services_policy_and_denials(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up.rules
+    digest = load_policy(project / ".devcontainer" / "policy.yaml").digest[:12]
+    assert exit_code(status) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("app-1  ")
+    assert lines[1:] == [
+        "  proxy     healthy    agent-sandbox/x:1",
+        "  agent     healthy    agent-sandbox/x:1",
+        f"policy  .devcontainer/policy.yaml {digest} loaded",
+        "requests  1 allowed, 2 denied",
+        "last denials",
+        "  x  deny   GET https://a.test/  no",
+    ]
+
+
+def test_an_edited_policy_is_told_with_what_loads_it(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up.rules
+    (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.com]\n")
+    assert exit_code(status) == 0
+    assert "edited since the proxy read it: agent-sandbox proxy reload" in capsys.readouterr().out
+
+
+def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert up.rules
+    assert exit_code(lambda: status(json=True)) == 0
+    got = json.loads(capsys.readouterr().out)
+    digest = load_policy(project / ".devcontainer" / "policy.yaml").digest
+    assert got["policy"] == {
+        "file": f"{project}/.devcontainer/policy.yaml",
+        "state": "current",
+        "host_digest": digest,
+        "loaded_digest": digest,
+        "problems": [],
+    }
+    assert [(service["service"], service["ready"]) for service in got["services"]] == [("proxy", True), ("agent", True)]
+    assert (got["project"], got["root"], got["requests"]) == ("app-1", str(project), {"allowed": 1, "denied": 2})
+
+
+def test_a_stack_that_is_down_has_a_status_too(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says("ps --all")
+    assert exit_code(status) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "  not running: agent-sandbox up"
+    assert lines[2].endswith(" not loaded: the proxy is not running")

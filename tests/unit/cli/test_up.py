@@ -1,0 +1,98 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.up import up
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+
+START = (
+    "compose --project-name app-1 --file .devcontainer/docker-compose.yml"
+    " up --detach --no-build --remove-orphans --wait --wait-timeout 120"
+)
+
+
+def test_up_starts_the_stack_and_names_the_next_step(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up_to_date.says("up --detach", err=" Container app-1-proxy-1  Started\n")
+    assert exit_code(up) == 0
+    assert up_to_date.calls[1:] == [START]
+    lines = capsys.readouterr().err.splitlines()[3:]
+    assert lines[:2] == ["starting the stack ...", "  proxy started"]
+    assert lines[-1] == "app-1 is up: agent-sandbox shell opens a shell in it"
+
+
+def test_an_invalid_policy_starts_nothing(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomainz: []\n")
+    assert exit_code(up) == 1
+    assert capsys.readouterr().err.startswith(f"error: {project}/.devcontainer/policy.yaml:2:1: unknown key 'domainz'")
+    assert docker.calls == []
+
+
+def test_a_service_that_fails_gives_its_own_reason(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    up_to_date.says("up --detach", err="dependency failed to start: container app-1-firewall-1 exited (1)\n", code=1)
+    with_containers(up_to_date, agent="created", firewall="exited", proxy="healthy")
+    up_to_date.says("logs --tail 15 firewall0000", err="the direct way out is open\n")
+    assert exit_code(lambda: up(quiet=True)) == 1
+    expected = (
+        "error: firewall: exited with code 1:\n  the direct way out is open\n"
+        "  hint: agent-sandbox logs firewall shows all of it\n"
+    )
+    assert capsys.readouterr().err == expected
+
+
+def test_ctrl_c_says_how_to_go_on(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    up_to_date.says("up --detach", script=f"kill -INT {os.getpid()}; sleep 5")
+    assert exit_code(lambda: up(quiet=True)) == 130
+    assert capsys.readouterr().err == (
+        "interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started\n"
+    )
+
+
+def test_a_dry_run_prints_builds_and_start(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    assert exit_code(lambda: up(dry_run=True)) == 0
+    assert (capsys.readouterr().out.splitlines()[-1], docker.calls) == (f"docker {START}", [])
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            "Cannot connect to the Docker daemon at unix:///x.sock. Is the docker daemon running?",
+            "error: unix:///x.sock: the Docker daemon does not answer\n",
+        ),
+        (
+            "permission denied while trying to connect to the Docker daemon socket at unix:///x.sock: Get",
+            "error: unix:///x.sock: you may not talk to the Docker daemon\n",
+        ),
+    ],
+)
+def test_an_engine_that_can_not_be_used_is_one_message(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], said: str, expected: str
+) -> None:
+    assert project.exists()
+    docker.says("image inspect", err=said, code=1)
+    assert exit_code(up) == 1
+    assert capsys.readouterr().err.startswith(expected)
+
+
+def test_no_docker_is_one_message(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(project))
+    assert exit_code(up) == 1
+    assert capsys.readouterr().err.startswith("error: docker: the docker command was not found\n  hint: install Docker")
+
+
+def test_compose_v1_alone_is_told(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    up_to_date.says("compose", err="docker: 'compose' is not a docker command.\nSee 'docker --help'\n", code=1)
+    assert exit_code(lambda: up(quiet=True)) == 1
+    assert capsys.readouterr().err.startswith("error: docker: the docker command has no compose v2\n  hint: install")
