@@ -46,8 +46,10 @@ def canonical_path(raw: str, *, encoded_slash: bool = False) -> str:
         return raw
     if not raw.startswith("/"):
         raise Ambiguous("the path does not start with `/`")
-    _refuse(raw, DOUBTS_AS_WRITTEN if encoded_slash else (*DOUBTS_AS_WRITTEN, ENCODED_SLASH))
     canonical = ENCODED.sub(_decode_unreserved, raw)
+    # Both: decoding can make a doubt that was not written, as `%25%32%65` makes `%252e`.
+    for written in (raw, canonical):
+        _refuse(written, DOUBTS_AS_WRITTEN if encoded_slash else (*DOUBTS_AS_WRITTEN, ENCODED_SLASH))
     for reading in (canonical, _decoded(canonical).replace("%2F", "/")):
         _refuse(reading, DOUBTS_AS_READ)
     return canonical
