@@ -1,0 +1,211 @@
+"""The laws of the policy language, on generated policies and requests of a small world in which much collides."""
+
+import re
+from random import Random
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agent_sandbox.policy import Effect, Layer, Policy, PolicySpec, Request, compile_policy, decide, decide_connect
+from agent_sandbox.policy.dump import dump_rule
+from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.ruleset import RuleSet
+
+type Entry = dict[str, Any]
+
+HOSTS = ("a.test", "b.a.test", "c.b.a.test", "ab.test", "192.0.2.1")
+PATTERNS = ("a.test", "*.a.test", ".a.test", ".b.a.test", "b.a.test", "192.0.2.1")
+METHODS = ("GET", "HEAD", "POST", "DELETE")
+PORTS = (80, 443, 8443)
+SEGMENTS = ("a", "b", "ab", "%40", "@", "a;x", "a%2Fb")
+
+paths = st.lists(st.sampled_from(SEGMENTS), max_size=3).map(lambda parts: "/" + "/".join(parts))
+queries = st.sampled_from(("", "x=1", "x=1&y=2", "y=2&x=1", "x=2"))
+requests = st.builds(
+    Request,
+    scheme=st.sampled_from(("http", "https")),
+    host=st.sampled_from(HOSTS),
+    port=st.sampled_from(PORTS),
+    method=st.sampled_from((*METHODS, "TRACE")),
+    path=paths,
+    query=queries,
+)
+
+plain_paths = st.lists(st.sampled_from(("a", "b", "ab", "@")), max_size=3).map(lambda parts: "/" + "/".join(parts))
+globs = st.lists(st.sampled_from(("a", "*", "a*", "**")), max_size=3).map(lambda parts: "/" + "/".join(parts))
+path_specs = st.one_of(
+    st.fixed_dictionaries({"exact": plain_paths}),
+    st.fixed_dictionaries({"prefix": plain_paths}),
+    st.fixed_dictionaries({"glob": globs}),
+)
+query_specs = st.fixed_dictionaries(
+    {"exact": st.dictionaries(st.sampled_from("xz"), st.sampled_from("12"), max_size=1)}
+)
+rules = st.fixed_dictionaries(
+    {},
+    optional={
+        "methods": st.lists(st.sampled_from(METHODS), min_size=1),
+        "schemes": st.lists(st.sampled_from(("http", "https")), min_size=1),
+        "path": path_specs,
+        "query": query_specs,
+    },
+)
+entries = st.fixed_dictionaries(
+    {"host": st.sampled_from(PATTERNS)},
+    optional={
+        "ports": st.lists(st.sampled_from(PORTS), min_size=1),
+        "rules": st.lists(rules, min_size=1, max_size=3),
+    },
+)
+specs = st.fixed_dictionaries(
+    {"domains": st.lists(entries, max_size=4), "deny": st.lists(entries, max_size=2)},
+    optional={"settings": st.fixed_dictionaries({"block_status": st.sampled_from((403, 418))})},
+)
+
+
+def layer(spec: Entry) -> Layer:
+    return Layer(name="project", file="policy.yaml", spec=PolicySpec.model_validate(spec), lines={})
+
+
+def policy(*specs: Entry) -> Policy:
+    return compile_policy([layer(spec) for spec in specs], {})
+
+
+def effect(of: Policy, request: Request) -> Effect:
+    return decide(of, request).effect
+
+
+def with_more(spec: Entry, section: str, entry: Entry) -> Policy:
+    return policy({**spec, section: [*spec[section], entry]})
+
+
+@given(requests)
+def test_nothing_is_allowed_by_default(request: Request) -> None:
+    assert effect(policy(), request) == effect(Policy.deny_all("broken"), request) == Effect.DENY
+
+
+@given(specs, entries, requests)
+def test_adding_a_deny_never_allows(spec: Entry, entry: Entry, request: Request) -> None:
+    after = effect(with_more(spec, "deny", entry), request)
+    assert after is Effect.DENY or effect(policy(spec), request) is Effect.ALLOW
+
+
+@given(specs, entries, requests)
+def test_adding_an_allow_never_denies(spec: Entry, entry: Entry, request: Request) -> None:
+    before = effect(policy(spec), request)
+    assert before is Effect.DENY or effect(with_more(spec, "domains", entry), request) is Effect.ALLOW
+
+
+@given(specs, entries, requests)
+def test_a_deny_overrides_whatever_allows(spec: Entry, entry: Entry, request: Request) -> None:
+    alone = policy({"domains": [{"host": host} for host in PATTERNS], "deny": [entry]})
+    denied = any(
+        rule.effect is Effect.DENY and rule.matches(request, readings(request.path)) for rule in here(alone, request)
+    )
+    assert not denied or effect(with_more(spec, "deny", entry), request) is Effect.DENY
+
+
+def here(of: Policy, request: Request) -> list[Any]:
+    return of.index.rules_for(request.host)
+
+
+@given(specs, requests, st.randoms(use_true_random=False))
+def test_the_order_of_rules_never_matters(spec: Entry, request: Request, random: Random) -> None:
+    shuffled = {section: random.sample(spec[section], len(spec[section])) for section in ("domains", "deny")}
+    assert decide(policy(spec), request) == decide(policy({**spec, **shuffled}), request)
+    assert policy(spec).digest == policy({**spec, **shuffled}).digest
+
+
+@given(specs, specs, requests)
+def test_the_order_of_layers_never_matters_for_what_passes(one: Entry, other: Entry, request: Request) -> None:
+    assert decide(policy(one, other), request) == decide(policy(other, one), request)
+
+
+@given(specs, specs, specs)
+def test_merging_is_associative_and_nothing_is_its_unit(one: Entry, two: Entry, three: Entry) -> None:
+    first, second, third = (expand(layer(spec), {}) for spec in (one, two, three))
+    assert (first + second) + third == first + (second + third)
+    assert RuleSet() + first == first == first + RuleSet()
+
+
+@given(specs, requests)
+@example(
+    {"domains": [{"host": ".a.test"}], "deny": []},
+    Request(scheme="https", host="a.test", port=443, method="GET", path="/a%2Fb;x", query=""),
+)
+def test_the_index_decides_like_a_naive_reading_of_all_rules(spec: Entry, request: Request) -> None:
+    of = policy(spec)
+    assert effect(of, request) is naive_effect([dump_rule(rule) for rule in of.rules.rules], request)
+
+
+@given(specs, requests)
+def test_a_connect_is_allowed_wherever_a_request_is(spec: Entry, request: Request) -> None:
+    of = policy(spec)
+    connect = decide_connect(of, host=request.host, port=request.port).effect
+    assert connect is Effect.ALLOW or effect(of, request) is Effect.DENY
+
+
+@given(specs, requests)
+def test_every_denial_says_why_and_every_rule_has_its_origin(spec: Entry, request: Request) -> None:
+    got = decide(policy(spec), request)
+    assert got.reason
+    assert (got.rule is None) == (got.origin is None)
+    assert got.rule is not None or not got.allowed
+
+
+@given(specs, requests)
+def test_a_rule_that_does_not_match_can_say_what_differs(spec: Entry, request: Request) -> None:
+    ways = readings(request.path)
+    for rule in here(policy(spec), request):
+        assert rule.matches(request, ways) == (list(rule.differences(request, ways)) == [])
+
+
+def naive_effect(rules: list[Entry], request: Request) -> Effect:
+    """The meaning of the language, without an index and with other means: regular expressions on plain data."""
+    matching = {rule["effect"] for rule in rules if naive_match(rule, request)}
+    return Effect.ALLOW if matching == {"allow"} else Effect.DENY
+
+
+def naive_match(rule: Entry, request: Request) -> bool:
+    among = all if rule["effect"] == "allow" else any
+    pairs = sorted(piece.split("=") for piece in request.query.split("&") if piece)
+    listed = rule.get("query", pairs)
+    return (
+        re.fullmatch(naive_host(rule["host"]), request.host) is not None
+        and request.port in rule.get("ports", [request.port])
+        and request.scheme in rule.get("schemes", [request.scheme])
+        and request.method in rule.get("methods", [request.method])
+        and among(naive_path(rule.get("path", {"prefix": "/"}), way) for way in naive_readings(request.path))
+        and (pairs == listed if rule["effect"] == "allow" else all(pair in pairs for pair in listed))
+    )
+
+
+def naive_host(pattern: str) -> str:
+    star = re.escape(pattern).replace(r"\*\.", r".+\.")
+    return rf"(?:.+\.)?{re.escape(pattern[1:])}" if pattern.startswith(".") else star
+
+
+def naive_readings(path: str) -> set[str]:
+    read = path.replace("%40", "@")
+    slashed = {read, read.replace("%2F", "/")}
+    return slashed | {re.sub(";[^/]*", "", way) for way in slashed}
+
+
+def naive_path(asked: Entry, path: str) -> bool:
+    ((kind, text),) = asked.items()
+    patterns = {
+        "exact": re.escape(text),
+        "prefix": re.escape(text) + ("(?:.*)" if text.endswith("/") else "(?:/.*)?"),
+        "glob": naive_glob(text),
+    }
+    return re.fullmatch(patterns[kind], path) is not None
+
+
+def naive_glob(text: str) -> str:
+    parts = {"**": "(?:/[^/]*)*", "*": "/[^/]+"}
+    segments = [parts.get(part, "/" + re.escape(part).replace(r"\*", "[^/]*")) for part in text.split("/")[1:]]
+    if text.endswith("/**"):
+        segments[-1] = "(?:/[^/]*)+"
+    return "".join(segments)
