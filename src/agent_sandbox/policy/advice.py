@@ -6,6 +6,8 @@ from agent_sandbox.policy.request import USUAL_PORTS, Request
 FILE = ".devcontainer/policy.yaml"
 APPLY = "then: docker compose restart proxy"
 
+ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
+
 
 def advise(asked: Request | str, decision: Decision, *, port: int = 443) -> str:
     """Return the sentence; empty for what is allowed. For a CONNECT, `asked` is the host, and its port counts."""
@@ -28,6 +30,9 @@ def entry_for_host(host: str, port: int) -> str:
 
 
 def entry_for_request(asked: Request) -> str:
-    """Return the line of `allow` that takes this request, with any query."""
+    """Return the line of `allow` that takes this request, with any query.
+
+    What would be a wildcard there, or end the quotes around it, is written encoded: rules read both alike.
+    """
     address, _, _ = asked.url.partition("?")
-    return f'- "{asked.method} {address.replace("*", "%2A")}"'
+    return f'- "{asked.method} {address.translate(ENCODED)}"'

@@ -55,6 +55,7 @@ def test_a_connect_to_another_port_is_advised_by_host(policy_of: PolicyOf) -> No
         ("GET http://c.test:8080/a", "- {host: c.test, ports: [8080]}", '- "GET http://c.test:8080/a"'),
         ("GET https://[2001:db8::1]/", '- "[2001:db8::1]"', '- "GET https://[2001:db8::1]/"'),
         ("GET https://c.test/a*b", "- c.test", '- "GET https://c.test/a%2Ab"'),
+        ('GET https://c.test/"`', "- c.test", '- "GET https://c.test/%22%60"'),
     ],
 )
 def test_a_line_can_be_put_into_the_file_as_it_is(
