@@ -1,0 +1,160 @@
+"""The built images: what they weigh, what is not in them, and that they say why when they do not start."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import agent_sandbox, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.docker
+
+MB = 1_000_000
+# Every file that could lend another user's rights: setuid, setgid, or a capability in its attributes.
+LENDERS = """
+import os, stat
+for top in ("/usr", "/etc", "/opt", "/home", "/root", "/var", "/state", "/workspace"):
+    for folder, _, names in os.walk(top):
+        for path in (os.path.join(folder, name) for name in names):
+            mode = os.lstat(path).st_mode
+            if stat.S_ISREG(mode) and (mode & 0o6000 or "security.capability" in os.listxattr(path)):
+                print(path)
+"""
+
+
+@pytest.fixture(scope="module")
+def version() -> str:
+    """Build what is missing, as a user does; return the images' version."""
+    agent_sandbox("build", "claude", "copilot")
+    return agent_sandbox("--version").stdout.split()[-1]
+
+
+def inside(image: str, *argv: str, options: tuple[str, ...] = (), check: bool = True) -> tuple[int, str, str]:
+    """Run a command in a container without a network, and return (status, stdout, stderr)."""
+    first, *rest = argv
+    done = run(
+        *("docker", "run", "--rm", "--network=none", *options, f"--entrypoint={first}", image, *rest), check=check
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(("image", "megabytes"), [("proxy", 330), ("base", 350), ("claude", 860), ("copilot", 860)])
+def test_an_image_weighs_no_more_than_its_target(version: str, image: str, megabytes: int) -> None:
+    (found,) = json.loads(run("docker", "image", "inspect", f"agent-sandbox/{image}:{version}").stdout)
+    assert found["Size"] <= megabytes * MB
+
+
+@pytest.mark.parametrize("image", ["proxy", "base", "claude", "copilot"])
+def test_no_file_lends_another_users_rights(version: str, image: str) -> None:
+    as_root = ("--user=0:0",)
+    assert inside(f"agent-sandbox/{image}:{version}", "python3", "-c", LENDERS, options=as_root) == (0, "", "")
+
+
+@pytest.mark.parametrize("image", ["proxy", "claude", "copilot"])
+def test_the_build_secret_left_no_trace(version: str, image: str) -> None:
+    look = (
+        "sh",
+        "-c",
+        "ls -d /run/secrets /run/trust /root/.npm /root/.cache 2>/dev/null; find / -xdev -name '*extra_ca*'",
+    )
+    assert inside(f"agent-sandbox/{image}:{version}", *look, options=("--user=0:0",)) == (0, "", "")
+
+
+@pytest.mark.parametrize(("image", "says"), [("claude", "Claude Code"), ("copilot", "GitHub Copilot CLI")])
+def test_an_agent_says_its_version_as_dev_without_a_network(version: str, image: str, says: str) -> None:
+    _, out, _ = inside(f"agent-sandbox/{image}:{version}", "sh", "-c", f"id -un; {image} --version")
+    assert out.startswith("dev\n")
+    assert says in out
+
+
+def test_the_proxy_is_nobody_of_rank_and_has_no_installer(version: str) -> None:
+    script = "id -u; stat -c '%u %a' /state/private /state/ca /state/log /state/run; command -v pip"
+    _, out, _ = inside(f"agent-sandbox/proxy:{version}", "sh", "-c", script, check=False)
+    assert out == "10001\n10001 700\n10001 755\n10001 700\n10001 700\n"
+
+
+def test_the_tools_that_the_docs_name_are_there(version: str) -> None:
+    tools = "zsh git git-lfs gh rg fd jq curl less vi ssh node python3 iptables ip6tables openssl ps"
+    _, out, _ = inside(
+        f"agent-sandbox/claude:{version}", "sh", "-c", f"for t in {tools}; do command -v $t >/dev/null || echo $t; done"
+    )
+    assert out == ""
+
+
+def test_shell_snippets_come_first_and_own_dotfiles_cannot_leave_them_out(version: str) -> None:
+    script = """
+    mkdir -p ~/.config/agent-sandbox/shell.d
+    echo 'export SEEN=$SEEN-b' >~/.config/agent-sandbox/shell.d/b.sh
+    echo 'export SEEN=a' >~/.config/agent-sandbox/shell.d/a.sh
+    echo 'setopt no_global_rcs; SEEN=$SEEN-zshenv' >~/.zshenv
+    echo 'SEEN=$SEEN-zshrc' >~/.zshrc
+    zsh -ic 'echo $SEEN $HISTFILE'
+    """
+    _, out, _ = inside(f"agent-sandbox/claude:{version}", "sh", "-c", script)
+    assert out == "a-b-zshenv-zshrc /home/dev/.history/zsh\n"
+
+
+def test_a_newcomer_to_zsh_is_asked_nothing(version: str) -> None:
+    _, out, err = inside(f"agent-sandbox/claude:{version}", "zsh", "-ic", "echo ready")
+    assert (out, err) == ("ready\n", "")
+
+
+def test_git_finds_its_helper_without_a_path(version: str) -> None:
+    script = "env -i HOME=$HOME /usr/bin/git ls-remote git@host.test:owner/repo"
+    _, _, err = inside(f"agent-sandbox/claude:{version}", "sh", "-c", script, check=False)
+    assert err == "fatal: unable to access 'https://host.test/owner/repo/': Could not resolve host: host.test\n"
+
+
+def test_java_finds_every_certificate_in_a_store_of_its_own(version: str) -> None:
+    script = """
+    source /usr/local/lib/agent-sandbox/lib/messages.sh; source /usr/local/lib/agent-sandbox/lib/trust.sh
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=proxy -days 2 \
+      -keyout /dev/null -out $AGENT_SANDBOX_CA 2>/dev/null
+    write_trust_store
+    openssl pkcs12 -in /etc/ssl/certs/agent-sandbox.p12 -passin pass:changeit -nokeys |
+      awk '/Trusted key usage/ { trusted++ } /BEGIN/ { all++ } END { print (trusted == all), (all > 100) }'
+    """
+    options = ("--user=0:0", "--env=AGENT_SANDBOX_CA=/tmp/ca.crt")
+    assert inside(f"agent-sandbox/base:{version}", "bash", "-ec", script, options=options)[1] == "1 1\n"
+
+
+@pytest.fixture
+def unlocked() -> Iterator[str]:
+    """An internal network as a stack has it, with Docker's resolver, and no firewall."""
+    name = "agent-sandbox-test-unlocked"
+    run("docker", "network", "create", "--internal", "--subnet=198.51.100.240/28", name)
+    yield name
+    run("docker", "network", "rm", name)
+
+
+def test_the_agent_does_not_start_without_its_firewall(version: str, unlocked: str) -> None:
+    done = run(
+        *("docker", "run", "--rm", f"--network={unlocked}", "--env=AGENT_SANDBOX_PROXY=198.51.100.242:8080"),
+        *(f"agent-sandbox/claude:{version}", "echo", "started"),
+        check=False,
+    )
+    assert (78, "") == (done.returncode, done.stdout)
+    assert done.stderr == (
+        "agent-sandbox: 127.0.0.11 port 53 can be reached without the proxy; "
+        "the firewall is not in force: docker compose up --force-recreate\n"
+    )
+
+
+def test_the_firewall_says_what_it_lacks(version: str) -> None:
+    options = ("--user=0:0", "--cap-drop=ALL", "--env=AGENT_SANDBOX_PROXY=10.128.0.2:8080")
+    program = ("/usr/local/lib/agent-sandbox/firewall",)
+    status, _, err = inside(f"agent-sandbox/claude:{version}", *program, options=options, check=False)
+    assert status == 78
+    assert "agent-sandbox: iptables-restore could not load the firewall; " in err
+
+
+def test_the_firewall_denies_before_it_looks_at_anything_else(version: str) -> None:
+    script = "/usr/local/lib/agent-sandbox/firewall; iptables -S OUTPUT; ip6tables -S OUTPUT"
+    options = ("--user=0:0", "--cap-drop=ALL", "--cap-add=NET_ADMIN", "--env=AGENT_SANDBOX_PROXY=not-an-address")
+    _, out, _ = inside(f"agent-sandbox/claude:{version}", "sh", "-c", script, options=options)
+    assert out == "-P OUTPUT DROP\n-P OUTPUT DROP\n"
