@@ -14,7 +14,7 @@ from agent_sandbox.problems import UserError
 OK, MENDABLE = 0, 1
 
 Command = Callable[[argparse.Namespace], int]
-Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no public name for it
+type Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - it has no public name
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class Mismatch(Ambiguous):
+class MismatchError(Ambiguous):
     """The request names another host than the connection it came over."""
 
 
@@ -55,7 +55,9 @@ def _authorities(request: http.Request) -> list[str]:
 
 def _check(named: str, host: str, port: int, default_port: int) -> None:
     if parse_authority(named, default_port=default_port) != (host, port):
-        raise Mismatch(f"host_mismatch: the request names {named[:255]}, its connection was opened to {host}:{port}")
+        raise MismatchError(
+            f"host_mismatch: the request names {named[:255]}, its connection was opened to {host}:{port}"
+        )
 
 
 def _ascii(value: bytes, what: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from mitmproxy import http
 
 from agent_sandbox.policy import Ambiguous, Decision, Policy, Request, advise, decide
-from agent_sandbox.proxy.adapter import Mismatch, authority, to_request
+from agent_sandbox.proxy.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.fields import NotWebSocketError, check_expect, forwarded, wants_websocket
 from agent_sandbox.proxy.hooks import hook
@@ -13,7 +13,6 @@ from agent_sandbox.proxy.ledger import Ledger, answer, open_ledger
 from agent_sandbox.proxy.tunnel import Tunnel
 
 UNDECIDED = Denial(reason="the proxy could not decide this request; that is a fault of the proxy, not of the policy")
-METHOD, PATH = 32, 2_048
 
 
 class Enforcer:
@@ -37,35 +36,41 @@ class Enforcer:
         policy = self._policy()
         try:
             request = to_request(flow, tunnel, policy)
-            websocket = wants_websocket(flow.request)
+            ledger.websocket = wants_websocket(flow.request)
             check_expect(flow.request)
         except (Ambiguous, NotWebSocketError) as doubt:
-            self._refuse(flow, ledger, doubt)
+            _refuse(flow, ledger, doubt)
             return
         ledger.line.path = request.path
         decision = decide(policy, request)
         if tunnel.refused is not None and decision.allowed:
             decision = tunnel.refused
         ledger.line.rule, ledger.line.reason = decision.rule, decision.reason
-        if not decision.allowed:
-            flow.response = answer(flow, _denial(request, decision, policy.block_status))
-            return
-        ledger.websocket = websocket
-        _rewrite(flow.request, request, websocket=websocket)
-        flow.request.stream = ledger.sent
-        ledger.line.decision = "allow"
-        flow.response = None
+        if decision.allowed:
+            _allow(flow, ledger, request)
+        else:
+            _deny(flow, _denial(request, decision, policy.block_status))
 
-    @staticmethod
-    def _refuse(flow: http.HTTPFlow, ledger: Ledger, doubt: ValueError) -> None:
-        clear = isinstance(doubt, (Mismatch, NotWebSocketError))
-        line = ledger.line
-        line.reason = str(doubt) if clear else f"ambiguous: {doubt}"
-        denial = Denial(
-            status=403 if clear else 400, reason=line.reason, host=line.host, method=line.method, path=line.path
-        )
-        flow.request.headers.pop("expect", None)
-        flow.response = answer(flow, denial)
+
+def _allow(flow: http.HTTPFlow, ledger: Ledger, request: Request) -> None:
+    _rewrite(flow.request, request, websocket=ledger.websocket)
+    flow.request.stream = ledger.sent
+    ledger.line.decision = "allow"
+    flow.response = None
+
+
+def _deny(flow: http.HTTPFlow, denial: Denial) -> None:
+    # A client that asks before it sends a body gets its answer, and is not told to go on.
+    flow.request.headers.pop("expect", None)
+    flow.response = answer(flow, denial)
+
+
+def _refuse(flow: http.HTTPFlow, ledger: Ledger, doubt: ValueError) -> None:
+    clear = isinstance(doubt, (MismatchError, NotWebSocketError))
+    line = ledger.line
+    line.reason = str(doubt) if clear else f"ambiguous: {doubt}"
+    status = 403 if clear else 400
+    _deny(flow, Denial(status=status, reason=line.reason, host=line.host, method=line.method, path=line.path))
 
 
 def _describe(ledger: Ledger, flow: http.HTTPFlow, tunnel: Tunnel) -> None:

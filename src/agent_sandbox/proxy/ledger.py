@@ -53,11 +53,13 @@ def answer(flow: http.HTTPFlow, denial: Denial) -> http.Response:
     """Build the response that tells the client of `denial`, in the form it asked for."""
     rendered = page(denial, flow.request.headers.get("accept", ""))
     body = b"" if flow.request.data.method == b"HEAD" else rendered.body
+    # What could not be read leaves doubt about where the next request begins.
+    closing = ((b"connection", b"close"),) if rendered.status == 400 and not flow.request.is_http2 else ()
     return http.Response(
         http_version=b"HTTP/1.1",
         status_code=rendered.status,
         reason=HTTPStatus(rendered.status).phrase.encode(),
-        headers=http.Headers(rendered.fields),
+        headers=http.Headers((*rendered.fields, *closing)),
         content=body,
         trailers=None,
         timestamp_start=0.0,

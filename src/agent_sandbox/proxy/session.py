@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast, override
 
 from mitmproxy import http
-from mitmproxy.connection import ConnectionState
+from mitmproxy.connection import ConnectionState, Server
 from mitmproxy.flow import Error
 from mitmproxy.proxy import commands, events, mode_specs, server
 
@@ -105,8 +105,20 @@ class Session(server.LiveConnectionHandler):
             connection.peername = writer.get_extra_info("peername")
             connection.sockname = writer.get_extra_info("sockname")
             self.transports[connection] = server.ConnectionIO(asyncio.current_task(), reader, writer)
+            patience = self._wait_for_handshake(connection, writer)
             await self.server_event(events.OpenConnectionCompleted(command, None))
-            await self.handle_connection(connection)
+            try:
+                await self.handle_connection(connection)
+            finally:
+                patience.cancel()
+
+    def _wait_for_handshake(self, connection: Server, writer: asyncio.StreamWriter) -> asyncio.TimerHandle:
+        # A server that accepts and then says nothing would hold the client for as long as the idle time-out.
+        def lose_patience() -> None:
+            if connection.tls and not connection.tls_established:
+                writer.transport.abort()
+
+        return asyncio.get_running_loop().call_later(self._engine.limits.hello_seconds, lose_patience)
 
     @property
     def _destination(self) -> tuple[str, int]:

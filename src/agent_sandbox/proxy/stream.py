@@ -3,7 +3,9 @@
 from typing import override
 
 from mitmproxy import http
-from mitmproxy.proxy import layer
+from mitmproxy.flow import Error
+from mitmproxy.net.http.validate import validate_headers
+from mitmproxy.proxy import commands, layer
 from mitmproxy.proxy.layers.http import GetHttpConnection, HttpStream
 from mitmproxy.proxy.layers.http._events import (
     ErrorCode,
@@ -14,9 +16,11 @@ from mitmproxy.proxy.layers.http._events import (
     RequestTrailers,
     ResponseProtocolError,
 )
+from mitmproxy.proxy.layers.http._hooks import HttpRequestHeadersHook
 
+from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached
-from agent_sandbox.proxy.ledger import failure
+from agent_sandbox.proxy.ledger import answer, failure
 
 Commands = layer.CommandGenerator[None]
 
@@ -48,14 +52,12 @@ class StrictStream(HttpStream):
 
     @override
     def make_server_connection(self) -> layer.CommandGenerator[bool]:
-        flow = self.flow
-        assert flow is not None  # noqa: S101 - mitmproxy sets it before it calls this
-        request = flow.request
+        request = self._flow.request
         connection, error = yield GetHttpConnection((request.host, request.port), request.scheme == "https", None)
         if error:
             yield from self._fail(error if isinstance(error, NotReached) else NotReached(error))
             return False
-        self.context.server = flow.server_conn = connection
+        self.context.server = self._flow.server_conn = connection
         return True
 
     @override
@@ -69,7 +71,37 @@ class StrictStream(HttpStream):
         else:
             yield from super().handle_protocol_error(event)
 
+    @override
+    def check_invalid(self, request: bool) -> layer.CommandGenerator[bool]:
+        reason = self._invalid(request=request)
+        if reason is None:
+            return False
+        flow = self._flow
+        if request:
+            flow.error = Error(reason)
+            yield HttpRequestHeadersHook(flow)
+            flow.response = answer(flow, Denial(status=400, reason=f"malformed: {reason}"))
+            yield from self._answer()
+        else:
+            yield commands.CloseConnection(flow.server_conn)
+            yield from self._fail(NotReached(f"the server's answer cannot be read: {reason}"))
+        return True
+
+    def _invalid(self, *, request: bool) -> str | None:
+        message = self._flow.request if request else self._flow.response
+        if request and self._flow.request.method == "CONNECT":
+            return "CONNECT where a request is wanted"
+        try:
+            validate_headers(message)  # type: ignore[arg-type] # there is a response when one is checked
+        except ValueError as error:
+            return str(error)
+        return None
+
+    @property
+    def _flow(self) -> http.HTTPFlow:
+        assert self.flow is not None  # noqa: S101 - mitmproxy makes it before it asks anything about it
+        return self.flow
+
     def _fail(self, why: NotReached) -> Commands:
-        assert self.flow is not None  # noqa: S101 - there is no failure before there is a request
-        self.flow.response = failure(self.flow, why)
+        self._flow.response = failure(self._flow, why)
         yield from self._answer()
