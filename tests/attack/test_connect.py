@@ -1,0 +1,193 @@
+"""CONNECT and proxy abuse: rows C1-C11, B1, B2 and B5 of the attack list."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxystand import get, read_all
+
+if TYPE_CHECKING:
+    from attackstand import Stand
+
+
+def connect(authority: str, *fields: str) -> bytes:
+    lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}", *fields]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+@pytest.mark.parametrize("port", [22, 25, 53, 8443])
+def test_a_port_that_no_rule_names_is_refused_before_anything_is_relayed(stand: Stand, port: int) -> None:
+    answer = stand.proxy.say(connect(f"allowed.test:{port}") + b"SSH-2.0-x\r\n\0\1bin")
+    assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n")
+    line = stand.proxy.line(event="connect", decision="deny", host="allowed.test", port=port)
+    assert "port" in line["reason"]
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"SSH-2.0-x\r\n\0\1bin",
+        b"SSH-2.0-Open SSH\r\n",
+        b"\0\1\2\3",
+        b"EHLO me\r\n",
+        b"\x16\x03\x01\x00\x00",
+        b"\r\n\r\n",
+    ],
+)
+def test_a_tunnel_that_carries_neither_tls_nor_http_is_killed(stand: Stand, data: bytes) -> None:
+    started = time.monotonic()
+    with stand.proxy.tunnel("allowed.test") as tunnel:
+        tunnel.sendall(data)
+        assert read_all(tunnel) == b""
+    assert time.monotonic() - started < 2
+    stand.proxy.line(event="raw_tunnel", decision="deny", host="allowed.test")
+    stand.assert_nothing_got_out()
+
+
+def test_a_tunnel_that_is_only_listened_to_ends_with_a_line(stand: Stand) -> None:
+    with stand.proxy.tunnel("allowed.test") as tunnel:
+        tunnel.shutdown(socket.SHUT_WR)
+        assert read_all(tunnel) == b""
+    stand.proxy.line(event="raw_tunnel", reason="closed before it said anything")
+    stand.assert_nothing_got_out()
+
+
+def test_plain_http_in_a_tunnel_is_decided_like_any_request(stand: Stand) -> None:
+    with stand.proxy.tunnel("allowed.test", 80) as tunnel:
+        tunnel.sendall(get("/api/x", "allowed.test"))
+        assert read_all(tunnel).startswith(b"HTTP/1.1 200")
+    assert [request.line for request in stand.allowed_plain.requests] == ["GET /api/x HTTP/1.1"]
+    stand.forget()
+    with stand.proxy.tunnel("allowed.test", 80) as tunnel:
+        tunnel.sendall(get("/admin", "allowed.test"))
+        assert read_all(tunnel).startswith(b"HTTP/1.1 403")
+    stand.assert_nothing_got_out()
+
+
+def test_an_address_is_refused_even_with_an_allowed_sni_behind_it(stand: Stand) -> None:
+    answer = stand.proxy.say(connect("198.51.100.34:443"))
+    assert answer.startswith(b"HTTP/1.1 403")
+    stand.proxy.line(event="connect", decision="deny", host="198.51.100.34")
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        connect("evil.test:443"),
+        b"GET https://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"GET ftp://allowed.test/api/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
+        b"GET file:///etc/passwd HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
+        b"GET //evil.test/api/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
+    ],
+)
+def test_a_tunnel_takes_paths_alone(stand: Stand, request_: bytes) -> None:
+    answer = stand.proxy.ask("allowed.test", request_)
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\nx-agent-sandbox: blocked\r\n")
+    assert stand.proxy.line(decision="deny", host="allowed.test")
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize(
+    "target", ["https://evil.test/", "ftp://allowed.test/", "file:///x", "/", "*", "allowed.test:443"]
+)
+def test_the_proxy_itself_takes_http_urls_alone(stand: Stand, target: str) -> None:
+    answer = stand.proxy.say(f"GET {target} HTTP/1.1\r\nHost: allowed.test\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 400")
+    stand.proxy.line(event="malformed")
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize("authority", ["localhost:8081", "127.0.0.1:8080", "[::1]:443", "mitm.it:80", "0.0.0.0:80"])
+def test_the_proxys_own_neighbourhood_is_refused(stand: Stand, authority: str) -> None:
+    assert stand.proxy.say(connect(authority)).startswith(b"HTTP/1.1 403")
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize(
+    "bytes_",
+    [
+        b"CONNECT allowed.test HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
+        b"CONNECT allowed.test:0 HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
+        b"CONNECT allowed.test:99999 HTTP/1.1\r\n\r\n",
+        b"CONNECT user@allowed.test:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT allowed.test:443 HTTP/2.0\r\n\r\n",
+        b"CONNECT allowed.test:443 HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"CONNECT allowed.test:443 HTTP/1.1\r\nHost: allowed.test\r\nHost: allowed.test\r\n\r\n",
+        b"CONNECT allowed.test:443 HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
+        b"CONNECT allowed.test:443 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"CONNECT allowed.test:443 HTTP/1.1\nHost: allowed.test\n\n",
+        b"CONNECT  allowed.test:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT allowed.test:443\r\n\r\n",
+        b"CONNECT http://allowed.test:443/ HTTP/1.1\r\n\r\n",
+        b"CONNECT allowed.t\xc3\xa9st:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT allowed.test:443 HTTP/1.1\r\n folded: x\r\n\r\n",
+        b"CONNECT allowed.test%00.evil.test:443 HTTP/1.1\r\n\r\n",
+        b"\r\nCONNECT allowed.test:443 HTTP/1.1\r\n\r\n",
+        b" CONNECT allowed.test:443 HTTP/1.1\r\n\r\n",
+        b"connect allowed.test:443 HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_a_malformed_connect_is_a_400_at_once(stand: Stand, bytes_: bytes) -> None:
+    started = time.monotonic()
+    assert stand.proxy.say(bytes_).startswith(b"HTTP/1.1 400 Bad Request\r\nx-agent-sandbox: blocked\r\n")
+    assert time.monotonic() - started < 2
+    stand.proxy.line(event="malformed", decision="deny")
+    stand.assert_nothing_got_out()
+
+
+def test_an_absolute_url_with_another_host_header_is_refused(stand: Stand) -> None:
+    answer = stand.proxy.say(get("http://allowed.test/api/", "evil.test"))
+    assert answer.startswith(b"HTTP/1.1 403")
+    assert stand.proxy.line(event="request", decision="deny")["reason"].startswith("host_mismatch")
+    stand.assert_nothing_got_out()
+
+
+def test_requests_to_several_hosts_over_one_proxy_connection_are_each_decided(stand: Stand) -> None:
+    with stand.proxy.connect() as connection:
+        requests = [("allowed.test", "/api/1"), ("evil.test", "/api/"), ("a.wild.test", "/2"), ("allowed.test", "/no")]
+        for host, path in requests:
+            connection.sendall(f"GET http://{host}{path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            stand.proxy.line(host=host, path=path)
+        connection.shutdown(socket.SHUT_WR)
+    assert [line["decision"] for line in stand.proxy.lines] == ["allow", "deny", "allow", "deny"]
+    received = [(request.line, request.field("host")) for request in stand.allowed_plain.requests]
+    assert received == [("GET /api/1 HTTP/1.1", ["allowed.test"]), ("GET /2 HTTP/1.1", ["a.wild.test"])]
+    assert stand.evil.connections == 0
+
+
+def test_a_denied_name_is_explained_inside_the_tunnel_and_never_dialled(stand: Stand) -> None:
+    answer = stand.proxy.ask("evil.test", get("/x?token=1", "evil.test", "Accept: application/json"))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked")
+    assert json.loads(body) == {
+        "blocked": True,
+        "host": "evil.test",
+        "method": "GET",
+        "path": "/x",
+        "reason": "no rule allows host evil.test",
+        "rule": None,
+        "near_miss": "",
+        "hint": "add `- evil.test` under `domains` in .devcontainer/policy.yaml, then: docker compose restart proxy",
+    }
+    stand.proxy.line(event="request", decision="deny", host="evil.test", path="/x", status=403)
+    stand.assert_nothing_got_out()
+
+
+def test_thousands_of_idle_tunnels_do_not_stop_other_requests(stand: Stand) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(1_500):
+            connection = stack.enter_context(stand.proxy.connect())
+            connection.sendall(connect("allowed.test:443"))
+        assert stand.proxy.ask("allowed.test", get("/api/still", "allowed.test")).startswith(b"HTTP/1.1 200")
+    status = json.loads(stand.proxy.command("status").stdout)
+    assert status["connections"] <= 1_024

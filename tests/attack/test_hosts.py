@@ -1,0 +1,125 @@
+"""Host matching and address encodings: rows H1-H9, C9, D7 and R3 of the attack list."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from capture import Capture
+from proxystand import ProxyProcess, get, read_all, read_head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from attackstand import Stand
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evilallowed.test", "allowed.test.evil.test", "allowed-test", "wild.test", "evil.test", "wild.test.evil.test"],
+)
+def test_a_name_that_only_looks_allowed_is_denied(stand: Stand, host: str) -> None:
+    assert stand.proxy.say(get(f"http://{host}/api/", host)).startswith(b"HTTP/1.1 403")
+    assert stand.proxy.ask(host, get("/api/", host)).startswith(b"HTTP/1.1 403")
+    stand.proxy.line(decision="deny", host=host, port=443)
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize("host", ["ALLOWED.TEST", "allowed.test.", "Allowed.TEST."])
+def test_another_spelling_is_the_same_host_everywhere(stand: Stand, host: str) -> None:
+    answer = stand.proxy.say(get(f"http://{host}/api/", host))
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert stand.proxy.line(decision="allow")["host"] == "allowed.test"
+    assert stand.allowed_plain.requests[0].field("host") == ["allowed.test"]
+
+
+@pytest.mark.parametrize(("host", "status"), [("a.wild.test", 200), ("a.b.wild.test", 200), ("wild.test", 403)])
+def test_a_star_stands_for_every_subdomain_and_not_for_the_apex(stand: Stand, host: str, status: int) -> None:
+    assert stand.proxy.say(get(f"http://{host}/", host)).startswith(b"HTTP/1.1 %d" % status)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "\u0430llowed.test",  # a Cyrillic letter
+        "\uff41llowed.test",  # a full-width one
+        "allowed\u3002test",  # an ideographic full stop
+        "allowed.te\u017ft",  # a long s
+    ],
+)
+def test_letters_that_look_alike_are_refused(stand: Stand, host: str) -> None:
+    encoded = host.encode()
+    request = b"GET http://%s/api/ HTTP/1.1\r\nHost: %s\r\n\r\n" % (encoded, encoded)
+    assert stand.proxy.say(request).startswith(b"HTTP/1.1 400")
+    connect = b"CONNECT %s:443 HTTP/1.1\r\n\r\n" % encoded
+    assert stand.proxy.say(connect).startswith(b"HTTP/1.1 400")
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize("port", [8443, 22, 8080])
+def test_a_port_that_no_rule_names_is_denied(stand: Stand, port: int) -> None:
+    answer = stand.proxy.say(get(f"http://allowed.test:{port}/api/", f"allowed.test:{port}"))
+    assert answer.startswith(b"HTTP/1.1 403")
+    stand.proxy.line(decision="deny", host="allowed.test", port=port)
+    stand.assert_nothing_got_out()
+
+
+def test_a_port_that_a_rule_names_is_the_only_one_open(stand: Stand) -> None:
+    assert stand.proxy.ask("ports.test", get("/", "ports.test:8443"), port=8443).startswith(b"HTTP/1.1 200")
+    assert stand.proxy.ask("ports.test", get("/", "ports.test")).startswith(b"HTTP/1.1 403")
+
+
+def test_an_allowed_name_that_leads_inside_is_refused_at_the_dial(stand: Stand) -> None:
+    answer = stand.proxy.say(get("http://localhost/", "localhost", "Accept: application/json"))
+    assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked")
+    line = stand.proxy.line(decision="deny", host="localhost")
+    assert line["reason"].startswith("localhost leads to ")
+    assert line["reason"].endswith("loopback address") or "::1" in line["reason"]
+
+
+INNER = [
+    *("localhost", "x.localhost", "127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1"),
+    "0.0.0.0",  # noqa: S104 - asked for, not bound
+    *("169.254.169.254", "168.63.129.16", "100.100.100.200", "224.0.0.1", "255.255.255.255", "198.18.0.1"),
+    *("[::]", "[::1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fd00:ec2::254]", "[fe80::1]", "[fec0::1]"),
+]
+OTHER_SPELLINGS = [
+    "0",
+    *("2130706433", "127.1", "0x7f.1", "0177.0.0.1", "2852039166", "0x7f000001", "127.0.0.1.", "127.0.0.01"),
+    *("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "localhost.", "LOCALHOST", "[fe80::1%25eth0]", "[0:0:0:0:0:0:0:1]"),
+]
+
+
+@pytest.fixture(scope="module")
+def open_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
+    """A proxy whose policy names inner addresses, and a server on loopback that nothing may reach all the same."""
+    with Capture() as capture:
+        entries = "".join(f'  - {{host: "{host}", ports: [80, 443, {capture.port}]}}\n' for host in INNER)
+        with ProxyProcess(tmp_path_factory.mktemp("open"), f"version: 1\ndomains:\n{entries}") as proxy:
+            assert json.loads(proxy.command("status").stdout)["policy"]["problems"] == []
+            yield proxy, capture
+
+
+@pytest.mark.parametrize("host", INNER + OTHER_SPELLINGS)
+def test_no_spelling_of_an_inner_address_is_dialled_even_where_policy_names_it(
+    open_proxy: tuple[ProxyProcess, Capture], host: str
+) -> None:
+    proxy, capture = open_proxy
+    capture.forget()
+    answer = proxy.say(get(f"http://{host}:{capture.port}/", f"{host}:{capture.port}"))
+    assert answer[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 400", b"HTTP/1.1 502"), answer
+    with proxy.connect() as connection:
+        connection.sendall(f"CONNECT {host}:{capture.port} HTTP/1.1\r\n\r\n".encode())
+        if read_head(connection).startswith(b"HTTP/1.1 200"):
+            connection.sendall(get("/", f"{host}:{capture.port}"))
+            assert read_all(connection)[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 502")
+    assert capture.connections == 0
+
+
+def test_the_refusal_says_what_kind_of_address_it_was(open_proxy: tuple[ProxyProcess, Capture]) -> None:
+    proxy, _ = open_proxy
+    proxy.say(get("http://169.254.169.254/latest/meta-data/", "169.254.169.254"))
+    line = proxy.line(decision="deny", host="169.254.169.254", status=403)
+    assert line["reason"] == "169.254.169.254 leads to 169.254.169.254, a link-local address"

@@ -1,0 +1,104 @@
+"""Paths and queries: rows P1-P7, B4 and L1 of the attack list. Decided bytes are forwarded bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxystand import get
+
+if TYPE_CHECKING:
+    from attackstand import Stand
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/../admin",
+        "/api/%2e%2e/admin",
+        "/api/%2E./admin",
+        "/api/..%2fadmin",
+        "/api/..%5cadmin",
+        "/api/.%2e/admin",
+        "/api/..;/admin",
+        "/api/%252e%252e/admin/../x",
+        "/./api/x",
+        "//evil.test/api/",
+        "/api//x",
+        "/api/x#/y",
+        "/api/%00",
+        "/api/%zz",
+        "/api/%",
+        "/api/\\..\\admin",
+        "/api/caf\xe9",
+        "/api/%c0%ae%c0%ae/admin",
+    ],
+)
+def test_a_path_that_could_be_read_in_two_ways_is_a_400(stand: Stand, path: str) -> None:
+    answer = stand.proxy.ask("allowed.test", get(path, "allowed.test"))
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\nx-agent-sandbox: blocked\r\n")
+    stand.proxy.line(decision="deny", host="allowed.test")
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize("path", ["/apix", "/api-evil/", "/API/x", "/ap", "/", "/admin", "/api/secret/x", "/api%2Fx"])
+def test_a_path_outside_the_rule_is_denied(stand: Stand, path: str) -> None:
+    answer = stand.proxy.ask("allowed.test", get(path, "allowed.test"))
+    assert answer[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 400")
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize(
+    ("written", "forwarded"),
+    [
+        ("/%61pi/", "/api/"),
+        ("/api/%7Ex", "/api/~x"),
+        ("/api/a%20b", "/api/a%20b"),
+        ("/api/x?a=../b&c=%2e%2e", "/api/x?a=../b&c=%2e%2e"),
+        ("/api/x?", "/api/x"),
+    ],
+)
+def test_what_is_forwarded_is_what_was_decided(stand: Stand, written: str, forwarded: str) -> None:
+    answer = stand.proxy.ask("allowed.test", get(written, "allowed.test"))
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert stand.allowed.wait_for(1)[0].line == f"GET {forwarded} HTTP/1.1"
+
+
+def test_a_path_of_64_kib_is_too_long(stand: Stand) -> None:
+    answer = stand.proxy.ask("allowed.test", get("/api/" + "x" * 65_536, "allowed.test"))
+    assert answer[:12] in (b"HTTP/1.1 431", b"HTTP/1.1 414", b"HTTP/1.1 400")
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b'GET http://evil.test/%0a{"decision":"allow"} HTTP/1.1\r\nHost: evil.test\r\n\r\n',
+        b'GET http://evil.test/x"}\x0b{"decision":"allow"} HTTP/1.1\r\nHost: evil.test\r\n\r\n',
+        b"GET http://evil.test/\x1b[31m HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"GET http://evil.test/\xe2\x80\xae HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"GET http://evil.test/\xff\xfe HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"G\xc3\x89T http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+    ],
+)
+def test_no_bytes_of_a_client_can_forge_or_break_a_log_line(stand: Stand, request_: bytes) -> None:
+    assert stand.proxy.say(request_)[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 400")
+    line = stand.proxy.line(decision="deny")
+    raw = json.dumps(line)
+    assert raw.isascii()
+    assert not any(ord(char) < 32 for char in raw)
+    assert len(stand.proxy.lines) == 1
+
+
+def test_a_url_of_a_megabyte_leaves_one_short_line(stand: Stand) -> None:
+    answer = stand.proxy.say(get("http://evil.test/" + "x" * 1_000_000, "evil.test"))
+    assert answer.startswith(b"HTTP/1.1 431")
+    assert len(json.dumps(stand.proxy.line(event="malformed"))) < 1_000
+
+
+def test_the_log_has_no_query_in_it(stand: Stand) -> None:
+    stand.proxy.ask("allowed.test", get("/api/x?token=hunter2", "allowed.test"))
+    stand.proxy.line(path="/api/x")
+    assert "hunter2" not in json.dumps(stand.proxy.lines)

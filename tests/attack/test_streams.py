@@ -1,0 +1,328 @@
+"""WebSocket, HTTP/2, server-sent events and the answers of odd servers: rows W1-W9, M6 of the attack list."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
+import pytest
+
+from capture import ok
+from proxystand import get, read_all, read_answer, read_head
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+
+    from attackstand import Stand
+
+MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+MIB = 1_048_576
+
+
+def handshake(path: str = "/ws", host: str = "allowed.test") -> bytes:
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: keep-alive, Upgrade", "Upgrade: WebSocket"]
+    lines += ["Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def switch(stream: socket.socket) -> None:
+    accept = base64.b64encode(hashlib.sha1(b"dGhlIHNhbXBsZSBub25jZQ==" + MAGIC).digest())  # noqa: S324 - RFC 6455
+    stream.sendall(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Accept: %s\r\n\r\n" % accept
+    )
+
+
+def frame(payload: bytes, *, masked: bool) -> bytes:
+    size = bytes([len(payload)]) if len(payload) < 126 else b"\x7e" + len(payload).to_bytes(2)
+    size = bytes([size[0] | (0x80 if masked else 0)]) + size[1:]
+    return b"\x82" + size + (bytes(4) if masked else b"") + payload
+
+
+def echo(stream: socket.socket, _: bytes) -> None:
+    switch(stream)
+    while data := stream.recv(65536):
+        mask, payload = data[2:6], data[6:]
+        stream.sendall(frame(bytes(byte ^ mask[at % 4] for at, byte in enumerate(payload)), masked=False))
+
+
+def test_a_websocket_is_spoken_where_a_rule_allows_its_path(stand: Stand) -> None:
+    stand.allowed.answers["/ws"] = echo
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake())
+        assert read_head(stream).startswith(b"HTTP/1.1 101 ")
+        for payload in (b"hello", b"once more"):
+            stream.sendall(frame(payload, masked=True))
+            assert stream.recv(100) == frame(payload, masked=False)
+    stand.proxy.line(event="request", decision="allow", path="/ws", status=101)
+    line = stand.proxy.line(event="websocket", path="/ws")
+    assert (line["bytes_out"], line["bytes_in"]) == (14, 14)
+
+
+def test_a_websocket_on_a_path_without_a_rule_is_denied(stand: Stand) -> None:
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake("/other"))
+        assert read_answer(stream)[0] == 403
+    stand.assert_nothing_got_out()
+
+
+def test_what_is_no_websocket_behind_a_101_goes_nowhere(stand: Stand) -> None:
+    def play(stream: socket.socket, _: bytes) -> None:
+        switch(stream)
+        stream.sendall(b"SSH-2.0-server\r\n")
+        read_all(stream)
+
+    stand.allowed.answers["/ws"] = play
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake())
+        read_head(stream)
+        stream.sendall(b"SSH-2.0-client\r\n")
+        assert b"SSH" not in read_all(stream)
+    time.sleep(0.05)
+    assert b"SSH" not in bytes(stand.allowed.raw)
+
+
+def test_a_101_that_nobody_asked_for_ends_the_connection(stand: Stand) -> None:
+    def play(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\nConnection: Upgrade\r\n\r\nraw bytes")
+        read_all(stream)
+
+    stand.allowed.answers["/api/101"] = play
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(get("/api/101", "allowed.test"))
+        stream.sendall(b"raw bytes")
+        assert read_all(stream) == b""
+    assert b"raw bytes" not in bytes(stand.allowed.raw)
+    line = stand.proxy.line(path="/api/101")
+    assert "switched to a protocol" in line["reason"]
+
+
+def test_events_arrive_when_they_are_sent(stand: Stand) -> None:
+    go_on = threading.Event()
+
+    def play(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: 1\n\n")
+        go_on.wait(5)
+        stream.sendall(b"data: 2\n\n")
+
+    stand.allowed.answers["/api/events"] = play
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(get("/api/events", "allowed.test"))
+        read_head(stream)
+        assert stream.recv(100) == b"data: 1\n\n"
+        go_on.set()
+        assert read_all(stream) == b"data: 2\n\n"
+    assert stand.proxy.line(path="/api/events")["bytes_in"] == 18
+
+
+def test_a_large_download_is_whole_and_never_held(stand: Stand) -> None:
+    size = 300 * MIB
+    block = os.urandom(MIB)
+
+    def play(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        for _block in range(size // MIB):
+            stream.sendall(block)
+
+    stand.allowed_plain.answers["/api/down"] = play
+    before, most = stand.proxy.memory(), 0
+    digest, received = hashlib.sha256(), 0
+    with stand.proxy.connect() as stream:
+        stream.sendall(get("http://allowed.test/api/down", "allowed.test"))
+        read_head(stream)
+        while data := stream.recv(MIB):
+            digest.update(data)
+            received += len(data)
+            most = max(most, stand.proxy.memory())
+    assert received == size
+    assert digest.digest() == hashlib.sha256(block * (size // MIB)).digest()
+    assert most - before < 24 * MIB
+
+
+def test_hints_that_lead_around_the_proxy_are_taken_out(stand: Stand) -> None:
+    stand.allowed.answers["/api/hints"] = ok(b"x", b'Alt-Svc: h3=":443"', b"Upgrade: h2c", b"X-Kept: yes")
+    head = stand.proxy.ask("allowed.test", get("/api/hints", "allowed.test")).lower()
+    assert b"alt-svc" not in head
+    assert b"upgrade" not in head
+    assert b"x-kept: yes" in head
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        (b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + ok(b"real"), b"real"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + ok(b"real"), b"real"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n4\r\nreal\r\n0\r\nX: 1\r\n\r\n",
+            b"real",
+        ),
+    ],
+)
+def test_interim_answers_and_trailers_do_not_confuse_it(stand: Stand, answer: bytes, wanted: bytes) -> None:
+    stand.allowed.answers["/api/odd"] = answer
+    for _ in range(2):  # the second time shows that nothing was left over
+        got = stand.proxy.ask("allowed.test", get("/api/odd", "allowed.test"))
+        assert got.startswith(b"HTTP/1.1 200 OK")
+        assert wanted in got
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 ",
+    ],
+)
+def test_an_answer_that_is_no_answer_is_a_502_that_says_so(stand: Stand, answer: bytes) -> None:
+    stand.allowed.answers["/api/broken"] = lambda stream, _: stream.sendall(answer)
+    got = stand.proxy.ask("allowed.test", get("/api/broken", "allowed.test"))
+    assert got.startswith(b"HTTP/1.1 502 Bad Gateway\r\nx-agent-sandbox: failed")
+    assert b"mitmproxy" not in got
+    stand.proxy.line(path="/api/broken", status=502)
+
+
+def test_a_server_that_leaves_in_the_middle_is_noticed_at_once(stand: Stand) -> None:
+    def play(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+
+    stand.allowed.answers["/api/half"] = play
+    started = time.monotonic()
+    assert stand.proxy.ask("allowed.test", get("/api/half", "allowed.test")).endswith(b"half")
+    assert time.monotonic() - started < 2
+    assert "broken off" in stand.proxy.line(path="/api/half")["reason"]
+
+
+class Http2Client:
+    """An HTTP/2 client that does not check what it is told to send."""
+
+    def __init__(self, stream: ssl.SSLSocket) -> None:
+        checks: dict[str, Any] = {"validate_outbound_headers": False, "normalize_outbound_headers": False}
+        self.stream = stream
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8", **checks))
+        self.h2.initiate_connection()
+        self.flush()
+
+    def flush(self) -> None:
+        self.stream.sendall(self.h2.data_to_send())
+
+    def send(self, *fields: tuple[str, str], body: bytes | None = None) -> int:
+        """Send a request; return its stream."""
+        number = self.h2.get_next_available_stream_id()
+        self.h2.send_headers(number, list(fields), end_stream=body is None)
+        if body is not None:
+            self.h2.send_data(number, body, end_stream=True)
+        self.flush()
+        return number
+
+    def status(self, number: int) -> str:
+        """Wait for the response on a stream: its status, or what happened instead."""
+        while data := self.stream.recv(65536):
+            for event in self.h2.receive_data(data):
+                if isinstance(event, h2.events.ResponseReceived) and event.stream_id == number:
+                    return str(dict(event.headers)[":status"])  # type: ignore[index] # str, by header_encoding
+                if isinstance(event, h2.events.StreamReset) and event.stream_id == number:
+                    return "reset"
+                if isinstance(event, h2.events.ConnectionTerminated):
+                    return "closed"
+            self.flush()
+        return "closed"
+
+
+def fields(
+    path: str = "/api/x", authority: str = "allowed.test", method: str = "GET", scheme: str = "https"
+) -> list[tuple[str, str]]:
+    return [(":method", method), (":scheme", scheme), (":authority", authority), (":path", path)]
+
+
+def test_every_http2_stream_is_decided(stand: Stand) -> None:
+    with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        sent = [
+            (fields(), "200"),
+            (fields("/admin"), "403"),
+            (fields(authority="evil.test"), "403"),
+            (fields("/api/../admin"), "400"),
+            (fields("/api/2"), "200"),
+            ([*fields("/api/3"), ("host", "allowed.test")], "200"),
+            (fields(method="DELETE"), "403"),
+            (fields("https://evil.test/"), "400"),
+            (fields("*", method="OPTIONS"), "400"),
+        ]
+        assert [client.status(client.send(*request)) for request, _ in sent] == [status for _, status in sent]
+    lines = [request.line for request in stand.allowed.requests]
+    assert lines == ["GET /api/x HTTP/1.1", "GET /api/2 HTTP/1.1", "GET /api/3 HTTP/1.1"]
+    assert {tuple(request.field("host")) for request in stand.allowed.requests} == {("allowed.test",)}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        [*fields(), ("x", "a\r\nb: c")],
+        [*fields(), ("x", "a\0b")],
+        [*fields(), ("transfer-encoding", "chunked")],
+        [*fields(), ("connection", "close")],
+        [*fields(), ("host", "evil.test")],
+        [*fields(), (":path", "/admin")],
+        [("x", "y"), *fields()],
+        [*fields(), ("X-Upper", "y")],
+        [*fields(), (":unknown", "y")],
+        [*fields()[:3]],
+        fields("/api/x HTTP/1.1\r\nHost: evil.test\r\n\r\nGET /admin"),
+        fields(method="GET /admin HTTP/1.1\r\nHost: x\r\n\r\nGET"),
+        fields(authority="allowed.test\r\nx: y"),
+        fields(authority=""),
+        [*fields(method="CONNECT"), (":protocol", "websocket")],
+    ],
+)
+def test_a_malformed_http2_request_gets_nowhere(stand: Stand, request_: list[tuple[str, str]]) -> None:
+    with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        assert client.status(client.send(*request_)) in ("reset", "closed", "400", "403")
+    assert stand.proxy.line(decision="deny", host="allowed.test")
+    stand.assert_nothing_got_out()
+
+
+def test_an_http2_body_without_a_length_stays_a_body_on_http1(stand: Stand) -> None:
+    smuggled = b"GET /admin HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
+    with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        assert client.status(client.send(*fields(method="POST"), body=smuggled)) == "200"
+    assert [request.line for request in stand.allowed.requests] == ["POST /api/x HTTP/1.1"]
+    assert smuggled in stand.allowed.requests[0].body
+
+
+def test_streams_that_are_cancelled_by_the_hundred_end_the_connection(stand: Stand) -> None:
+    with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        for _ in range(400):
+            number = client.h2.get_next_available_stream_id()
+            client.h2.send_headers(number, fields("/admin"), end_stream=False)
+            client.h2.reset_stream(number, h2.errors.ErrorCodes.CANCEL)
+        client.flush()
+        assert client.status(0) == "closed"
+    stand.proxy.line(event="malformed", reason="too many cancelled streams")
+    assert stand.proxy.ask("allowed.test", get("/api/x", "allowed.test")).startswith(b"HTTP/1.1 200")
+
+
+def test_curl_gets_the_same_over_http1_and_http2(stand: Stand) -> None:
+    curl = ["curl", "-s", "--max-time", "5", "--cacert", stand.proxy.ready["ca"]]
+    for version in ("--http1.1", "--http2"):
+        done = subprocess.run(
+            [*curl, version, "-x", f"http://{stand.proxy.ready['listening']}", "https://allowed.test/api/x"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout == "GET /api/x HTTP/1.1"

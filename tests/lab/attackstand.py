@@ -1,0 +1,106 @@
+"""The stand of the attacks: the real proxy, an allowed server, and an evil one that must never get a byte."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from agent_sandbox.proxy.ca import load_authority, now_utc
+from capture import Capture
+from certificates import make_authority
+from proxystand import ProxyProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+POLICY = """\
+version: 1
+domains:
+  - host: allowed.test
+    rules:
+      - methods: [GET, POST]
+        path: {prefix: /api/}
+      - methods: [GET]
+        path: {exact: /ws}
+  - host: ports.test
+    ports: [8443]
+  - "*.wild.test"
+  - localhost
+  - 203.0.113.7
+deny:
+  - host: allowed.test
+    rules: [{path: {prefix: /api/secret/}}]
+"""
+ALLOWED = ("allowed.test", "a.wild.test", "a.b.wild.test", "203.0.113.7")
+EVIL = ("evil.test", "evilallowed.test", "allowed.test.evil.test", "wild.test", "allowed-test")
+
+
+@dataclass
+class Stand:
+    """Everything that takes part in an attack."""
+
+    proxy: ProxyProcess
+    allowed: Capture
+    allowed_plain: Capture
+    evil: Capture
+
+    def forget(self) -> None:
+        """Make ready for the next attack."""
+        self.proxy.forget()
+        for capture in (self.allowed, self.allowed_plain, self.evil):
+            capture.forget()
+
+    def assert_nothing_got_out(self) -> None:
+        """The verdict: no byte, and no connection."""
+        for capture in (self.allowed, self.allowed_plain, self.evil):
+            assert (bytes(capture.raw), capture.connections) == (b"", 0)
+
+
+def expired_certificate(folder: Path, trusted: Path) -> Path:
+    """Write a certificate that was good once, from an authority that is added to the trusted ones."""
+    authority = load_authority(folder, now=now_utc())
+    trusted.write_bytes(trusted.read_bytes() + authority.pem())
+    key = ec.generate_private_key(ec.SECP256R1())
+    leaf = authority.leaf("expired.wild.test", key, now=now_utc() - timedelta(days=200))
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path = folder / "leaf.pem"
+    path.write_bytes(secret + leaf.public_bytes(pem))
+    return path
+
+
+def badly_certified(folder: Path, trusted: Path) -> dict[str, Path]:
+    """Make certificates that are not to be believed; return them by the host that shows them."""
+    (folder / "untrusted").mkdir()
+    make_authority(folder / "untrusted", ["untrusted.wild.test"])
+    return {
+        "untrusted.wild.test": folder / "untrusted" / "leaf.pem",
+        "expired.wild.test": expired_certificate(folder / "expired", trusted),
+        "wrong.wild.test": folder / "leaf.pem",
+    }
+
+
+@contextmanager
+def start_stand(folder: Path) -> Iterator[Stand]:
+    """Start everything."""
+    authority = make_authority(folder, [*ALLOWED, *EVIL, "ports.test", "localhost"])
+    with ExitStack() as stack:
+        allowed = stack.enter_context(Capture(certificate=folder / "leaf.pem"))
+        plain = stack.enter_context(Capture())
+        evil = stack.enter_context(Capture())
+        resolve = {(name, 443): allowed.port for name in ALLOWED}
+        resolve |= {(name, 80): plain.port for name in ALLOWED}
+        resolve |= {("allowed.test", port): evil.port for port in (22, 25, 53, 8443)}
+        resolve |= {(name, port): evil.port for name in EVIL for port in (80, 443)}
+        resolve[("ports.test", 8443)] = allowed.port
+        for host, certificate in badly_certified(folder, authority).items():
+            resolve[(host, 443)] = stack.enter_context(Capture(certificate=certificate)).port
+        resolve[("plain.wild.test", 443)] = stack.enter_context(Capture(greeting=b"220 mail ready\r\n")).port
+        proxy = ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority)
+        yield Stand(stack.enter_context(proxy), allowed, plain, evil)

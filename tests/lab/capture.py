@@ -1,0 +1,138 @@
+"""A server that keeps every byte it is sent: what an attack test judges by.
+
+It plays the internet on loopback, over TLS when it is given a certificate, and answers each HTTP/1 request with what
+stands in `answers` for its path, else with a 200 that repeats the request line. An answer that is a function gets the
+connection behind the head, and what was read of the body, and has the rest of it to itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import ssl
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HEAD_END = b"\r\n\r\n"
+
+
+@dataclass
+class Received:
+    """One request as it arrived."""
+
+    head: bytes
+    body: bytes
+
+    @property
+    def line(self) -> str:
+        """The request line."""
+        return self.head.partition(b"\r\n")[0].decode("latin-1")
+
+    def field(self, name: str) -> list[str]:
+        """The values of a header."""
+        lines = self.head.decode("latin-1").split("\r\n")[1:]
+        return [line.partition(":")[2].strip() for line in lines if line.lower().startswith(f"{name.lower()}:")]
+
+
+@dataclass
+class Capture:
+    """A listening server on loopback."""
+
+    certificate: Path | None = None
+    greeting: bytes = b""
+    answers: dict[str, bytes | Callable[[socket.socket, bytes], None]] = field(default_factory=dict)
+    raw: bytearray = field(default_factory=bytearray)
+    requests: list[Received] = field(default_factory=list)
+    connections: int = 0
+
+    def __enter__(self) -> Self:
+        """Listen."""
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port: int = self._socket.getsockname()[1]
+        self._context = None
+        if self.certificate:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(self.certificate)
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop listening."""
+        self._socket.close()
+
+    def forget(self) -> None:
+        """Begin to count from nothing."""
+        self.raw.clear()
+        self.requests.clear()
+        self.connections = 0
+
+    def wait_for(self, count: int, *, seconds: float = 3.0) -> list[Received]:
+        """Return the requests when there are that many, or when the time is over."""
+        end = time.monotonic() + seconds
+        while len(self.requests) < count and time.monotonic() < end:
+            time.sleep(0.01)
+        return self.requests
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self.connections += 1
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError, ValueError), connection:
+            stream = self._context.wrap_socket(connection, server_side=True) if self._context else connection
+            with stream:
+                stream.sendall(self.greeting)
+                self._talk(stream)
+
+    def _talk(self, stream: socket.socket) -> None:
+        data = b""
+        while True:
+            while HEAD_END not in data:
+                data += self._receive(stream)
+            head, _, data = data.partition(HEAD_END)
+            request = Received(head, b"")
+            answer = self.answers.get(request.line.split(" ")[1].partition("?")[0])
+            if callable(answer):
+                self.requests.append(request)
+                answer(stream, data)
+                return
+            request.body, data = self._body(stream, head, data)
+            self.requests.append(request)
+            stream.sendall(answer or ok(request.line.encode("latin-1")))
+
+    def _receive(self, stream: socket.socket) -> bytes:
+        data = stream.recv(65536)
+        if not data:
+            raise ConnectionAbortedError
+        if len(self.raw) < 1_000_000:
+            self.raw += data
+        return data
+
+    def _body(self, stream: socket.socket, head: bytes, data: bytes) -> tuple[bytes, bytes]:
+        length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+        if length:
+            while len(data) < int(length[1]):
+                data += self._receive(stream)
+            return data[: int(length[1])], data[int(length[1]) :]
+        if re.search(rb"(?i)\r\ntransfer-encoding: *chunked", head):
+            while b"0\r\n\r\n" not in data:
+                data += self._receive(stream)
+            body, _, rest = data.partition(b"0\r\n\r\n")
+            return body, rest
+        return b"", data
+
+
+def ok(body: bytes, *fields: bytes) -> bytes:
+    """Return a whole answer."""
+    more = b"".join(field + b"\r\n" for field in fields)
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s" % (len(body), more, body)

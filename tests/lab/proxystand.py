@@ -1,0 +1,184 @@
+"""The real proxy as a process on loopback, and clients that say to it whatever a test wants said."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SECONDS = 5.0
+
+
+@dataclass
+class ProxyProcess:
+    """`python -m agent_sandbox.proxy run` with a policy; `resolve` leads names to stand-ins.
+
+    `sabotage` is Python that runs in the process before the proxy does.
+    """
+
+    folder: Path
+    policy: str
+    resolve: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    upstream_ca: Path | None = None
+    sabotage: str = ""
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    errors: str = ""
+
+    @property
+    def policy_file(self) -> Path:
+        """Where the policy lies."""
+        return self.folder / "policy.yaml"
+
+    def __enter__(self) -> Self:
+        """Start it, and wait until it listens."""
+        self.policy_file.write_text(self.policy)
+        overrides = [f"--resolve={host}:{port}:127.0.0.1:{to}" for (host, port), to in self.resolve.items()]
+        trusting = [f"--upstream-ca={self.upstream_ca}"] if self.upstream_ca else []
+        start = f"{self.sabotage}\nfrom agent_sandbox.proxy.__main__ import main\nraise SystemExit(main())"
+        command = [sys.executable, "-c", start, "run", f"--policy={self.policy_file}"]
+        self.process = subprocess.Popen(
+            [*command, "--listen=127.0.0.1:0", f"--state={self.folder}/state", *trusting, *overrides],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout
+        ready = self.process.stdout.readline()
+        assert ready, self.process.communicate()[1]
+        self.ready: dict[str, str] = json.loads(ready)
+        self.address = ("127.0.0.1", int(self.ready["listening"].rpartition(":")[2]))
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._follow, self._read_errors)]
+        for reader in self._readers:
+            reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self.process.terminate()
+        self.process.wait(10)
+        for reader in self._readers:
+            reader.join(5)
+
+    def _follow(self) -> None:
+        assert self.process.stdout
+        with self.process.stdout as stream:
+            for line in stream:
+                self.lines.append(json.loads(line))
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr
+        with self.process.stderr as stream:
+            for line in stream:
+                self.errors += line
+
+    def forget(self) -> None:
+        """Drop the lines so far, those still on their way included."""
+        time.sleep(0.07)
+        self.lines.clear()
+
+    def line(self, *, seconds: float = 3.0, **wanted: object) -> dict[str, Any]:
+        """Wait for the one line since `forget` that has these values."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for line in list(self.lines):
+                if all(line.get(key) == value for key, value in wanted.items()):
+                    return line
+            time.sleep(0.01)
+        raise AssertionError(f"no line with {wanted} in {self.lines}")
+
+    def command(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
+        """Run another command of the proxy's."""
+        command = [sys.executable, "-m", "agent_sandbox.proxy", verb, f"--control={self.ready['control']}", *more]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+
+    def memory(self) -> int:
+        """Resident bytes of the process."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+
+    def connect(self, *, seconds: float = SECONDS) -> socket.socket:
+        """Open a plain connection to it."""
+        return socket.create_connection(self.address, seconds)
+
+    def say(self, data: bytes, *, seconds: float = SECONDS) -> bytes:
+        """Send bytes, return all that comes until the end."""
+        with self.connect(seconds=seconds) as connection:
+            connection.sendall(data)
+            return read_all(connection)
+
+    @contextlib.contextmanager
+    def tunnel(self, host: str, port: int = 443) -> Iterator[socket.socket]:
+        """Open a tunnel by CONNECT."""
+        with self.connect() as connection:
+            connection.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+            head = read_head(connection)
+            assert head.startswith(b"HTTP/1.1 200"), head
+            yield connection
+
+    @contextlib.contextmanager
+    def tls(
+        self, host: str, port: int = 443, *, sni: str | None = "", alpn: tuple[str, ...] = ()
+    ) -> Iterator[ssl.SSLSocket]:
+        """Open a tunnel with TLS in it; by default for the host of the tunnel."""
+        context = ssl.create_default_context(cafile=self.ready["ca"])
+        context.check_hostname = sni == ""
+        if alpn:
+            context.set_alpn_protocols(list(alpn))
+        with (
+            self.tunnel(host, port) as connection,
+            context.wrap_socket(connection, server_hostname=host if sni == "" else sni) as stream,
+        ):
+            yield stream
+
+    def ask(self, host: str, request: bytes, *, port: int = 443) -> bytes:
+        """Send bytes through TLS, return all that comes until the end."""
+        with self.tls(host, port) as stream:
+            stream.sendall(request)
+            return read_all(stream)
+
+
+def get(path: str, host: str, *fields: str, method: str = "GET") -> bytes:
+    """Return a request after which the connection is closed."""
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", *fields]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """Read until the other side closes; a reset ends it too."""
+    data = b""
+    with contextlib.suppress(ConnectionResetError, ssl.SSLEOFError, ssl.SSLError):
+        while chunk := connection.recv(65536):
+            data += chunk
+    return data
+
+
+def read_head(connection: socket.socket) -> bytes:
+    """Read one response head."""
+    data = b""
+    while not data.endswith(b"\r\n\r\n"):
+        byte = connection.recv(1)
+        if not byte:
+            return data
+        data += byte
+    return data
+
+
+def read_answer(connection: socket.socket) -> tuple[int, bytes]:
+    """Read one response that has a Content-Length; return its status and body."""
+    head = read_head(connection)
+    length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
+    body = b""
+    while len(body) < length:
+        body += connection.recv(length - len(body))
+    return int(head.split()[1]), body
