@@ -55,7 +55,7 @@ PATTERNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
     "Gemfile.lock": (_urls(r"^GEM\n(?: .*\n)*?  remote: URL"),),
     "composer.lock": (_urls(r'"dist":\s*\{[^{}]{0,400}?"url":\s*"URL"'),),
     "pom.xml": (
-        _urls(r"<(?:repository|pluginRepository)>(?:(?!</(?:repository|pluginRepository)>)[^\0]){0,2000}?<url>\s*URL"),
+        _urls(r"<(?:repository|pluginRepository)>(?:(?!</(?:repository|pluginRepository)>)[^\0]){0,400}?<url>\s*URL"),
     ),
     "build.gradle": (_urls(r"\b(?:url|uri|maven)\b[\s=(]*(?:uri\(\s*)?['\"]URL"),),
     "build.gradle.kts": (_urls(r"\b(?:url|uri|maven)\b[\s=(]*(?:uri\(\s*)?\"URL"),),

@@ -42,7 +42,7 @@ class AgentManifest(_Model):
     install: Install
     command: Argv
     version_command: Argv
-    state: Annotated[str, Field(pattern=r"^\.?[A-Za-z0-9_][A-Za-z0-9_./-]*$")]
+    state: Annotated[str, Field(pattern=r"^\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*$")]
     env: dict[EnvName, OneLine] = Field(default_factory=dict)
     services: tuple[Slug, ...]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 # One assignment; a quoted value may go over several lines, and what looks like an assignment in it is none.
 ASSIGNMENT = re.compile(
     r"""^[ \t]*(?:export[ \t]+)?(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)[ \t]*[=:]
-        [ \t]*(?P<value>"(?:[^"\\]|\\.)*"|'[^']*'|[^\n]*)""",
+        [ \t]*(?P<value>"(?:[^"\\]|\\.)*"|'[^']*'|(?:(?![ \t]+\#|[ \t]*\r?$)[^\n])*)""",
     re.MULTILINE | re.VERBOSE,
 )
 COMMENT = "# Plain `docker compose` finds the agent's sandbox by these two lines. Written by agent-sandbox."
@@ -40,14 +40,15 @@ def set_variables(text: str, values: Mapping[str, str]) -> str:
     for key in sorted(values.keys() & present.keys(), key=lambda key: -present[key].start):
         if present[key].value != values[key]:
             text = text[: present[key].start] + values[key] + text[present[key].end :]
-    missing = [f"{key}={value}\n" for key, value in values.items() if key not in present]
+    end = "\r\n" if "\r\n" in text else "\n"
+    missing = [f"{key}={value}{end}" for key, value in values.items() if key not in present]
     if not missing:
         return text
-    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
-    return f"{text}{gap}{COMMENT}\n{''.join(missing)}"
+    gap = "" if not text else end if text.endswith("\n") else end * 2
+    return f"{text}{gap}{COMMENT}{end}{''.join(missing)}"
 
 
 def _plain(value: str) -> str:
     if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1:
         return value[1:-1]
-    return re.split(r"[ \t]#", value, maxsplit=1)[0].strip()
+    return value.strip()

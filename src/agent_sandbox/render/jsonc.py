@@ -83,19 +83,17 @@ def set_members(text: str, values: Mapping[str, Any]) -> str:
 
 def _added(document: Document, values: Mapping[str, Any]) -> str:
     text = document.text
-    last = max(document.members.values(), key=lambda member: member.end, default=None)
+    line = "\r\n" if "\r\n" in text else "\n"
     indent = _indent(document)
-    lines = f",\n{indent}".join(f"{to_text(key)}: {to_text(value)}" for key, value in values.items())
+    added = f",{line}{indent}".join(f"{to_text(key)}: {to_text(value)}" for key, value in values.items())
+    last = max((member.end for member in document.members.values()), default=None)
     if last is None:
-        return f"{text[: document.opened]}\n{indent}{lines}\n{text[document.opened :].lstrip(' \t\n')}"
-    tail = TAIL.match(text, last.end)
-    end, comma = (tail.end(), tail["comma"]) if tail else (last.end, "")
-    before = f"{text[: last.end]}{'' if comma else ','}{text[last.end : end].rstrip(' \t')}"
-    return f"{before}\n{indent}{lines}{_rest(text[end:])}"
-
-
-def _rest(text: str) -> str:
-    return text if text.startswith(("\n", "\r\n")) else f"\n{text}"
+        return f"{text[: document.opened]}{line}{indent}{added}{line}{text[document.opened :].lstrip()}"
+    tail = TAIL.match(text, last)
+    end, comma = (tail.end(), tail["comma"]) if tail else (last, "")
+    before = f"{text[:last]}{'' if comma else ','}{text[last:end].rstrip()}"
+    after = text[end:] if text.startswith(("\n", "\r"), end) else line + text[end:]
+    return f"{before}{line}{indent}{added}{after}"
 
 
 def _indent(document: Document) -> str:

@@ -62,8 +62,12 @@ def look_at(project: Path, *, title: str, ide: Ide, protected: Path, environ: Ma
 
 
 def owner_of(project: Path) -> Owner:
-    """Return the numbers for `dev`: the owner's of the directory; never root's."""
-    status = project.stat()
+    """Return the numbers for `dev`: those of the directory's owner; never root's."""
+    return owner_by(project.stat())
+
+
+def owner_by(status: os.stat_result) -> Owner:
+    """Return the numbers for `dev` where the directory looks like this."""
     default = Owner()
     if status.st_uid == 0:
         return default

@@ -77,7 +77,8 @@ def write_all(root: Path, files: Mapping[str, str]) -> None:
         try:
             for path, text in files.items():
                 where = root / path
-                made += _make_folder(where.parent)
+                if where.parent != root:
+                    made += _make_folder(where.parent)
                 target = _Target(folder=_open_folder(stack, root, path), name=where.name, data=text.encode())
                 targets.append(target)
                 target.stage()

@@ -7,7 +7,7 @@ from agent_sandbox.detect import is_looked_at
 from agent_sandbox.runtime.files import read_bytes
 
 # Enough to meet every registry of a large lock file, little enough not to be felt.
-MAX_BYTES = 2 << 20
+MAX_BYTES = 1 << 20
 MAX_FILES = 40
 FOLDERS = ("", "gradle/wrapper")
 

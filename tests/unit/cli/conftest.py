@@ -7,9 +7,10 @@ from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.images import Owner, agent_name, proxy_name
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.installed import images_of, read_project
+from asking import ask, empty_project
 from fake_docker import FakeDocker, docker
 
-__all__ = ["docker", "project", "up_to_date"]
+__all__ = ["ask", "docker", "empty_project", "project", "up_to_date"]
 
 AGENT = known_agents(data_root() / "templates")[0]
 COMPOSE = f"""\

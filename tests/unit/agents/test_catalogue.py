@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.resources import data_root
+
+MANIFEST = """
+name: example
+title: Example
+summary: An agent
+install: {npm: {package: example, version: 1.2.3}}
+command: [example]
+version_command: [example, --version]
+state: .example
+services: [example]
+"""
+
+
+@pytest.fixture
+def templates(tmp_path: Path) -> Path:
+    for name in ("example", "other", "_shared", ".hidden"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "agent.yaml").write_text(MANIFEST)
+    (tmp_path / "no-agent").mkdir()
+    return tmp_path
+
+
+def problems(templates: Path, agent: str) -> tuple[Problem, ...]:
+    with pytest.raises(UserError) as raised:
+        load_manifest(templates, agent)
+    return raised.value.problems
+
+
+def test_every_folder_with_a_manifest_is_an_agent(templates: Path) -> None:
+    assert known_agents(templates) == ("example", "other")
+
+
+def test_an_agent_is_loaded_by_its_name(templates: Path) -> None:
+    assert load_manifest(templates, "example").title == "Example"
+
+
+@pytest.mark.parametrize("agent", known_agents(data_root() / "templates"))
+def test_every_agent_that_we_ship_is_sound(agent: str) -> None:
+    assert load_manifest(data_root() / "templates", agent).name == agent
+
+
+def test_an_unknown_agent_is_told_with_the_known_ones_and_the_nearest(templates: Path) -> None:
+    hint = "did you mean `example`? known agents: example, other"
+    assert problems(templates, "Exampel") == (Problem(where="", what="no such agent `Exampel`", hint=hint),)
+
+
+def test_where_nothing_is_near_nothing_is_guessed(templates: Path) -> None:
+    assert problems(templates, "zzz")[0].hint == "known agents: example, other"
+
+
+@pytest.mark.parametrize("agent", ["", "..", "../example", "/etc", "_shared", ".hidden", "example/", "no-agent"])
+def test_no_name_leads_out_of_the_catalogue(templates: Path, agent: str) -> None:
+    assert problems(templates, agent)[0].what == f"no such agent `{agent}`"
+
+
+def test_a_manifest_that_names_another_agent_is_refused(templates: Path) -> None:
+    assert problems(templates, "other")[0].what == "`name` is `example`, the folder is `other`"
+
+
+def test_every_fault_of_a_manifest_is_told_at_once(templates: Path) -> None:
+    (templates / "example" / "agent.yaml").write_text(MANIFEST + "nmae: x\nenv: {a: b}\n")
+    assert len(problems(templates, "example")) == 2
+
+
+@pytest.mark.parametrize("text", [b"a: [", b"\xff"])
+def test_a_manifest_that_is_no_yaml_is_told(templates: Path, text: bytes) -> None:
+    (templates / "example" / "agent.yaml").write_bytes(text)
+    assert problems(templates, "example")[0].what.startswith("is no YAML text")

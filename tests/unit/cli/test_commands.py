@@ -1,0 +1,34 @@
+import pytest
+
+from agent_sandbox.cli.commands import COMMANDS, GROUPS, command_path, load
+
+PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]
+
+
+@pytest.mark.parametrize("path", PATHS, ids="-".join)
+def test_every_command_is_a_function_of_its_own_name_in_a_module_of_its_own_name(path: tuple[str, ...]) -> None:
+    module = load(*path)
+    assert callable(getattr(module, path[-1]))
+    assert getattr(module, path[-1]).__doc__
+
+
+def test_every_line_of_help_fits_into_eighty_columns() -> None:
+    texts = [*COMMANDS.values(), *(text for group, names in GROUPS.values() for text in (group, *names.values()))]
+    assert [text for text in texts if len(text) > 60 or not text.endswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), None),
+        (("up",), ("up",)),
+        (("up", "--help"), ("up",)),
+        (("policy",), None),
+        (("policy", "check", "x"), ("policy", "check")),
+        (("policy", "nonsense"), None),
+        (("nonsense",), None),
+        (("--version", "up"), None),
+    ],
+)
+def test_a_command_is_known_by_its_first_words(words: tuple[str, ...], expected: tuple[str, ...] | None) -> None:
+    assert command_path(words) == expected

@@ -1,0 +1,280 @@
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.cli.init import completions
+from agent_sandbox.policyfile import load_policy
+from agent_sandbox.resources import data_root
+from asking import Ask
+
+COMPOSE = ".devcontainer/docker-compose.yml"
+DEVCONTAINER = ".devcontainer/devcontainer.json"
+POLICY = ".devcontainer/policy.yaml"
+ALL = [COMPOSE, DEVCONTAINER, POLICY, ".env"]
+AGENTS = known_agents(data_root() / "templates")
+
+
+MAKERS: dict[str, Callable[[Path], object]] = {
+    "directory": Path.mkdir,
+    "pipe": os.mkfifo,
+    "big": lambda path: path.write_bytes(b"#" * (2 << 20)),
+    "latin": lambda path: path.write_bytes(b"# \xff\n"),
+}
+
+
+def tree(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def verdicts(out: str) -> dict[str, str]:
+    return {path: verdict for verdict, path in (line.split() for line in out.splitlines())}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_it_writes_these_four_files_and_nothing_else(agent: str, empty_project: Path, ask: Ask) -> None:
+    answer = ask("init", agent)
+    assert answer.code == 0
+    assert verdicts(answer.out) == dict.fromkeys(ALL, "written")
+    assert sorted(tree(empty_project)) == sorted(ALL)
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_it_ends_with_the_next_steps(ask: Ask) -> None:
+    assert ask("init", "claude").err.splitlines()[-3:] == [
+        "  agent-sandbox build            # once: the images",
+        "  docker compose up -d           # start the stack (agent-sandbox up does both)",
+        "  docker compose exec agent zsh  # work in it",
+    ]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("ide", ["vscode", "jetbrains", "none"])
+def test_the_policy_that_it_writes_can_be_loaded(agent: str, ide: str, empty_project: Path, ask: Ask) -> None:
+    (empty_project / ".npmrc").write_text("registry=https://npm.example.test/\n")
+    assert ask("init", agent, "--ide", ide, "--detect").code == 0
+    load_policy(empty_project / POLICY)
+
+
+def test_the_second_time_everything_is_unchanged(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    before = {path: path.stat().st_mtime_ns for path in empty_project.rglob("*")}
+    answer = ask("init", "claude")
+    assert verdicts(answer.out) == dict.fromkeys(ALL, "unchanged")
+    assert before == {path: path.stat().st_mtime_ns for path in empty_project.rglob("*")}
+
+
+def test_an_edited_file_is_shown_kept_and_replaced_only_by_force(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    file = empty_project / COMPOSE
+    ours = file.read_text()
+    file.write_text(ours.replace("pids_limit: 4096", "pids_limit: 9999"))
+    answer = ask("init", "claude")
+    assert answer.code == 1
+    assert "-    pids_limit: 9999\n+    pids_limit: 4096\n" in answer.out
+    assert answer.err == (
+        f"error: {COMPOSE}: it has been edited; it was kept and nothing was written\n"
+        f"  hint: `--force` makes it what the diff shows; or move {COMPOSE} away\n"
+    )
+    assert "9999" in file.read_text()
+    forced = ask("init", "claude", "--force")
+    assert (forced.code, verdicts(forced.out)[COMPOSE], file.read_text()) == (0, "replaced", ours)
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_a_file_that_nobody_edited_is_brought_up_to_date(ask: Ask) -> None:
+    ask("init", "claude")
+    answer = ask("init", "copilot")
+    assert answer.code == 0
+    assert verdicts(answer.out)[COMPOSE] == "updated"
+    assert f"note: {POLICY} is yours and does not name the service `copilot`" in answer.err
+
+
+def test_the_policy_is_never_written_again(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    (empty_project / POLICY).write_text("version: 1\nservices: [claude]\n")
+    assert verdicts(ask("init", "claude", "--force", "--detect").out)[POLICY] == "unchanged"
+    assert (empty_project / POLICY).read_text() == "version: 1\nservices: [claude]\n"
+
+
+def test_somebody_elses_devcontainer_is_shown_and_kept(empty_project: Path, ask: Ask) -> None:
+    (empty_project / ".devcontainer").mkdir()
+    (empty_project / COMPOSE).write_text("services: {web: {image: x}}\n")
+    answer = ask("init", "claude")
+    assert answer.code == 1
+    assert "-services: {web: {image: x}}\n" in answer.out
+    assert "it was not written by agent-sandbox" in answer.err
+    assert tree(empty_project) == {COMPOSE: "services: {web: {image: x}}\n"}
+
+
+def test_a_devcontainer_json_and_a_dotenv_of_the_users_are_merged(empty_project: Path, ask: Ask) -> None:
+    (empty_project / ".devcontainer").mkdir()
+    (empty_project / DEVCONTAINER).write_text('{\n  // ours\n  "remoteUser": "vscode",\n  "features": {},\n}\n')
+    (empty_project / ".env").write_text("# keys\nDB=1\n")
+    answer = ask("init", "claude")
+    assert answer.code == 0
+    assert verdicts(answer.out)[DEVCONTAINER] == verdicts(answer.out)[".env"] == "merged"
+    assert f'note: {DEVCONTAINER}: merged; `remoteUser` was "vscode"' in answer.err
+    merged = (empty_project / DEVCONTAINER).read_text()
+    assert merged.startswith('{\n  // ours\n  "remoteUser": "dev",\n  "features": {},\n  "name": "app"')
+    assert (empty_project / ".env").read_text().startswith("# keys\nDB=1\n")
+    assert verdicts(ask("init", "claude").out) == dict.fromkeys(ALL, "unchanged")
+
+
+def test_what_was_chosen_once_stays_chosen(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude", "--name", "My App", "--ide", "jetbrains")
+    assert verdicts(ask("init", "claude").out) == dict.fromkeys(ALL, "unchanged")
+    assert "COMPOSE_PROJECT_NAME=my-app-" in (empty_project / ".env").read_text()
+
+
+def test_a_project_that_has_moved_gets_a_name_of_its_own(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    before = (empty_project / ".env").read_text()
+    moved = empty_project.rename(empty_project.with_name("copy"))
+    answer = ask("init", "claude", "--path", str(moved))
+    assert verdicts(answer.out) | {COMPOSE: "updated", ".env": "merged"} == verdicts(answer.out)
+    assert (moved / ".env").read_text() != before
+
+
+def test_a_dry_run_prints_the_diff_and_writes_nothing(empty_project: Path, ask: Ask) -> None:
+    answer = ask("init", "claude", "--dry-run")
+    assert answer.code == 0
+    assert [line for line in answer.out.splitlines() if line.startswith("+++")] == [f"+++ b/{path}" for path in ALL]
+    assert answer.err.splitlines()[-1] == "nothing was written: this was a dry run"
+    assert list(empty_project.iterdir()) == []
+
+
+def test_a_dry_run_on_an_edited_file_ends_as_the_real_one_would(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    (empty_project / COMPOSE).write_text("mine\n")
+    assert ask("init", "claude", "--dry-run").code == 1
+    assert ask("init", "claude", "--dry-run", "--force").code == 0
+    assert (empty_project / COMPOSE).read_text() == "mine\n"
+
+
+def test_a_program_gets_json(empty_project: Path, ask: Ask) -> None:
+    (empty_project / ".npmrc").write_text("registry=https://npm.example.test/\n")
+    answer = ask("init", "claude", "--json", "--ide", "none")
+    said = json.loads(answer.out)
+    name = said.pop("name")
+    assert name.startswith("app-")
+    assert said == {
+        "project": str(empty_project),
+        "agent": "claude",
+        "ide": "none",
+        "written": True,
+        "files": [{"path": path, "verdict": "written", "why": "", "diff": ""} for path in ALL],
+        "offers": [{"host": "npm.example.test", "files": [".npmrc"], "schemes": ["https"], "ports": []}],
+        "notes": [f"this project's files name npm.example.test: see `domains` in {POLICY}"],
+    }
+
+
+def test_json_is_whole_also_where_a_file_is_kept(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    (empty_project / COMPOSE).write_text("mine\n")
+    answer = ask("init", "claude", "--json")
+    said = json.loads(answer.out)
+    assert (answer.code, said["written"], said["files"][0]["verdict"]) == (1, False, "kept")
+    assert said["files"][0]["diff"].startswith(f"--- a/{COMPOSE}\n+++ b/{COMPOSE}\n")
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_an_unknown_agent_names_the_known_ones_and_the_nearest(ask: Ask) -> None:
+    answer = ask("init", "cluade")
+    hint = f"did you mean `claude`? known agents: {', '.join(AGENTS)}"
+    assert (answer.code, answer.err) == (1, f"error: no such agent `cluade`\n  hint: {hint}\n")
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[31m", "x" * 101])
+def test_a_name_that_can_not_be_shown_is_refused(name: str, empty_project: Path, ask: Ask) -> None:
+    answer = ask("init", "claude", "--name", name)
+    assert answer.code == 1
+    assert answer.err.startswith("error: --name: ")
+    assert list(empty_project.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["with space", "-dash", "it's", 'say "x"', "日本", "$HOME", "${X", "{{x}}", "a\nb", "#", "a:b", "\x1b[31m", "a\\b"],
+)
+def test_a_directory_of_any_name_becomes_a_project(name: str, empty_project: Path, ask: Ask) -> None:
+    folder = empty_project / name
+    folder.mkdir()
+    answer = ask("init", "claude", f"--path={folder}")
+    assert (answer.code, sorted(tree(folder))) == (0, sorted(ALL))
+    assert "\x1b" not in answer.out + answer.err
+
+
+def test_a_relative_path_with_a_leading_dash(empty_project: Path, ask: Ask) -> None:
+    (empty_project / "-x").mkdir()
+    assert ask("init", "claude", "--path=-x").code == 0
+    assert (empty_project / "-x" / ".env").exists()
+
+
+def test_a_devcontainer_that_leads_elsewhere_is_not_followed(empty_project: Path, ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (empty_project / ".devcontainer").symlink_to(tmp_path / "elsewhere")
+    answer = ask("init", "claude")
+    assert answer.code == 1
+    assert "symbolic link" in answer.err
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["missing", "file", "/"])
+def test_what_is_no_project_is_told(path: str, empty_project: Path, ask: Ask) -> None:
+    (empty_project / "file").write_text("")
+    answer = ask("init", "claude", "--path", path)
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith("error: ")
+
+
+def test_the_home_directory_is_no_project(empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(empty_project))
+    assert "holds your home directory" in ask("init", "claude").err
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_without_a_home_it_works(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    assert ask("init", "claude").code == 0
+
+
+@pytest.mark.parametrize("path", [COMPOSE, DEVCONTAINER, POLICY, ".env"])
+@pytest.mark.parametrize("make", MAKERS)
+def test_what_is_no_text_file_is_told_and_nothing_is_written(
+    path: str, make: str, empty_project: Path, ask: Ask
+) -> None:
+    (empty_project / ".devcontainer").mkdir()
+    MAKERS[make](empty_project / path)
+    answer = ask("init", "claude")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith(f"error: {empty_project}/{path}: ")
+    found = [found for found in empty_project.rglob("*") if found.name != ".devcontainer"]
+    assert found == [empty_project / path]
+
+
+def test_a_broken_devcontainer_json_is_told_with_its_line(empty_project: Path, ask: Ask) -> None:
+    (empty_project / ".devcontainer").mkdir()
+    (empty_project / DEVCONTAINER).write_text('{\n  "a": 1\n  "b": 2\n}\n')
+    answer = ask("init", "claude")
+    assert answer.code == 1
+    assert answer.err.startswith(f"error: {DEVCONTAINER}:3:3: `,` was expected\n")
+
+
+def test_a_directory_that_can_not_be_written_to_is_told(empty_project: Path, ask: Ask) -> None:
+    if os.geteuid() == 0:
+        # Root may write anywhere: a file where the directory should be stands in for it.
+        (empty_project / ".devcontainer").write_text("")
+    else:
+        empty_project.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    answer = ask("init", "claude")
+    assert (answer.code, answer.out) == (1, "")
+    assert "can't be used" in answer.err
+
+
+def test_the_agents_are_completed() -> None:
+    assert completions() == AGENTS

@@ -1,0 +1,35 @@
+import json
+
+import pytest
+
+from agent_sandbox.cli.output import emit, emit_json, printable, say, say_problems
+from agent_sandbox.problems import Problem
+
+
+def test_data_goes_to_stdout_and_talk_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    emit("data")
+    say("talk")
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("data\n", "talk\n")
+
+
+def test_json_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    emit_json({"b": "ü\x1b", "a": [1]})
+    out = capsys.readouterr().out
+    assert json.loads(out) == {"b": "ü\x1b", "a": [1]}
+    assert out.isascii()
+    assert "\x1b" not in out
+
+
+def test_a_name_can_not_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say("a\x1b[2J\x07\x9b\x7f\r b")
+    assert capsys.readouterr().err == "a\\x1b[2J\\x07\\x9b\\x7f\\x0d b\n"
+
+
+def test_lines_and_letters_stay() -> None:
+    assert printable("a\tb\nü 日本") == "a\tb\nü 日本"
+
+
+def test_each_problem_has_its_line_and_its_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    say_problems([Problem(where="f:1:2", what="wrong", hint="mend"), Problem(where="", what="too")])
+    assert capsys.readouterr().err == "error: f:1:2: wrong\n  hint: mend\nerror: too\n"

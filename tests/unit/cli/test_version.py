@@ -1,0 +1,25 @@
+import json
+import platform
+
+from agent_sandbox import __version__
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.resources import data_root
+from asking import Ask
+
+
+def test_everything_with_its_version_for_a_person(ask: Ask) -> None:
+    answer = ask("version")
+    lines = answer.out.splitlines()
+    assert lines[0] == f"agent-sandbox  {__version__}"
+    assert lines[1] == f"Python         {platform.python_version()}"
+    assert [line.split()[0] for line in lines[3:]] == list(known_agents(data_root() / "templates"))
+
+
+def test_and_for_a_program(ask: Ask) -> None:
+    templates = data_root() / "templates"
+    assert json.loads(ask("version", "--json").out) == {
+        "agent-sandbox": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "agents": {name: load_manifest(templates, name).install.npm.version for name in known_agents(templates)},
+    }

@@ -1,0 +1,64 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agent_sandbox.render.devcontainer import (
+    DOUBTFUL,
+    OPENERS,
+    devcontainer_document,
+    render_devcontainer,
+    required_members,
+)
+from agent_sandbox.render.jsonc import parse
+from agent_sandbox.stack.services.agent import READY
+from agent_sandbox.stack.workspace import Ide
+from samples import TEMPLATES, WORKSPACE, with_title
+
+
+@pytest.mark.parametrize("title", ["app", 'a "b" \\ c', "{{ x }}", "a\nb", "日本", "*/ // x"])
+@pytest.mark.parametrize("ide", Ide)
+def test_the_file_says_what_the_document_says(title: str, ide: Ide) -> None:
+    workspace = replace(with_title(title), ide=ide)
+    assert parse(render_devcontainer(TEMPLATES, workspace)).values == devcontainer_document(workspace)
+
+
+def test_the_editor_opens_the_same_stack_as_dev_and_leaves_its_entrypoint_alone() -> None:
+    document = devcontainer_document(WORKSPACE)
+    chosen = ("dockerComposeFile", "service", "remoteUser", "overrideCommand", "updateRemoteUserUID")
+    assert {key: document[key] for key in chosen} == {
+        "dockerComposeFile": "docker-compose.yml",
+        "service": "agent",
+        "remoteUser": "dev",
+        "overrideCommand": False,
+        "updateRemoteUserUID": False,
+    }
+
+
+def test_images_are_built_before_and_nothing_runs_inside_before_all_is_ready() -> None:
+    document = devcontainer_document(WORKSPACE)
+    assert document["initializeCommand"] == ["agent-sandbox", "build", "--path", "${localWorkspaceFolder}"]
+    assert READY in document["postStartCommand"][-1]
+    assert document["waitFor"] == "postStartCommand"
+
+
+def test_only_vs_code_is_told_about_vs_code() -> None:
+    keys = {ide: "customizations" in devcontainer_document(replace(WORKSPACE, ide=ide)) for ide in Ide}
+    assert keys == {Ide.VSCODE: True, Ide.JETBRAINS: False, Ide.NONE: False}
+
+
+@pytest.mark.parametrize(
+    ("present", "expected"),
+    [
+        ({}, {"name": "x", "service": "agent", "init": True}),
+        ({"service": "agent", "init": True}, {"name": "x"}),
+        ({"name": "mine", "service": "web", "init": 1}, {"service": "agent", "init": True}),
+    ],
+)
+def test_what_is_not_as_the_box_needs_it_has_to_be_set(present: dict[str, Any], expected: dict[str, Any]) -> None:
+    wanted = {"name": "x", "service": "agent", "init": True}
+    assert required_members(wanted, present) == expected
+
+
+def test_no_member_is_both_refused_and_told() -> None:
+    assert OPENERS.keys() & DOUBTFUL.keys() == set()

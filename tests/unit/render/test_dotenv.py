@@ -1,0 +1,83 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.render.dotenv import COMMENT, assignments, set_variables
+
+FILE = """\
+# ours
+DB_URL="postgres://x" # the database
+export TOKEN='a b'
+EMPTY=
+"""
+
+
+def values(text: str) -> dict[str, str]:
+    return {key: found.value for key, found in assignments(text).items()}
+
+
+def test_every_way_to_assign_is_read() -> None:
+    text = FILE + "A = b # c\nB: d\nC=e#f\n  D=g\r\n"
+    assert values(text) == {
+        "DB_URL": "postgres://x",
+        "TOKEN": "a b",
+        "EMPTY": "",
+        "A": "b",
+        "B": "d",
+        "C": "e#f",
+        "D": "g",
+    }
+
+
+def test_the_last_assignment_counts() -> None:
+    assert values("A=1\nA=2\n") == {"A": "2"}
+
+
+def test_what_looks_like_an_assignment_inside_quotes_is_none() -> None:
+    assert values('KEY="-----BEGIN\nA=1\n"\nB=2\n') == {"KEY": "-----BEGIN\nA=1\n", "B": "2"}
+
+
+def test_a_comment_is_no_assignment() -> None:
+    assert values("# A=1\n#B=2\n") == {}
+
+
+def test_what_is_missing_is_added_at_the_end() -> None:
+    assert set_variables(FILE, {"A": "1", "B": "2"}) == f"{FILE}\n{COMMENT}\nA=1\nB=2\n"
+
+
+def test_a_file_without_a_last_line_end_gets_one() -> None:
+    assert set_variables("X=1", {"A": "1"}) == f"X=1\n\n{COMMENT}\nA=1\n"
+
+
+def test_an_empty_file_is_filled() -> None:
+    assert set_variables("", {"A": "1"}) == f"{COMMENT}\nA=1\n"
+
+
+def test_what_is_there_is_changed_in_its_place() -> None:
+    assert set_variables("A=1\nX='y' # z\nB=2\n", {"X": "n"}) == "A=1\nX=n # z\nB=2\n"
+
+
+def test_a_comment_behind_a_changed_value_stays() -> None:
+    assert set_variables("A=1  # why\n", {"A": "2"}) == "A=2  # why\n"
+
+
+def test_windows_line_ends_stay() -> None:
+    assert set_variables("A=1\r\nB=2\r\n", {"A": "2", "C": "3"}) == f"A=2\r\nB=2\r\n\r\n{COMMENT}\r\nC=3\r\n"
+
+
+def test_what_is_right_already_is_not_touched() -> None:
+    assert set_variables("A='1'\n", {"A": "1"}) == "A='1'\n"
+
+
+names = st.from_regex(r"[A-Z_][A-Z0-9_]{0,8}", fullmatch=True)
+plain = st.from_regex(r"[a-z0-9./-]{0,12}", fullmatch=True)
+
+
+@given(st.dictionaries(names, plain), st.dictionaries(names, plain))
+def test_what_was_set_is_there_and_all_else_is_as_it_was(before: dict[str, str], wanted: dict[str, str]) -> None:
+    text = "".join(f"{key}={value}\n" for key, value in before.items())
+    assert values(set_variables(text, wanted)) == before | wanted
+
+
+@given(st.text())
+def test_every_line_of_the_users_stays(text: str) -> None:
+    assert set_variables(text, {"NEW_ONE_HERE": "1"}).startswith(text)

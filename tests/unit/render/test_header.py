@@ -1,0 +1,38 @@
+from agent_sandbox import __version__
+from agent_sandbox.render.header import Hand, hand_of, stamped, unix
+
+TEXT = stamped("a: 1\n", comment="#")
+
+
+def test_the_header_says_who_wrote_the_file_and_what() -> None:
+    first, second, body = TEXT.split("\n", 2)
+    assert first.startswith(f"# Written by agent-sandbox {__version__}.")
+    assert second.startswith("# agent-sandbox-digest: sha256:")
+    assert body == "a: 1\n"
+
+
+def test_what_nobody_has_touched_is_ours() -> None:
+    assert hand_of(TEXT) is Hand.OURS
+    assert hand_of(stamped("{}\n", comment="//")) is Hand.OURS
+
+
+def test_line_ends_that_git_has_changed_do_not_count() -> None:
+    assert hand_of(TEXT.replace("\n", "\r\n")) is Hand.OURS
+
+
+def test_one_character_more_is_an_edit() -> None:
+    assert hand_of(f"{TEXT} ") is Hand.EDITED
+    assert hand_of(TEXT.replace("a: 1", "a: 2")) is Hand.EDITED
+
+
+def test_an_edited_title_is_no_edit_of_the_body() -> None:
+    assert hand_of(TEXT.replace(__version__, "0.0.1")) is Hand.OURS
+
+
+def test_a_file_without_the_header_is_somebody_elses() -> None:
+    for text in ("", "a: 1\n", TEXT.split("\n", 1)[1], f"# mine\n{TEXT}", "# x\n# agent-sandbox-digest: sha256:12\na"):
+        assert hand_of(text) is Hand.FOREIGN
+
+
+def test_unix_line_ends_stay() -> None:
+    assert unix("a\r\nb\n") == "a\nb\n"

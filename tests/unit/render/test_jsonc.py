@@ -1,0 +1,107 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.render.jsonc import JsoncError, parse, set_members, to_text
+
+FILE = """\
+// The team's container.
+{
+    "name": "ours", // what the window says
+    /* and so on */
+    "remoteUser": "vscode",
+    "customizations": {
+        "vscode": {"extensions": ["a.b", /* c */ "d.e",]},
+    },
+}
+"""
+
+text = st.text(st.characters(exclude_categories=["Cs"]))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=10,
+)
+objects = st.dictionaries(text, values, max_size=5)
+
+
+def test_comments_and_trailing_commas_are_read_over() -> None:
+    assert parse(FILE).values == {
+        "name": "ours",
+        "remoteUser": "vscode",
+        "customizations": {"vscode": {"extensions": ["a.b", "d.e"]}},
+    }
+
+
+def test_a_member_knows_its_line() -> None:
+    assert parse(FILE).line_of("remoteUser") == 5
+
+
+def test_only_what_is_set_changes() -> None:
+    got = set_members(FILE, {"remoteUser": "dev", "service": "agent"})
+    expected = FILE.replace('"vscode",\n', '"dev",\n').replace("    },\n}", '    },\n    "service": "agent"\n}')
+    assert got == expected
+
+
+def test_a_comment_behind_the_last_member_stays_with_it() -> None:
+    assert set_members('{\n  "a": 1 // one\n}\n', {"b": 2}) == '{\n  "a": 1, // one\n  "b": 2\n}\n'
+
+
+def test_an_object_on_one_line_gets_a_line_more() -> None:
+    assert set_members('{"a": 1}', {"b": 2}) == '{"a": 1,\n  "b": 2\n}'
+
+
+def test_an_empty_object_is_filled() -> None:
+    assert set_members("// x\n{\n}\n", {"a": 1, "b": "x"}) == '// x\n{\n  "a": 1,\n  "b": "x"\n}\n'
+
+
+def test_a_byte_order_mark_stays() -> None:
+    assert set_members("\ufeff{}", {"a": 1}).startswith("\ufeff{")
+
+
+def test_windows_line_ends_stay() -> None:
+    assert set_members('{\r\n  "a": 1\r\n}\r\n', {"b": 2}) == '{\r\n  "a": 1,\r\n  "b": 2\r\n}\r\n'
+
+
+@given(objects, objects)
+def test_what_was_set_is_there_and_all_else_is_as_it_was(before: dict[str, Any], wanted: dict[str, Any]) -> None:
+    for written in (json.dumps(before), json.dumps(before, indent=4), json.dumps(before, ensure_ascii=False)):
+        assert parse(set_members(written, wanted)).values == before | wanted
+
+
+@given(objects)
+def test_setting_what_is_there_changes_nothing(before: dict[str, Any]) -> None:
+    written = json.dumps(before, indent=2)
+    assert set_members(written, before) == written
+
+
+@pytest.mark.parametrize(
+    ("broken", "line", "column", "what"),
+    [
+        ("", 1, 1, "an object was expected"),
+        ("[]", 1, 1, "an object was expected"),
+        ("{} x", 1, 4, "nothing was expected after the object"),
+        ('{\n  "a" 1\n}', 2, 7, "`:` was expected"),
+        ('{\n  "a": 1\n  "b": 2\n}', 3, 3, "`,` was expected"),
+        ('{"a": }', 1, 7, "a value was expected"),
+        ('{"a": nul}', 1, 7, "a value was expected"),
+        ("{a: 1}", 1, 2, "a key in double quotes was expected"),
+        ('{"a": "x\n"}', 1, 9, "this string does not end, or holds what no string may"),
+        ('{"a": "x', 1, 7, "this string does not end, or holds what no string may"),
+        ('{"a": 1, "a": 2}', 1, 10, "`a` stands here a second time"),
+        ('{"a": ' + "[" * 200, 1, 107, "more than 100 levels"),
+        ("{ /* no end", 1, 3, "a key in double quotes was expected"),
+        ('{"a": [1 2]}', 1, 10, "`,` was expected"),
+    ],
+)
+def test_what_is_broken_is_told_with_its_place(broken: str, line: int, column: int, what: str) -> None:
+    with pytest.raises(JsoncError) as raised:
+        parse(broken)
+    assert (raised.value.line, raised.value.column, raised.value.what) == (line, column, what)
+
+
+def test_a_value_is_written_on_one_line() -> None:
+    assert to_text({"a": ["ü", None]}) == '{"a": ["ü", null]}'

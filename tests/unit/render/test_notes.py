@@ -1,0 +1,61 @@
+import pytest
+
+from agent_sandbox.detect import Offer
+from agent_sandbox.render.notes import notes
+from agent_sandbox.render.project import COMPOSE, DEVCONTAINER, DOTENV, POLICY
+from agent_sandbox.render.reconcile import Change, Verdict
+from samples import MANIFEST
+
+OFFER = Offer(host="npm.example.test", files=(".npmrc",), schemes=("https",))
+
+
+def told(
+    *,
+    devcontainer: str = "{}",
+    policy: str = "services: [claude]\n",
+    verdict: Verdict = Verdict.UNCHANGED,
+    offers: tuple[Offer, ...] = (),
+    why: str = "",
+) -> tuple[str, ...]:
+    changes = (
+        Change(path=COMPOSE, verdict=Verdict.UNCHANGED, before="", after=""),
+        Change(path=DEVCONTAINER, verdict=Verdict.MERGED, before="", after=devcontainer, why=why),
+        Change(path=POLICY, verdict=verdict, before="", after=policy),
+        Change(path=DOTENV, verdict=Verdict.UNCHANGED, before="", after=""),
+    )
+    return notes(changes, MANIFEST, offers)
+
+
+def test_where_all_is_well_nothing_is_said() -> None:
+    assert told() == ()
+
+
+def test_what_a_merge_has_replaced_is_told() -> None:
+    assert told(why='`remoteUser` was "vscode"') == (f'{DEVCONTAINER}: merged; `remoteUser` was "vscode"',)
+
+
+def test_a_doubtful_member_is_told_with_its_line() -> None:
+    what = "`mounts` puts more of this machine into the container; devcontainer.json is yours to decide on"
+    assert told(devcontainer='{\n  "mounts": ["x"],\n  "features": {}\n}') == (f"{DEVCONTAINER}:2: {what}",)
+
+
+def test_a_devcontainer_json_that_nobody_can_read_has_no_notes() -> None:
+    assert told(devcontainer="{") == ()
+
+
+@pytest.mark.parametrize("policy", ["", "services:\n", "services: [github]\n", "services: [{name: github}]\n"])
+def test_a_policy_without_the_agents_service_is_told(policy: str) -> None:
+    expected = f"{POLICY} is yours and does not name the service `claude`: add it under `services`"
+    assert told(policy=policy) == (expected,)
+
+
+@pytest.mark.parametrize("policy", ["services: [{name: claude}]\n", "- a\n", "a: [", "services: [{}]\n", "services: 1"])
+def test_a_policy_that_names_it_or_that_nobody_can_read_has_no_notes(policy: str) -> None:
+    assert told(policy=policy) == ()
+
+
+def test_hosts_that_are_offered_are_told_when_the_policy_is_new() -> None:
+    assert told(offers=(OFFER,), verdict=Verdict.WRITTEN) == (
+        f"this project's files name npm.example.test: see `domains` in {POLICY}",
+    )
+    assert told(offers=(OFFER,)) == ()

@@ -1,0 +1,64 @@
+import pytest
+
+from agent_sandbox.detect import Offer
+from agent_sandbox.render.faithful import load_yaml
+from agent_sandbox.render.policy import Offered, render_policy
+from agent_sandbox.stack.workspace import Ide
+from samples import MANIFEST, TEMPLATES
+
+OFFERS = (
+    Offer(host="npm.example.test", files=("package-lock.json", ".npmrc"), schemes=("https",)),
+    Offer(host="mirror.example.test", files=("pip.conf",), schemes=("https", "http"), ports=(80, 8443)),
+)
+
+
+def render(offered: Offered | None = None, ide: Ide = Ide.NONE) -> str:
+    return render_policy(TEMPLATES, MANIFEST, ide, offered or Offered())
+
+
+@pytest.mark.parametrize(
+    ("ide", "services"),
+    [(Ide.NONE, ["claude"]), (Ide.VSCODE, ["claude", "vscode"]), (Ide.JETBRAINS, ["claude", "jetbrains"])],
+)
+def test_it_starts_with_what_the_agent_and_the_editor_need(ide: Ide, services: list[str]) -> None:
+    assert load_yaml(render(ide=ide)) == {"version": 1, "services": services, "domains": None}
+
+
+def test_hosts_that_files_name_are_comments_to_choose_from() -> None:
+    text = render(Offered(offers=OFFERS))
+    assert load_yaml(text) == load_yaml(render())
+    assert "  # - host: npm.example.test # package-lock.json, .npmrc\n" in text
+
+
+def test_without_the_comment_signs_they_are_the_entries_that_detect_writes() -> None:
+    text = render(Offered(offers=OFFERS))
+    head, _, tail = text.partition("choose from" if "choose from" in text else "may fetch from.\n")
+    uncommented = head + "may fetch from.\n" + tail.replace("  # ", "  ").replace("  #   ", "    ")
+    assert load_yaml(uncommented) == load_yaml(render(Offered(offers=OFFERS, active=True)))
+
+
+def test_detect_allows_reading_alone() -> None:
+    assert load_yaml(render(Offered(offers=OFFERS, active=True)))["domains"] == [
+        {"host": "npm.example.test", "rules": [{"methods": ["GET"], "schemes": ["https"]}]},
+        {
+            "host": "mirror.example.test",
+            "ports": [80, 8443],
+            "rules": [{"methods": ["GET"], "schemes": ["https", "http"]}],
+        },
+    ]
+
+
+@pytest.mark.parametrize("name", ["x\n- evil.test", "a # b", "{{ x }}", "\u2028- evil.test", "x\r- evil.test"])
+def test_no_file_name_breaks_out_of_its_comment(name: str) -> None:
+    offer = Offer(host="npm.example.test", files=(name,), schemes=("https",))
+    assert load_yaml(render(Offered(offers=(offer,)))) == load_yaml(render())
+
+
+def test_every_line_that_teaches_is_a_comment() -> None:
+    lines = [line.strip() for line in render().splitlines() if line.strip()]
+    assert [line for line in lines if not line.startswith("#")] == [
+        "version: 1",
+        "services: # named sets of rules; `agent-sandbox policy show` spells them out",
+        "- claude # what Claude Code itself talks to",
+        "domains:",
+    ]

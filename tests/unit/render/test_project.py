@@ -1,0 +1,40 @@
+from agent_sandbox.render.policy import Offered
+from agent_sandbox.render.project import PATHS, reconcile, render_project
+from agent_sandbox.render.reconcile import OnConflict, Verdict
+from samples import MANIFEST, TEMPLATES, WORKSPACE, stack_of
+
+RENDERED = render_project(TEMPLATES, stack_of(), MANIFEST, WORKSPACE, Offered())
+NOTHING: dict[str, str | None] = dict.fromkeys(PATHS)
+
+
+def test_an_empty_project_gets_these_four_files() -> None:
+    changes = reconcile(RENDERED, NOTHING)
+    assert {change.path: change.verdict for change in changes} == {
+        ".devcontainer/docker-compose.yml": Verdict.WRITTEN,
+        ".devcontainer/devcontainer.json": Verdict.WRITTEN,
+        ".devcontainer/policy.yaml": Verdict.WRITTEN,
+        ".env": Verdict.WRITTEN,
+    }
+
+
+def test_the_second_time_nothing_changes() -> None:
+    present = {change.path: change.after for change in reconcile(RENDERED, NOTHING)}
+    assert {change.verdict for change in reconcile(RENDERED, present)} == {Verdict.UNCHANGED}
+
+
+def test_plain_docker_compose_is_told_file_and_name() -> None:
+    assert RENDERED.variables == {
+        "COMPOSE_FILE": ".devcontainer/docker-compose.yml",
+        "COMPOSE_PROJECT_NAME": stack_of().name,
+    }
+
+
+def test_force_replaces_all_but_the_policy() -> None:
+    present: dict[str, str | None] = {
+        **NOTHING,
+        ".devcontainer/docker-compose.yml": "theirs\n",
+        ".devcontainer/policy.yaml": "theirs\n",
+    }
+    changes = {change.path: change for change in reconcile(RENDERED, present, on_conflict=OnConflict.REPLACE)}
+    assert changes[".devcontainer/docker-compose.yml"].verdict is Verdict.REPLACED
+    assert changes[".devcontainer/policy.yaml"].after == "theirs\n"

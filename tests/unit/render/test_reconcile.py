@@ -1,0 +1,174 @@
+from typing import Any
+
+import pytest
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.header import stamped
+from agent_sandbox.render.reconcile import (
+    Change,
+    OnConflict,
+    Verdict,
+    generated,
+    merged_devcontainer,
+    merged_dotenv,
+    yours,
+)
+
+KEEP, REPLACE = OnConflict.KEEP, OnConflict.REPLACE
+OLD, NEW = stamped("old\n", comment="#"), stamped("new\n", comment="#")
+WANTED: dict[str, Any] = {"name": "app", "service": "agent", "remoteUser": "dev"}
+BODY = '{\n  "name": "app",\n  "service": "agent",\n  "remoteUser": "dev"\n}\n'
+VALUES = {"COMPOSE_FILE": ".devcontainer/docker-compose.yml", "COMPOSE_PROJECT_NAME": "app-1"}
+LINES = "COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME=app-1\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "on_conflict", "verdict", "after"),
+    [
+        (None, KEEP, Verdict.WRITTEN, NEW),
+        (NEW, KEEP, Verdict.UNCHANGED, NEW),
+        (OLD, KEEP, Verdict.UPDATED, NEW),
+        (f"{NEW}mine\n", KEEP, Verdict.KEPT, NEW),
+        (f"{NEW}mine\n", REPLACE, Verdict.REPLACED, NEW),
+        ("theirs\n", KEEP, Verdict.KEPT, NEW),
+        ("theirs\n", REPLACE, Verdict.REPLACED, NEW),
+        ("", KEEP, Verdict.KEPT, NEW),
+    ],
+)
+def test_a_generated_file(before: str | None, on_conflict: OnConflict, verdict: Verdict, after: str) -> None:
+    change = generated("f", before, "new\n", comment="#", on_conflict=on_conflict)
+    assert (change.verdict, change.before, change.after) == (verdict, before, after)
+
+
+def test_a_checkout_with_windows_line_ends_is_left_alone() -> None:
+    before = NEW.replace("\n", "\r\n")
+    assert generated("f", before, "new\n", comment="#", on_conflict=KEEP).verdict is Verdict.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("before", "why"), [(f"{NEW}mine\n", "it has been edited"), ("theirs\n", "it was not written by agent-sandbox")]
+)
+def test_it_says_why_a_file_is_kept(before: str, why: str) -> None:
+    assert generated("f", before, "new\n", comment="#", on_conflict=KEEP).why == why
+
+
+def test_the_policy_is_written_once() -> None:
+    assert yours("p", None, "new\n").verdict is Verdict.WRITTEN
+    assert yours("p", "mine\n", "new\n") == Change(path="p", verdict=Verdict.UNCHANGED, before="mine\n", after="mine\n")
+
+
+def devcontainer(before: str | None, on_conflict: OnConflict = KEEP) -> Change:
+    return merged_devcontainer("d", before, BODY, WANTED, on_conflict=on_conflict)
+
+
+def test_a_new_devcontainer_json_is_written_and_an_untouched_one_updated() -> None:
+    assert devcontainer(None).verdict is Verdict.WRITTEN
+    assert devcontainer(stamped("{}\n", comment="//")).verdict is Verdict.UPDATED
+    assert devcontainer(stamped(BODY, comment="//")).verdict is Verdict.UNCHANGED
+
+
+def test_a_users_devcontainer_json_is_merged_and_it_is_said_what_was_replaced() -> None:
+    before = '// ours\n{\n  "name": "mine",\n  "remoteUser": "vscode", // x\n  "features": {}\n}\n'
+    assert devcontainer(before) == Change(
+        path="d",
+        verdict=Verdict.MERGED,
+        before=before,
+        after='// ours\n{\n  "name": "mine",\n  "remoteUser": "dev", // x\n'
+        '  "features": {},\n  "service": "agent"\n}\n',
+        why='`remoteUser` was "vscode"',
+    )
+
+
+def test_a_merged_one_is_unchanged_the_next_time() -> None:
+    merged = devcontainer('{"image": "x"}')
+    assert devcontainer(merged.after).verdict is Verdict.UNCHANGED
+
+
+def test_an_extension_more_in_ours_is_no_conflict() -> None:
+    ours = stamped(BODY, comment="//").replace('"dev"\n', '"dev",\n  "customizations": {"vscode": {}}\n')
+    assert devcontainer(ours).verdict is Verdict.UNCHANGED
+
+
+def test_an_edit_that_the_stack_does_not_bear_is_kept_until_forced() -> None:
+    ours = stamped(BODY, comment="//").replace('"dev"\n', '"root",\n  "x": 1\n')
+    kept, forced = devcontainer(ours), devcontainer(ours, REPLACE)
+    assert (kept.verdict, kept.why) == (Verdict.KEPT, "it has been edited where the stack depends on it")
+    assert (forced.verdict, forced.after) == (Verdict.MERGED, ours.replace('"root"', '"dev"'))
+
+
+def test_a_broken_devcontainer_json_is_told_with_its_line() -> None:
+    with pytest.raises(UserError) as raised:
+        devcontainer('{\n  "name" "x"\n}')
+    hint = "mend it or move it away; it is merged, not replaced, and so has to be read"
+    assert raised.value.problems == (Problem(where="d:2:10", what="`:` was expected", hint=hint),)
+
+
+@pytest.mark.parametrize("on_conflict", OnConflict)
+def test_every_member_that_opens_the_box_is_refused_at_once(on_conflict: OnConflict) -> None:
+    with pytest.raises(UserError) as raised:
+        devcontainer('{\n  "capAdd": ["SYS_ADMIN"],\n  "privileged": true,\n  "securityOpt": []\n}', on_conflict)
+    assert raised.value.problems == (
+        Problem(where="d:3", what="`privileged` gives the container the whole machine", hint="remove it"),
+        Problem(
+            where="d:2",
+            what="`capAdd` gives the agent capabilities, and so a way past the firewall",
+            hint="remove it",
+        ),
+    )
+
+
+def dotenv(before: str | None, on_conflict: OnConflict = KEEP, former: frozenset[str] = frozenset()) -> Change:
+    return merged_dotenv("e", before, VALUES, former=former, on_conflict=on_conflict)
+
+
+def test_a_new_dotenv_is_written() -> None:
+    change = dotenv(None)
+    assert change.verdict is Verdict.WRITTEN
+    assert change.after.endswith(LINES)
+
+
+def test_a_users_dotenv_is_merged() -> None:
+    change = dotenv("KEY=1\n")
+    assert change.verdict is Verdict.MERGED
+    assert change.after.startswith("KEY=1\n")
+    assert change.after.endswith(LINES)
+
+
+@pytest.mark.parametrize("before", [LINES, LINES.replace("=", " = "), f"X=1\n{LINES}", LINES.replace("\n", "\r\n")])
+def test_a_dotenv_that_says_it_already_is_unchanged(before: str) -> None:
+    assert dotenv(before).verdict is Verdict.UNCHANGED
+
+
+def test_more_compose_files_after_ours_are_no_conflict() -> None:
+    before = LINES.replace("docker-compose.yml", "docker-compose.yml:mine.yml")
+    assert dotenv(before).verdict is Verdict.UNCHANGED
+
+
+def test_another_compose_file_is_the_users_until_forced() -> None:
+    before = LINES.replace(".devcontainer/docker-compose.yml", "compose.yml")
+    kept, forced = dotenv(before), dotenv(before, REPLACE)
+    assert (kept.verdict, kept.why) == (Verdict.KEPT, "`COMPOSE_FILE` is compose.yml")
+    assert (forced.verdict, forced.after) == (Verdict.MERGED, LINES)
+
+
+def test_a_name_that_an_earlier_init_gave_is_updated() -> None:
+    before = LINES.replace("app-1", "app-0")
+    assert dotenv(before, former=frozenset({"app-0"})).verdict is Verdict.MERGED
+    assert dotenv(before).verdict is Verdict.KEPT
+
+
+def test_only_what_changes_is_written() -> None:
+    writes = {verdict: Change(path="f", verdict=verdict, before="", after="").writes for verdict in Verdict}
+    assert [verdict for verdict, written in writes.items() if not written] == [Verdict.UNCHANGED, Verdict.KEPT]
+
+
+def test_a_diff_shows_what_would_change() -> None:
+    change = Change(path=".env", verdict=Verdict.KEPT, before="A=1\nB=2", after="A=1\nB=3\n")
+    assert change.diff() == (
+        "--- a/.env\n+++ b/.env\n@@ -1,2 +1,2 @@\n A=1\n-B=2\n\\ No newline at end of file\n+B=3\n"
+    )
+
+
+def test_the_diff_of_a_new_file_starts_from_nothing() -> None:
+    change = Change(path=".env", verdict=Verdict.WRITTEN, before=None, after="A=1\n")
+    assert change.diff() == "--- /dev/null\n+++ b/.env\n@@ -0,0 +1 @@\n+A=1\n"

@@ -1,0 +1,45 @@
+from dataclasses import replace
+
+import pytest
+
+from agent_sandbox.render.compose import render_compose
+from agent_sandbox.render.header import stamped
+from agent_sandbox.render.record import Record, parse_record
+from agent_sandbox.stack.workspace import Ide, Owner
+from samples import MANIFEST, TEMPLATES, WORKSPACE, stack_of
+
+OURS = replace(WORKSPACE, title="A $5 app", ide=Ide.JETBRAINS, owner=Owner(uid=501, gid=20))
+TEXT = stamped(render_compose(TEMPLATES, stack_of(OURS), MANIFEST, OURS), comment="#")
+
+
+def test_a_file_of_ours_says_what_it_was_made_from() -> None:
+    assert parse_record(TEXT) == Record(
+        name=stack_of(OURS).name,
+        agent="claude",
+        title="A $5 app",
+        ide=Ide.JETBRAINS,
+        owner=Owner(uid=501, gid=20),
+    )
+
+
+def test_an_edited_one_still_says_it() -> None:
+    assert parse_record(f"{TEXT}\n# mine\n") == parse_record(TEXT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "services: {}\n",
+        TEXT.split("\n", 2)[2],
+        TEXT.replace("x-agent-sandbox", "x-other"),
+        TEXT.replace("ide: jetbrains", "ide: emacs"),
+        TEXT.replace('dev: "501:20"', "dev: me"),
+        f"{TEXT}: [",
+        stamped("- a list\n", comment="#"),
+        stamped("", comment="#"),
+    ],
+    ids=range(9),
+)
+def test_what_says_nothing_we_know_is_no_record(text: str) -> None:
+    assert parse_record(text) is None

@@ -1,0 +1,70 @@
+import json
+
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agent_sandbox.render.scalar import to_comment, to_json, to_yaml
+
+text = st.text(st.characters(exclude_categories=["Cs"]))
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(documents)
+@example("no")
+@example("1:20")
+@example("12e3")
+@example("a: b # c")
+@example("\x85\u2028\ufeff\x00\x7f")
+@example({"a, b": ["[", "{{x}}", "$(id)", "'", '"', "\n- x"]})
+def test_yaml_says_what_the_value_was(value: object) -> None:
+    assert yaml.safe_load(to_yaml(value)) == value
+
+
+@given(documents)
+def test_json_says_what_the_value_was(value: object) -> None:
+    assert json.loads(to_json(value)) == value
+
+
+@given(documents)
+def test_no_value_breaks_out_of_its_line(value: object) -> None:
+    for written in (to_yaml(value), to_json(value)):
+        assert len(written.splitlines()) == 1
+
+
+@given(text)
+def test_a_comment_stays_on_its_line(value: str) -> None:
+    comment = to_comment(value)
+    assert len(f"# {comment}".splitlines()) == 1
+    assert yaml.safe_load(f"# {comment}\na: 1") == {"a": 1}
+
+
+@pytest.mark.parametrize("value", ["agent-sandbox/proxy:0.1.0", "http://10.0.0.2:8080", "30s", "0.5s", "8g", "ALL"])
+def test_what_is_safe_stays_bare(value: str) -> None:
+    assert to_yaml(value) == value
+
+
+def test_what_a_person_would_write_is_written() -> None:
+    assert to_yaml({"type": "bind", "source": "..", "retries": 1}) == '{type: bind, source: "..", retries: 1}'
+
+
+def test_letters_of_all_scripts_stay_readable() -> None:
+    assert to_yaml("Grüße 日本") == '"Grüße 日本"'
+
+
+def test_text_that_would_be_shown_the_other_way_round_is_spelled_out() -> None:
+    assert to_comment("a\u202eb") == "a\\u202eb"
+
+
+def test_a_comment_keeps_quotes_and_backslashes_as_they_are() -> None:
+    assert to_comment('a "b" \\ c') == 'a "b" \\ c'
+
+
+def test_what_yaml_can_not_hold_is_an_error() -> None:
+    with pytest.raises(TypeError, match="no YAML for object"):
+        to_yaml(object())

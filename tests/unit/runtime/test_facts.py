@@ -1,0 +1,140 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.facts import find_project, look_at, owner_by, owner_of
+from agent_sandbox.stack.workspace import Access, Ide, Owner, Workspace
+
+TABLE = data_root() / "templates" / "_shared" / "protected.yaml"
+
+
+def problem(path: Path, environ: dict[str, str] | None = None) -> Problem:
+    with pytest.raises(UserError) as raised:
+        find_project(path, environ or {})
+    (one,) = raised.value.problems
+    return one
+
+
+def look(project: Path, environ: dict[str, str] | None = None) -> Workspace:
+    return look_at(project, title="x", ide=Ide.NONE, protected=TABLE, environ=environ or {})
+
+
+def protected(project: Path) -> list[str]:
+    return [one.path for one in look(project).protected]
+
+
+def test_a_project_is_known_by_its_real_path(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "link").symlink_to("app")
+    assert find_project(tmp_path / "link", {}) == tmp_path / "app"
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    assert problem(tmp_path / "x") == Problem(where=str(tmp_path / "x"), what="no such directory")
+
+
+def test_a_file_is_no_project(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    assert problem(tmp_path / "f").what == "is no directory"
+
+
+def test_a_link_that_goes_round_in_circles(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert problem(tmp_path / "a").what.startswith("can't be used")
+
+
+def test_a_path_that_is_no_utf8(tmp_path: Path) -> None:
+    project = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    project.mkdir()
+    assert problem(project).what == "this path is not UTF-8"
+
+
+@pytest.mark.parametrize("name", ["", "project", "a/.."])
+def test_the_home_directory_and_all_above_it_are_refused(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home" / "me"
+    (home / "project").mkdir(parents=True)
+    (home / "a").mkdir()
+    environ = {"HOME": str(home)}
+    if name == "project":
+        assert find_project(home / name, environ) == home / name
+    else:
+        assert problem(home / name, environ).what == "holds your home directory: the agent would have all of it"
+        assert problem(home.parent, environ).what == "holds your home directory: the agent would have all of it"
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/.."])
+def test_the_root_of_everything_is_refused(path: str) -> None:
+    assert problem(Path(path)).where == "/"
+
+
+def test_awkward_names_are_just_names(tmp_path: Path) -> None:
+    for name in ("with space", "-dash", "it's", 'say "x"', "日本", "$HOME", "{{x}}", "a\nb", "#", "\x1b[31m"):
+        (tmp_path / name).mkdir()
+        assert find_project(tmp_path / name, {}) == tmp_path / name
+
+
+def test_what_init_itself_writes_is_always_protected(tmp_path: Path) -> None:
+    assert protected(tmp_path) == [".devcontainer", ".env"]
+
+
+def test_what_is_there_is_protected(tmp_path: Path) -> None:
+    for folder in (".git/hooks", ".vscode", ".idea"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / ".git" / "config").write_text("")
+    assert protected(tmp_path) == [".devcontainer", ".env", ".git", ".git/hooks", ".git/config", ".vscode", ".idea"]
+
+
+def test_the_repository_can_be_written_to_but_not_moved_away(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    access = {one.path: one.access for one in look(tmp_path).protected}
+    assert access[".git"] is Access.PINNED
+
+
+def test_a_worktrees_git_file_has_no_hooks(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: /elsewhere\n")
+    assert protected(tmp_path) == [".devcontainer", ".env", ".git"]
+
+
+def test_a_link_is_never_handed_to_the_engine(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    (secret / "hooks").mkdir(parents=True)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / ".vscode").symlink_to(secret)
+    (project / ".git").symlink_to(secret)
+    assert protected(project) == [".devcontainer", ".env"]
+
+
+def test_what_the_user_brings_along_is_found_when_it_is_there(tmp_path: Path) -> None:
+    project, config = tmp_path / "p", tmp_path / "home" / ".config" / "agent-sandbox"
+    project.mkdir()
+    (config / "dotfiles").mkdir(parents=True)
+    (config / "shell.d").write_text("no directory")
+    workspace = look(project, {"HOME": str(tmp_path / "home")})
+    assert (workspace.dotfiles, workspace.shell_d) == (str(config / "dotfiles"), None)
+
+
+def test_without_a_home_nothing_is_brought_along(tmp_path: Path) -> None:
+    workspace = look(tmp_path, {})
+    assert (workspace.dotfiles, workspace.shell_d) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("uid", "gid", "expected"),
+    [(501, 20, Owner(uid=501, gid=20)), (0, 0, Owner()), (1234, 0, Owner(uid=1234, gid=1000)), (0, 5, Owner())],
+)
+def test_dev_has_the_owners_numbers_but_never_roots(uid: int, gid: int, expected: Owner) -> None:
+    assert owner_by(os.stat_result((0o40755, 1, 1, 2, uid, gid, 0, 0, 0, 0))) == expected
+
+
+def test_the_owner_of_a_directory_is_looked_up(tmp_path: Path) -> None:
+    assert owner_of(tmp_path) == owner_by(tmp_path.stat())
+
+
+def test_a_user_that_the_system_does_not_know_has_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
+    assert find_project(tmp_path, {}) == tmp_path

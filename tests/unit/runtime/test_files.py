@@ -1,0 +1,166 @@
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.files import A_LINK, read_bytes, read_text, write_all
+
+FOLDER = ".devcontainer"
+FILE = f"{FOLDER}/f"
+
+
+def problems(root: Path, path: str = FILE) -> tuple[Problem, ...]:
+    with pytest.raises(UserError) as raised:
+        read_text(root, path)
+    return raised.value.problems
+
+
+def tree(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / FOLDER).mkdir()
+    return tmp_path
+
+
+def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+    assert read_text(tmp_path, FILE) is None
+    assert read_text(tmp_path, ".env") is None
+
+
+def test_text_is_read_byte_for_byte(root: Path) -> None:
+    (root / FILE).write_bytes("ü\r\n".encode())
+    assert read_text(root, FILE) == "ü\r\n"
+
+
+def test_bytes_are_read_up_to_a_limit(root: Path) -> None:
+    (root / FILE).write_bytes(b"abcdef")
+    assert read_bytes(root, FILE, limit=3) == b"abc"
+
+
+def test_a_symbolic_link_is_not_followed(root: Path) -> None:
+    (root / "secret").write_text("x")
+    (root / FILE).symlink_to(root / "secret")
+    (problem,) = problems(root)
+    assert (problem.where, problem.hint) == (str(root / FILE), A_LINK)
+
+
+def test_a_directory_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "f").write_text("x")
+    (tmp_path / FOLDER).symlink_to("elsewhere")
+    assert problems(tmp_path) == (Problem(where=str(tmp_path / FOLDER), what="can't be used", hint=A_LINK),)
+
+
+def test_a_pipe_does_not_hang(root: Path) -> None:
+    os.mkfifo(root / FILE)
+    assert problems(root)[0].what == "can't be used: is no regular file"
+
+
+def test_a_directory_is_no_file(root: Path) -> None:
+    (root / FILE).mkdir()
+    assert problems(root)[0].what == "can't be used: is a directory"
+
+
+def test_a_file_where_the_directory_should_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).write_text("x")
+    assert problems(tmp_path)[0].what == "can't be used: not a directory"
+
+
+def test_fifty_megabytes_are_not_read(root: Path) -> None:
+    with (root / FILE).open("wb") as file:
+        file.truncate(50 << 20)
+    assert problems(root)[0].what == "is larger than 1 MiB, and not what it should be"
+
+
+def test_what_is_not_utf8_is_told_with_the_byte(root: Path) -> None:
+    (root / FILE).write_bytes(b"ab\xff")
+    assert problems(root)[0].what == "is not UTF-8 text: see byte 2"
+
+
+def test_all_files_are_written_and_their_directory_is_made(tmp_path: Path) -> None:
+    write_all(tmp_path, {FILE: "1", ".env": "2"})
+    assert tree(tmp_path) == {FILE: "1", ".env": "2"}
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("old")
+    (tmp_path / ".env").chmod(0o600)
+    write_all(tmp_path, {".env": "new"})
+    assert stat.S_IMODE((tmp_path / ".env").stat().st_mode) == 0o600
+    assert tree(tmp_path) == {".env": "new"}
+
+
+def test_a_link_is_never_written_through(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("old")
+    (tmp_path / ".env").symlink_to("mine")
+    with pytest.raises(UserError) as raised:
+        write_all(tmp_path, {FILE: "1", ".env": "2"})
+    assert raised.value.problems[0].hint == A_LINK
+    assert (tmp_path / "mine").read_text() == "old"
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_directory_that_is_a_link_is_never_written_into(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / FOLDER).symlink_to("elsewhere")
+    with pytest.raises(UserError):
+        write_all(tmp_path, {".env": "2", FILE: "1"})
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize("stop", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("call", range(6))
+def test_whatever_stops_it_and_wherever_nothing_is_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException, call: int
+) -> None:
+    (tmp_path / ".env").write_text("old")
+    calls = iter(range(100))
+
+    def fsync(_: int) -> None:
+        if next(calls) == call:
+            raise stop
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises((UserError, KeyboardInterrupt)):
+        write_all(tmp_path, {FILE: "1", f"{FOLDER}/g": "2", ".env": "new"})
+    assert tree(tmp_path) == {".env": "old"}
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_full_disk_is_told_in_the_users_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(UserError) as raised:
+        write_all(tmp_path, {".env": "x"})
+    assert raised.value.problems == (
+        Problem(
+            where=str(tmp_path / ".env"),
+            what="can't be used: no space left on device",
+            hint="make room and run it again; nothing was changed",
+        ),
+    )
+
+
+def test_a_directory_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / FOLDER).mkdir()
+
+    def fsync(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(KeyboardInterrupt):
+        write_all(tmp_path, {FILE: "1"})
+    assert list((tmp_path / FOLDER).iterdir()) == []
+
+
+def test_a_project_that_has_gone_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        write_all(tmp_path / "gone", {".env": "x"})

@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.render.reconcile import OnConflict, Verdict
+from agent_sandbox.runtime.initialise import Wish, prepare
+from agent_sandbox.stack.workspace import Ide
+
+
+def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> Wish:
+    return Wish(agent="claude", path=path, title=title, ide=ide, on_conflict=OnConflict.KEEP, detect=False)
+
+
+def test_preparing_only_reads(tmp_path: Path) -> None:
+    prepared = prepare(wish(tmp_path), {})
+    assert {change.verdict for change in prepared.changes} == {Verdict.WRITTEN}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writing_is_a_step_of_its_own_and_changes_nothing_more(tmp_path: Path) -> None:
+    prepare(wish(tmp_path), {}).write()
+    assert {change.verdict for change in prepare(wish(tmp_path), {}).changes} == {Verdict.UNCHANGED}
+
+
+def test_a_title_is_the_directorys_name_unless_told_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "a\nb").mkdir()
+    assert prepare(wish(tmp_path / "a\nb"), {}).workspace.title == "a-b"
+    assert prepare(wish(tmp_path, title="Mine"), {}).workspace.title == "Mine"
+
+
+def test_choices_of_an_earlier_init_stay(tmp_path: Path) -> None:
+    prepare(wish(tmp_path, title="Mine", ide=Ide.NONE), {}).write()
+    workspace = prepare(wish(tmp_path), {}).workspace
+    assert (workspace.title, workspace.ide) == ("Mine", Ide.NONE)
+    assert prepare(wish(tmp_path, ide=Ide.VSCODE), {}).workspace.ide is Ide.VSCODE
+
+
+def test_a_new_project_opens_in_vs_code(tmp_path: Path) -> None:
+    assert prepare(wish(tmp_path), {}).workspace.ide is Ide.VSCODE
+
+
+def test_files_that_a_person_has_to_decide_on_are_conflicts(tmp_path: Path) -> None:
+    prepared = prepare(wish(tmp_path), {})
+    assert prepared.conflicts == ()
+    prepared.write()
+    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text("mine\n")
+    (conflict,) = prepare(wish(tmp_path), {}).conflicts
+    assert conflict.path == ".devcontainer/docker-compose.yml"
+
+
+def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:
+    unknown = Wish(
+        agent="nobody", path=tmp_path / "gone", title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
+    )
+    with pytest.raises(UserError, match="no such agent `nobody`"):
+        prepare(unknown, {})

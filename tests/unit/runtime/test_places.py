@@ -1,0 +1,33 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.places import config_directory, home_directory, state_directory
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"HOME": "/home/me"}, Path("/home/me/.config/agent-sandbox")),
+        ({"HOME": "/home/me", "XDG_CONFIG_HOME": "/cfg"}, Path("/cfg/agent-sandbox")),
+        ({"HOME": "/home/me", "XDG_CONFIG_HOME": "cfg"}, Path("/home/me/.config/agent-sandbox")),
+        ({"HOME": "/home/me", "XDG_CONFIG_HOME": ""}, Path("/home/me/.config/agent-sandbox")),
+        ({"XDG_CONFIG_HOME": "/cfg"}, Path("/cfg/agent-sandbox")),
+        ({"HOME": ""}, None),
+        ({"HOME": "relative"}, None),
+        ({}, None),
+    ],
+)
+def test_where_a_users_settings_are(environ: dict[str, str], expected: Path | None) -> None:
+    assert config_directory(environ) == expected
+
+
+def test_without_a_home_state_has_a_place_all_the_same() -> None:
+    assert state_directory({}) == Path("/tmp/agent-sandbox-state")  # noqa: S108 - what is left
+    assert state_directory({"USER": "me"}) == Path("/tmp/agent-sandbox-me")  # noqa: S108 - the same
+    assert state_directory({"HOME": "/home/me"}) == Path("/home/me/.local/state/agent-sandbox")
+
+
+def test_a_home_is_not_guessed() -> None:
+    assert home_directory({}) is None
+    assert home_directory({"HOME": "/home/me"}) == Path("/home/me")

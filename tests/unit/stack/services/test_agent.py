@@ -1,0 +1,76 @@
+from dataclasses import replace
+
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.resources import data_root
+from agent_sandbox.stack.model import Mount, MountKind
+from agent_sandbox.stack.naming import addresses
+from agent_sandbox.stack.services.agent import agent_service
+from agent_sandbox.stack.workspace import Access, Ide, Owner, Protected, Workspace
+
+MANIFEST = load_manifest(data_root() / "templates", "claude")
+WORKSPACE = Workspace(path="/p", title="p", ide=Ide.NONE)
+WHERE = addresses("/p")
+
+
+def mounts(workspace: Workspace) -> dict[str, Mount]:
+    return {mount.target: mount for mount in agent_service("agent:1", WHERE, MANIFEST, workspace).mounts}
+
+
+def test_it_is_dev_by_the_numbers_of_the_workspaces_owner() -> None:
+    workspace = replace(WORKSPACE, owner=Owner(uid=501, gid=20))
+    assert agent_service("agent:1", WHERE, MANIFEST, workspace).user == "501:20"
+
+
+def test_the_workspace_can_be_written_to() -> None:
+    assert mounts(WORKSPACE)["/workspace"] == Mount(
+        kind=MountKind.BIND, source=".", target="/workspace", read_only=False
+    )
+
+
+def test_what_the_host_acts_on_is_read_only_above_it() -> None:
+    workspace = replace(WORKSPACE, protected=(Protected(path=".git/hooks", why="run"),))
+    assert mounts(workspace)["/workspace/.git/hooks"] == Mount(
+        kind=MountKind.BIND, source=".git/hooks", target="/workspace/.git/hooks", read_only=True, why="run"
+    )
+
+
+def test_what_is_pinned_can_be_written_to_but_is_a_mount_of_its_own() -> None:
+    workspace = replace(WORKSPACE, protected=(Protected(path=".git", access=Access.PINNED, why="x"),))
+    assert not mounts(workspace)["/workspace/.git"].read_only
+
+
+def test_state_and_history_are_kept() -> None:
+    kept = {mount.target: mount.source for mount in mounts(WORKSPACE).values() if mount.kind is MountKind.VOLUME}
+    assert kept == {
+        "/etc/ssl/certs": "trust",
+        "/usr/local/share/agent-sandbox/ca": "ca-public",
+        "/home/dev/.claude": "state",
+        "/home/dev/.history": "history",
+    }
+
+
+def test_what_the_user_brings_along_is_read_only() -> None:
+    workspace = replace(WORKSPACE, dotfiles="/h/dotfiles", shell_d="/h/shell.d")
+    brought = {target: mount for target, mount in mounts(workspace).items() if mount.source.startswith("/h")}
+    assert brought == {
+        "/home/dev/.dotfiles": Mount(
+            kind=MountKind.BIND, source="/h/dotfiles", target="/home/dev/.dotfiles", read_only=True
+        ),
+        "/home/dev/.config/agent-sandbox/shell.d": Mount(
+            kind=MountKind.BIND,
+            source="/h/shell.d",
+            target="/home/dev/.config/agent-sandbox/shell.d",
+            read_only=True,
+        ),
+    }
+
+
+def test_the_agents_own_variables_come_last() -> None:
+    manifest = MANIFEST.model_copy(update={"env": {"NO_PROXY": "mine"}})
+    assert agent_service("agent:1", WHERE, manifest, WORKSPACE).environment["NO_PROXY"] == "mine"
+
+
+def test_trust_and_ca_can_not_be_changed_inside() -> None:
+    found = mounts(WORKSPACE)
+    assert found["/etc/ssl/certs"].read_only
+    assert found["/usr/local/share/agent-sandbox/ca"].read_only

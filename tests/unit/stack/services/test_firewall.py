@@ -1,0 +1,23 @@
+from agent_sandbox.stack.naming import addresses
+from agent_sandbox.stack.services.firewall import firewall_service
+
+WHERE = addresses("/p")
+FIREWALL = firewall_service("agent:1", WHERE)
+
+
+def test_it_runs_the_one_script_that_locks_the_network() -> None:
+    assert FIREWALL.entrypoint == ("/usr/local/lib/agent-sandbox/firewall",)
+    assert FIREWALL.environment == {"AGENT_SANDBOX_PROXY": f"{WHERE.proxy}:8080"}
+
+
+def test_it_sees_nothing_of_the_project_and_no_key() -> None:
+    seen = {mount.source: mount.read_only for mount in FIREWALL.mounts if mount.source}
+    assert seen == {"trust": False, "ca-public": True}
+
+
+def test_its_root_file_system_is_read_only() -> None:
+    assert FIREWALL.read_only
+
+
+def test_it_does_not_come_back_alone() -> None:
+    assert FIREWALL.restart == "no"

@@ -1,0 +1,33 @@
+from agent_sandbox.stack.model import MountKind
+from agent_sandbox.stack.naming import addresses
+from agent_sandbox.stack.services.proxy import proxy_service
+
+PROXY = proxy_service("proxy:1", addresses("/p"))
+
+
+def test_it_listens_for_the_sandbox_and_reads_the_policy_of_the_project() -> None:
+    assert PROXY.command == (
+        *("run", "--policy", "/policy/policy.yaml"),
+        *("--listen", "0.0.0.0:8080", "--state", "/state"),
+    )
+
+
+def test_the_policys_directory_is_mounted_read_only() -> None:
+    (policy,) = [mount for mount in PROXY.mounts if mount.kind is MountKind.BIND]
+    assert (policy.source, policy.target, policy.read_only) == (".devcontainer", "/policy", True)
+
+
+def test_it_writes_nowhere_but_to_its_volumes_and_to_memory() -> None:
+    assert PROXY.read_only
+    assert [mount.target for mount in PROXY.mounts if mount.kind is MountKind.TMPFS] == ["/state/run", "/tmp"]  # noqa: S108 - a container's
+
+
+def test_healthy_is_who_denies() -> None:
+    assert PROXY.healthcheck is not None
+    assert PROXY.healthcheck.test[1:4] == ("-m", "agent_sandbox.proxy", "health")
+
+
+def test_an_invalid_policy_is_told_within_half_a_minute() -> None:
+    check = PROXY.healthcheck
+    assert check is not None
+    assert check.start_period + check.interval * check.retries <= 30

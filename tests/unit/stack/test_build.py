@@ -1,0 +1,92 @@
+import pytest
+
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.resources import data_root
+from agent_sandbox.stack.build import StackImages, build_stack
+from agent_sandbox.stack.model import Condition, MountKind, Network, Stack
+from agent_sandbox.stack.naming import addresses
+from agent_sandbox.stack.workspace import Ide, Protected, Workspace
+
+MANIFEST = load_manifest(data_root() / "templates", "claude")
+WORKSPACE = Workspace(path="/p/app", title="app", ide=Ide.NONE, protected=(Protected(path=".env", why="x"),))
+WHERE = addresses("/p/app")
+
+
+@pytest.fixture
+def stack() -> Stack:
+    return build_stack(MANIFEST, WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
+
+
+def test_the_same_project_has_the_same_stack(stack: Stack) -> None:
+    assert stack == build_stack(MANIFEST, WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
+
+
+def test_three_services_from_two_images(stack: Stack) -> None:
+    assert [service.name for service in stack.services] == ["proxy", "firewall", "agent"]
+    assert stack.images == ("proxy:1", "agent:1")
+
+
+def test_the_proxy_alone_has_a_way_out(stack: Stack) -> None:
+    connected = {service.name: [place.network for place in service.networks] for service in stack.services}
+    assert connected == {"proxy": ["sandbox", "egress"], "firewall": ["sandbox"], "agent": []}
+    assert stack.service("agent").shares_network_of == "firewall"
+
+
+def test_the_inner_network_leads_nowhere(stack: Stack) -> None:
+    assert stack.networks == (
+        Network(
+            key="sandbox",
+            name=f"{stack.name}_sandbox",
+            internal=True,
+            subnet=WHERE.subnet,
+            options={"com.docker.network.bridge.gateway_mode_ipv4": "isolated"},
+        ),
+        Network(key="egress", name=f"{stack.name}_egress", internal=False),
+    )
+
+
+def test_the_addresses_are_pinned(stack: Stack) -> None:
+    pinned = {service.name: [place.address for place in service.networks] for service in stack.services}
+    assert pinned == {"proxy": [WHERE.proxy, ""], "firewall": [WHERE.agent], "agent": []}
+
+
+def test_the_firewall_alone_has_capabilities_and_the_agent_has_none(stack: Stack) -> None:
+    held = {service.name: service.capabilities for service in stack.services}
+    assert held == {"proxy": (), "firewall": ("NET_ADMIN", "SETGID", "SETUID"), "agent": ()}
+
+
+def test_only_the_firewall_is_root(stack: Stack) -> None:
+    assert [service.name for service in stack.services if service.user.split(":")[0] == "0"] == ["firewall"]
+
+
+def test_nothing_starts_before_what_guards_it_is_healthy(stack: Stack) -> None:
+    needs = {
+        service.name: [(need.service, need.condition) for need in service.depends_on] for service in stack.services
+    }
+    healthy = Condition.HEALTHY
+    assert needs == {"proxy": [], "firewall": [("proxy", healthy)], "agent": [("firewall", healthy)]}
+
+
+def test_the_ca_key_is_the_proxys_alone(stack: Stack) -> None:
+    holders = [service.name for service in stack.services for mount in service.mounts if mount.source == "ca-private"]
+    assert holders == ["proxy"]
+
+
+def test_every_volume_that_is_mounted_is_declared_and_every_declared_one_is_mounted(stack: Stack) -> None:
+    mounted = {mount.source for service in stack.services for mount in service.mounts if mount.kind is MountKind.VOLUME}
+    assert {volume.key for volume in stack.volumes} == mounted
+    assert all(volume.name == f"{stack.name}_{volume.key}" and volume.why for volume in stack.volumes)
+
+
+def test_every_service_has_limits_an_init_and_a_healthcheck(stack: Stack) -> None:
+    for service in stack.services:
+        assert service.limits.memory > 0
+        assert service.limits.cpus > 0
+        assert service.limits.pids > 0
+        assert service.init
+        assert service.healthcheck is not None
+
+
+def test_no_socket_of_the_engine_is_mounted_anywhere(stack: Stack) -> None:
+    sources = [mount.source for service in stack.services for mount in service.mounts]
+    assert [source for source in sources if "docker.sock" in source or source.startswith("/")] == []

@@ -1,0 +1,35 @@
+from agent_sandbox.stack.model import Limits, Service, Stack
+
+
+def service(name: str, image: str) -> Service:
+    return Service(
+        name=name,
+        image=image,
+        user="1:1",
+        read_only=True,
+        init=True,
+        restart="no",
+        stop_grace_seconds=1,
+        limits=Limits(memory=1, cpus=1, pids=1),
+    )
+
+
+STACK = Stack(
+    name="p-1",
+    agent="example",
+    services=(service("a", "one"), service("b", "two"), service("c", "two")),
+    networks=(),
+    volumes=(),
+)
+
+
+def test_a_service_is_found_by_its_name() -> None:
+    assert STACK.service("b") is STACK.services[1]
+
+
+def test_each_image_is_named_once() -> None:
+    assert STACK.images == ("one", "two")
+
+
+def test_a_service_has_no_capability_unless_it_names_one() -> None:
+    assert STACK.service("a").capabilities == ()

@@ -1,0 +1,59 @@
+from ipaddress import IPv4Network, ip_address, ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.stack.naming import Addresses, addresses, slug, stack_name
+
+paths = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(lambda name: f"/{name}")
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("app", "app"),
+        ("My App", "my-app"),
+        ("-x-", "x"),
+        ("Jürgen's", "j-rgen-s"),
+        ("日本", "project"),
+        ("", "project"),
+        ("a" * 100, "a" * 40),
+        ("$(id)`{{x}}`", "id-x"),
+    ],
+)
+def test_a_title_becomes_a_name_that_engines_take(title: str, expected: str) -> None:
+    assert slug(title) == expected
+
+
+def test_two_directories_of_one_name_have_two_names_and_two_networks() -> None:
+    assert stack_name("app", "/a/app") != stack_name("app", "/b/app")
+    assert addresses("/a/app") != addresses("/b/app")
+
+
+def test_names_and_addresses_stay_as_they_are() -> None:
+    assert stack_name("app", "/home/me/app") == "app-fd865ce8"
+    assert addresses("/home/me/app") == Addresses(
+        subnet="10.140.157.176/28", proxy="10.140.157.178", agent="10.140.157.179"
+    )
+
+
+@given(paths)
+def test_every_address_lies_in_its_subnet_and_every_subnet_in_the_pool(path: str) -> None:
+    where = addresses(path)
+    subnet = ip_network(where.subnet)
+    assert isinstance(subnet, IPv4Network)
+    assert subnet.subnet_of(IPv4Network("10.128.0.0/9"))
+    hosts = list(subnet.hosts())
+    assert [ip_address(where.proxy), ip_address(where.agent)] == hosts[1:3]
+
+
+@given(st.text(), paths)
+def test_every_name_is_one_that_compose_takes(title: str, path: str) -> None:
+    name = stack_name(title, path)
+    assert name[0].isalnum()
+    assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+def test_a_path_that_is_no_utf8_has_a_name_too() -> None:
+    assert stack_name("x", "/x\udcff").startswith("x-")

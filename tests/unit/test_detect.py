@@ -1,0 +1,171 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.detect import PATTERNS, Offer, is_looked_at, offers, places
+
+R = "https://registry.example.test"
+
+# File name to what it may say, and which hosts that names.
+SAYS: dict[str, tuple[str, list[str]]] = {
+    "package-lock.json": (
+        f'"resolved": "{R}/a/-/a-1.tgz",\n"funding": {{"url": "https://funding.example.test/x"}}',
+        ["registry.example.test"],
+    ),
+    "npm-shrinkwrap.json": (f'"resolved": "{R}/a.tgz"', ["registry.example.test"]),
+    "pnpm-lock.yaml": (f"  resolution: {{integrity: x, tarball: {R}/a.tgz}}", ["registry.example.test"]),
+    "yarn.lock": (
+        f'a@1:\n  resolved "{R}/a.tgz#abc"\n  resolution: "b@npm:1::__archiveUrl=https%3A%2F%2Fb.example.test%2Fb.tgz"',
+        ["registry.example.test", "b.example.test"],
+    ),
+    ".npmrc": (
+        f"# https://no.example.test\nregistry={R}/npm/\n@me:registry = https://me.example.test\n//x.example.test/:_authToken=1",
+        ["registry.example.test", "me.example.test"],
+    ),
+    ".yarnrc": (f'registry "{R}"', ["registry.example.test"]),
+    ".yarnrc.yml": (f'npmRegistryServer: "{R}"', ["registry.example.test"]),
+    "uv.lock": (
+        f'source = {{ registry = "{R}/simple" }}\nsdist = {{ url = "https://files.example.test/a.tar.gz" }}',
+        ["registry.example.test", "files.example.test"],
+    ),
+    "poetry.lock": (f'[package.source]\ntype = "legacy"\nurl = "{R}/simple"', ["registry.example.test"]),
+    "requirements-dev.txt": (
+        f"# see https://no.example.test\n--extra-index-url {R}/simple\n-i https://i.example.test\nb @ https://b.example.test/b.whl\nc==1",
+        ["registry.example.test", "i.example.test", "b.example.test"],
+    ),
+    "pip.conf": (
+        f"[global]\n# https://no.example.test\nindex-url = {R}/simple\nextra-index-url =\n    https://b.example.test/x",
+        ["registry.example.test", "b.example.test"],
+    ),
+    "Cargo.lock": (
+        f'source = "registry+{R}/index"\nsource = "sparse+https://s.example.test/"\nsource = "git+https://no.example.test"',
+        ["registry.example.test", "s.example.test"],
+    ),
+    "go.sum": (
+        "example.test/a/b v1.0.0 h1:x=\nexample.test/a/b v1.0.0/go.mod h1:x=\ngopkg.example.test/yaml.v3 v3.0.1 h1:x=",
+        ["example.test", "gopkg.example.test"],
+    ),
+    "Gemfile.lock": (
+        f"GIT\n  remote: https://no.example.test/x.git\n\nGEM\n  remote: {R}/\n  specs:\n",
+        ["registry.example.test"],
+    ),
+    "composer.lock": (
+        f'"source": {{"type": "git", "url": "https://no.example.test"}},\n"dist": {{"type": "zip", "url": "{R}/x"}}',
+        ["registry.example.test"],
+    ),
+    "pom.xml": (
+        f"<url>https://no.example.test</url><repository><id>a</id><url>{R}/m2</url></repository>",
+        ["registry.example.test"],
+    ),
+    "build.gradle": (f"maven {{ url '{R}/m2' }}", ["registry.example.test"]),
+    "build.gradle.kts": (
+        f'maven("{R}/m2")\nurl = uri("https://b.example.test")',
+        ["registry.example.test", "b.example.test"],
+    ),
+    "settings.gradle": (f'url = "{R}"', ["registry.example.test"]),
+    "settings.gradle.kts": (f'maven {{ url = uri("{R}") }}', ["registry.example.test"]),
+    "gradle-wrapper.properties": ("distributionUrl=https\\://registry.example.test/g.zip", ["registry.example.test"]),
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_each_kind_of_file_names_where_it_fetches_from_and_nothing_else(name: str) -> None:
+    text, hosts = SAYS[name]
+    assert list(dict.fromkeys(host for _, host, _ in places(name, text))) == hosts
+
+
+def test_every_kind_of_file_has_its_example() -> None:
+    assert {name.replace("-dev", "*") for name in SAYS} == set(PATTERNS)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://localhost/x",
+        "https://registry/x",
+        "https://10.0.0.1/x",
+        "https://[::1]/x",
+        "https://127.1/x",
+        "https://0x7f.1/x",
+        "https://nexus.internal/x",
+        "https://nexus.corp/x",
+        "https://printer.local/x",
+        "https://x.home.arpa/x",
+        "https://a..b.test/x",
+        "https://a_b.test:99999/x",
+        "https://$(id).test/x",
+        "https://-.test/x",
+        "https:///x",
+        "https://{{x}}.test/x",
+    ],
+)
+def test_private_names_addresses_and_what_is_no_name_are_not_offered(url: str) -> None:
+    assert list(places(".npmrc", f"registry={url}\n")) == []
+
+
+def test_a_password_in_an_address_goes_nowhere() -> None:
+    assert offers({".npmrc": "registry=https://user:pass@npm.example.test/\n"}) == (
+        Offer(host="npm.example.test", files=(".npmrc",), schemes=("https",)),
+    )
+
+
+def test_one_host_is_one_offer_with_all_that_name_it() -> None:
+    texts = {
+        "package-lock.json": '"resolved": "https://NPM.example.test/a"',
+        ".npmrc": "registry=http://npm.example.test:8443/",
+    }
+    assert offers(texts) == (
+        Offer(
+            host="npm.example.test",
+            files=("package-lock.json", ".npmrc"),
+            schemes=("https", "http"),
+            ports=(443, 8443),
+        ),
+    )
+
+
+def test_a_name_in_letters_of_another_script_is_offered_as_it_is_asked_for() -> None:
+    assert [offer.host for offer in offers({".npmrc": "registry=https://bücher.example.test/\n"})] == [
+        "xn--bcher-kva.example.test"
+    ]
+
+
+def test_no_more_hosts_are_offered_than_a_person_reads() -> None:
+    text = "".join(f"registry=https://h{number}.example.test/\n" for number in range(500))
+    assert len(offers({".npmrc": text})) == 40
+
+
+def test_a_folder_does_not_matter_and_the_name_does() -> None:
+    assert is_looked_at("requirements.txt")
+    assert is_looked_at("requirements-dev.txt")
+    assert not is_looked_at("README.md")
+    (offer,) = offers({"gradle/wrapper/gradle-wrapper.properties": "distributionUrl=https\\://g.example.test/x"})
+    assert offer.files == ("gradle/wrapper/gradle-wrapper.properties",)
+
+
+@given(st.sampled_from(sorted(PATTERNS)), st.text())
+def test_no_text_is_too_strange_to_be_read(name: str, text: str) -> None:
+    list(places(name.replace("*", ""), text))
+
+
+@pytest.mark.parametrize("name", sorted(PATTERNS))
+@pytest.mark.parametrize(
+    "unit",
+    [
+        '"dist": {',
+        "GEM\n ",
+        "<repository>",
+        '"resolved": "https://',
+        "registry = ",
+        "url ( ",
+        "--index-url ",
+        "a.",
+        "[a,",
+    ],
+)
+def test_no_file_takes_long_however_it_is_made(name: str, unit: str) -> None:
+    started = time.monotonic()
+    list(places(name.replace("*", ""), unit * (200_000 // len(unit))))
+    assert time.monotonic() - started < 2

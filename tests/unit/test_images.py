@@ -1,0 +1,72 @@
+import pytest
+
+from agent_sandbox import __version__, images
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.filetree import digest
+from agent_sandbox.resources import data_root
+from agent_sandbox.stack.workspace import Owner
+
+MANIFEST = load_manifest(data_root() / "templates", "claude")
+
+
+def test_the_images_of_a_stack_come_in_the_order_in_which_they_are_built() -> None:
+    names = [image.name for image in images.images_for(MANIFEST, Owner())]
+    assert names == [f"agent-sandbox/{name}:{__version__}" for name in ("proxy", "base", "claude")]
+
+
+def test_an_image_for_other_numbers_has_another_name() -> None:
+    assert images.agent_name("claude", Owner(uid=501, gid=20)) == f"agent-sandbox/claude:{__version__}-u501-20"
+
+
+def test_the_agents_image_is_told_what_to_install_and_for_whom() -> None:
+    agent = images.images_for(MANIFEST, Owner(uid=501, gid=20))[-1]
+    assert agent.arguments == {
+        "AGENT_NAME": "claude",
+        "NPM_PACKAGE": "@anthropic-ai/claude-code",
+        "NPM_VERSION": MANIFEST.install.npm.version,
+        "VERSION_COMMAND": "claude --version",
+        "AGENT_STATE": ".claude",
+        "DEV_UID": "501",
+        "DEV_GID": "20",
+    }
+
+
+def test_the_proxys_context_holds_its_recipe_the_engine_and_the_services() -> None:
+    context = images.proxy_context()
+    assert {
+        "Dockerfile",
+        "requirements.txt",
+        "package/agent_sandbox/__init__.py",
+        "package/agent_sandbox/policy/decide.py",
+        "package/agent_sandbox/_data/services/github.yaml",
+    } <= context.keys()
+
+
+def test_no_litter_gets_into_a_context() -> None:
+    paths = (*images.proxy_context(), *images.agent_context())
+    assert [path for path in paths if "__pycache__" in path or path.endswith(("~", ".pyc"))] == []
+
+
+def test_the_agents_context_holds_what_boots_it() -> None:
+    assert {"Dockerfile", "entrypoint", "firewall", "lib/rules.sh"} <= images.agent_context().keys()
+
+
+@pytest.mark.parametrize("changed", ["context", "target", "arguments"])
+def test_the_digest_changes_with_everything_that_goes_into_an_image(changed: str) -> None:
+    first = images.Image(name="a", target="t", context={"f": b"1"}, arguments={"K": "1"})
+    others = {
+        "context": images.Image(name="a", target="t", context={"f": b"2"}, arguments={"K": "1"}),
+        "target": images.Image(name="a", target="u", context={"f": b"1"}, arguments={"K": "1"}),
+        "arguments": images.Image(name="a", target="t", context={"f": b"1"}, arguments={"K": "2"}),
+    }
+    assert first.digest != others[changed].digest
+
+
+def test_a_context_file_can_not_pass_for_the_recipe() -> None:
+    plain = images.Image(name="a", target="t", context={})
+    forged = images.Image(name="a", target="u", context={"recipe": b"t"})
+    assert plain.digest != forged.digest
+
+
+def test_the_same_context_has_the_same_digest() -> None:
+    assert digest(images.proxy_context()) == digest(images.proxy_context())

@@ -1,0 +1,68 @@
+import subprocess
+import sys
+
+import pytest
+
+from agent_sandbox import __version__
+from agent_sandbox.__main__ import main
+
+# What a quick answer may not pay for.
+HEAVY = {"typer", "click", "pydantic", "rich", "jinja2", "yaml", "docker", "mitmproxy", "dataclasses", "pathlib"}
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["agent-sandbox", *argv])
+    with pytest.raises(SystemExit) as left:
+        main()
+    return int(left.value.code or 0)
+
+
+def test_the_version_is_answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"agent-sandbox {__version__}\n"
+
+
+def test_the_version_beside_other_arguments_is_answered_by_typer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--version", "init") == 0
+    assert capsys.readouterr().out == f"agent-sandbox {__version__}\n"
+
+
+def test_no_arguments_are_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch) == 2
+
+
+def test_an_unknown_command_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "innit") == 2
+    assert "No such command 'innit'" in capsys.readouterr().err
+
+
+def test_completion_of_an_option_is_answered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "__complete", "completion", "--he") == 0
+    assert capsys.readouterr().out == "--help\tShow this message and exit.\n"
+
+
+def test_completion_of_nothing_prints_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "__complete", "no-such-command", "x") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_the_quick_answers_import_nothing_heavy() -> None:
+    script = (
+        "import sys; from agent_sandbox.cli.fast import answer; import agent_sandbox.__main__;"
+        "[answer(a) for a in (['--version'], ['--help'], ['policy', '--help'], ['__complete', 'po'])];"
+        "print(' '.join(sys.modules))"
+    )
+    # -S: what an installation loads at every start is not ours.
+    path = ":".join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True, env={"PYTHONPATH": path}
+    )
+    assert set(done.stdout.split()) & HEAVY == set()
