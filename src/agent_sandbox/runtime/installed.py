@@ -37,7 +37,7 @@ def open_project(path: Path | None, *, cwd: Path) -> Project:
 def read_project(root: Path) -> Project:
     """Return what the project's own files say of its stack."""
     file = root / COMPOSE_FILE
-    document = _mapping(_load(file))
+    document = read_compose(root)
     record = _mapping(document.get(RECORD))
     name, agent, dev = document.get("name"), record.get("agent"), record.get("dev")
     if not (isinstance(name, str) and isinstance(agent, str) and isinstance(dev, str)):
@@ -51,6 +51,11 @@ def read_project(root: Path) -> Project:
         images=tuple(dict.fromkeys(_images(document))),
         files=compose_files(root, COMPOSE_FILE),
     )
+
+
+def read_compose(root: Path) -> Mapping[str, Any]:
+    """Return the project's compose file as it stands there; nothing where it is no mapping."""
+    return _mapping(_load(root / COMPOSE_FILE))
 
 
 def images_of(project: Project) -> tuple[Image, ...]:

@@ -1,0 +1,39 @@
+"""`agent-sandbox doctor`."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from agent_sandbox.cli.errors import DONE, MENDABLE
+from agent_sandbox.cli.options import Json, ProjectPath
+from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.runtime.doctor.machine import Machine
+from agent_sandbox.runtime.doctor.result import CheckResult, Status
+from agent_sandbox.runtime.doctor.table import examine
+
+
+def doctor(*, path: ProjectPath = None, json: Json = False) -> int:
+    """Check this machine, and the project if there is one; exit 1 when something has to be mended."""
+    machine = Machine(path=path, cwd=Path.cwd())
+    results = []
+    for result in examine(machine):
+        results.append(result)
+        if not json:
+            emit(as_text(result))
+    failed = sum(result.status is Status.FAIL for result in results)
+    if json:
+        emit_json({"ok": not failed, "checks": [asdict(result) for result in results]})
+    else:
+        emit(_verdict(failed, has_project=machine.has_project))
+    return MENDABLE if failed else DONE
+
+
+def as_text(result: CheckResult) -> str:
+    """Return a result for a person: how it is, what was looked at, what was seen, what to do."""
+    hint = f"\n                  {result.hint}" if result.hint else ""
+    return f"{result.status:<4}  {result.name:<10}  {result.what}{hint}"
+
+
+def _verdict(failed: int, *, has_project: bool) -> str:
+    if failed:
+        return f"{failed} to mend"
+    return "ready" if has_project else "ready for `agent-sandbox init AGENT`"

@@ -1,0 +1,1 @@
+"""`agent-sandbox doctor`: a table of small checks, each a function that returns what it found."""

@@ -1,0 +1,79 @@
+"""Versions with known holes: `known_holes.yaml` against what runs here."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.runtime.doctor.machine import Machine
+from agent_sandbox.runtime.doctor.result import CheckResult, ok, warn
+from agent_sandbox.runtime.doctor.version import Version, is_distributions, parse, shown
+from agent_sandbox.runtime.engine import ask
+
+FILE = Path(__file__).with_name("known_holes.yaml")
+NAMES = {"Engine": "engine", "containerd": "containerd", "runc": "runc"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hole:
+    """One hole: the versions that have it, by the versions that do not."""
+
+    component: str
+    cve: str
+    fixed: tuple[Version, ...]
+    since: Version = ()
+    what: str
+
+    def is_in(self, version: Version) -> bool:
+        """Return whether that version has it: a fix counts in its own series, and in every newer one."""
+        if not version or version < self.since:
+            return False
+        series = [fix for fix in self.fixed if fix[:2] == version[:2]]
+        return version < (series[0] if series else max(self.fixed))
+
+
+def known_holes(file: Path = FILE) -> tuple[Hole, ...]:
+    """Return the table."""
+    import yaml  # noqa: PLC0415 - the doctor alone reads it
+
+    return tuple(
+        Hole(
+            component=row["component"],
+            cve=row["cve"],
+            fixed=tuple(sorted(parse(str(fix)) for fix in row["fixed"])),
+            since=parse(str(row.get("since", ""))),
+            what=row["what"],
+        )
+        for row in yaml.safe_load(file.read_text(encoding="utf-8"))
+    )
+
+
+def holes(machine: Machine) -> Iterator[CheckResult]:
+    """Yield a warning for each component that has holes; a distribution may have mended them under the same number."""
+    table, clean = known_holes(), list[str]()
+    for component, text in running(machine).items():
+        version = parse(text)
+        found = [hole for hole in table if hole.component == component and hole.is_in(version)]
+        if not found:
+            clean.append(f"{component} {text}")
+            continue
+        for hole in found:
+            mended = ", ".join(map(shown, hole.fixed))
+            distribution = "; your distribution may have mended it in this one" if is_distributions(text) else ""
+            hint = f"update {component} to {mended} or newer{distribution}"
+            yield warn("holes", f"{component} {text} has {hole.cve}: {hole.what}", hint)
+    if clean:
+        yield ok("holes", f"none known in {', '.join(clean)}")
+
+
+def running(machine: Machine) -> Mapping[str, str]:
+    """Return the version of each component that runs here, as it calls itself."""
+    server = machine.versions.get("Server") or {}
+    platform = (server.get("Platform") or {}).get("Name", "")
+    components = {part["Name"]: part["Version"] for part in server.get("Components") or ()}
+    compose = ask("compose", "version", "--short")
+    found = {
+        **{ours: components[theirs] for theirs, ours in NAMES.items() if components.get(theirs)},
+        "compose": compose.out.strip() if compose.code == 0 else "",
+        "desktop": platform.removeprefix("Docker Desktop ") if platform.startswith("Docker Desktop ") else "",
+    }
+    return {component: version for component, version in found.items() if version}

@@ -1,0 +1,65 @@
+"""What the checks look at: asked once, kept, and only when a check wants it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.engine import answer, ask
+from agent_sandbox.runtime.installed import COMPOSE_FILE, find_upwards, open_project
+
+
+@dataclass(kw_only=True)
+class Machine:
+    """This machine, its engine, and the project that the doctor was called for, if there is one."""
+
+    path: Path | None
+    cwd: Path
+
+    @cached_property
+    def versions(self) -> Mapping[str, Any]:
+        """The client's versions and, where the engine answers, the engine's."""
+        answered = ask("version", "--format", "{{json .}}").out
+        found: Mapping[str, Any] = json.loads(answered) if answered.strip() else {}
+        return found
+
+    @cached_property
+    def info(self) -> Mapping[str, Any]:
+        """What the engine says of itself; an engine that does not answer is a UserError."""
+        found: Mapping[str, Any] = json.loads(answer("info", "--format", "{{json .}}", doing="asking the engine"))
+        return found
+
+    @property
+    def engine_answers(self) -> bool:
+        """Whether there is an engine at all."""
+        try:
+            return bool(self.versions.get("Server"))
+        except UserError:
+            return False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the engine runs on this very system, and sees its files and routes."""
+        kernel = Path("/proc/sys/kernel/osrelease")
+        return kernel.exists() and kernel.read_text().strip() == self.info.get("KernelVersion")
+
+    @cached_property
+    def networks(self) -> tuple[Mapping[str, Any], ...]:
+        """Every network of the engine."""
+        ids = answer("network", "ls", "--quiet", doing="looking for networks").split()
+        inspected = answer("network", "inspect", *ids, doing="looking at networks") if ids else "[]"
+        return tuple(json.loads(inspected))
+
+    @property
+    def has_project(self) -> bool:
+        """Whether there is a stack to look at."""
+        return self.path is not None or find_upwards(COMPOSE_FILE, self.cwd) is not None
+
+    @cached_property
+    def project(self) -> Project:
+        """The project; one that can't be read is a UserError."""
+        return open_project(self.path, cwd=self.cwd)

@@ -1,0 +1,70 @@
+"""Whether the stack's own subnet is nobody else's."""
+
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network, ip_network
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.runtime.doctor.machine import Machine
+from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok
+from agent_sandbox.runtime.installed import read_compose
+from agent_sandbox.stack.naming import addresses
+
+ROUTES = Path("/proc/net/route")
+LABEL = "com.docker.compose.project"
+
+
+def subnet(machine: Machine) -> CheckResult:
+    """Compare the stack's subnet with the engine's other networks and with this system's routes."""
+    project = machine.project
+    ours = stack_subnet(read_compose(project.root)) or ip_network(addresses(str(project.root)).subnet)
+    taken = {**dict(_networks(machine, project.name)), **_routes(machine)}
+    colliding = [name for name, other in taken.items() if other.prefixlen > 0 and other.overlaps(ours)]
+    own = [name for name in colliding if name.startswith("route ") and _is_ours(machine, project.name, name)]
+    others = sorted(set(colliding) - set(own))
+    if others:
+        hint = "`docker network rm` what is not needed, or move the project to another path and run init again"
+        return fail("subnet", f"{ours} is also used by {', '.join(others)}", hint)
+    return ok("subnet", f"{ours} is free" if not own else f"{ours} is the stack's own")
+
+
+def stack_subnet(document: Mapping[str, Any]) -> IPv4Network | None:
+    """Return the subnet that a compose file gives its inner network."""
+    try:
+        return IPv4Network(document["networks"]["sandbox"]["ipam"]["config"][0]["subnet"])
+    except (KeyError, TypeError, IndexError, ValueError):
+        return None
+
+
+def read_routes(table: str) -> dict[str, IPv4Network]:
+    """Return the destinations of `/proc/net/route`, by interface and network."""
+    found = {}
+    for line in table.splitlines()[1:]:
+        interface, destination, _, _, _, _, _, mask, *_ = line.split()
+        network = IPv4Network((_address(destination), _address(mask)), strict=False)
+        found[f"route {network} via {interface}"] = network
+    return found
+
+
+def _address(hexadecimal: str) -> str:
+    return socket.inet_ntoa(struct.pack("<L", int(hexadecimal, 16)))
+
+
+def _routes(machine: Machine) -> dict[str, IPv4Network]:
+    return read_routes(ROUTES.read_text()) if ROUTES.exists() and machine.is_local else {}
+
+
+def _networks(machine: Machine, project: str) -> Iterator[tuple[str, IPv4Network]]:
+    for network in machine.networks:
+        if (network.get("Labels") or {}).get(LABEL) == project:
+            continue
+        for config in (network.get("IPAM") or {}).get("Config") or ():
+            if "." in config.get("Subnet", ""):
+                yield f"docker network {network['Name']}", IPv4Network(config["Subnet"])
+
+
+def _is_ours(machine: Machine, project: str, route: str) -> bool:
+    ours = (n["Id"][:12] for n in machine.networks if (n.get("Labels") or {}).get(LABEL) == project)
+    return any(route.endswith(f"via br-{identity}") for identity in ours)

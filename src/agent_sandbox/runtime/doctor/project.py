@@ -1,0 +1,93 @@
+"""Checks of the project: its policy, its files, its images, its owner."""
+
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.images import DIGEST_LABEL
+from agent_sandbox.policyfile import load_policy
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.doctor.machine import Machine
+from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
+from agent_sandbox.runtime.dotenv import FILE as DOTENV
+from agent_sandbox.runtime.dotenv import variable
+from agent_sandbox.runtime.engine import labels_of
+from agent_sandbox.runtime.facts import owner_of
+from agent_sandbox.runtime.installed import COMPOSE_FILE, images_of
+from agent_sandbox.stack.naming import stack_name
+
+
+def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
+    """Load every agent that ships with the product."""
+    folder = data_root() / "templates"
+    agents = known_agents(folder)
+    for agent in agents:
+        load_manifest(folder, agent)
+    if not agents:
+        return fail("templates", f"there are none in {folder}", "install agent-sandbox again")
+    return ok("templates", ", ".join(agents))
+
+
+def stack(machine: Machine) -> CheckResult:
+    """See that the stack is this directory's own: a copied project would share another's containers."""
+    project = machine.project
+    expected = stack_name(project.name, str(project.root)).rpartition("-")[2]
+    if not project.name.endswith(f"-{expected}"):
+        what = f"{project.name} was made for another path: this project was moved or copied here"
+        return fail("stack", what, f"agent-sandbox init {project.agent} names it anew (volumes stay with the old name)")
+    return ok("stack", f"{project.name} in {project.root}")
+
+
+def policy(machine: Machine) -> CheckResult:
+    """Load the policy as the proxy does."""
+    loaded = load_policy(machine.project.policy)
+    if loaded.refusal:
+        return warn("policy", f"everything is denied: {loaded.refusal}", f"edit {machine.project.policy}")
+    return ok("policy", f"{len(loaded.rules.rules)} rules, digest {loaded.digest[:12]}")
+
+
+def images(machine: Machine) -> CheckResult:
+    """See that every image is there, and built from this version's files."""
+    wanted = {image.name: image.digest for image in images_of(machine.project)}
+    found = {name: labels.get(DIGEST_LABEL) for name, labels in labels_of(tuple(wanted)).items()}
+    missing = [name for name in wanted if name not in found]
+    outdated = [name for name in found if found[name] != wanted[name]]
+    if missing or outdated:
+        states = [f"{name} is missing" for name in missing] + [f"{name} is outdated" for name in outdated]
+        return warn("images", ", ".join(states), "agent-sandbox build (agent-sandbox up does it too)")
+    return ok("images", ", ".join(wanted))
+
+
+def dotenv(machine: Machine) -> CheckResult:
+    """See that plain `docker compose` in this directory takes the same stack."""
+    project = machine.project
+    file = project.root / DOTENV
+    hint = f"agent-sandbox init {project.agent} puts both lines there and keeps the rest"
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return warn("dotenv", f"there is no {DOTENV}: plain `docker compose` does not find the stack", hint)
+    named = (variable(text, "COMPOSE_FILE") or "").split(variable(text, "COMPOSE_PATH_SEPARATOR") or ":")
+    if str(COMPOSE_FILE) not in named:
+        return warn("dotenv", f"COMPOSE_FILE in {DOTENV} does not name {COMPOSE_FILE}", hint)
+    name = variable(text, "COMPOSE_PROJECT_NAME")
+    if name != project.name:
+        what = f"COMPOSE_PROJECT_NAME in {DOTENV} is {name or 'not set'}, the stack is {project.name}"
+        return fail("dotenv", what, hint)
+    return ok("dotenv", f"{DOTENV} names the stack")
+
+
+def owner(machine: Machine) -> CheckResult:
+    """See that `dev` inside is who owns the files outside, where the engine passes numbers through."""
+    project = machine.project
+    if not machine.is_local:
+        return ok("owner", "the engine runs in a machine of its own, which maps owners by itself")
+    security = machine.info.get("SecurityOptions") or []
+    mapped = next((word for word in ("rootless", "userns") if any(f"name={word}" in entry for entry in security)), None)
+    if mapped:
+        what = f"this engine maps users ({mapped}): the project's files may belong to root inside"
+        return warn(
+            "owner", what, "if the agent can't write, use the system's own engine (`docker context use default`)"
+        )
+    real = owner_of(project.root)
+    if real != project.owner:
+        what = f"the files belong to {real.uid}:{real.gid}, dev inside is {project.owner.uid}:{project.owner.gid}"
+        return fail("owner", what, f"agent-sandbox init {project.agent}, then agent-sandbox up")
+    return ok("owner", f"dev is {real.uid}:{real.gid}, as the project's owner")

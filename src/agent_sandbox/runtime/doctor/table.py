@@ -1,0 +1,66 @@
+"""Every check, in the order in which a person would mend things."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.doctor import docker, project
+from agent_sandbox.runtime.doctor.disk import disk
+from agent_sandbox.runtime.doctor.holes import holes
+from agent_sandbox.runtime.doctor.machine import Machine
+from agent_sandbox.runtime.doctor.network import subnet
+from agent_sandbox.runtime.doctor.result import CheckResult, Status, fail
+
+type Check = Callable[[Machine], CheckResult | Iterable[CheckResult]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A check, and what has to be there for it to make sense."""
+
+    name: str
+    check: Check
+    engine: bool = False
+    project: bool = False
+
+
+CHECKS = (
+    Row(name="docker", check=docker.docker),
+    Row(name="engine", check=docker.engine),
+    Row(name="compose", check=docker.compose),
+    Row(name="buildx", check=docker.buildx),
+    Row(name="isolation", check=docker.isolation, engine=True),
+    Row(name="holes", check=holes, engine=True),
+    Row(name="disk", check=disk, engine=True),
+    Row(name="templates", check=project.templates),
+    Row(name="stack", check=project.stack, project=True),
+    Row(name="policy", check=project.policy, project=True),
+    Row(name="dotenv", check=project.dotenv, project=True),
+    Row(name="owner", check=project.owner, engine=True, project=True),
+    Row(name="images", check=project.images, engine=True, project=True),
+    Row(name="subnet", check=subnet, engine=True, project=True),
+)
+
+
+def examine(machine: Machine, checks: Iterable[Row] = CHECKS) -> Iterator[CheckResult]:
+    """Yield what the checks find; a check that can't look has failed, and one cause is told once."""
+    told: set[str] = set()
+    for row in checks:
+        if (row.engine and not machine.engine_answers) or (row.project and not machine.has_project):
+            continue
+        for result in _run(row, machine):
+            # No docker command is not also no engine, no compose and no buildx.
+            if result.status is not Status.FAIL or result.what not in told:
+                yield result
+            told.add(result.what)
+
+
+def _run(row: Row, machine: Machine) -> tuple[CheckResult, ...]:
+    try:
+        found = row.check(machine)
+        return (found,) if isinstance(found, CheckResult) else tuple(found)
+    except UserError as error:
+        return tuple(
+            fail(row.name, f"{problem.where}: {problem.what}" if problem.where else problem.what, problem.hint)
+            for problem in error.problems
+        )

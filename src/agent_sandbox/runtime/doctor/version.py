@@ -1,0 +1,33 @@
+"""Versions as people write them: `v2.26.1-4`, `26.1.5+dfsg1`, `Docker Desktop 4.44.3 (202357)`."""
+
+import re
+
+type Version = tuple[int, ...]
+
+NUMBER = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+# What Debian, Ubuntu and others put behind an upstream version that they have patched themselves.
+PATCHED = re.compile(r"[+~-](?:ds|dfsg|deb|ubuntu|\d+ubuntu|el\d|fc\d)|-\d+$")
+
+
+def parse(text: str) -> Version:
+    """Return the first version in the text, as three numbers; nothing where there is none.
+
+    >>> parse("Docker Compose version v2.26")
+    (2, 26, 0)
+    """
+    match = NUMBER.search(text)
+    return tuple(int(part or 0) for part in match.groups()) if match else ()
+
+
+def shown(version: Version) -> str:
+    """Return the version as text."""
+    return ".".join(map(str, version))
+
+
+def is_distributions(text: str) -> bool:
+    """Return whether a distribution built it, which mends holes without raising the number.
+
+    >>> is_distributions("1.1.5+ds1"), is_distributions("1.1.12")
+    (True, False)
+    """
+    return PATCHED.search(text) is not None

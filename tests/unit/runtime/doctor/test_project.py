@@ -1,0 +1,130 @@
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.images import Owner, agent_name, proxy_name
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.doctor import project as checks
+from agent_sandbox.runtime.doctor.machine import Machine
+from agent_sandbox.runtime.doctor.result import CheckResult, Status, ok
+from agent_sandbox.runtime.facts import owner_of
+from agent_sandbox.runtime.installed import images_of, read_project
+from agent_sandbox.stack.naming import stack_name
+from fake_docker import FakeDocker
+
+AGENT = known_agents(data_root() / "templates")[0]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Look at a project that is as init leaves it."""
+    owner, name = owner_of(tmp_path), stack_name("app", str(tmp_path))
+    image = agent_name(AGENT, owner)
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(
+        f'name: {name}\nx-agent-sandbox: {{agent: {AGENT}, dev: "{owner.uid}:{owner.gid}"}}\n'
+        f'services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{image}"}}}}\n'
+    )
+    (tmp_path / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.org]\n")
+    (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
+    return Machine(path=tmp_path, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("check", [checks.templates, checks.stack, checks.policy, checks.dotenv])
+def test_a_project_as_init_leaves_it_is_fine(machine: Machine, check: Callable[[Machine], CheckResult]) -> None:
+    assert check(machine).status is Status.OK
+
+
+def test_a_copied_project_is_told_from_its_original(machine: Machine) -> None:
+    root, name = machine.project.root, machine.project.name
+    (root / ".devcontainer").rename(root / "copy")
+    (root / "other").mkdir()
+    (root / "copy").rename(root / "other" / ".devcontainer")
+    found = checks.stack(Machine(path=root / "other", cwd=root))
+    assert (found.status, found.what) == (
+        Status.FAIL,
+        f"{name} was made for another path: this project was moved or copied here",
+    )
+
+
+def test_a_policy_that_denies_everything_is_a_warning(machine: Machine) -> None:
+    machine.project.policy.write_text("version: 1\n")
+    assert checks.policy(machine).status is Status.WARN
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "what"),
+    [
+        (None, Status.WARN, "there is no .env: plain `docker compose` does not find the stack"),
+        ("A=1\n", Status.WARN, "COMPOSE_FILE in .env does not name .devcontainer/docker-compose.yml"),
+        (
+            "COMPOSE_FILE=a.yml:.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME=other\n",
+            Status.FAIL,
+            "COMPOSE_PROJECT_NAME in .env is other, the stack is ",
+        ),
+        (
+            "COMPOSE_FILE=.devcontainer/docker-compose.yml\n",
+            Status.FAIL,
+            "COMPOSE_PROJECT_NAME in .env is not set, the stack is ",
+        ),
+    ],
+)
+def test_a_dotenv_that_leads_elsewhere_is_told(machine: Machine, text: str | None, status: Status, what: str) -> None:
+    file = machine.project.root / ".env"
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+    found = checks.dotenv(machine)
+    assert (found.status, found.what[: len(what)]) == (status, what)
+    assert found.hint.startswith(f"agent-sandbox init {AGENT} ")
+
+
+def test_images_are_missing_outdated_or_current(machine: Machine, docker: FakeDocker) -> None:
+    wanted = images_of(read_project(machine.project.root))
+    current, old = ({"tags": [i.name], "labels": {"agent-sandbox.digest": i.digest}} for i in wanted[:2])
+    old["labels"] = {}
+    docker.says("image inspect", out=f"{json.dumps(current)}\n{json.dumps(old)}\n", err="No such image: x", code=1)
+    found = checks.images(machine)
+    assert (found.status, found.what) == (
+        Status.WARN,
+        f"{wanted[2].name} is missing, {wanted[1].name} is outdated",
+    )
+
+
+def test_images_that_are_current_are_named(machine: Machine, docker: FakeDocker) -> None:
+    wanted = images_of(read_project(machine.project.root))
+    lines = ({"tags": [i.name], "labels": {"agent-sandbox.digest": i.digest}} for i in wanted)
+    docker.says("image inspect", out="\n".join(map(json.dumps, lines)))
+    assert checks.images(machine) == ok("images", ", ".join(image.name for image in wanted))
+
+
+def with_engine(machine: Machine, *security: str, local: bool = True) -> Machine:
+    kernel = os.uname().release if local else "elsewhere"
+    machine.info = {"KernelVersion": kernel, "SecurityOptions": list(security)}
+    return machine
+
+
+def test_the_owner_inside_is_the_owner_outside(machine: Machine) -> None:
+    owner = owner_of(machine.project.root)
+    expected = ok("owner", f"dev is {owner.uid}:{owner.gid}, as the project's owner")
+    assert checks.owner(with_engine(machine, "name=seccomp,profile=builtin")) == expected
+
+
+def test_another_owner_could_not_write(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "owner_of", lambda _: Owner(uid=501, gid=20))
+    found = checks.owner(with_engine(machine))
+    assert (found.status, found.what.partition(",")[0]) == (Status.FAIL, "the files belong to 501:20")
+
+
+@pytest.mark.parametrize("option", ["name=rootless", "name=userns"])
+def test_an_engine_that_maps_users_is_a_warning(machine: Machine, option: str) -> None:
+    assert checks.owner(with_engine(machine, option)).status is Status.WARN
+
+
+def test_an_engine_in_a_machine_of_its_own_maps_owners_itself(machine: Machine) -> None:
+    assert checks.owner(with_engine(machine, local=False)).status is Status.OK
