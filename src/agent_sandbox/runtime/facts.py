@@ -55,7 +55,7 @@ def look_at(project: Path, *, title: str, ide: Ide, protected: Path, environ: Ma
         title=title,
         ide=ide,
         owner=owner_of(project),
-        protected=tuple(_protected(project, protected)),
+        protected=tuple(one for one in protected_paths(protected) if one.always or _is_real(project, one.path)),
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),
     )
@@ -74,10 +74,10 @@ def owner_by(status: os.stat_result) -> Owner:
     return Owner(uid=status.st_uid, gid=status.st_gid or default.gid)
 
 
-def _protected(project: Path, table: Path) -> Iterator[Protected]:
-    for row in yaml.safe_load(table.read_text(encoding="utf-8")):
-        if row.get("always") or _is_real(project, row["path"]):
-            yield Protected(path=row["path"], access=Access(row["access"]), why=row["why"])
+def protected_paths(table: Path) -> tuple[Protected, ...]:
+    """Return all paths that are protected where they exist, outer ones first."""
+    rows = yaml.load(table.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
+    return tuple(Protected(**row | {"access": Access(row["access"])}) for row in rows)
 
 
 def _is_real(project: Path, path: str) -> bool:

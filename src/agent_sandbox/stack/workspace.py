@@ -21,10 +21,14 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protected:
-    """A path of the workspace that the host acts on: read-only inside, or pinned so that it can't be moved away."""
+    """A path of the workspace that the host acts on: read-only inside, or pinned so that it can't be moved away.
+
+    What is `always` protected is made by `init` itself.
+    """
 
     path: str
     access: Access = Access.READ
+    always: bool = False
     why: str
 
 

@@ -1,0 +1,41 @@
+"""What every user's project gets, as files that a reviewer reads: `scripts/golden` writes them anew."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.policyfile import load_policy
+from agent_sandbox.resources import data_root
+
+GOLDEN = Path(__file__).parent
+SCRIPT = GOLDEN.parents[1] / "scripts" / "golden"
+AGENTS = known_agents(data_root() / "templates")
+
+
+def files(folder: Path) -> dict[str, str]:
+    names = (folder / agent for agent in AGENTS)
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for name in names
+        for path in sorted(name.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_the_golden_files_are_what_is_rendered(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, SCRIPT, tmp_path], check=True)
+    assert files(GOLDEN) == files(tmp_path), "run scripts/golden and read the difference"
+
+
+def test_every_agent_has_its_golden_files() -> None:
+    assert sorted(path.name for path in GOLDEN.iterdir() if path.is_dir() and path.name != "__pycache__") == list(
+        AGENTS
+    )
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_golden_policy_can_be_loaded(agent: str) -> None:
+    load_policy(GOLDEN / agent / "devcontainer" / "policy.yaml")
