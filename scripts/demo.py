@@ -53,7 +53,7 @@ def demo_stack(folder: Path) -> None:
     """Show the real stack."""
     say("A Docker engine answers: this is the real stack, in a throw-away project. Its internet is a stand-in.")
     sandbox = str(Path(sys.executable).with_name("agent-sandbox"))
-    internet = start_internet(folder, image=proxy_image(), name=INTERNET, public="198.51.100")
+    internet = start_internet(folder, image=proxy_image(), name=INTERNET, public="198.51.100.192/26")
     projects = Projects(internet, folder)
     try:
         project = projects.make("my-project", "claude")

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def devcontainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real client, at the version that the lock file names."""
+def devcontainer(tmp_path_factory: pytest.TempPathFactory) -> tuple[str | Path, ...]:
+    """The real client, at the version that the lock file names, without a network: it would ask its maker for news."""
     folder = tmp_path_factory.mktemp("devcontainer-cli")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(ROOT / "tests" / "e2e" / "devcontainer-cli" / name, folder)
     run("npm", "ci", "--no-audit", "--no-fund", cwd=folder)
-    return folder / "node_modules" / ".bin" / "devcontainer"
+    return ("unshare", "--net", folder / "node_modules" / ".bin" / "devcontainer")
 
 
-def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontainer: Path) -> None:
+def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontainer: tuple[str | Path, ...]) -> None:
     project = projects.make("in an ide", "claude", "--ide", "vscode")
     add_override(project)
     ours = Path(sys.executable).parent  # initializeCommand finds agent-sandbox on PATH
     path = f"{ours}:{os.environ['PATH']}"
 
-    up = run(devcontainer, "up", "--workspace-folder", project.path, env={"PATH": path})
+    up = run(*devcontainer, "up", "--workspace-folder", project.path, env={"PATH": path})
     outcome = json.loads(up.stdout.splitlines()[-1])
     assert ("success", "dev", "/workspace") == (
         outcome["outcome"],
@@ -42,7 +42,7 @@ def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontain
         outcome["remoteWorkspaceFolder"],
     )
 
-    inside = (devcontainer, "exec", "--workspace-folder", project.path)
+    inside = (*devcontainer, "exec", "--workspace-folder", project.path)
     whoami = run(*inside, "sh", "-c", "id -un; pwd; cat /proc/self/status", env={"PATH": path}).stdout
     assert whoami.startswith("dev\n/workspace\n")
     assert "CapBnd:\t0000000000000000" in whoami
@@ -64,10 +64,10 @@ def add_override(project: Project) -> None:
     )
 
 
-def test_devcontainer_json_is_valid_for_the_client(projects: Projects, devcontainer: Path) -> None:
+def test_devcontainer_json_is_valid_for_the_client(projects: Projects, devcontainer: tuple[str | Path, ...]) -> None:
     project = projects.make("read", "claude")
     done = subprocess.run(
-        [devcontainer, "read-configuration", "--workspace-folder", project.path],
+        [*devcontainer, "read-configuration", "--workspace-folder", project.path],
         capture_output=True,
         text=True,
         check=True,

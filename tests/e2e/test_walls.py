@@ -51,7 +51,12 @@ def test_root_cannot_flush_a_rule(claude: Project) -> None:
 
 
 def test_all_but_the_proxy_is_refused_at_once(claude: Project) -> None:
-    for url in ("http://203.0.113.2/", "https://203.0.113.2:22/", "http://10.255.255.1/", "http://[2001:db8::1]/"):
+    for url in (
+        f"http://{STANDIN_ADDRESS}/",
+        f"https://{STANDIN_ADDRESS}:22/",
+        "http://10.255.255.1/",
+        "http://[2001:db8::1]/",
+    ):
         done = claude.exec(
             "curl",
             "--noproxy",
@@ -80,7 +85,7 @@ def test_with_every_rule_flushed_by_root_still_nothing_gets_out_but_through_the_
     flush = "iptables -P INPUT ACCEPT; iptables -P OUTPUT ACCEPT; iptables -F; ip6tables -P OUTPUT ACCEPT; ip6tables -F"
     claude.compose("exec", "-T", "--user", "root", "firewall", "sh", "-c", flush)
     try:
-        for url in ("http://203.0.113.2/", "http://203.0.113.2:22/", "http://[2001:db8::1]/"):
+        for url in (f"http://{STANDIN_ADDRESS}/", f"http://{STANDIN_ADDRESS}:22/", "http://[2001:db8::1]/"):
             done = claude.exec("curl", "--noproxy", "*", "-sS", "--max-time", "3", url, check=False)
             assert done.returncode != 0, url
         assert claude.curl("https://api.anthropic.com/still-here")[0] == 200

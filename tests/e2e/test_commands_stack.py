@@ -1,0 +1,166 @@
+"""Our own commands on a real engine: what they pass on, what they say when something is in the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stacks import Project, Projects
+
+SANDBOX = (sys.executable, "-m", "agent_sandbox")
+
+
+@pytest.fixture(scope="module")
+def down(projects: Projects) -> Project:
+    """A project that has been initialised and not started."""
+    return projects.make("not started", "claude")
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 130])
+def test_exec_passes_the_exit_code_on(claude: Project, code: int) -> None:
+    assert claude.sandbox("exec", "--", "sh", "-c", f"exit {code}", check=False).returncode == code
+
+
+def test_exec_hands_options_on_and_keeps_output_clean(claude: Project) -> None:
+    done = claude.sandbox("exec", "printf", "%s|", "--json", "-f", "a b")
+    assert (done.stdout, done.stderr) == ("--json|-f|a b|", "")
+
+
+def test_exec_is_dev_without_any_capability(claude: Project) -> None:
+    done = claude.sandbox("exec", "sh", "-c", "id -u; grep CapBnd /proc/self/status")
+    assert done.stdout.split() == ["1000", "CapBnd:", "0000000000000000"]
+
+
+def test_shell_has_a_terminal_when_its_caller_has_one(claude: Project) -> None:
+    controller, terminal = pty.openpty()
+    shell = subprocess.Popen([*SANDBOX, "shell"], cwd=claude.path, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    os.write(controller, b"tty; exit 5\n")
+    said = b"".join(iter(lambda: _read(controller), b""))
+    os.close(controller)
+    assert (shell.wait(timeout=20), b"/dev/pts/" in said) == (5, True)
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 1024)
+    except OSError:  # Linux says so when the other end has closed
+        return b""
+
+
+def test_up_again_changes_nothing(claude: Project) -> None:
+    before = {service: one["Id"] for service, one in claude.containers().items()}
+    done = claude.sandbox("up")
+    assert "building" not in done.stderr
+    assert {service: one["Id"] for service, one in claude.containers().items()} == before
+
+
+def test_status_knows_when_the_policy_on_disk_is_another(claude: Project) -> None:
+    good = claude.policy.read_text()
+    claude.sandbox("proxy", "reload")
+    assert json.loads(claude.sandbox("status", "--json").stdout)["policy"]["state"] == "current"
+    claude.allow("edited.test")
+    assert json.loads(claude.sandbox("status", "--json").stdout)["policy"]["state"] == "edited"
+    claude.policy.write_text(good)
+
+
+def test_doctor_has_nothing_to_mend_here(claude: Project) -> None:
+    report = json.loads(claude.sandbox("doctor", "--json").stdout)
+    assert [check for check in report["checks"] if check["status"] == "fail"] == []
+    assert {"engine", "compose", "buildx", "policy", "images", "owner", "subnet"} <= {
+        check["name"] for check in report["checks"]
+    }
+
+
+def test_proxy_logs_show_decisions_and_not_the_stacks_own_questions(claude: Project) -> None:
+    claude.curl("http://denied.test/for-the-log")
+    time.sleep(1.5)  # the log is written in batches
+    said = claude.sandbox("proxy", "logs", "--denied").stdout
+    assert "GET http://denied.test/for-the-log" in said
+    assert "agent-sandbox-health" not in said
+
+
+def test_a_proxy_that_is_restarted_decides_again_when_the_command_returns(claude: Project) -> None:
+    claude.sandbox("proxy", "restart")
+    assert claude.curl("http://denied.test/")[0] == 403
+
+
+def test_what_needs_a_running_stack_says_how_to_start_one(down: Project) -> None:
+    for command in (("shell",), ("exec", "true"), ("logs",), ("proxy", "reload"), ("proxy", "logs")):
+        done = down.sandbox(*command, check=False)
+        assert (done.returncode, done.stderr.splitlines()[1:]) == (1, ["  hint: agent-sandbox up"])
+
+
+@pytest.fixture
+def taken(down: Project) -> Iterator[str]:
+    """Take the subnet of a stack that is not up."""
+    config = json.loads(down.compose("config", "--format=json").stdout)
+    subnet = config["networks"]["sandbox"]["ipam"]["config"][0]["subnet"]
+    name = "agent-sandbox-test-taken"
+    run("docker", "network", "create", f"--subnet={subnet}", name)
+    yield name
+    run("docker", "network", "rm", name)
+
+
+def test_a_subnet_that_is_taken_is_named_by_up_and_by_doctor(down: Project, taken: str) -> None:
+    done = down.sandbox("up", check=False)
+    assert done.returncode == 1
+    assert "the stack's subnet is in use by another Docker network" in done.stderr
+    report = json.loads(down.sandbox("doctor", "--json", check=False).stdout)
+    assert f"docker network {taken}" in next(check["what"] for check in report["checks"] if check["name"] == "subnet")
+    down.sandbox("destroy", "--yes")
+
+
+def test_a_service_that_can_not_start_gives_its_reason(down: Project) -> None:
+    compose = down.path / ".devcontainer" / "docker-compose.yml"
+    before = compose.read_text()
+    compose.write_text(before.replace("/policy/policy.yaml", "/policy/nowhere.yaml"))
+    done = down.sandbox("up", check=False)
+    compose.write_text(before)
+    down.sandbox("destroy", "--yes")
+    assert done.returncode == 1
+    assert "error: proxy: " in done.stderr
+    assert "nowhere.yaml" in done.stderr
+
+
+def test_ctrl_c_in_a_build_ends_it_and_tags_nothing(down: Project) -> None:
+    images = ("docker", "image", "ls", "--quiet", "--no-trunc", "agent-sandbox/*")
+    before = run(*images).stdout
+    build = subprocess.Popen(
+        [*SANDBOX, "build", "--no-cache"], cwd=down.path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert build.stderr is not None
+    for line in build.stderr:
+        if "apt-get" in line:
+            break
+    build.send_signal(signal.SIGINT)
+    said = build.stderr.read()
+    build.stderr.close()
+    assert build.wait(timeout=30) == 130
+    assert said.splitlines()[-1].startswith("interrupted: ")
+    assert run(*images).stdout == before
+
+
+def test_destroy_leaves_nothing_on_the_engine_and_every_file(down: Project) -> None:
+    files = sorted(path.name for path in (down.path / ".devcontainer").iterdir())
+    down.sandbox("up")
+    name = json.loads(down.sandbox("status", "--json").stdout)["project"]
+    down.sandbox("destroy", "--yes")
+    for kind in ("container", "network", "volume"):
+        everything = ("--all",) if kind == "container" else ()
+        listed = run("docker", kind, "ls", *everything, "--quiet", f"--filter=label=com.docker.compose.project={name}")
+        assert listed.stdout == ""
+    assert sorted(path.name for path in (down.path / ".devcontainer").iterdir()) == files
