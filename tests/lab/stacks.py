@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests" / "lab"
 INTERNET = "agent-sandbox-test-internet"
-PUBLIC = "203.0.113"  # a documentation network: what goes astray leads nowhere
-STANDIN_ADDRESS = f"{PUBLIC}.2"  # the agent's network has no way there
+PUBLIC = "198.51.100.128/26"  # of a documentation network: what goes astray leads nowhere
+STANDIN_ADDRESS = "198.51.100.130"  # the agent's network has no way there
 HOSTS = (
     "allowed.test", "denied.test", "example.com", "github.com", "api.github.com", "api.anthropic.com",
     "api.individual.githubcopilot.com", "telemetry.individual.githubcopilot.com",
@@ -100,6 +101,10 @@ class Project:
         """The file that the user edits."""
         return self.path / ".devcontainer" / "policy.yaml"
 
+    def allow(self, *hosts: str) -> None:
+        """Write a policy that allows these hosts, besides what the agent itself needs."""
+        self.policy.write_text(f"version: 1\nservices: [claude]\ndomains: [{', '.join(hosts)}]\n")
+
     def containers(self) -> dict[str, Any]:
         """Return `docker inspect` of each service's container."""
         ids = self.compose("ps", "--all", "--quiet").stdout.split()
@@ -124,16 +129,17 @@ class Project:
 
 
 def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: str = PUBLIC) -> Internet:
-    """Start the stand-in on an internal network of its own."""
+    """Start the stand-in on an internal network of its own, at the second address of `public`."""
+    address = str(ip_network(public)[2])
     authority = make_authority(folder, HOSTS)
     for script in ("internet.py", "chat.py"):
         shutil.copy(LAB / script, folder)
     folder.chmod(0o755)
     remove_internet(name)
-    run("docker", "network", "create", "--internal", f"--subnet={public}.0/24", name)
+    run("docker", "network", "create", "--internal", f"--subnet={public}", name)
     aliases = [f"--network-alias={host}" for host in HOSTS]
     run(
-        "docker", "run", "--detach", f"--name={name}", f"--network={name}", f"--ip={public}.2", *aliases,
+        "docker", "run", "--detach", f"--name={name}", f"--network={name}", f"--ip={address}", *aliases,
         f"--volume={folder}:/lab:ro", "--user=root", "--entrypoint=python3", image, "/lab/internet.py",
         "--cert=/lab/leaf.pem", "--raw=22", "--raw=853", "--raw=8443",
     )  # fmt: skip
