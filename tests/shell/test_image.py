@@ -60,7 +60,7 @@ def test_the_build_secret_left_no_trace(version: str, image: str) -> None:
     look = (
         "sh",
         "-c",
-        "ls -d /run/secrets /run/trust /root/.npm /root/.cache 2>/dev/null; find / -xdev -name '*extra_ca*'",
+        "ls -d /run/secrets /run/trust /run/npm ~root/.npm ~root/.cache 2>/dev/null; find / -xdev -name '*extra_ca*'",
     )
     assert inside(f"agent-sandbox/{image}:{version}", *look, options=("--user=0:0",)) == (0, "", "")
 
@@ -108,6 +108,14 @@ def test_git_finds_its_helper_without_a_path(version: str) -> None:
     script = "env -i HOME=$HOME /usr/bin/git ls-remote git@host.test:owner/repo"
     _, _, err = inside(f"agent-sandbox/claude:{version}", "sh", "-c", script, check=False)
     assert err == "fatal: unable to access 'https://host.test/owner/repo/': Could not resolve host: host.test\n"
+
+
+@pytest.mark.parametrize(("proxied", "code"), [("1", "ECONNREFUSED"), ("0", "EAI_AGAIN")])
+def test_fetch_of_node_goes_to_the_proxy_in_silence(version: str, proxied: str, code: str) -> None:
+    environment = (f"--env=NODE_USE_ENV_PROXY={proxied}", "--env=https_proxy=http://127.0.0.1:9")
+    program = "fetch('https://host.test/').catch(e => console.log(e.cause.code))"
+    done = inside(f"agent-sandbox/claude:{version}", "node", "-e", program, options=environment)
+    assert done == (0, f"{code}\n", "")
 
 
 def test_java_finds_every_certificate_in_a_store_of_its_own(version: str) -> None:
