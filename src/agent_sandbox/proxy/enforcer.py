@@ -8,8 +8,10 @@ from agent_sandbox.policy import Ambiguous, Decision, Policy, Request, advise, d
 from agent_sandbox.proxy.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.fields import NotWebSocketError, check_expect, forwarded, wants_websocket
+from agent_sandbox.proxy.health import PROBE
 from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.ledger import Ledger, answer, open_ledger
+from agent_sandbox.proxy.line import Event
 from agent_sandbox.proxy.tunnel import Tunnel
 
 UNDECIDED = Denial(reason="the proxy could not decide this request; that is a fault of the proxy, not of the policy")
@@ -45,17 +47,17 @@ class Enforcer:
         decision = decide(policy, request)
         if tunnel.refused is not None and decision.allowed:
             decision = tunnel.refused
-        ledger.line.rule, ledger.line.reason = decision.rule, decision.reason
         if decision.allowed:
-            _allow(flow, ledger, request)
+            _rewrite(flow.request, request, websocket=ledger.websocket)
+            _allow(flow, ledger, decision)
         else:
+            ledger.line.rule, ledger.line.reason = decision.rule, decision.reason
             _deny(flow, _denial(request, decision, policy.block_status))
 
 
-def _allow(flow: http.HTTPFlow, ledger: Ledger, request: Request) -> None:
-    _rewrite(flow.request, request, websocket=ledger.websocket)
+def _allow(flow: http.HTTPFlow, ledger: Ledger, decision: Decision) -> None:
+    ledger.line.decision, ledger.line.rule, ledger.line.reason = "allow", decision.rule, decision.reason
     flow.request.stream = ledger.sent
-    ledger.line.decision = "allow"
     flow.response = None
 
 
@@ -79,6 +81,8 @@ def _describe(ledger: Ledger, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
     line.port = tunnel.port or data.port
     line.method = data.method.decode("ascii", "backslashreplace")
     line.path = data.path.partition(b"?")[0].decode("ascii", "backslashreplace")
+    if (line.host, line.port, line.path) == PROBE:
+        line.event = Event.HEALTH
 
 
 def _denial(request: Request, decision: Decision, status: int) -> Denial:

@@ -6,11 +6,8 @@ from pathlib import Path
 from agent_sandbox.proxy.control import Answer, ask
 
 # No wildcard can allow it, no check at dial would let it pass, and a proxy that fell open would reach nothing there.
-PROBE_HOST = "127.0.0.1"
-PROBE_PORT = 9
-PROBE = f"GET http://{PROBE_HOST}:{PROBE_PORT}/agent-sandbox-health HTTP/1.1\r\nHost: {PROBE_HOST}:{PROBE_PORT}\r\n"
-PROBE_BYTES = f"{PROBE}Connection: close\r\n\r\n".encode()
-PROBE_PATH = "/agent-sandbox-health"
+HOST, PORT, PATH = PROBE = ("127.0.0.1", 9, "/agent-sandbox-health")
+QUESTION = f"GET http://{HOST}:{PORT}{PATH} HTTP/1.1\r\nHost: {HOST}:{PORT}\r\nConnection: close\r\n\r\n".encode()
 SECONDS = 3.0
 
 
@@ -31,7 +28,7 @@ def _of_denial(proxy: tuple[str, int]) -> list[str]:
     try:
         with socket.create_connection(proxy, SECONDS) as connection:
             connection.settimeout(SECONDS)
-            connection.sendall(PROBE_BYTES)
+            connection.sendall(QUESTION)
             answer = _read_all(connection)
     except OSError as error:
         return [f"the proxy does not answer at {proxy[0]}:{proxy[1]}: {error}"]

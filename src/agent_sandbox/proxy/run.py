@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 import time
@@ -89,7 +90,7 @@ async def _listen(front: Front, settings: Settings) -> asyncio.Server:
     try:
         return await asyncio.start_server(front.serve, host, port, backlog=BACKLOG)
     except OSError as error:
-        problem = Problem(where=f"--listen {host}:{port}", what=f"cannot listen there: {error.strerror}")
+        problem = Problem(where=f"--listen {host}:{port}", what=f"cannot listen there: {os.strerror(error.errno or 0)}")
         raise UserError([problem]) from error
 
 

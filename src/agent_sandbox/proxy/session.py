@@ -11,7 +11,7 @@ from mitmproxy.connection import ConnectionState, Server
 from mitmproxy.flow import Error
 from mitmproxy.proxy import commands, events, mode_specs, server
 
-from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached
+from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Streams
 from agent_sandbox.proxy.hooks import Hooks
 from agent_sandbox.proxy.http_layer import Destination
 from agent_sandbox.proxy.lead import Lead
@@ -93,14 +93,10 @@ class Session(server.LiveConnectionHandler):
             await self._not_opened(command, NotReached("only the decided destination is ever dialled"))
             return
         async with self.max_conns[address]:
-            try:
-                reader, writer = await self._engine.dialler.dial(address[0], address[1])
-            except DialError as error:
-                await self._not_opened(command, error.why)
+            streams = await self._dial(command, address[0], address[1])
+            if streams is None:
                 return
-            except asyncio.CancelledError:
-                await self._not_opened(command, NotReached("the connection was cancelled"))
-                raise
+            reader, writer = streams
             connection.state = ConnectionState.OPEN
             connection.peername = writer.get_extra_info("peername")
             connection.sockname = writer.get_extra_info("sockname")
@@ -111,6 +107,18 @@ class Session(server.LiveConnectionHandler):
                 await self.handle_connection(connection)
             finally:
                 patience.cancel()
+
+    async def _dial(self, command: commands.OpenConnection, host: str, port: int) -> Streams | None:
+        streams, why = None, NotReached("a fault of the proxy, or a cancellation, kept it from being dialled")
+        try:
+            streams = await self._engine.dialler.dial(host, port)
+        except DialError as error:
+            why = error.why
+        finally:
+            # Whatever went wrong, the layers are told: they would wait for ever.
+            if streams is None:
+                await self._not_opened(command, why)
+        return streams
 
     def _wait_for_handshake(self, connection: Server, writer: asyncio.StreamWriter) -> asyncio.TimerHandle:
         # A server that accepts and then says nothing would hold the client for as long as the idle time-out.
