@@ -65,6 +65,10 @@ class ProxyProcess:
 
     def __exit__(self, *_: object) -> None:
         """Stop it."""
+        self.stop()
+
+    def stop(self) -> None:
+        """End the process, and read what it still had to say."""
         self.process.terminate()
         self.process.wait(10)
         for reader in self._readers:

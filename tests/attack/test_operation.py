@@ -1,0 +1,165 @@
+"""The proxy from outside: its policy file, its control socket, its health, its log: rows Y1, Y2, B12, L3, L4, D9."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from capture import Capture
+from proxystand import ProxyProcess, get
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GOOD = "version: 1\ndomains: [allowed.test]\n"
+BAD = "version: 1\ndomain: [allowed.test]\n"
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxyProcess]:
+    """A proxy with one allowed host."""
+    folder = tmp_path_factory.mktemp("operation")
+    with Capture() as capture, ProxyProcess(folder, GOOD, resolve={("allowed.test", 80): capture.port}) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def running(started: ProxyProcess) -> ProxyProcess:
+    """The proxy, with its good policy in force."""
+    started.policy_file.write_text(GOOD)
+    assert started.command("reload").returncode == 0
+    started.forget()
+    return started
+
+
+def asked(proxy: ProxyProcess, host: str = "allowed.test") -> bytes:
+    return proxy.say(get(f"http://{host}/", host, "Accept: application/json"))
+
+
+def health(proxy: ProxyProcess) -> tuple[int, str]:
+    done = proxy.command("health", f"--proxy={proxy.ready['listening']}")
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("policy", ["", "version: 1\ndomains: []\n", BAD])
+def test_without_a_policy_that_says_so_nothing_is_allowed_and_each_denial_says_why(tmp_path: Path, policy: str) -> None:
+    with Capture() as capture, ProxyProcess(tmp_path, policy, {("allowed.test", 80): capture.port}) as proxy:
+        answer = asked(proxy)
+        assert answer.startswith(b"HTTP/1.1 403")
+        assert b"policy" in answer
+        assert capture.connections == 0
+
+
+def test_an_invalid_policy_at_the_start_is_named_by_every_denial_and_by_health(tmp_path: Path) -> None:
+    with ProxyProcess(tmp_path, BAD) as proxy:
+        body = json.loads(asked(proxy).partition(b"\r\n\r\n")[2])
+        assert "policy.yaml:2:1: unknown key 'domain'" in body["reason"]
+        code, said = health(proxy)
+        assert code == 1
+        assert "policy.yaml:2:1" in said
+        assert json.loads(proxy.command("status").stdout)["policy"]["valid"] is False
+        proxy.policy_file.write_text(GOOD)
+        assert proxy.command("reload").returncode == 0
+        assert health(proxy) == (0, "")
+
+
+def test_a_missing_policy_denies_all(tmp_path: Path) -> None:
+    with ProxyProcess(tmp_path, GOOD) as proxy:
+        proxy.policy_file.unlink()
+        reloaded = proxy.command("reload")
+        assert reloaded.returncode == 1
+        assert "policy.yaml" in json.loads(reloaded.stdout)["problems"][0]
+
+
+def test_a_reload_is_atomic_and_answers_with_its_verdict(running: ProxyProcess) -> None:
+    proxy = running
+    digest = json.loads(proxy.command("status").stdout)["policy"]["digest"]
+    proxy.policy_file.write_text(BAD)
+    reloaded = proxy.command("reload")
+    assert reloaded.returncode == 1
+    verdict = json.loads(reloaded.stdout)
+    assert (verdict["ok"], verdict["digest"]) == (False, digest)
+    assert "unknown key 'domain'" in verdict["problems"][0]
+    assert asked(proxy).startswith(b"HTTP/1.1 200")
+    proxy.policy_file.write_text("version: 1\ndomains: [other.test]\n")
+    reloaded = proxy.command("reload")
+    assert reloaded.returncode == 0
+    assert json.loads(reloaded.stdout)["digest"] != digest
+    assert asked(proxy).startswith(b"HTTP/1.1 403")
+
+
+def test_status_and_denials_tell_what_happened(running: ProxyProcess) -> None:
+    proxy = running
+    before = json.loads(proxy.command("status").stdout)["requests"]
+    asked(proxy)
+    asked(proxy, "evil.test")
+    asked(proxy, "more.test")
+    status = json.loads(proxy.command("status").stdout)
+    assert status["requests"] == {"allowed": before["allowed"] + 1, "denied": before["denied"] + 2}
+    assert status["listening"] == proxy.ready["listening"]
+    assert (status["policy"]["file"], status["policy"]["valid"]) == (str(proxy.policy_file), True)
+    denials = json.loads(proxy.command("denials", "--count=1").stdout)["denials"]
+    assert [line["host"] for line in denials] == ["more.test"]
+
+
+def test_health_is_well_and_its_own_question_is_no_denial_to_show(running: ProxyProcess) -> None:
+    before = running.command("denials").stdout
+    assert health(running) == (0, "")
+    assert running.command("denials").stdout == before
+    running.line(event="health", decision="deny", host="127.0.0.1")
+
+
+def test_what_is_secret_is_readable_for_its_owner_alone(running: ProxyProcess) -> None:
+    proxy = running
+    modes = {
+        name: stat.S_IMODE(Path(path).stat().st_mode)
+        for name, path in {
+            "socket": proxy.ready["control"],
+            "key": f"{proxy.folder}/state/private/ca.pem",
+            "certificate": proxy.ready["ca"],
+        }.items()
+    }
+    assert modes == {"socket": 0o600, "key": 0o600, "certificate": 0o644}
+    assert b"PRIVATE" not in Path(proxy.ready["ca"]).read_bytes()
+
+
+def test_the_authority_survives_a_restart(tmp_path: Path) -> None:
+    with ProxyProcess(tmp_path, GOOD) as proxy:
+        first = Path(proxy.ready["ca"]).read_bytes()
+    with ProxyProcess(tmp_path, GOOD) as proxy:
+        assert Path(proxy.ready["ca"]).read_bytes() == first
+
+
+def test_the_file_and_stdout_have_the_same_lines_and_health_notices_that_it_is_gone(tmp_path: Path) -> None:
+    with ProxyProcess(tmp_path, GOOD) as proxy:
+        asked(proxy, "evil.test")
+        asked(proxy, "more.test")
+        proxy.stop()
+        written = [json.loads(line) for line in Path(proxy.ready["log"]).read_text().splitlines()]
+        assert [line["host"] for line in written] == ["evil.test", "more.test"]
+        assert written == proxy.lines
+        assert health(proxy)[0] == 1
+
+
+def test_a_name_that_does_not_resolve_is_a_502_and_the_next_try_is_a_new_one(tmp_path: Path) -> None:
+    with ProxyProcess(tmp_path, "version: 1\ndomains: [nowhere.invalid]\n") as proxy:
+        for _ in range(2):
+            answer = asked(proxy, "nowhere.invalid")
+            assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\nx-agent-sandbox: failed")
+            assert b"nowhere.invalid does not resolve" in answer
+
+
+def test_a_port_that_is_taken_is_said_and_nothing_else_is_left_running(tmp_path: Path) -> None:
+    with Capture() as taken:
+        (tmp_path / "policy.yaml").write_text(GOOD)
+        command = [sys.executable, "-m", "agent_sandbox.proxy", "run", f"--policy={tmp_path}/policy.yaml"]
+        command += [f"--listen=127.0.0.1:{taken.port}", f"--state={tmp_path}/state"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    where = f"--listen 127.0.0.1:{taken.port}"
+    assert (done.returncode, done.stderr) == (1, f"{where}: cannot listen there: Address already in use\n")
