@@ -18,6 +18,7 @@ SAID = {
     Loaded.CURRENT: "loaded",
     Loaded.EDITED: f"edited since the proxy read it: {APPLY}",
     Loaded.INVALID: "invalid: agent-sandbox policy check; the proxy keeps its last good one until it is restarted",
+    Loaded.REFUSED: f"not in force: the proxy could not read it, and denies everything: {APPLY}",
     Loaded.UNKNOWN: "not loaded: the proxy is not running",
 }
 
@@ -64,8 +65,10 @@ def as_json(found: Status) -> dict[str, Any]:
 def as_text(found: Status) -> str:
     """Return the status for a person."""
     project = found.project
-    services = [f"  {c.service:<9} {c.condition:<10} {c.image}" for c in found.containers]
-    policy = f"policy  {project.policy.relative_to(project.root)} {found.host_digest[:12]} {SAID[found.loaded]}"
+    width = max((len(c.condition) for c in found.containers), default=0)
+    services = [f"  {c.service:<9} {c.condition:<{width}}  {c.image}" for c in found.containers]
+    digest = (found.host_digest[:12],) if found.host_digest else ()
+    policy = (str(project.policy.relative_to(project.root)), *digest, SAID[found.loaded])
     requests = found.proxy.get("requests", {})
     counts = [f"requests  {requests['allowed']} allowed, {requests['denied']} denied"] if requests else []
     denials = [f"  {decision_as_text(line)}" for line in found.denials]
@@ -73,7 +76,7 @@ def as_text(found: Status) -> str:
         (
             f"{project.name}  {project.agent}  {project.root}",
             *(services or ["  not running: agent-sandbox up"]),
-            " ".join(policy.split(" ")),
+            f"policy  {' '.join(policy)}",
             *counts,
             *(["last denials", *denials] if denials else []),
         )

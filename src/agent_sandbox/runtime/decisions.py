@@ -7,12 +7,12 @@ from typing import Any
 
 PORTS = {443: "https", 80: "http"}
 # What the stack asks of itself: the proxy's health check, and the agent's at its start.
-PROBES = ("agent-sandbox-health", "agent-sandbox.invalid")
+HEALTH, AT_START = "health", "agent-sandbox.invalid"
 
 
 def is_probe(line: Mapping[str, Any]) -> bool:
     """Return whether the stack asked this of itself."""
-    return line.get("host") == PROBES[1] or str(line.get("path", "")).endswith(PROBES[0])
+    return line.get("event") == HEALTH or line.get("host") == AT_START
 
 
 def read_line(text: str) -> Mapping[str, Any] | None:

@@ -6,6 +6,7 @@ from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.containers import Container, containers
+from agent_sandbox.runtime.decisions import read_line
 from agent_sandbox.runtime.engine import ask
 from agent_sandbox.runtime.faults import FAULTS, problem_of
 
@@ -25,14 +26,19 @@ def why_not_up(project: Project) -> Callable[[RunCommand, str], Iterable[Problem
 
 
 def first_failed(found: Sequence[Container]) -> Container | None:
-    """Return the first service that was made and is not ready: each waits for the one before it, so it is the cause."""
-    return next((container for container in found if not container.ready and container.state != "created"), None)
+    """Return the first service that is not ready: each waits for the one before it, so it is the cause."""
+    return next((container for container in found if not container.ready and not _waiting(container)), None)
+
+
+def _waiting(container: Container) -> bool:
+    return container.state == "created" and not container.error
 
 
 def last_words(container: Container) -> str:
-    """Return the last lines that a container printed."""
+    """Return the last lines that a container printed, but for decisions: those are no reason."""
     done = ask("logs", "--tail", str(LINES), container.id)
-    return (done.out + done.err).strip()
+    lines = (done.out + done.err).strip().splitlines()
+    return "\n".join(line for line in lines if read_line(line) is None)
 
 
 def _problem(container: Container, words: str) -> Problem:

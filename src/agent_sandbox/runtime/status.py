@@ -21,6 +21,7 @@ class Loaded(StrEnum):
     CURRENT = "current"
     EDITED = "edited"
     INVALID = "invalid"
+    REFUSED = "refused"
     UNKNOWN = "unknown"
 
 
@@ -47,6 +48,8 @@ class Status:
             return Loaded.INVALID
         if not self.loaded_digest:
             return Loaded.UNKNOWN
+        if self.proxy["policy"].get("valid") is False:
+            return Loaded.REFUSED
         return Loaded.CURRENT if self.host_digest == self.loaded_digest else Loaded.EDITED
 
 

@@ -38,8 +38,8 @@ def test_a_person_sees_services_policy_and_denials(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("app-1  ")
     assert lines[1:] == [
-        "  proxy     healthy    agent-sandbox/x:1",
-        "  agent     healthy    agent-sandbox/x:1",
+        "  proxy     healthy  agent-sandbox/x:1",
+        "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
         "requests  1 allowed, 2 denied",
         "last denials",

@@ -53,7 +53,7 @@ def test_what_is_no_decision_is_left_out(text: str) -> None:
     [
         (LINE, False),
         (LINE | {"host": "agent-sandbox.invalid"}, True),
-        (LINE | {"host": "127.0.0.1", "path": "/agent-sandbox-health"}, True),
+        (LINE | {"event": "health"}, True),
     ],
 )
 def test_what_the_stack_asks_of_itself_is_known(line: dict[str, Any], *, expected: bool) -> None:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from agent_sandbox.backends.plan import RunCommand
@@ -27,6 +28,11 @@ def test_the_first_that_failed_is_the_cause_of_the_rest() -> None:
     assert first_failed(found) == container("firewall", "exited")
 
 
+def test_a_service_that_could_not_even_be_started_has_failed() -> None:
+    unstartable = replace(container("firewall", "created"), error="exec: no such file")
+    assert first_failed((container("proxy", "running"), unstartable)) == unstartable
+
+
 def test_nothing_failed_where_all_are_ready() -> None:
     assert first_failed((container("proxy", "running", "healthy"),)) is None
 
@@ -36,7 +42,9 @@ def test_the_reason_is_the_services_own_last_words(docker: FakeDocker) -> None:
     labels = {"com.docker.compose.service": "firewall"}
     inspected = [{"Id": "f" * 64, "Config": {"Image": "x", "Labels": labels}, "State": state}]
     docker.says("ps --all", out="f\n").says("inspect", out=json.dumps(inspected))
-    docker.says("logs --tail 15 ffffffffffff", out="locking\n", err="the direct way out is open\n")
+    docker.says(
+        "logs --tail 15 ffffffffffff", out='locking\n{"decision": "deny"}\n', err="the direct way out is open\n"
+    )
     said = "dependency failed to start: container app-1-firewall-1 exited (1)\n"
     expected = Problem(
         where="firewall",

@@ -13,7 +13,7 @@ from fake_docker import FakeDocker
 
 PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=())
 DENIAL = {"decision": "deny", "host": "example.com", "path": "/"}
-PROBE = {"decision": "deny", "host": "127.0.0.1", "path": "/agent-sandbox-health"}
+PROBE = {"decision": "deny", "event": "health"}
 
 
 def invalid() -> str:
@@ -50,6 +50,12 @@ def test_an_invalid_policy_is_part_of_the_status(up: FakeDocker) -> None:
     assert up.rules
     found = look(PROJECT, ask=ask, digest=invalid)
     assert (found.loaded, found.problems) == (Loaded.INVALID, (Problem(where="policy.yaml:1:1", what="wrong"),))
+
+
+def test_a_policy_that_the_proxy_could_not_read_at_its_start_is_refused(up: FakeDocker) -> None:
+    assert up.rules
+    found = look(PROJECT, ask=lambda _: {"policy": {"digest": "0", "valid": False}}, digest=lambda: "abc")
+    assert found.loaded is Loaded.REFUSED
 
 
 def test_the_last_denials_leave_out_what_the_stack_asks_of_itself(up: FakeDocker) -> None:
