@@ -28,6 +28,8 @@ class PathPattern:
     kind: PathKind
     text: str
     reading: str
+    # What whatever lies below starts with: `/v1/`, for `/v1` and for `/v1/`.
+    below: str
     glob: tuple[Segment, ...] = ()
 
     def matches(self, reading: str) -> bool:
@@ -35,12 +37,8 @@ class PathPattern:
         if self.kind is PathKind.EXACT:
             return reading == self.reading
         if self.kind is PathKind.PREFIX:
-            return reading.startswith(self.reading) and self._ends_a_segment(reading)
+            return reading == self.reading or reading.startswith(self.below)
         return glob_matches(self.glob, reading)
-
-    def _ends_a_segment(self, reading: str) -> bool:
-        end = len(self.reading)
-        return self.reading.endswith("/") or len(reading) == end or reading[end] == "/"
 
     @property
     def specificity(self) -> tuple[int, int]:
@@ -75,4 +73,5 @@ def parse_path_pattern(kind: PathKind, text: str) -> PathPattern:
     if others:
         raise Unfit(f"{quoted(text)} holds a `;`", "servers differ on what it means: leave the parameters out")
     glob = split_glob(canonical) if kind is PathKind.GLOB else ()
-    return PathPattern(kind=kind, text=canonical, reading=reading, glob=glob)
+    below = f"{reading.removesuffix('/')}/"
+    return PathPattern(kind=kind, text=canonical, reading=reading, below=below, glob=glob)

@@ -69,6 +69,8 @@ class Rule:
         )
 
     def _path_matches(self, pattern: PathPattern, readings: Readings) -> bool:
+        if len(readings) == 1:
+            return pattern.matches(readings[0])
         held = (pattern.matches(reading) for reading in readings)
         return all(held) if self.effect is Effect.ALLOW else any(held)
 
