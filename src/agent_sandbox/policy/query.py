@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import override
-from urllib.parse import unquote_plus
+from urllib.parse import unquote_plus, urlencode
 
 Parameter = tuple[str, str]
 
@@ -24,7 +24,7 @@ class QueryPattern:
 
     @override
     def __str__(self) -> str:
-        return "&".join(f"{name}={value}" for name, value in self.parameters)
+        return urlencode(self.parameters, errors="surrogateescape")
 
 
 def query_pattern(exact: Mapping[str, Sequence[str]]) -> QueryPattern:

@@ -5,9 +5,10 @@
 """
 
 import re
+from collections import defaultdict
 from typing import Any
-from urllib.parse import parse_qs
 
+from agent_sandbox.policy.query import parameters_of
 from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.request import DEFAULT_PORTS
 from agent_sandbox.policy.unfit import Unfit
@@ -43,10 +44,17 @@ def _request(text: str, *, ports_of_scheme: bool) -> dict[str, Any]:
     if found["path"] is not None:
         rule["path"] = {"glob" if "*" in found["path"] else "exact": found["path"]}
     if found["query"] is not None:
-        rule["query"] = {"exact": parse_qs(found["query"], keep_blank_values=True)}
+        rule["query"] = {"exact": _values_by_name(found["query"])}
     entry: dict[str, Any] = {"host": found["host"], "rules": [rule]}
     if found["port"] is not None:
         entry["ports"] = [int(found["port"])]
     elif ports_of_scheme:
         entry["ports"] = [DEFAULT_PORTS[found["scheme"]]]
     return entry
+
+
+def _values_by_name(query: str) -> dict[str, list[str]]:
+    values: defaultdict[str, list[str]] = defaultdict(list)
+    for name, value in parameters_of(query):
+        values[name].append(value)
+    return dict(values)

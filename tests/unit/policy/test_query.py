@@ -44,4 +44,4 @@ def test_a_pattern_with_no_parameters_takes_the_empty_query_alone() -> None:
 
 
 def test_a_pattern_reads_like_a_query() -> None:
-    assert str(query_pattern({"b": ["2"], "a": ["1"]})) == "a=1&b=2"
+    assert str(query_pattern({"b": ["2"], "a": ["1\n", "\udcff"]})) == "a=1%0A&a=%FF&b=2"

@@ -16,6 +16,7 @@ from agent_sandbox.policy.unfit import Unfit
         ("GET https://[2001:db8::1]/x", "[2001:db8::1]", [443], {"path": {"exact": "/x"}}),
         ("GET https://*.a.test?q=a+b&q", "*.a.test", [443], {"query": {"exact": {"q": ["a b", ""]}}}),
         ("GET https://a.test/x?", "a.test", [443], {"path": {"exact": "/x"}, "query": {"exact": {}}}),
+        ("GET https://a.test?q=%ff&q=2", "a.test", [443], {"query": {"exact": {"q": ["\udcff", "2"]}}}),
     ],
 )
 def test_a_line_is_written_out_as_an_entry(line: str, host: str, ports: list[int], conditions: dict[str, Any]) -> None:
