@@ -81,6 +81,14 @@ def _path(kind: PathKind) -> PlainValidator:
     return PlainValidator(_fits(lambda text: parse_path_pattern(kind, text)))
 
 
+def _one_line(text: str) -> str:
+    """Make one printable line of a text that ends up in logs and terminals."""
+    line = " ".join(text.split())
+    if not line.isprintable():
+        raise PydanticCustomError("unfit", "{what}", {"what": "a text with characters that cannot be shown"})
+    return line
+
+
 def _listed_value(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
@@ -88,7 +96,7 @@ def _listed_value(value: object) -> object:
 Port = Annotated[int, Field(ge=1, le=65535)]
 Method = Annotated[str, PlainValidator(_fits(_method))]
 Host = Annotated[HostPattern, PlainValidator(_fits(parse_host_pattern))]
-Text = Annotated[str, Field(max_length=1000)]
+Text = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
 QueryValues = Annotated[AtLeastOne[str], BeforeValidator(_listed_value)]
 
 

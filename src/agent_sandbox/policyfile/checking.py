@@ -1,5 +1,6 @@
 """A document against the model of a policy: every problem at once, in the user's words, where it stands."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -15,6 +16,8 @@ from agent_sandbox.policyfile.document import Document, Place
 from agent_sandbox.problems import Problem, UserError
 
 Words = tuple[str, str]
+# What can be repeated in a hint as it is.
+ONE_WORD = re.compile(r"[\w.-]{1,80}", re.ASCII)
 
 
 def check_document(document: Document, *, file: str, services: Sequence[str]) -> PolicySpec:
@@ -87,7 +90,8 @@ def _not_text(details: ErrorDetails) -> Words:
 
 def _no_list(details: ErrorDetails) -> Words:
     value = details["input"]
-    return f"{_shown(value)} stands where a list is wanted", f"write [{value}]" if isinstance(value, str | int) else ""
+    word = str(value) if isinstance(value, str | int) else ""
+    return f"{_shown(value)} stands where a list is wanted", f"write [{word}]" if ONE_WORD.fullmatch(word) else ""
 
 
 def _no_mapping(details: ErrorDetails) -> Words:

@@ -109,7 +109,7 @@ class _Builder:
         while not isinstance(event := self._next(), CollectionEndEvent):
             key = self._key(event)
             if key in values:
-                self._report(event, f"key `{key}` is here twice", "keep one of them")
+                self._report(event, f"key {quoted(key)} is here twice", "keep one of them")
                 # Read on, and forget: the first one stands.
                 self._value(self._next(), (*location, f"{key} "))
                 continue

@@ -24,4 +24,8 @@ def syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
 def _hint(line: str) -> str:
     """Tell how to write `- *.example.com`, which is what people meet first."""
     word = line.split("#", maxsplit=1)[0].strip().removeprefix("- ").split(": ")[-1].strip()
-    return f'a word that begins with `{word[0]}` stands in quotes: "{word}"' if word.startswith(SIGNS) else ""
+    return (
+        f'a word that begins with `{word[0]}` stands in quotes: "{word}"'
+        if word.startswith(SIGNS) and len(word) <= 80
+        else ""
+    )

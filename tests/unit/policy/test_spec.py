@@ -32,6 +32,10 @@ def test_short_spellings_are_entries_like_the_long_ones() -> None:
     assert short == long
 
 
+def test_a_reason_over_several_lines_is_one_line() -> None:
+    assert PolicySpec.model_validate({"reason": "first\n  second\n"}).reason == "first second"
+
+
 def test_one_value_of_a_parameter_needs_no_list() -> None:
     def policy(value: object) -> PolicySpec:
         rule = {"query": {"exact": {"ref": value}}}
@@ -95,6 +99,7 @@ def test_what_is_no_policy_is_refused_where_it_stands(value: object, expected: l
         ({"rules": [{"query": {}}]}, [(("rules", 0, "query", "exact"), "missing")]),
         ({"rules": [{"query": {"exact": {"a": []}}}]}, [(("rules", 0, "query", "exact", "a"), "unfit")]),
         ({"encoded_slash": "yes"}, [(("encoded_slash",), "bool_type")]),
+        ({"reason": "a\u001b[31m"}, [(("reason",), "unfit")]),
         ({"reason": "a" * 1001}, [(("reason",), "string_too_long")]),
     ],
 )

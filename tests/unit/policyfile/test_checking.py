@@ -46,6 +46,8 @@ def test_a_good_document_is_its_spec() -> None:
         ("hello", "p:1:1: 'hello' stands where keys and values are wanted"),
         ("- a.test", "p:1:1: a list stands where keys and values are wanted"),
         ("domains: a.test", "p:1:10: 'a.test' stands where a list is wanted; write [a.test]"),
+        ("domains: 'a b'", "p:1:10: 'a b' stands where a list is wanted"),
+        ('title: "\\e[31m"', "p:1:8: a text with characters that cannot be shown"),
         ("domains: {a: b}", "p:1:10: a mapping stands where a list is wanted"),
         ("domains:\n  -\n", "p:2:4: nothing stands where an entry is wanted"),
         ("domains: [[a.test]]", "p:1:11: a list stands where an entry is wanted"),
@@ -129,7 +131,7 @@ def test_everything_is_told_at_once_in_the_order_of_the_file() -> None:
         "p:3:5: 'no' is not text to every reader of YAML; quote it: \"no\", or write `false`",
         "p:5:5: unknown key 'prots'; did you mean `ports`?",
         "p:6:1: unknown key 'domain'; did you mean `domains`?",
-        "p:7:1: key `domains` is here twice; keep one of them",
+        "p:7:1: key 'domains' is here twice; keep one of them",
     ]
 
 
@@ -138,7 +140,7 @@ def test_a_word_that_is_like_none_is_offered_all() -> None:
 
 
 def test_a_document_that_is_a_policy_but_no_plain_yaml_is_refused() -> None:
-    assert told("version: 1\nversion: 1") == ["p:2:1: key `version` is here twice; keep one of them"]
+    assert told("version: 1\nversion: 1") == ["p:2:1: key 'version' is here twice; keep one of them"]
 
 
 def test_a_problem_that_has_no_words_of_ours_is_told_in_those_of_pydantic() -> None:

@@ -60,7 +60,7 @@ def test_what_is_in_quotes_is_text() -> None:
 @pytest.mark.parametrize(
     ("text", "messages"),
     [
-        ("a: 1\nb: 2\na: 3", ["policy.yaml:3:1: key `a` is here twice; keep one of them"]),
+        ("a: 1\nb: 2\na: 3", ["policy.yaml:3:1: key 'a' is here twice; keep one of them"]),
         ("a: &x 1", ["policy.yaml:1:4: an anchor (`&x`); take it out; each value is written where it counts"]),
         ("a: *x", ["policy.yaml:1:4: an alias (`*x`); write the value out"]),
         ("<<: {}", ["policy.yaml:1:1: a merge key (`<<`); write the entry out"]),
