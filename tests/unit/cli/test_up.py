@@ -47,7 +47,7 @@ def test_a_service_that_fails_gives_its_own_reason(up_to_date: FakeDocker, capsy
 
 
 def test_ctrl_c_says_how_to_go_on(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up_to_date.says("up --detach", script=f"kill -INT {os.getpid()}; sleep 5")
+    up_to_date.says("up --detach", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: up(quiet=True)) == 130
     assert capsys.readouterr().err == (
         "interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started\n"

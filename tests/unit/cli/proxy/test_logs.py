@@ -41,6 +41,6 @@ def test_a_program_gets_the_proxys_own_lines(up: FakeDocker, capsys: pytest.Capt
 
 
 def test_ctrl_c_ends_following_without_a_word(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up.says("logs --tail all --follow", script=f"kill -INT {os.getpid()}; sleep 5")
+    up.says("logs --tail all --follow", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: logs(follow=True)) == 130
     assert capsys.readouterr() == ("", "")
