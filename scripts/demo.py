@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INTERNET = "agent-sandbox-demo-internet"
-ALLOW_EXAMPLE = "\ndomains:\n  - example.com\n"
 
 
 def say(text: str) -> None:
@@ -47,6 +46,11 @@ def show(*argv: str, cwd: Path, shown: str = "") -> None:
     print(f"$ {shown or shlex.join(argv)}", flush=True)
     subprocess.run(argv, cwd=cwd, check=False, stdin=subprocess.DEVNULL)  # noqa: S603  # our own commands
     print(flush=True)
+
+
+def allow_example(policy: Path) -> None:
+    """Do what a user does in an editor."""
+    policy.write_text(policy.read_text().replace("\ndomains:\n", "\ndomains:\n  - example.com\n"))
 
 
 def demo_stack(folder: Path) -> None:
@@ -64,7 +68,7 @@ def demo_stack(folder: Path) -> None:
         show(*inside, "curl", "-sS", "https://api.anthropic.com/", cwd=project.path)
         show(*inside, "curl", "-sS", "https://example.com/", cwd=project.path)
         say("Allow example.com in .devcontainer/policy.yaml, and restart the proxy.")
-        project.policy.write_text(project.policy.read_text() + ALLOW_EXAMPLE)
+        allow_example(project.policy)
         show("docker", "compose", "restart", "proxy", cwd=project.path)
         project.wait_until_it_answers("https://example.com/", 200)
         show(*inside, "curl", "-sS", "https://example.com/", cwd=project.path)
@@ -111,7 +115,7 @@ def demo_proxy(folder: Path) -> None:
                 client = ("curl", "-sS", "--proxy", f"http://{ready['listening']}", "--cacert", ready["ca"])
                 for host in ("api.anthropic.com", "example.com"):
                     show(*client, f"https://{host}/", cwd=project, shown=f"curl https://{host}/")
-            policy.write_text(policy.read_text() + ALLOW_EXAMPLE)
+            allow_example(policy)
 
 
 def main() -> int:
