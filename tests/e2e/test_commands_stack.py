@@ -127,13 +127,13 @@ def test_a_subnet_that_is_taken_is_named_by_up_and_by_doctor(down: Project, take
 def test_a_service_that_can_not_start_gives_its_reason(down: Project) -> None:
     compose = down.path / ".devcontainer" / "docker-compose.yml"
     before = compose.read_text()
-    compose.write_text(before.replace("/policy/policy.yaml", "/policy/nowhere.yaml"))
+    compose.write_text(before.replace("/usr/local/lib/agent-sandbox/firewall", "/usr/local/lib/nowhere"))
     done = down.sandbox("up", check=False)
     compose.write_text(before)
     down.sandbox("destroy", "--yes")
     assert done.returncode == 1
-    assert "error: proxy: " in done.stderr
-    assert "nowhere.yaml" in done.stderr
+    assert done.stderr.splitlines()[-3].startswith("error: firewall: exited with code ")
+    assert "/usr/local/lib/nowhere" in done.stderr
 
 
 def test_ctrl_c_in_a_build_ends_it_and_tags_nothing(down: Project) -> None:
