@@ -18,6 +18,7 @@ from stacks import Projects, engine_answers, proxy_image, remove_internet, start
 if TYPE_CHECKING:
     from stacks import Project
 
+INTERNET = "agent-sandbox-bench-internet"
 ROUNDS = 3
 URL = "https://api.anthropic.com/"
 
@@ -46,7 +47,8 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        projects = Projects(start_internet(folder, image=proxy_image()), folder)
+        internet = start_internet(folder, image=proxy_image(), name=INTERNET, public="198.51.100.64/26")
+        projects = Projects(internet, folder)
         try:
             project = projects.make("app", "claude")
             project.sandbox("up")
@@ -61,4 +63,4 @@ def rows() -> list[Row]:
             ]
         finally:
             projects.remove()
-            remove_internet()
+            remove_internet(INTERNET)
