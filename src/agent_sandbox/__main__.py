@@ -1,7 +1,7 @@
 """`agent-sandbox` and `python -m agent_sandbox`: the quick answers first, typer only when it is needed."""
 
 import sys
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from agent_sandbox.cli.fast import COMPLETE, answer
 
@@ -24,10 +24,21 @@ def _ask_typer(argv: list[str]) -> NoReturn:
     raise SystemExit(exit_code(lambda: _run(argv)))
 
 
-def _run(argv: list[str]) -> NoReturn:
+def _run(argv: list[str]) -> int | None:
+    """Run a command by its own signature where the words are plain, and by typer otherwise."""
+    from agent_sandbox.cli.commands import command_path, load  # noqa: PLC0415 - the same
+    from agent_sandbox.cli.quick import plain_arguments  # noqa: PLC0415 - the same
+
+    path = command_path(argv)
+    if path:
+        function = getattr(load(*path), path[-1])
+        arguments = plain_arguments(function, argv[len(path) :])
+        if arguments is not None:
+            return cast("int | None", function(**arguments))
+
     from agent_sandbox.cli.main import run  # noqa: PLC0415 - the same
 
-    run(argv)
+    return run(argv)
 
 
 def _complete(words: list[str]) -> None:

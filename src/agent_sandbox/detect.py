@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import unquote, urlsplit
 
-from agent_sandbox.policy import Ambiguous, canonical_host
-from agent_sandbox.policy.host import is_address
-
 MAX_HOSTS = 40
 URL = r"https?://[^\s\"'<>,;)\]}]+"
 # Names that lead into a private network, or nowhere.
@@ -30,16 +27,17 @@ PRIVATE = (
 )
 
 
-def _urls(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace("URL", f"(?P<url>{URL})"), re.MULTILINE)
+def _urls(pattern: str) -> str:
+    return pattern.replace("URL", f"(?P<url>{URL})")
 
 
 # File names to the patterns of what in them names a place to fetch from; a home page or a licence's address does not.
-PATTERNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
+# They are compiled when a file of that name is met.
+PATTERNS: Mapping[str, tuple[str, ...]] = {
     "package-lock.json": (_urls(r'"resolved":\s*"URL"'),),
     "npm-shrinkwrap.json": (_urls(r'"resolved":\s*"URL"'),),
     "pnpm-lock.yaml": (_urls(r"\b(?:tarball|registry):\s*['\"]?URL"),),
-    "yarn.lock": (_urls(r'^\s+resolved\s+"?URL'), re.compile(r"__archiveUrl=(?P<quoted>https?%3A%2F%2F[^\s\"&]+)")),
+    "yarn.lock": (_urls(r'^\s+resolved\s+"?URL'), r"__archiveUrl=(?P<quoted>https?%3A%2F%2F[^\s\"&]+)"),
     ".npmrc": (_urls(r"^\s*(?:@[\w.-]+:)?registry\s*=\s*['\"]?URL"),),
     ".yarnrc": (_urls(r"registry['\"]?\s+['\"]?URL"),),
     ".yarnrc.yml": (_urls(r"npmRegistryServer:\s*['\"]?URL"),),
@@ -51,7 +49,7 @@ PATTERNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
     ),
     "pip.conf": (_urls(r"^[^#;\n]*URL"),),
     "Cargo.lock": (_urls(r'^source\s*=\s*"(?:registry|sparse)\+(?:sparse\+)?URL"'),),
-    "go.sum": (re.compile(r"^(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)/\S+ v\S+ h1:", re.MULTILINE),),
+    "go.sum": (r"^(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)/\S+ v\S+ h1:",),
     "Gemfile.lock": (_urls(r"^GEM\n(?: .*\n)*?  remote: URL"),),
     "composer.lock": (_urls(r'"dist":\s*\{[^{}]{0,400}?"url":\s*"URL"'),),
     "pom.xml": (
@@ -61,7 +59,7 @@ PATTERNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
     "build.gradle.kts": (_urls(r"\b(?:url|uri|maven)\b[\s=(]*(?:uri\(\s*)?\"URL"),),
     "settings.gradle": (_urls(r"\b(?:url|uri|maven)\b[\s=(]*(?:uri\(\s*)?['\"]URL"),),
     "settings.gradle.kts": (_urls(r"\b(?:url|uri|maven)\b[\s=(]*(?:uri\(\s*)?\"URL"),),
-    "gradle-wrapper.properties": (re.compile(r"^distributionUrl=(?P<escaped>https?\\?://\S+)", re.MULTILINE),),
+    "gradle-wrapper.properties": (r"^distributionUrl=(?P<escaped>https?\\?://\S+)",),
 }
 
 
@@ -103,7 +101,7 @@ def places(name: str, text: str) -> Iterator[tuple[str, str, int | None]]:
     for pattern, expressions in PATTERNS.items():
         if fnmatchcase(name, pattern):
             for expression in expressions:
-                for match in expression.finditer(text):
+                for match in re.finditer(expression, text, re.MULTILINE):
                     yield from _place(_url(match))
 
 
@@ -113,6 +111,9 @@ def _url(match: re.Match[str]) -> str:
 
 
 def _place(url: str) -> Iterator[tuple[str, str, int | None]]:
+    from agent_sandbox.policy import Ambiguous, canonical_host  # noqa: PLC0415 - brings pydantic; most projects name none
+    from agent_sandbox.policy.host import is_address  # noqa: PLC0415 - the same
+
     try:
         parts = urlsplit(url)
         host, port = canonical_host(parts.hostname or ""), parts.port

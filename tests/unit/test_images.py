@@ -23,7 +23,7 @@ def test_the_agents_image_is_told_what_to_install_and_for_whom() -> None:
     assert agent.arguments == {
         "AGENT_NAME": "claude",
         "NPM_PACKAGE": "@anthropic-ai/claude-code",
-        "NPM_VERSION": MANIFEST.install.npm.version,
+        "NPM_VERSION": MANIFEST.npm.version,
         "VERSION_COMMAND": "claude --version",
         "AGENT_STATE": ".claude",
         "DEV_UID": "501",

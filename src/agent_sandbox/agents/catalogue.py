@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import yaml
-from pydantic import ValidationError
 
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.manifest import AgentManifest, parse_manifest
 from agent_sandbox.problems import Problem, UserError
 
 MANIFEST = "agent.yaml"
@@ -23,9 +22,10 @@ def load_manifest(templates: Path, agent: str) -> AgentManifest:
         raise UserError([_unknown(agent, known)])
     path = templates / agent / MANIFEST
     try:
-        manifest = AgentManifest.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (ValidationError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(_invalid(path, error)) from error
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError([Problem(where=str(path), what=f"is no YAML text: {error}")]) from error
+    manifest = parse_manifest(document, file=str(path))
     if manifest.name != agent:
         raise UserError([Problem(where=str(path), what=f"`name` is `{manifest.name}`, the folder is `{agent}`")])
     return manifest
@@ -37,12 +37,3 @@ def _unknown(agent: str, known: tuple[str, ...]) -> Problem:
     nearest = get_close_matches(agent.lower(), known, n=1, cutoff=0.5)
     guess = f"did you mean `{nearest[0]}`? " if nearest else ""
     return Problem(where="", what=f"no such agent `{agent}`", hint=f"{guess}known agents: {', '.join(known)}")
-
-
-def _invalid(path: Path, error: Exception) -> list[Problem]:
-    if isinstance(error, ValidationError):
-        return [
-            Problem(where=str(path), what=f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
-            for fault in error.errors(include_url=False)
-        ]
-    return [Problem(where=str(path), what=f"is no YAML text: {error}")]

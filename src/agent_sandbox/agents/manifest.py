@@ -1,57 +1,117 @@
-"""What is known of one agent: `templates/<agent>/agent.yaml`, parsed and checked."""
+"""What is known of one agent: `templates/<agent>/agent.yaml`, parsed and checked.
 
+Not a pydantic model: every `init` reads one, and importing pydantic takes longer than all the rest of it.
+"""
+
+import re
 import shlex
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from agent_sandbox.problems import Problem, UserError
 
-SLUG = r"[a-z][a-z0-9-]{0,31}"
-ENV_NAME = r"[A-Z_][A-Z0-9_]{0,63}"
+SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}")
 # No value may break a line: it would end in a Dockerfile's argument, a compose file and an environment.
-ONE_LINE = r"[^\x00-\x1f\x7f]+"
+LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
+VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+PACKAGE = re.compile(r"(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*")
+VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?")
+BELOW_HOME = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 
-Slug = Annotated[str, Field(pattern=f"^{SLUG}$")]
-OneLine = Annotated[str, Field(pattern=f"^{ONE_LINE}$", max_length=500)]
-EnvName = Annotated[str, Field(pattern=f"^{ENV_NAME}$")]
-Argv = Annotated[tuple[OneLine, ...], Field(min_length=1)]
+# A pattern stands for a text, a list for one or more of its element, a mapping for exactly these keys.
+type Shape = re.Pattern[str] | list[Shape] | Mapping[str, Shape]
+
+SHAPE: Mapping[str, Shape] = {
+    "name": SLUG,
+    "title": LINE,
+    "summary": LINE,
+    "install": {"npm": {"package": PACKAGE, "version": VERSION}},
+    "command": [LINE],
+    "version_command": [LINE],
+    "state": BELOW_HOME,
+    "env": {},
+    "services": [SLUG],
+}
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class NpmPackage(_Model):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NpmPackage:
     """A package of npm at a pinned version."""
 
-    package: Annotated[str, Field(pattern=r"^(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*$")]
-    version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$")]
+    package: str
+    version: str
 
 
-class Install(_Model):
-    """Where the agent's program comes from."""
-
-    npm: NpmPackage
-
-
-class AgentManifest(_Model):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentManifest:
     """One agent: what is installed, how it is called, what it keeps, what its policy starts with."""
 
-    name: Slug
-    title: OneLine
-    summary: OneLine
-    install: Install
-    command: Argv
-    version_command: Argv
-    state: Annotated[str, Field(pattern=r"^\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*$")]
-    env: dict[EnvName, OneLine] = Field(default_factory=dict)
-    services: tuple[Slug, ...]
+    name: str
+    title: str
+    summary: str
+    npm: NpmPackage
+    command: tuple[str, ...]
+    version_command: tuple[str, ...]
+    state: str
+    env: Mapping[str, str]
+    services: tuple[str, ...]
 
     def build_arguments(self) -> dict[str, str]:
         """Return what the image's per-agent stage is told."""
         return {
             "AGENT_NAME": self.name,
-            "NPM_PACKAGE": self.install.npm.package,
-            "NPM_VERSION": self.install.npm.version,
+            "NPM_PACKAGE": self.npm.package,
+            "NPM_VERSION": self.npm.version,
             "VERSION_COMMAND": shlex.join(self.version_command),
             "AGENT_STATE": self.state,
         }
+
+
+def parse_manifest(document: Any, *, file: str) -> AgentManifest:  # noqa: ANN401 - whatever the file holds
+    """Return the manifest that a YAML document is, or raise UserError with everything that is wrong."""
+    env = document.get("env") or {} if isinstance(document, dict) else {}
+    shape = {**SHAPE, "env": dict.fromkeys(env, LINE)} if isinstance(env, dict) else SHAPE
+    said = {"env": {}, **document} if isinstance(document, dict) else document
+    faults = [*_faults(said, shape, ""), *_unfit_names(env)]
+    if faults:
+        raise UserError(Problem(where=file, what=fault) for fault in faults)
+    return AgentManifest(
+        name=said["name"],
+        title=said["title"],
+        summary=said["summary"],
+        npm=NpmPackage(**said["install"]["npm"]),
+        command=tuple(said["command"]),
+        version_command=tuple(said["version_command"]),
+        state=said["state"],
+        env=dict(env),
+        services=tuple(said["services"]),
+    )
+
+
+def _faults(value: Any, shape: Shape, where: str) -> Iterator[str]:  # noqa: ANN401 - whatever the file holds
+    name = where.removeprefix(".") or "the manifest"
+    if isinstance(shape, re.Pattern):
+        if not (isinstance(value, str) and shape.fullmatch(value)):
+            yield f"`{name}` is {value!r}, which is no text of the form {shape.pattern}"
+    elif isinstance(shape, list):
+        if not (isinstance(value, list) and value):
+            yield f"`{name}` has to be a list of one or more"
+            return
+        for number, item in enumerate(value):
+            yield from _faults(item, shape[0], f"{where}.{number}")
+    elif isinstance(value, dict):
+        yield from (f"unknown key `{key}` in {name}" for key in value if key not in shape)
+        for key, inner in shape.items():
+            if key in value:
+                yield from _faults(value[key], inner, f"{where}.{key}")
+            else:
+                yield f"`{key}` is missing in {name}"
+    else:
+        yield f"`{name}` has to be a mapping"
+
+
+def _unfit_names(env: Any) -> Iterator[str]:  # noqa: ANN401 - whatever the file holds
+    for name in env if isinstance(env, dict) else ():
+        if not (isinstance(name, str) and VARIABLE.fullmatch(name)):
+            yield f"`env` has the name {name!r}, which is no name of a variable"

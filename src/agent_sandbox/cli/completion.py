@@ -3,9 +3,8 @@
 from enum import StrEnum
 from typing import Annotated
 
-from typer import Argument
-
 from agent_sandbox.cli.output import emit
+from agent_sandbox.cli.parameters import Argument
 
 
 class Shell(StrEnum):

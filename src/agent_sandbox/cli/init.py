@@ -5,10 +5,9 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
-
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.output import emit, emit_json, say
+from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
@@ -28,10 +27,10 @@ def init(  # noqa: PLR0913 - each is an option
     path: Annotated[Path, Option(help="The project's directory.")] = Path(),
     name: Annotated[str | None, Option(help="What the stack is called; by default as the directory.")] = None,
     ide: Annotated[Ide | None, Option(help="The editor that opens the container; by default vscode.")] = None,
-    force: Annotated[bool, Option("--force", help="Replace generated files that have been edited.")] = False,
-    detect: Annotated[bool, Option("--detect", help="Allow reading from the hosts that lock files name.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print the diff; write nothing.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
+    force: Annotated[bool, Option(help="Replace generated files that have been edited.")] = False,
+    detect: Annotated[bool, Option(help="Allow reading from the hosts that lock files name.")] = False,
+    dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
+    as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
 ) -> None:
     """Write .devcontainer/{docker-compose.yml,devcontainer.json,policy.yaml} and .env into a project.
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from inspect import Parameter, signature
 from types import ModuleType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 import typer.main
@@ -12,6 +13,7 @@ from agent_sandbox.cli import fast
 from agent_sandbox.cli.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY, command_path, load
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.output import emit
+from agent_sandbox.cli.parameters import Argument, Option
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -86,7 +88,21 @@ def _guarded(function: Callable[..., int | None]) -> Callable[..., NoReturn]:
     def guarded(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ANN401 - the command's own signature
         raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
 
+    said = signature(function)
+    parameters = [parameter.replace(annotation=_typers(parameter)) for parameter in said.parameters.values()]
+    guarded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    vars(guarded)["__signature__"] = said.replace(parameters=parameters)
     return guarded
+
+
+def _typers(parameter: Parameter) -> Any:  # noqa: ANN401 - an annotation
+    """Return the annotation of a parameter in typer's words."""
+    match get_args(parameter.annotation):
+        case (kind, Argument(help=text)):
+            return Annotated[kind, typer.Argument(help=text)]
+        case (kind, Option() as option):
+            return Annotated[kind, typer.Option(option.spelled(parameter.name), help=option.help)]
+    return parameter.annotation
 
 
 def _unasked() -> None:

@@ -17,11 +17,11 @@ def version(*, as_json: Json = False) -> None:
         "agent-sandbox": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "agents": {manifest.name: manifest.install.npm.version for manifest in manifests},
+        "agents": {manifest.name: manifest.npm.version for manifest in manifests},
     }
     if as_json:
         emit_json(said)
         return
     emit(f"agent-sandbox  {__version__}\nPython         {said['python']}\nsystem         {said['system']}")
     for manifest in manifests:
-        emit(f"{manifest.name:<13}  {manifest.install.npm.version}  {manifest.title}")
+        emit(f"{manifest.name:<13}  {manifest.npm.version}  {manifest.title}")

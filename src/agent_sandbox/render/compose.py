@@ -24,11 +24,9 @@ def render_compose(templates: Templates, stack: Stack, manifest: AgentManifest, 
     text = templates.render(
         f"_shared/{FILE}.j2",
         doc=document,
-        name=stack.name,
         title=manifest.title,
-        whys={mount.target: mount.why for mount in stack.service("agent").mounts},
-        volume_whys={volume.key: volume.why for volume in stack.volumes},
-        **document["services"],
+        mounts={service.name: _whys(service) for service in stack.services},
+        volumes={volume.key: volume.why for volume in stack.volumes},
     )
     require_same(FILE, expected=document, actual=load_yaml(text))
     return text
@@ -63,41 +61,50 @@ def _escaped(value: Any) -> Any:  # noqa: ANN401 - any part of a document
 
 
 def _service(service: Service) -> Document:
-    tmpfs = [_tmpfs(mount, service.user) for mount in service.mounts if mount.kind is MountKind.TMPFS]
-    optional = {
+    said: Document = {
+        "image": service.image,
+        "pull_policy": "never",
+        "user": service.user,
         "hostname": service.hostname,
         "network_mode": f"service:{service.shares_network_of}" if service.shares_network_of else "",
+        "networks": {
+            place.network: {"ipv4_address": place.address} if place.address else {} for place in service.networks
+        },
+        "depends_on": {
+            need.service: {"condition": need.condition.value, "restart": need.restart} for need in service.depends_on
+        },
         "entrypoint": list(service.entrypoint),
         "command": list(service.command),
         "working_dir": service.working_directory,
         "environment": dict(service.environment),
         "volumes": [_volume(mount) for mount in service.mounts if mount.kind is not MountKind.TMPFS],
-        "tmpfs": tmpfs,
-        "networks": {
-            place.network: {"ipv4_address": place.address} if place.address else {} for place in service.networks
-        },
-        "cap_add": list(service.capabilities),
-        "read_only": service.read_only,
-        "depends_on": {
-            need.service: {"condition": need.condition.value, "restart": need.restart} for need in service.depends_on
-        },
-        "healthcheck": _healthcheck(service),
+        "tmpfs": [_tmpfs(mount, service.user) for mount in service.mounts if mount.kind is MountKind.TMPFS],
+        **_walls(service),
+        **_running(service),
     }
+    return {key: value for key, value in said.items() if value not in ("", [], {})}
+
+
+def _walls(service: Service) -> Document:
     return {
-        "image": service.image,
-        "pull_policy": "never",
-        "user": service.user,
-        **{key: value for key, value in optional.items() if value},
         "cap_drop": ["ALL"],
+        "cap_add": list(service.capabilities),
         "security_opt": ["no-new-privileges:true"],
-        "init": service.init,
-        "restart": service.restart,
-        "stop_grace_period": _seconds(service.stop_grace_seconds),
+        "read_only": service.read_only,
         "mem_limit": _size(service.limits.memory),
         "pids_limit": service.limits.pids,
         "cpu_period": CPU_PERIOD,
         "cpu_quota": int(service.limits.cpus * CPU_PERIOD),
+    }
+
+
+def _running(service: Service) -> Document:
+    return {
+        "init": service.init,
+        "restart": service.restart,
+        "stop_grace_period": _seconds(service.stop_grace_seconds),
         "logging": LOGGING,
+        "healthcheck": _healthcheck(service),
     }
 
 
@@ -113,6 +120,10 @@ def _healthcheck(service: Service) -> Document:
         "start_period": _seconds(check.start_period),
         "start_interval": _seconds(check.start_interval),
     }
+
+
+def _whys(service: Service) -> dict[str, str]:
+    return {f"volumes.{mount.target}": mount.why for mount in service.mounts if mount.why}
 
 
 def _volume(mount: Mount) -> Document:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jinja2
 
+from agent_sandbox.render.block import to_block
 from agent_sandbox.render.scalar import to_comment, to_json, to_yaml
 
 
@@ -19,7 +20,7 @@ class Templates:
             keep_trailing_newline=True,
             autoescape=False,  # noqa: S701 - no HTML: values pass `yaml`, `json` or `comment`, and are parsed back
         )
-        self._environment.filters |= {"yaml": to_yaml, "json": to_json, "comment": to_comment}
+        self._environment.filters |= {"yaml": to_yaml, "json": to_json, "comment": to_comment, "block": to_block}
 
     def render(self, template: str, /, **values: object) -> str:
         """Return the text of one template."""

@@ -66,7 +66,7 @@ def test_what_the_user_brings_along_is_read_only() -> None:
 
 
 def test_the_agents_own_variables_come_last() -> None:
-    manifest = MANIFEST.model_copy(update={"env": {"NO_PROXY": "mine"}})
+    manifest = replace(MANIFEST, env={"NO_PROXY": "mine"})
     assert agent_service("agent:1", WHERE, manifest, WORKSPACE).environment["NO_PROXY"] == "mine"
 
 

@@ -1,0 +1,48 @@
+from typing import Any
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.render.block import to_block
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=150)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(text, values, min_size=1, max_size=4), st.dictionaries(text, text, max_size=2))
+def test_it_says_what_the_document_says_whatever_the_comments(
+    document: dict[str, Any], comments: dict[str, str]
+) -> None:
+    comments |= dict.fromkeys(document, "a: b\n- c")
+    assert yaml.safe_load(to_block(document, 2, comments)) == document
+
+
+def test_short_things_stay_on_one_line() -> None:
+    assert to_block({"cap_drop": ["ALL"], "logging": {"driver": "local"}}, 2, {}) == (
+        "  cap_drop: [ALL]\n  logging: {driver: local}"
+    )
+
+
+def test_long_things_go_below_their_key() -> None:
+    long = {"a" * 50: "b" * 50, "c": 1}
+    assert to_block({"x": long, "z": [long]}, 0, {}) == (
+        f"x:\n  {'a' * 50}: {'b' * 50}\n  c: 1\nz:\n  - {{{'a' * 50}: {'b' * 50}, c: 1}}"
+    )
+
+
+def test_a_command_stays_on_one_line() -> None:
+    command = ["word"] * 25
+    assert to_block({"command": command}, 0, {}) == f"command: [{', '.join(command)}]"
+
+
+def test_comments_stand_beside_their_key_and_above_their_mount() -> None:
+    document = {"networks": {"a": {}, "b": {}}, "volumes": [{"source": "x", "target": "/x"}], "init": True}
+    comments = {"networks.a": "one", "volumes./x": "two", "init": "three"}
+    assert to_block(document, 0, comments) == (
+        "networks:\n  a: {} # one\n  b: {}\nvolumes:\n  # two\n  - {source: x, target: /x}\ninit: true # three"
+    )
