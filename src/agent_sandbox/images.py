@@ -14,6 +14,8 @@ from agent_sandbox.resources import PACKAGE, data_root
 from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - backends name images by it
 
 DIGEST_LABEL = "agent-sandbox.digest"
+# What of the package the proxy imports: the host's part has no business in its image, and no say in its digest.
+PROXY_PARTS = frozenset({"__init__.py", "py.typed", "problems.py", "resources.py", "policy", "policyfile", "proxy"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +73,12 @@ def images_for(manifest: AgentManifest, owner: Owner) -> tuple[Image, ...]:
 
 
 def proxy_context() -> FileTree:
-    """Return `images/proxy/` at the root, and below `package/` the very engine that runs on the host."""
-    package = {f"package/agent_sandbox/{path}": text for path, text in _tree(PACKAGE, ("*.py", "py.typed")).items()}
+    """Return `images/proxy/` at the root, and below `package/` the very engine that decides on the host."""
+    package = {
+        f"package/agent_sandbox/{path}": text
+        for path, text in _tree(PACKAGE, ("*.py", "py.typed")).items()
+        if path.split("/")[0] in PROXY_PARTS
+    }
     services = {
         f"package/agent_sandbox/_data/services/{path}": text
         for path, text in _tree(data_root() / "services", ("*.yaml",)).items()

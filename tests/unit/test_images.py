@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from agent_sandbox import __version__, images
@@ -40,6 +42,22 @@ def test_the_proxys_context_holds_its_recipe_the_engine_and_the_services() -> No
         "package/agent_sandbox/policy/decide.py",
         "package/agent_sandbox/_data/services/github.yaml",
     } <= context.keys()
+
+
+def test_the_hosts_part_of_the_package_is_not_in_the_proxy() -> None:
+    parts = {path.split("/")[2] for path in images.proxy_context() if path.startswith("package/")}
+    assert parts - {"_data", "secrets"} == images.PROXY_PARTS
+
+
+def test_all_that_the_proxy_imports_of_us_is_in_its_context() -> None:
+    context = images.proxy_context()
+    imported = {
+        name
+        for path, text in context.items()
+        if path.endswith(".py")
+        for name in re.findall(rb"^\s*(?:from|import) agent_sandbox\.(\w+)", text, re.MULTILINE)
+    }
+    assert {name.decode() for name in imported} <= {part.removesuffix(".py") for part in images.PROXY_PARTS}
 
 
 def test_no_litter_gets_into_a_context() -> None:
