@@ -7,8 +7,9 @@ import typer
 
 from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.options import BaseImage, DryRun, ExtraCa, NoCache, ProjectPath, Quiet
+from agent_sandbox.cli.options import DryRun, ProjectPath
 from agent_sandbox.cli.output import say
+from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, NoCache, Quiet
 from agent_sandbox.runtime.building import build_of, images_to_build
 
 Agents = Annotated[

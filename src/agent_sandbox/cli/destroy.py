@@ -11,8 +11,9 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy
 from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.errors import DONE, MENDABLE
-from agent_sandbox.cli.options import DryRun, ProjectPath, Quiet
+from agent_sandbox.cli.options import DryRun, ProjectPath
 from agent_sandbox.cli.output import say
+from agent_sandbox.cli.typer_options import Quiet
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import leftovers
 from agent_sandbox.runtime.installed import open_project

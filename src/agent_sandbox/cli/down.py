@@ -4,7 +4,8 @@ from pathlib import Path
 
 from agent_sandbox.backends.verbs import Down
 from agent_sandbox.cli.carry_out import backend, carry_out
-from agent_sandbox.cli.options import DryRun, ProjectPath, Quiet
+from agent_sandbox.cli.options import DryRun, ProjectPath
+from agent_sandbox.cli.typer_options import Quiet
 from agent_sandbox.runtime.installed import open_project
 
 

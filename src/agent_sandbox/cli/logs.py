@@ -7,7 +7,8 @@ import typer
 
 from agent_sandbox.backends.verbs import Follow, Logs
 from agent_sandbox.cli.carry_out import backend, carry_out
-from agent_sandbox.cli.options import Following, ProjectPath, Tail
+from agent_sandbox.cli.options import ProjectPath
+from agent_sandbox.cli.typer_options import Following, Tail
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import containers
 from agent_sandbox.runtime.installed import open_project

@@ -1,37 +1,12 @@
-"""The options that several commands share, each said once."""
+"""The plain options that several commands share, each said once."""
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from agent_sandbox.cli.parameters import Option
 
 ProjectPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--path", help="The project's directory; otherwise the one that this directory lies in.", metavar="DIR"
-    ),
+    Path | None, Option(help="The project's directory; otherwise the one that this directory lies in.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what went wrong.")]
-Following = Annotated[bool, typer.Option("--follow", "-f", help="Wait for more.")]
-Tail = Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Only so many of the last lines.", metavar="N")]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Build every step anew.")]
-BaseImage = Annotated[
-    str,
-    typer.Option(
-        "--base-image",
-        envvar="AGENT_SANDBOX_BASE_IMAGE",
-        help="The Debian that the images start from.",
-        metavar="IMAGE",
-    ),
-]
-ExtraCa = Annotated[
-    Path | None,
-    typer.Option(
-        "--extra-ca",
-        envvar="AGENT_SANDBOX_EXTRA_CA",
-        help="A CA to trust while building, where a company's proxy intercepts TLS; it is in no image.",
-        metavar="FILE",
-    ),
-]
+Json = Annotated[bool, Option(help="Print JSON for a program.")]
+DryRun = Annotated[bool, Option(help="Print what would be done, and do nothing.")]

@@ -5,8 +5,9 @@ from pathlib import Path
 from agent_sandbox.backends.verbs import Up
 from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.options import BaseImage, DryRun, ExtraCa, ProjectPath, Quiet
+from agent_sandbox.cli.options import DryRun, ProjectPath
 from agent_sandbox.cli.output import say
+from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, Quiet
 from agent_sandbox.runtime.building import build_of
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.installed import images_of, open_project

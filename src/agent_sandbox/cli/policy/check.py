@@ -4,17 +4,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from agent_sandbox.cli.errors import DONE, MENDABLE
 from agent_sandbox.cli.options import Json, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.cli.parameters import Argument
 from agent_sandbox.cli.policy_file import find_policy, shown
 from agent_sandbox.problems import UserError
 
-File = Annotated[
-    Path | None, typer.Argument(help="The policy; otherwise the project's.", show_default=False, metavar="FILE")
-]
+File = Annotated[Path | None, Argument(help="The policy; otherwise the project's.")]
 
 
 def check(file: File = None, *, path: ProjectPath = None, json: Json = False) -> int:

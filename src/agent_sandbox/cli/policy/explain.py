@@ -3,21 +3,18 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from agent_sandbox.cli.options import Json, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.cli.policy_file import find_policy, shown
 from agent_sandbox.policy import Ambiguous, Cause, Decision, Effect, Policy, Request, advise, decide, parse_request
 from agent_sandbox.policy.authority import parse_authority
 from agent_sandbox.policy.request import DEFAULT_PORTS
 from agent_sandbox.problems import Problem, UserError
 
-Method = Annotated[str, typer.Argument(help="GET, POST, ...", show_default=False, metavar="METHOD")]
-Url = Annotated[str, typer.Argument(help="https://host/path?query", show_default=False, metavar="URL")]
-PolicyFile = Annotated[
-    Path | None, typer.Option("--policy", help="The policy; otherwise the project's.", metavar="FILE")
-]
+Method = Annotated[str, Argument(help="GET, POST, ...")]
+Url = Annotated[str, Argument(help="https://host/path?query")]
+PolicyFile = Annotated[Path | None, Option(help="The policy; otherwise the project's.")]
 
 
 def explain(

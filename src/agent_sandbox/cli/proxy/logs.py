@@ -8,8 +8,9 @@ import typer
 
 from agent_sandbox.cli.carry_out import require_made
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.options import Following, ProjectPath, Tail
+from agent_sandbox.cli.options import ProjectPath
 from agent_sandbox.cli.output import emit
+from agent_sandbox.cli.typer_options import Following, Tail
 from agent_sandbox.runtime.containers import follow_logs
 from agent_sandbox.runtime.decisions import as_text, is_probe, read_line
 from agent_sandbox.runtime.installed import open_project

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from agent_sandbox.backends.verbs import Restart
 from agent_sandbox.cli.carry_out import backend, carry_out, require_made
-from agent_sandbox.cli.options import DryRun, ProjectPath, Quiet
+from agent_sandbox.cli.options import DryRun, ProjectPath
+from agent_sandbox.cli.typer_options import Quiet
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.installed import open_project
 
