@@ -8,5 +8,5 @@ from agent_sandbox.cli.parameters import Option
 ProjectPath = Annotated[
     Path | None, Option(help="The project's directory; otherwise the one that this directory lies in.")
 ]
-Json = Annotated[bool, Option(help="Print JSON for a program.")]
+Json = Annotated[bool, Option(help="Print JSON for a program.", name="--json")]
 DryRun = Annotated[bool, Option(help="Print what would be done, and do nothing.")]
