@@ -10,13 +10,16 @@ def main() -> NoReturn:
     """Answer the command line."""
     argv = sys.argv[1:]
     text = answer(argv)
-    if text is None:
-        _ask_typer(argv)
-    sys.stdout.write(f"{text}\n" if text else "")
+    try:
+        if text is None:
+            _run_command(argv)
+        sys.stdout.write(f"{text}\n" if text else "")
+    except KeyboardInterrupt:  # before there was anything to interrupt
+        raise SystemExit(130) from None
     raise SystemExit(0)
 
 
-def _ask_typer(argv: list[str]) -> NoReturn:
+def _run_command(argv: list[str]) -> NoReturn:
     from agent_sandbox.cli.errors import exit_code  # noqa: PLC0415 - the quick answers need none of it
 
     if argv[:1] == [COMPLETE]:

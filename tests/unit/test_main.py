@@ -66,3 +66,11 @@ def test_the_quick_answers_import_nothing_heavy() -> None:
         [sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True, env={"PYTHONPATH": path}
     )
     assert set(done.stdout.split()) & HEAVY == set()
+
+
+def test_ctrl_c_while_python_is_still_importing_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("agent_sandbox.__main__._run_command", interrupted)
+    assert run(monkeypatch, "init", "claude") == 130
