@@ -51,7 +51,7 @@ def plan(project: Project, verb: Verb) -> Plan:
         case Exec():
             steps = (_hand_over(project, "exec", *_tty(verb.terminal), "agent", *verb.argv),)
         case Logs():
-            steps = (_hand_over(project, *_logs(verb)),)
+            steps = (_run(project, "reading the logs", *_logs(verb)),)
         case AskProxy():
             ask = ("exec", "-T", "proxy", *PROGRAM, *verb.argv, "--control", CONTROL)
             steps = (_run(project, "asking the proxy", *ask),)
@@ -113,7 +113,7 @@ def _tty(terminal: Terminal) -> tuple[str, ...]:
 
 
 def _logs(verb: Logs) -> Iterator[str]:
-    yield "logs"
+    yield from ("logs", "--no-color")
     if verb.follow is Follow.WAIT:
         yield "--follow"
     if verb.tail is not None:

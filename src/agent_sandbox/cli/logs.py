@@ -1,18 +1,23 @@
 """`agent-sandbox logs [SERVICE...]`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from agent_sandbox.backends.verbs import Follow, Logs
-from agent_sandbox.cli.carry_out import backend, carry_out
+from agent_sandbox.cli.carry_out import backend
+from agent_sandbox.cli.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.options import ProjectPath
+from agent_sandbox.cli.output import emit
 from agent_sandbox.cli.typer_options import Following, Tail
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.act import hand_on
 from agent_sandbox.runtime.containers import containers
 from agent_sandbox.runtime.installed import open_project
 
+ERASE = "\x1b[2K"
 Services = Annotated[
     list[str] | None,
     typer.Argument(help="proxy, firewall, agent; otherwise all.", metavar="SERVICE", show_default=False),
@@ -25,7 +30,7 @@ def logs(
     path: ProjectPath = None,
     follow: Following = False,
     tail: Tail = None,
-) -> None:
+) -> int:
     """Show what the stack's services print; `proxy logs` shows decisions for people."""
     project = open_project(path, cwd=Path.cwd())
     found = {container.service for container in containers(project.name)}
@@ -36,4 +41,14 @@ def logs(
         hint = f"one of: {', '.join(sorted(found))}"
         raise UserError(Problem(where=name, what="the stack has no such service", hint=hint) for name in unknown)
     verb = Logs(services=tuple(services or ()), follow=Follow.WAIT if follow else Follow.STOP, tail=tail)
-    carry_out(backend().plan(project, verb), quiet=True)
+    try:
+        hand_on(backend().plan(project, verb), on_line=show)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return DONE
+
+
+def show(line: str) -> None:
+    """Print a line. What an agent prints must not steer the terminal, and compose begins each with an erasure."""
+    emit(line.removeprefix(ERASE))
+    sys.stdout.flush()  # who reads on follows along

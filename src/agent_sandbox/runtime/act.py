@@ -1,5 +1,6 @@
 """Carry out a plan: the one place where a stack is built, started, stopped and removed."""
 
+import shlex
 from collections.abc import Callable, Iterable
 
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RunCommand
@@ -72,3 +73,12 @@ def _run(step: RunCommand, tell: Tell, explain: Explain) -> None:
     if done.code != 0:
         raise UserError(explain(step, done.out))
     tell(Finished(purpose=step.purpose))
+
+
+def hand_on(plan: Plan, *, on_line: Callable[[str], None]) -> None:
+    """Run the commands of a plan for what they print: each line goes to `on_line`."""
+    for step in plan:
+        with needs_docker():
+            done = process.follow(step.argv, on_line=on_line, cwd=step.cwd if isinstance(step, RunCommand) else None)
+        if done.code != 0:
+            raise UserError([problem_of(done.out, doing=shlex.join(step.argv))])

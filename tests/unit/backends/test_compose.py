@@ -111,6 +111,12 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     ("verb", "arguments", "purpose"),
     [
         (Down(), ("down", "--remove-orphans"), "stopping the stack"),
+        (Logs(), ("logs", "--no-color"), "reading the logs"),
+        (
+            Logs(services=("proxy",), follow=Follow.WAIT, tail=20),
+            ("logs", "--no-color", "--follow", "--tail", "20", "proxy"),
+            "reading the logs",
+        ),
         (Destroy(), ("down", "--remove-orphans", "--volumes"), "removing the stack"),
         (
             AskProxy(argv=("reload",)),
@@ -132,11 +138,6 @@ def test_a_verb_is_one_command_of_compose(verb: Verb, arguments: tuple[str, ...]
     [
         (Exec(argv=("zsh",), terminal=Terminal.ATTACHED), ("exec", "agent", "zsh")),
         (Exec(argv=("ls", "-l"), terminal=Terminal.NONE), ("exec", "-T", "agent", "ls", "-l")),
-        (Logs(), ("logs",)),
-        (
-            Logs(services=("proxy",), follow=Follow.WAIT, tail=20),
-            ("logs", "--follow", "--tail", "20", "proxy"),
-        ),
     ],
 )
 def test_a_verb_with_a_person_at_it_gets_the_terminal(verb: Verb, arguments: tuple[str, ...]) -> None:

@@ -1,21 +1,32 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.logs import logs
-from agent_sandbox.runtime import process
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
 
-def test_logs_are_composes_own(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_are_composes_own_but_can_not_steer_a_terminal(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert project.exists()
-    became: list[tuple[str, ...]] = []
-    monkeypatch.setattr(process, "become", lambda argv, cwd: became.append((*argv, str(cwd))))
+    docker.says("logs --no-color --follow --tail 3 proxy", out="\x1b[2Kproxy-1  | a\nproxy-1  | \x1b]0;title\x07\n")
     with_containers(docker, proxy="healthy", agent="healthy")
     assert exit_code(lambda: logs(["proxy"], follow=True, tail=3)) == 0
-    assert became[0][-6:] == ("logs", "--follow", "--tail", "3", "proxy", str(project))
+    assert capsys.readouterr().out == "proxy-1  | a\nproxy-1  | \\x1b]0;title\\x07\n"
+
+
+def test_ctrl_c_ends_following_without_a_word(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says("logs --no-color --follow", script=f"kill -INT {os.getpid()}; exec sleep 5")
+    with_containers(docker, proxy="healthy")
+    assert exit_code(lambda: logs(follow=True)) == 130
+    assert capsys.readouterr() == ("", "")
 
 
 def test_an_unknown_service_names_those_there_are(

@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.backends.plan import BuildImage, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.act import act
+from agent_sandbox.runtime.act import act, hand_on
 from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Unneeded
 from fake_docker import FakeDocker
 
@@ -89,3 +89,14 @@ def test_no_docker_is_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="the docker command was not found"):
         act((build("a:1", Freshness.ALL),))
+
+
+def test_what_a_command_prints_is_handed_on(docker: FakeDocker, tmp_path: Path) -> None:
+    docker.says("compose logs", out="one\ntwo\n").says("compose fail", err="no\n", code=1)
+    lines: list[str] = []
+    logs = RunCommand(argv=("docker", "compose", "logs"), cwd=tmp_path, project="x", purpose="reading")
+    hand_on((logs,), on_line=lines.append)
+    assert lines == ["one", "two"]
+    failing = RunCommand(argv=("docker", "compose", "fail"), cwd=tmp_path, project="x", purpose="reading")
+    with pytest.raises(UserError, match=r"^docker compose fail: docker failed: no; "):
+        hand_on((failing,), on_line=lines.append)

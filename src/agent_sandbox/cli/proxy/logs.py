@@ -1,5 +1,6 @@
 """`agent-sandbox proxy logs`."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +35,7 @@ def logs(
         line = read_line(text)
         if line is not None and wanted(line, denied=denied):
             emit(text if json else as_text(line))
+            sys.stdout.flush()  # who reads on follows along
 
     try:
         follow_logs(require_made(project, "proxy"), on_line=show, follow=follow, tail=tail)
