@@ -6,22 +6,25 @@ from typing import Any
 import yaml
 
 from agent_sandbox.agents.manifest import AgentManifest
-from agent_sandbox.detect import Offer
 from agent_sandbox.render import jsonc
 from agent_sandbox.render.devcontainer import DOUBTFUL, FILE
 from agent_sandbox.render.faithful import load_yaml
-from agent_sandbox.render.project import DEVCONTAINER, POLICY
+from agent_sandbox.render.policy import Offered
+from agent_sandbox.render.project import DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change, Verdict
 
 
-def notes(changes: Sequence[Change], manifest: AgentManifest, offered: Sequence[Offer]) -> tuple[str, ...]:
-    """Return the notes, each one sentence."""
+def notes(
+    changes: Sequence[Change], manifest: AgentManifest, offered: Offered, own_stacks: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the notes, each one sentence; `own_stacks` are compose files that the project has for itself."""
     by_path = {change.path: change for change in changes}
     return (
         *(f"{change.path}: merged; {change.why}" for change in changes if _replaced(change)),
         *_doubtful(by_path[DEVCONTAINER]),
         *_missing_services(by_path[POLICY], manifest),
         *_offers(by_path[POLICY], offered),
+        *_overshadowed(by_path[DOTENV], own_stacks),
     )
 
 
@@ -57,7 +60,14 @@ def _services(text: str) -> set[str] | None:
         return None  # `policy check` tells what is wrong with it
 
 
-def _offers(change: Change, offered: Sequence[Offer]) -> Iterator[str]:
-    hosts = ", ".join(offer.host for offer in offered)
-    if offered and change.verdict is Verdict.WRITTEN:
+def _offers(change: Change, offered: Offered) -> Iterator[str]:
+    hosts = ", ".join(offer.host for offer in offered.offers)
+    if hosts and change.verdict is Verdict.WRITTEN:
         yield f"this project's files name {hosts}: see `domains` in {POLICY}"
+    elif hosts and offered.active:
+        yield f"this project's files name {hosts}, but {POLICY} is yours: add them under `domains` there"
+
+
+def _overshadowed(change: Change, own_stacks: Sequence[str]) -> Iterator[str]:
+    for file in own_stacks if change.writes else ():
+        yield f"`docker compose` now means the sandbox here; your own stack: docker compose --project-name NAME --file {file}"

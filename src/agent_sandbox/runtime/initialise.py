@@ -23,6 +23,8 @@ from agent_sandbox.stack.model import Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 TITLE_LENGTH = 100
+# What plain `docker compose` takes by itself, in its own order.
+OWN_STACKS = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +86,12 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
         workspace=workspace,
         changes=changes,
         offers=offered.offers,
-        notes=notes(changes, manifest, offered.offers),
+        notes=notes(changes, manifest, offered, _own_stacks(project)),
     )
+
+
+def _own_stacks(project: Path) -> tuple[str, ...]:
+    return tuple(name for name in OWN_STACKS if (project / name).exists())[:1]
 
 
 def _title(wish: Wish, record: Record | None, project: Path) -> str:

@@ -2,6 +2,7 @@ import pytest
 
 from agent_sandbox.detect import Offer
 from agent_sandbox.render.notes import notes
+from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change, Verdict
 from samples import MANIFEST
@@ -14,16 +15,18 @@ def told(
     devcontainer: str = "{}",
     policy: str = "services: [claude]\n",
     verdict: Verdict = Verdict.UNCHANGED,
-    offers: tuple[Offer, ...] = (),
+    offered: Offered | None = None,
     why: str = "",
+    dotenv: Verdict = Verdict.UNCHANGED,
+    own_stacks: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     changes = (
         Change(path=COMPOSE, verdict=Verdict.UNCHANGED, before="", after=""),
         Change(path=DEVCONTAINER, verdict=Verdict.MERGED, before="", after=devcontainer, why=why),
         Change(path=POLICY, verdict=verdict, before="", after=policy),
-        Change(path=DOTENV, verdict=Verdict.UNCHANGED, before="", after=""),
+        Change(path=DOTENV, verdict=dotenv, before="", after=""),
     )
-    return notes(changes, MANIFEST, offers)
+    return notes(changes, MANIFEST, offered or Offered(), own_stacks)
 
 
 def test_where_all_is_well_nothing_is_said() -> None:
@@ -55,7 +58,20 @@ def test_a_policy_that_names_it_or_that_nobody_can_read_has_no_notes(policy: str
 
 
 def test_hosts_that_are_offered_are_told_when_the_policy_is_new() -> None:
-    assert told(offers=(OFFER,), verdict=Verdict.WRITTEN) == (
+    assert told(offered=Offered(offers=(OFFER,)), verdict=Verdict.WRITTEN) == (
         f"this project's files name npm.example.test: see `domains` in {POLICY}",
     )
-    assert told(offers=(OFFER,)) == ()
+    assert told(offered=Offered(offers=(OFFER,))) == ()
+
+
+def test_a_policy_that_is_there_is_not_added_to_and_that_is_told() -> None:
+    assert told(offered=Offered(offers=(OFFER,), active=True)) == (
+        f"this project's files name npm.example.test, but {POLICY} is yours: add them under `domains` there",
+    )
+
+
+def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:
+    assert told(dotenv=Verdict.MERGED, own_stacks=("compose.yaml",)) == (
+        "`docker compose` now means the sandbox here; your own stack: docker compose --project-name NAME --file compose.yaml",
+    )
+    assert told(own_stacks=("compose.yaml",)) == ()

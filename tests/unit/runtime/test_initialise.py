@@ -49,6 +49,12 @@ def test_files_that_a_person_has_to_decide_on_are_conflicts(tmp_path: Path) -> N
     assert conflict.path == ".devcontainer/docker-compose.yml"
 
 
+def test_a_stack_of_the_projects_own_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "docker-compose.yml").write_text("services: {}\n")
+    (note,) = prepare(wish(tmp_path), {}).notes
+    assert note.endswith("your own stack: docker compose --project-name NAME --file docker-compose.yml")
+
+
 def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:
     unknown = Wish(
         agent="nobody", path=tmp_path / "gone", title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
