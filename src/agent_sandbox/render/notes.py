@@ -69,5 +69,6 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
 
 
 def _overshadowed(change: Change, own_stacks: Sequence[str]) -> Iterator[str]:
+    own = "docker compose --project-name NAME --file"
     for file in own_stacks if change.writes else ():
-        yield f"`docker compose` now means the sandbox here; your own stack: docker compose --project-name NAME --file {file}"
+        yield f"`docker compose` now means the sandbox here; your own stack: {own} {file}"
