@@ -72,7 +72,9 @@ def test_a_policy_that_is_there_is_not_added_to_and_that_is_told() -> None:
 
 def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:
     assert told(dotenv=Verdict.MERGED, own_stacks=("compose.yaml",)) == (
-        "`docker compose` now means the sandbox here; "
-        "your own stack: docker compose --project-name NAME --file compose.yaml",
+        (
+            "`docker compose` now means the sandbox here; "
+            "your own stack: docker compose --project-name NAME --file compose.yaml"
+        ),
     )
     assert told(own_stacks=("compose.yaml",)) == ()
