@@ -5,6 +5,7 @@ Every failure that a user can cause is a `UserError` holding all its problems at
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import override
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,7 @@ class Problem:
     what: str
     hint: str = ""
 
+    @override
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
         return f"{text}; {self.hint}" if self.hint else text
