@@ -26,6 +26,9 @@ class Denial:
         return self.status < 500
 
 
+UNDECIDED = Denial(reason="the proxy could not decide this request; that is a fault of the proxy, not of the policy")
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """An HTTP answer: status, fields and body."""

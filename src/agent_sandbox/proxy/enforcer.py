@@ -6,15 +6,13 @@ from mitmproxy import http
 
 from agent_sandbox.policy import Ambiguous, Decision, Policy, Request, advise, decide
 from agent_sandbox.proxy.adapter import MismatchError, authority, to_request
-from agent_sandbox.proxy.denial import Denial
+from agent_sandbox.proxy.denial import UNDECIDED, Denial
 from agent_sandbox.proxy.fields import NotWebSocketError, check_expect, forwarded, wants_websocket
 from agent_sandbox.proxy.health import PROBE
 from agent_sandbox.proxy.hooks import hook
-from agent_sandbox.proxy.ledger import Ledger, answer, open_ledger
+from agent_sandbox.proxy.ledger import NOT_DECIDED, Ledger, answer, open_ledger
 from agent_sandbox.proxy.line import Event
 from agent_sandbox.proxy.tunnel import Tunnel
-
-UNDECIDED = Denial(reason="the proxy could not decide this request; that is a fault of the proxy, not of the policy")
 
 
 class Enforcer:
@@ -30,7 +28,7 @@ class Enforcer:
         ledger = open_ledger(flow, client=tunnel.client, started=self._clock())
         _describe(ledger, flow, tunnel)
         flow.request.stream = False
-        flow.response = answer(flow, UNDECIDED)
+        flow.response = NOT_DECIDED
         ledger.line.reason = UNDECIDED.reason
         if flow.error is not None:
             ledger.line.reason = f"malformed: {flow.error.msg}"

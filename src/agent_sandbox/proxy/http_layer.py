@@ -1,9 +1,12 @@
 """HTTP over one client connection: which server side reads it, and where its requests may be sent."""
 
+from collections import deque
+from collections.abc import Callable
 from typing import override
 
 from mitmproxy.connection import Server
 from mitmproxy.proxy import events, layer
+from mitmproxy.proxy.commands import StartHook
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HTTPMode
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
@@ -56,10 +59,14 @@ class StrictHttpLayer(HttpLayer):
 
 
 class Destination(layer.Layer):
-    """The outermost layer: binds the connection to what the front decided. No other layer is ever guessed."""
+    """The outermost layer: binds the connection to what the front decided. No other layer is ever guessed.
 
-    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
+    Hooks are run here, in place. mitmproxy makes a task of each and waits for it, four times a request; ours are quick.
+    """
+
+    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits, run: Callable[[StartHook], None]) -> None:
         super().__init__(context)
+        self._run = run
         if tunnel.carries is not Carries.PROXY:
             context.server = Server(address=(tunnel.host, tunnel.port), tls=tunnel.carries is Carries.TLS)
         if tunnel.carries is Carries.TLS:
@@ -71,4 +78,13 @@ class Destination(layer.Layer):
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
-        yield from self._child.handle_event(event)
+        # A hook is completed when the event that led to it is, and before the next: as mitmproxy would have it.
+        waiting = deque([event])
+        while waiting:
+            for command in self._child.handle_event(waiting.popleft()):
+                if not isinstance(command, StartHook):
+                    yield command
+                    continue
+                self._run(command)
+                if command.blocking:
+                    waiting.append(events.HookCompleted(command))

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast, override
 
-from mitmproxy import http
 from mitmproxy.connection import ConnectionState, Server
-from mitmproxy.flow import Error
 from mitmproxy.proxy import commands, events, mode_specs, server
 
 from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Streams
+from agent_sandbox.proxy.hookrunner import HookRunner
 from agent_sandbox.proxy.hooks import Hooks
 from agent_sandbox.proxy.http_layer import Destination
 from agent_sandbox.proxy.lead import Lead
@@ -43,41 +42,12 @@ class Session(server.LiveConnectionHandler):
         super().__init__(stream, writer, as_mitmproxy(engine.options), REGULAR)
         self._engine = engine
         self._tunnel = tunnel
-        self.layer = Destination(self.layer.context, tunnel, engine.limits)
+        runner = HookRunner(engine.hooks, tunnel, on_fault=self._record_fault, close=self.abort)
+        self.layer = Destination(self.layer.context, tunnel, engine.limits, runner.run)
 
     @override
     async def handle_hook(self, hook: commands.StartHook) -> None:
-        functions = self._engine.hooks.get(hook.name)
-        if functions is None:
-            return
-        (data,) = hook.args()
-        done = False
-        try:
-            for function in functions:
-                function(data, self._tunnel)
-            done = True
-        finally:
-            if not done:
-                self._deny_after_fault(hook.name, data)
-
-    @override
-    async def hook_task(self, hook: commands.StartHook) -> None:
-        # Completed even after a fault: what the hook set first, a denial, then takes its course.
-        try:
-            await self.handle_hook(hook)
-        finally:
-            if hook.blocking:
-                await self.server_event(events.HookCompleted(hook))
-
-    def _deny_after_fault(self, name: str, data: Any) -> None:  # noqa: ANN401 - hooks carry what they carry
-        self._engine.record(self._line(Event.FAULT, f"a fault in the hook {name}"))
-        if not isinstance(data, http.HTTPFlow):
-            self.abort()
-            return
-        data.request.stream = False
-        if name != "requestheaders" or data.response is None:
-            data.error = Error(Error.KILLED_MESSAGE)
-            self.abort()
+        """Do nothing: what has a function of ours was run by the outermost layer, in place."""
 
     def abort(self) -> None:
         """Close the client's connection, and with it everything that was opened for it."""
@@ -143,9 +113,10 @@ class Session(server.LiveConnectionHandler):
         if level >= logging.ERROR:
             fault = exc_info[1] if isinstance(exc_info, tuple) else message
             logging.getLogger(__name__).error("%s", message, exc_info=exc_info)
-            self._engine.record(self._line(Event.FAULT, f"a fault in the protocol engine: {fault}"))
+            self._record_fault(f"a fault in the protocol engine: {fault}")
             self.abort()
 
-    def _line(self, event: Event, reason: str) -> Line:
+    def _record_fault(self, reason: str) -> None:
         tunnel = self._tunnel
-        return Line(event=event, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client)
+        line = Line(event=Event.FAULT, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client)
+        self._engine.record(line)
