@@ -10,6 +10,7 @@ from agent_sandbox.images import Image, base_name, images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.dotenv import compose_files
+from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
 
 COMPOSE_FILE = Path(".devcontainer", "docker-compose.yml")
@@ -24,7 +25,27 @@ def find_upwards(file: Path, start: Path) -> Path | None:
 
 
 def open_project(path: Path | None, *, cwd: Path) -> Project:
-    """Return the project at `path`, or the one that `cwd` lies in."""
+    """Return the project at `path`, or the one that `cwd` lies in; a stack of another directory's is refused."""
+    project = find_project(path, cwd=cwd)
+    require_own(project)
+    return project
+
+
+def is_own(project: Project) -> bool:
+    """Return whether the stack was made for this directory: a copy names the containers of its original."""
+    return project.name.endswith(stack_name("", str(project.root.resolve())).removeprefix("project"))
+
+
+def require_own(project: Project) -> None:
+    """Refuse to touch the stack of another directory."""
+    if not is_own(project):
+        what = f"the stack {project.name} belongs to another directory: this project was moved, copied or cloned"
+        hint = f"agent-sandbox init {project.agent} gives it a stack of its own"
+        raise UserError([Problem(where=str(project.root / COMPOSE_FILE), what=what, hint=hint)])
+
+
+def find_project(path: Path | None, *, cwd: Path) -> Project:
+    """Return the project at `path`, or the one that `cwd` lies in, whoever's its stack is."""
     root = path.absolute() if path else find_upwards(COMPOSE_FILE, cwd)
     if root is None or not (root / COMPOSE_FILE).exists():
         where = str(root or cwd)

@@ -6,6 +6,7 @@ import pytest
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.images import Owner, agent_name, proxy_name
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime import installed
 from agent_sandbox.runtime.installed import images_of, read_project
 from asking import ask, empty_project
 from fake_docker import FakeDocker, docker
@@ -27,6 +28,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(COMPOSE)
     (tmp_path / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.org]\n")
     monkeypatch.chdir(tmp_path)
+    # Its name is short here, for messages that can be read; that it is refused is tested beside `installed`.
+    monkeypatch.setattr(installed, "require_own", lambda project: project)
     return tmp_path
 
 

@@ -9,11 +9,12 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.building import build_of, checked_ca, images_to_build
 from agent_sandbox.runtime.facts import owner_of
+from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
 
 AGENTS = known_agents(data_root() / "templates")
 COMPOSE = f"""\
-name: app-1
+name: NAME
 x-agent-sandbox: {{agent: {AGENTS[0]}, dev: "501:20"}}
 services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(AGENTS[0], Owner(uid=501, gid=20))}"}}}}
 """
@@ -24,7 +25,9 @@ CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "app"
     (folder / ".devcontainer").mkdir(parents=True)
-    (folder / ".devcontainer" / "docker-compose.yml").write_text(COMPOSE)
+    (folder / ".devcontainer" / "docker-compose.yml").write_text(
+        COMPOSE.replace("NAME", stack_name("app", str(folder)))
+    )
     return folder
 
 

@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +10,14 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.images import agent_name, base_name, proxy_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.installed import images_of, open_project
+from agent_sandbox.runtime.installed import find_project, images_of, is_own, open_project
+from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
 
 AGENT = known_agents(data_root() / "templates")[0]
 OWNER = Owner(uid=501, gid=20)
 FILE = f"""\
-name: app-01234567
+name: NAME
 x-agent-sandbox: {{agent: {AGENT}, title: app, ide: vscode, dev: "501:20"}}
 services:
   proxy: {{image: {proxy_name()}}}
@@ -27,6 +29,7 @@ services:
 
 def project_at(root: Path, text: str = FILE) -> Path:
     (root / ".devcontainer").mkdir(parents=True)
+    text = text.replace("NAME", stack_name("app", str(root)))
     (root / ".devcontainer" / "docker-compose.yml").write_text(text)
     return root
 
@@ -34,7 +37,7 @@ def project_at(root: Path, text: str = FILE) -> Path:
 def expected(root: Path) -> Project:
     return Project(
         root=root,
-        name="app-01234567",
+        name=stack_name("app", str(root)),
         agent=AGENT,
         owner=OWNER,
         images=(proxy_name(), agent_name(AGENT, OWNER)),
@@ -105,3 +108,22 @@ def test_a_stack_of_another_version_says_how_to_bring_it_up_to_date(tmp_path: Pa
         f" agent-sandbox/proxy:0.0.1: the stack is of another version; agent-sandbox init {AGENT} brings the stack up"
         " to date"
     )
+
+
+def test_a_copied_project_does_not_touch_the_stack_of_its_original(tmp_path: Path) -> None:
+    original = project_at(tmp_path / "app")
+    copy = Path(shutil.copytree(original, tmp_path / "copy"))
+    name = stack_name("app", str(original))
+    with pytest.raises(UserError) as raised:
+        open_project(copy, cwd=tmp_path)
+    assert str(raised.value) == (
+        f"{copy}/.devcontainer/docker-compose.yml: the stack {name} belongs to another directory: this project was"
+        f" moved, copied or cloned; agent-sandbox init {AGENT} gives it a stack of its own"
+    )
+    assert find_project(copy, cwd=tmp_path).name == name
+
+
+def test_a_project_is_its_own_by_whatever_way_it_is_reached(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    (tmp_path / "link").symlink_to(root)
+    assert is_own(open_project(tmp_path / "link", cwd=tmp_path))

@@ -10,7 +10,7 @@ from typing import Any
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.engine import answer, ask
-from agent_sandbox.runtime.installed import COMPOSE_FILE, find_upwards, open_project
+from agent_sandbox.runtime.installed import COMPOSE_FILE, find_project, find_upwards
 
 
 @dataclass(kw_only=True)
@@ -62,4 +62,4 @@ class Machine:
     @cached_property
     def project(self) -> Project:
         """The project; one that can't be read is a UserError."""
-        return open_project(self.path, cwd=self.cwd)
+        return find_project(self.path, cwd=self.cwd)

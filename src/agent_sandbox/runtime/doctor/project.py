@@ -10,8 +10,7 @@ from agent_sandbox.runtime.dotenv import FILE as DOTENV
 from agent_sandbox.runtime.dotenv import variable
 from agent_sandbox.runtime.engine import labels_of
 from agent_sandbox.runtime.facts import owner_of
-from agent_sandbox.runtime.installed import COMPOSE_FILE, images_of
-from agent_sandbox.stack.naming import stack_name
+from agent_sandbox.runtime.installed import COMPOSE_FILE, images_of, is_own
 
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
@@ -28,10 +27,9 @@ def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check ta
 def stack(machine: Machine) -> CheckResult:
     """See that the stack is this directory's own: a copied project would share another's containers."""
     project = machine.project
-    expected = stack_name(project.name, str(project.root)).rpartition("-")[2]
-    if not project.name.endswith(f"-{expected}"):
-        what = f"{project.name} was made for another path: this project was moved or copied here"
-        return fail("stack", what, f"agent-sandbox init {project.agent} names it anew (volumes stay with the old name)")
+    if not is_own(project):
+        what = f"{project.name} belongs to another directory: this project was moved, copied or cloned"
+        return fail("stack", what, f"agent-sandbox init {project.agent} gives it a stack of its own")
     return ok("stack", f"{project.name} in {project.root}")
 
 

@@ -47,7 +47,7 @@ def test_a_copied_project_is_told_from_its_original(machine: Machine) -> None:
     found = checks.stack(Machine(path=root / "other", cwd=root))
     assert (found.status, found.what) == (
         Status.FAIL,
-        f"{name} was made for another path: this project was moved or copied here",
+        f"{name} belongs to another directory: this project was moved, copied or cloned",
     )
 
 
