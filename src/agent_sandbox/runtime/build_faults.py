@@ -5,17 +5,18 @@ from agent_sandbox.runtime.buildlog import failure
 from agent_sandbox.runtime.faults import FAULTS, fault, problem_of
 
 BUILD_FAULTS = (
+    # First: the engine pulls it, with its own proxy settings and its own trust.
+    fault(
+        r"(?:failed to resolve source metadata for|pull access denied for) "
+        r"(?P<image>[^\s,]+?)[:,]?(?:\s|$)",
+        what="the base image {image} can't be fetched",
+        hint="check that Docker can pull it (docker pull IMAGE), or name one that can be: agent-sandbox build --base-image IMAGE",
+    ),
     fault(
         r"(?:certificate verif(?:y|ication) failed|unable to get (?:local )?issuer certificate|self.signed certificate"
         r"|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT\w*|unknown authority)",
         what="a server's certificate is not trusted: something between here and there signs it anew",
         hint="give your company's CA: agent-sandbox build --extra-ca /path/to/company-ca.pem",
-    ),
-    fault(
-        r"(?:failed to resolve source metadata for|failed to do request: .*|pull access denied for) "
-        r"(?P<image>[^\s,]+?)[:,]?(?:\s|$)",
-        what="the base image {image} can't be fetched",
-        hint="check the network, or name one that can be: agent-sandbox build --base-image IMAGE",
     ),
     fault(
         r"(?:Temporary failure resolving|Could not resolve(?: host)?:?|EAI_AGAIN|ENOTFOUND"
