@@ -30,8 +30,12 @@ class RotatedFile:
         write_all(self._descriptor, data)
         self._size += len(data)
 
-    def _rotate(self) -> None:
+    def close(self) -> None:
+        """Let go of the file."""
         os.close(self._descriptor)
+
+    def _rotate(self) -> None:
+        self.close()
         names = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, self._older + 1))]
         for newer, older in reversed(list(pairwise(names))):
             if newer.exists():

@@ -1,0 +1,98 @@
+"""The proxy's layers without a socket: bytes go in on one side, and what they lead to is kept."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mitmproxy.connection import Client, Connection, ConnectionState, Server
+from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.context import Context
+
+from agent_sandbox.proxy import http1_client
+from agent_sandbox.proxy.hookrunner import HookRunner
+from agent_sandbox.proxy.hooks import hook_table
+from agent_sandbox.proxy.http_layer import Destination
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.dialler import NotReached
+
+PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
+
+
+class Wire:
+    """One client connection, and the server connections that come of it."""
+
+    def __init__(
+        self, tunnel: Tunnel, *addons: object, limits: Limits | None = None, alpn: bytes | None = None
+    ) -> None:
+        http1_client.install()
+        self.client = Client(peername=("10.0.0.3", 1), sockname=("10.0.0.2", 8080), state=ConnectionState.OPEN)
+        self.client.alpn = alpn
+        self.faults: list[str] = []
+        self.servers: list[Server] = []
+        self.sent: dict[Connection, bytes] = {self.client: b""}
+        self.closed: list[Connection] = []
+        self.wakeups: list[commands.RequestWakeup] = []
+        self.refuse_dial: NotReached | None = None
+        self.server_alpn: bytes | None = None
+        runner = HookRunner(hook_table(*addons), tunnel, on_fault=self.faults.append, close=self._abort)
+        context = Context(self.client, as_mitmproxy(EngineOptions()))
+        self.layer = Destination(context, tunnel, limits or Limits(), runner.run)
+        self.feed(events.Start())
+
+    def _abort(self) -> None:
+        self.closed.append(self.client)
+
+    def feed(self, event: events.Event) -> None:
+        """Give the layers an event, and do what they say."""
+        waiting = deque([event])
+        while waiting:
+            for command in self.layer.handle_event(waiting.popleft()):
+                if isinstance(command, commands.OpenConnection):
+                    waiting.append(self._open(command))
+                elif isinstance(command, commands.SendData):
+                    self.sent[command.connection] += command.data
+                elif isinstance(command, commands.CloseConnection):
+                    command.connection.state = ConnectionState.CLOSED
+                    self.closed.append(command.connection)
+                elif isinstance(command, commands.RequestWakeup):
+                    self.wakeups.append(command)
+
+    def _open(self, command: commands.OpenConnection) -> events.Event:
+        if self.refuse_dial is not None:
+            command.connection.error = self.refuse_dial
+            return events.OpenConnectionCompleted(command, self.refuse_dial)
+        command.connection.state = ConnectionState.OPEN
+        command.connection.alpn = self.server_alpn
+        self.servers.append(command.connection)
+        self.sent[command.connection] = b""
+        return events.OpenConnectionCompleted(command, None)
+
+    def client_sends(self, data: bytes) -> bytes:
+        """Let the client send; return all that it has got so far."""
+        self.feed(events.DataReceived(self.client, data))
+        return self.to_client
+
+    def server_sends(self, data: bytes) -> bytes:
+        """Let the newest server send; return all that the client has got so far."""
+        self.feed(events.DataReceived(self.servers[-1], data))
+        return self.to_client
+
+    def closes(self, connection: Connection) -> None:
+        """Let one side close."""
+        connection.state = ConnectionState.CLOSED
+        self.feed(events.ConnectionClosed(connection))
+
+    @property
+    def to_client(self) -> bytes:
+        """What the client has got."""
+        return self.sent[self.client]
+
+    @property
+    def to_server(self) -> bytes:
+        """What the newest server has got."""
+        return self.sent[self.servers[-1]] if self.servers else b""

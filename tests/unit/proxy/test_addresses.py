@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from agent_sandbox.proxy.addresses import why_forbidden
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("0.0.0.0", "unspecified"),  # noqa: S104 - judged, not bound
+        ("10.255.0.1", "private"),
+        ("100.100.100.200", "carrier-grade NAT"),
+        ("127.8.8.8", "loopback"),
+        ("168.63.129.16", "cloud metadata"),
+        ("169.254.169.254", "link-local"),
+        ("172.31.255.255", "private"),
+        ("192.168.0.1", "private"),
+        ("192.0.2.1", "documentation"),
+        ("198.19.0.1", "benchmarking"),
+        ("224.0.0.251", "multicast"),
+        ("255.255.255.255", "reserved"),
+        ("::", "unspecified, loopback or v4-compatible"),
+        ("::1", "unspecified, loopback or v4-compatible"),
+        ("::7f00:1", "unspecified, loopback or v4-compatible"),
+        ("::ffff:8.8.8.8", "v4-mapped"),
+        ("64:ff9b::a9fe:a9fe", "link-local"),
+        ("64:ff9b:1::1", "local NAT64"),
+        ("2001::1", "protocol assignments"),
+        ("2002:7f00:1::", "6to4"),
+        ("fd00:ec2::254", "private"),
+        ("fe80::1%eth0", "link-local"),
+        ("2606:4700::1111%eth0", "link-local"),
+        ("ff02::fb", "multicast"),
+    ],
+)
+def test_an_inner_address_is_forbidden_in_each_of_its_forms(address: str, why: str) -> None:
+    assert why_forbidden(address) == why
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["1.1.1.1", "198.51.100.7", "203.0.113.7", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::808:808"],
+)
+def test_a_public_address_may_be_dialled(address: str) -> None:
+    assert why_forbidden(address) is None
