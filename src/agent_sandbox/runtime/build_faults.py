@@ -10,7 +10,7 @@ BUILD_FAULTS = (
         r"(?:failed to resolve source metadata for|pull access denied for) "
         r"(?P<image>[^\s,]+?)[:,]?(?:\s|$)",
         what="the base image {image} can't be fetched",
-        hint="check that Docker can pull it (docker pull IMAGE), or name another: agent-sandbox build --base-image IMAGE",
+        hint="see that `docker pull IMAGE` works, or name another: agent-sandbox build --base-image IMAGE",
     ),
     fault(
         r"(?:certificate verif(?:y|ication) failed|unable to get (?:local )?issuer certificate|self.signed certificate"

@@ -6,11 +6,11 @@ from agent_sandbox.runtime.build_faults import BUILD_FAULTS, build_problem
 SAID = {
     "npm error code SELF_SIGNED_CERT_IN_CHAIN": "x:1: a server's certificate is not trusted: something between here",
     "#4 ERROR: debian:trixie-slim: failed to resolve source metadata for docker.io/library/debian:trixie-slim: x": (
-        "x:1: the base image docker.io/library/debian:trixie-slim can't be fetched; check that Docker can pull"
+        "x:1: the base image docker.io/library/debian:trixie-slim can't be fetched; see that `docker pull"
     ),
     "ERROR: failed to solve: 127.0.0.1:1/x:1: failed to resolve source metadata for 127.0.0.1:1/x:1: failed to do"
     ' request: Head "https://127.0.0.1:1/v2/x/manifests/1": x509: certificate signed by unknown authority': (
-        "x:1: the base image 127.0.0.1:1/x:1 can't be fetched; check that Docker can pull it"
+        "x:1: the base image 127.0.0.1:1/x:1 can't be fetched; see that `docker pull IMAGE` works"
     ),
     "Err:1 Temporary failure resolving 'deb.example.org'": (
         "x:1: names can't be resolved while building: deb.example.org; check the network"
