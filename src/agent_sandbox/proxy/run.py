@@ -7,6 +7,8 @@ import signal
 import sys
 import time
 
+from OpenSSL import SSL
+
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import http1_client
 from agent_sandbox.proxy.ca import load_authority, now_utc
@@ -75,14 +77,21 @@ def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Re
 
 def _hooks(settings: Settings, store: PolicyStore, recorder: Recorder) -> Hooks:
     authority = load_authority(settings.state, now=now_utc())
-    extra = [settings.upstream_ca] if settings.upstream_ca else []
     return hook_table(
         Enforcer(lambda: store.current, clock=time.monotonic),
         Streamer(),
         Journal(recorder, clock=time.monotonic),
         ClientTls(authority, now=now_utc),
-        ServerTls(extra),
+        _server_tls(settings),
     )
+
+
+def _server_tls(settings: Settings) -> ServerTls:
+    try:
+        return ServerTls([settings.upstream_ca] if settings.upstream_ca else [])
+    except SSL.Error as error:
+        problem = Problem(where=f"--upstream-ca {settings.upstream_ca}", what="not a file of PEM certificates")
+        raise UserError([problem]) from error
 
 
 async def _listen(front: Front, settings: Settings) -> asyncio.Server:

@@ -30,8 +30,7 @@ class Streamer:
         if switching and not (ledger.websocket and response.headers.get("upgrade", "").lower() == "websocket"):
             ledger.line.reason = "the server switched to a protocol that was not asked for"
             return
-        own = b"x-agent-sandbox" in dict(response.headers.fields)
-        if ledger.line.decision == "allow" and not own:
+        if ledger.line.decision == "allow":
             response.headers.fields = from_server(response.headers.fields, switching=switching)
         response.stream = ledger.received
         flow.error = None

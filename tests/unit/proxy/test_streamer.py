@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+from mitmproxy import http
+from mitmproxy.flow import Error
+from mitmproxy.test import tflow
+
+from agent_sandbox.proxy.ledger import Ledger, open_ledger
+from agent_sandbox.proxy.streamer import Streamer
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+
+TUNNEL = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)
+
+
+def flow(status: int = 200, *fields: tuple[bytes, bytes], decision: str = "allow") -> tuple[http.HTTPFlow, Ledger]:
+    made = tflow.tflow(resp=True)
+    assert made.response
+    made.response.status_code = status
+    made.response.headers = http.Headers(fields)
+    ledger = open_ledger(made, client="", started=0)
+    ledger.line.decision = decision
+    return made, ledger
+
+
+def test_a_response_is_streamed_without_hints() -> None:
+    made, ledger = flow(200, (b"Alt-Svc", b"h3"), (b"A", b"b"))
+    Streamer().responseheaders(made, TUNNEL)
+    assert made.response
+    assert (made.response.stream, made.error) == (ledger.received, None)
+    assert made.response.headers.fields == ((b"A", b"b"),)
+
+
+def test_our_own_denial_keeps_its_mark_and_no_server_can_forge_it() -> None:
+    for decision, wanted in (("allow", ()), ("deny", ((b"x-agent-sandbox", b"blocked"),))):
+        made, _ = flow(403, (b"x-agent-sandbox", b"blocked"), decision=decision)
+        Streamer().responseheaders(made, TUNNEL)
+        assert made.response
+        assert made.response.headers.fields == wanted
+
+
+def test_a_switch_that_was_asked_for_goes_on() -> None:
+    made, ledger = flow(101, (b"Upgrade", b"WebSocket"))
+    ledger.websocket = True
+    Streamer().responseheaders(made, TUNNEL)
+    assert made.error is None
+
+
+@pytest.mark.parametrize(("websocket", "upgrade"), [(False, b"websocket"), (True, b"foo")])
+def test_a_switch_that_was_not_asked_for_is_the_end(websocket: bool, upgrade: bytes) -> None:  # noqa: FBT001
+    made, ledger = flow(101, (b"Upgrade", upgrade))
+    ledger.websocket = websocket
+    Streamer().responseheaders(made, TUNNEL)
+    assert made.error
+    assert made.error.msg == Error.KILLED_MESSAGE
+    assert ledger.line.reason == "the server switched to a protocol that was not asked for"
+
+
+def test_a_response_that_nobody_decided_is_the_end() -> None:
+    made = tflow.tflow(resp=True)
+    Streamer().responseheaders(made, TUNNEL)
+    assert made.error
+
+
+def test_a_flow_that_failed_is_left_as_it_is() -> None:
+    made, _ = flow()
+    made.error = Error("gone")
+    Streamer().responseheaders(made, TUNNEL)
+    assert made.error.msg == "gone"
+
+
+def test_trailers_of_a_request_are_dropped() -> None:
+    made, _ = flow()
+    made.request.trailers = http.Headers([(b"X", b"y")])
+    Streamer().request(made, TUNNEL)
+    assert made.request.trailers is None
+
+
+def test_messages_are_counted_and_forgotten() -> None:
+    made = tflow.twebsocketflow()
+    assert made.websocket
+    ledger = open_ledger(made, client="", started=0)
+    sent = sum(len(message.content) for message in made.websocket.messages if message.from_client)
+    everything = sum(len(message.content) for message in made.websocket.messages)
+    Streamer().websocket_message(made, TUNNEL)
+    assert (ledger.sent.count, ledger.received.count) == (sent, everything - sent)
+    assert made.websocket.messages == []
+
+
+def test_a_message_of_a_flow_that_nobody_knows_is_no_fault() -> None:
+    Streamer().websocket_message(tflow.tflow(), TUNNEL)
