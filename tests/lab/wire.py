@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import h2.config
+import h2.connection
+import h2.events
 from mitmproxy.connection import Client, Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
@@ -20,6 +23,7 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 if TYPE_CHECKING:
     from agent_sandbox.proxy.dialler import NotReached
 
+HTTP2_FIELDS = [(":method", "POST"), (":scheme", "https"), (":authority", "a.test"), (":path", "/x")]
 PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
 
 
@@ -96,3 +100,30 @@ class Wire:
     def to_server(self) -> bytes:
         """What the newest server has got."""
         return self.sent[self.servers[-1]] if self.servers else b""
+
+
+class Http2Wire(Wire):
+    """A wire whose client speaks HTTP/2, and checks nothing of what it is told to send."""
+
+    def __init__(self, *addons: object, limits: Limits | None = None) -> None:
+        checks: dict[str, Any] = {"validate_outbound_headers": False, "normalize_outbound_headers": False}
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(**checks))
+        self.h2.initiate_connection()
+        self._read = 0
+        super().__init__(PLAIN, *addons, limits=limits, alpn=b"h2")
+
+    def request(self, *, body: bytes | None = None, trailers: bool = False) -> None:
+        """Send a request."""
+        number = self.h2.get_next_available_stream_id()
+        self.h2.send_headers(number, HTTP2_FIELDS, end_stream=body is None)
+        if body is not None:
+            self.h2.send_data(number, body, end_stream=not trailers)
+        if trailers:
+            self.h2.send_headers(number, [("x-sum", "1")], end_stream=True)
+        self.client_sends(self.h2.data_to_send())
+
+    def events(self) -> list[h2.events.Event]:
+        """Return what has happened since the last time."""
+        data = self.to_client[self._read :]
+        self._read += len(data)
+        return self.h2.receive_data(data)

@@ -1,0 +1,27 @@
+"""What several units of the proxy are tested with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.policyfile import load_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from agent_sandbox.policy import Policy
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Callable[[str], Policy]:
+    """Compile the text of a policy file."""
+
+    def compiled(text: str) -> Policy:
+        path = tmp_path / "policy.yaml"
+        path.write_text(f"version: 1\n{text}\n")
+        return load_policy(path)
+
+    return compiled

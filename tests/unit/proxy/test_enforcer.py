@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from mitmproxy import http
+from mitmproxy.flow import Error
+from mitmproxy.test import tflow
+
+from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.proxy.enforcer import Enforcer
+from agent_sandbox.proxy.ledger import Ledger, ledger_of
+from agent_sandbox.proxy.line import Event
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
+RULES = "domains: [{host: a.test, rules: [{methods: [GET], path: {prefix: /api/}}]}]"
+NO = Decision(effect=Effect.DENY, rule=None, origin=None, reason="not at all")
+
+
+def flow(path: str = "/api/x", *fields: tuple[bytes, bytes], host: bytes = b"a.test") -> http.HTTPFlow:
+    made = tflow.tflow()
+    data = made.request.data
+    data.headers = http.Headers([(b"Host", host), *fields])
+    data.path, data.authority, data.host, data.port, data.scheme = path.encode(), b"", "x.test", 1, b"http"
+    return made
+
+
+def enforce(made: http.HTTPFlow, policy: Policy, tunnel: Tunnel = TUNNEL) -> Ledger:
+    Enforcer(lambda: policy, clock=lambda: 5.0).requestheaders(made, tunnel)
+    ledger = ledger_of(made)
+    assert ledger
+    return ledger
+
+
+def test_an_allowed_request_goes_on_as_it_was_decided(policy: Callable[[str], Policy]) -> None:
+    made = flow("/%61pi/x?y", (b"X-Method-Override", b"PUT"))
+    ledger = enforce(made, policy(RULES))
+    data = made.request.data
+    assert made.response is None
+    assert made.request.stream is ledger.sent
+    assert (data.scheme, data.host, data.port, data.path, data.authority) == (b"https", "a.test", 443, b"/api/x?y", b"")
+    assert data.headers.fields == ((b"Host", b"a.test"),)
+    assert (ledger.line.decision, ledger.line.path, ledger.line.rule) == ("allow", "/api/x", "policy.yaml:2")
+
+
+def test_an_allowed_http2_request_has_its_authority(policy: Callable[[str], Policy]) -> None:
+    made = flow()
+    made.request.data.http_version = b"HTTP/2.0"
+    made.request.data.authority = b"A.test:443"
+    enforce(made, policy(RULES))
+    assert (made.request.data.authority, made.request.data.headers.fields) == (b"a.test", ())
+
+
+def test_a_denied_request_is_answered_with_the_reason(policy: Callable[[str], Policy]) -> None:
+    made = flow("/admin", (b"Expect", b"100-continue"), (b"Accept", b"application/json"))
+    ledger = enforce(made, policy(RULES))
+    assert made.response
+    assert made.request.stream is False
+    assert "expect" not in made.request.headers
+    body = json.loads(made.response.content or b"")
+    assert (made.response.status_code, body["host"], body["path"]) == (403, "a.test", "/admin")
+    assert body["hint"].startswith('add `- "GET https://a.test/admin"` under `allow`')
+    assert (ledger.line.decision, ledger.line.reason) == ("deny", body["reason"])
+
+
+@pytest.mark.parametrize(
+    ("made", "status", "reason"),
+    [
+        (flow("/api/../x"), 400, "ambiguous: "),
+        (flow(host=b"b.test"), 403, "host_mismatch: "),
+        (flow("/api/x", (b"Upgrade", b"foo")), 403, "an upgrade to 'foo'"),
+        (flow("/api/x", (b"Expect", b"x")), 400, "ambiguous: an unknown Expect"),
+    ],
+)
+def test_a_doubt_is_a_denial(policy: Callable[[str], Policy], made: http.HTTPFlow, status: int, reason: str) -> None:
+    ledger = enforce(made, policy(RULES))
+    assert made.response
+    assert made.response.status_code == status
+    assert ledger.line.reason.startswith(reason)
+
+
+def test_a_tunnel_that_was_refused_stays_refused_when_the_policy_has_changed(policy: Callable[[str], Policy]) -> None:
+    made = flow()
+    refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, refused=NO)
+    assert enforce(made, policy(RULES), refused).line.reason == "not at all"
+    assert made.response
+    assert made.response.status_code == 403
+
+
+def test_the_policy_says_what_status_a_denial_has(policy: Callable[[str], Policy]) -> None:
+    made = flow("/no")
+    enforce(made, policy(f"{RULES}\nsettings: {{block_status: 418}}"))
+    assert made.response
+    assert made.response.status_code == 418
+
+
+def test_what_mitmproxy_calls_malformed_is_left_denied(policy: Callable[[str], Policy]) -> None:
+    made = flow()
+    made.error = Error("bad header")
+    assert enforce(made, policy(RULES)).line.reason == "malformed: bad header"
+    assert made.response
+    assert made.response.status_code == 403
+
+
+def test_a_fault_leaves_the_denial_that_was_set_first() -> None:
+    made = flow()
+
+    def broken() -> Policy:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        Enforcer(broken, clock=lambda: 0.0).requestheaders(made, TUNNEL)
+    assert made.response
+    assert (made.response.status_code, made.response.headers["x-agent-sandbox"]) == (403, "blocked")
+    assert made.request.stream is False
+
+
+def test_the_health_check_is_known_by_its_question(policy: Callable[[str], Policy]) -> None:
+    made = flow("/agent-sandbox-health", host=b"127.0.0.1:9")
+    made.request.data.host, made.request.data.port = "127.0.0.1", 9
+    ledger = enforce(made, policy(RULES), Tunnel(client="", carries=Carries.PROXY))
+    assert (ledger.line.event, ledger.line.decision) == (Event.HEALTH, "deny")

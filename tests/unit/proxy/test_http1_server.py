@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from mitmproxy.proxy import events
+
+from agent_sandbox.proxy.hooks import hook
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from wire import PLAIN, Wire
+
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Log:
+    """Keeps what was malformed."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    @hook
+    def malformed(self, reason: str, _: Tunnel) -> None:
+        """Keep it."""
+        self.reasons.append(reason)
+
+
+def test_a_request_goes_on_as_it_is() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(GET)
+    assert wire.to_server == GET
+    assert wire.server_sends(OK) == OK
+
+
+def test_a_request_that_comes_in_pieces_is_one_request() -> None:
+    wire = Wire(PLAIN)
+    for at in range(len(GET)):
+        wire.client_sends(GET[at : at + 1])
+    assert wire.to_server == GET
+    assert len(wire.wakeups) == 1
+
+
+def test_a_request_to_the_proxy_goes_to_the_host_it_names() -> None:
+    wire = Wire(Tunnel(client="", carries=Carries.PROXY))
+    wire.client_sends(b"GET http://b.test:81/x HTTP/1.1\r\nHost: b.test:81\r\n\r\n")
+    assert wire.servers[0].address == ("b.test", 81)
+    assert wire.to_server == b"GET /x HTTP/1.1\r\nHost: b.test:81\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (b"Content-Length: 5\r\n\r\nhello", b"Content-Length: 5\r\n\r\nhello"),
+        (b"Transfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\n\r\n", b"\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
+    ],
+)
+def test_bodies_are_read_by_their_framing(body: bytes, wanted: bytes) -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\n" + body)
+    assert wire.to_server.endswith(wanted)
+
+
+def test_a_bad_head_is_answered_logged_and_the_end() -> None:
+    log = Log()
+    wire = Wire(PLAIN, log)
+    answer = wire.client_sends(b"GET /x HTTP/1.1\nHost: a.test\n\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request")
+    assert json.loads(body)["reason"] == "a bare CR or LF in the request head"
+    assert log.reasons == ["a bare CR or LF in the request head"]
+    assert wire.closed == [wire.client]
+    assert wire.servers == []
+
+
+def test_a_head_that_does_not_end_is_not_waited_for() -> None:
+    log = Log()
+    wire = Wire(PLAIN, log, limits=Limits(head_seconds=3))
+    wire.client_sends(b"GET /x HTT")
+    assert wire.wakeups[0].delay == 3
+    wire.feed(events.Wakeup(wire.wakeups[0]))
+    assert wire.to_client.startswith(b"HTTP/1.1 408 Request Timeout")
+    assert log.reasons == ["the request head did not arrive in time"]
+
+
+def test_a_clock_that_strikes_late_means_nothing() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(GET[:5])
+    wire.client_sends(GET[5:])
+    wire.feed(events.Wakeup(wire.wakeups[0]))
+    assert wire.to_client == b""
+
+
+def test_a_client_that_leaves_between_requests_is_let_go() -> None:
+    wire = Wire(PLAIN)
+    wire.closes(wire.client)
+    assert (wire.to_client, wire.servers) == (b"", [])

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import h2.events
+
+from agent_sandbox.proxy.hooks import hook
+from agent_sandbox.proxy.limits import Limits
+from wire import HTTP2_FIELDS, Http2Wire
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.tunnel import Tunnel
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Log:
+    """Keeps what was malformed."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    @hook
+    def malformed(self, reason: str, _: Tunnel) -> None:
+        """Keep it."""
+        self.reasons.append(reason)
+
+
+def test_a_request_over_http2_reaches_a_server_that_speaks_http1() -> None:
+    client = Http2Wire()
+    client.request()
+    assert client.to_server.startswith(b"POST /x HTTP/1.1\r\nHost: a.test\r\n")
+    client.server_sends(OK)
+    kinds = [type(event) for event in client.events()]
+    assert h2.events.ResponseReceived in kinds
+    assert h2.events.StreamEnded in kinds
+
+
+def test_streams_that_are_only_cancelled_use_up_a_connection() -> None:
+    log = Log()
+    client = Http2Wire(log, limits=Limits(streams_reset=2))
+    for _ in range(3):
+        number = client.h2.get_next_available_stream_id()
+        client.h2.send_headers(number, HTTP2_FIELDS)
+        client.h2.reset_stream(number)
+        client.client_sends(client.h2.data_to_send())
+    assert log.reasons == ["too many cancelled streams"]
+    assert client.client in client.closed
+
+
+def test_a_reset_of_a_stream_that_is_over_is_nothing() -> None:
+    log = Log()
+    client = Http2Wire(log, limits=Limits(streams_reset=0))
+    client.request()
+    client.server_sends(OK)
+    client.client_sends(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08")
+    assert log.reasons == []
+
+
+def test_a_malformed_request_is_logged() -> None:
+    log = Log()
+    client = Http2Wire(log)
+    client.h2.send_headers(1, [*HTTP2_FIELDS, ("connection", "close")], end_stream=True)
+    client.client_sends(client.h2.data_to_send())
+    assert len(log.reasons) == 1
+    assert log.reasons[0].startswith("HTTP/2 protocol error: ")

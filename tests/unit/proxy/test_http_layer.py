@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from mitmproxy.proxy.layers.tls import ClientTLSLayer
+
+from agent_sandbox.proxy.dialler import NotReached
+from agent_sandbox.proxy.hooks import hook
+from agent_sandbox.proxy.http1_server import StrictHttp1Server
+from agent_sandbox.proxy.http2_server import StrictHttp2Server
+from agent_sandbox.proxy.http_layer import StrictHttpLayer
+from agent_sandbox.proxy.stream import StrictStream
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from wire import PLAIN, Wire
+
+GET = b"GET /x HTTP/1.1\r\nHost: %s\r\n\r\n"
+
+
+def http_layer(wire: Wire) -> StrictHttpLayer:
+    layer = wire.layer._child
+    assert isinstance(layer, StrictHttpLayer)
+    return layer
+
+
+def test_a_tunnel_leads_to_its_destination_whatever_a_request_says() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(GET % b"evil.test")
+    assert [server.address for server in wire.servers] == [("a.test", 80)]
+
+
+def test_one_connection_serves_the_next_request_too() -> None:
+    wire = Wire(PLAIN)
+    for _ in range(2):
+        wire.client_sends(GET % b"a.test")
+        wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert len(wire.servers) == 1
+
+
+def test_the_strict_ends_are_in_place() -> None:
+    for alpn, kind in ((None, StrictHttp1Server), (b"h2", StrictHttp2Server)):
+        wire = Wire(PLAIN, alpn=alpn)
+        assert type(http_layer(wire).connections[wire.client]) is kind
+
+
+def test_each_request_is_a_strict_stream() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends((GET % b"a.test")[:-4] + b"\r\nContent-Length: 1\r\n\r\n")
+    assert [type(stream) for stream in http_layer(wire).streams.values()] == [StrictStream]
+
+
+def test_tls_is_ended_before_http_begins() -> None:
+    wire = Wire(Tunnel(client="", carries=Carries.TLS, host="a.test", port=443))
+    layer = wire.layer._child
+    assert isinstance(layer, ClientTLSLayer)
+    assert isinstance(layer.child_layer, StrictHttpLayer)
+    assert layer.context.server.tls
+
+
+def test_a_connection_to_the_proxy_leads_where_each_request_says() -> None:
+    wire = Wire(Tunnel(client="", carries=Carries.PROXY))
+    for host in ("a.test", "b.test"):
+        wire.client_sends(f"GET http://{host}/x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert [server.address for server in wire.servers] == [("a.test", 80), ("b.test", 80)]
+
+
+def test_a_failed_connection_is_tried_again() -> None:
+    wire = Wire(PLAIN)
+    wire.refuse_dial = NotReached("gone")
+    wire.client_sends(GET % b"a.test")
+    wire.refuse_dial = None
+    wire.client_sends(GET % b"a.test")
+    assert len(wire.servers) == 1
+
+
+def test_a_hook_that_nobody_waits_for_is_run_once() -> None:
+    log = Log()
+    Wire(PLAIN, log).client_sends(b"\0")
+    assert log.reasons == ["the request does not begin with a method"]
+
+
+class Log:
+    """Keeps what was malformed."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    @hook
+    def malformed(self, reason: str, _: Tunnel) -> None:
+        """Keep it."""
+        self.reasons.append(reason)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import asyncio
+
+from agent_sandbox.proxy.lead import Lead
+
+
+def lead(data: bytes, *, end: bool = True) -> tuple[Lead, list[str]]:
+    reader, used = asyncio.StreamReader(), []
+    reader.feed_data(data)
+    if end:
+        reader.feed_eof()
+
+    def note() -> None:
+        used.append("used")
+
+    return Lead(reader, note), used
+
+
+async def test_what_was_read_ahead_is_read_again() -> None:
+    subject, used = lead(b"hello")
+    assert await subject.more()
+    assert subject.ahead == b"hello"
+    assert (await subject.read(2), await subject.read(), await subject.read(9)) == (b"he", b"llo", b"")
+    assert used == ["used", "used"]
+
+
+async def test_what_is_taken_is_gone() -> None:
+    subject, _ = lead(b"hello")
+    await subject.more()
+    assert (subject.take(3), await subject.read(100)) == (b"hel", b"lo")
+
+
+async def test_the_end_is_noticed() -> None:
+    subject, _ = lead(b"")
+    assert not await subject.more()

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from mitmproxy.test import tflow
+
+from agent_sandbox.proxy.denial import Denial
+from agent_sandbox.proxy.dialler import NotReached, Refused
+from agent_sandbox.proxy.ledger import Meter, answer, failure, ledger_of, open_ledger
+
+
+def test_a_meter_counts_and_changes_nothing() -> None:
+    meter = Meter()
+    assert (meter(b"hello"), meter(b""), meter.count) == (b"hello", b"", 5)
+
+
+def test_a_ledger_begins_as_a_denial_and_stays_with_its_flow() -> None:
+    flow = tflow.tflow()
+    assert ledger_of(flow) is None
+    ledger = open_ledger(flow, client="10.0.0.3", started=1.0)
+    assert ledger_of(flow) is ledger
+    assert (ledger.line.decision, ledger.line.client, ledger.started) == ("deny", "10.0.0.3", 1.0)
+
+
+def test_an_answer_has_no_body_for_head_and_closes_after_doubt() -> None:
+    flow = tflow.tflow()
+    flow.request.method = "HEAD"
+    got = answer(flow, Denial(reason="x", status=400))
+    assert (got.status_code, got.content, got.headers["connection"]) == (400, b"", "close")
+    assert int(got.headers["content-length"]) > 0
+    flow.request.http_version = "HTTP/2.0"
+    assert "connection" not in answer(flow, Denial(reason="x", status=400)).headers
+
+
+def test_a_failure_is_a_502_of_an_allowed_request() -> None:
+    flow = tflow.tflow()
+    ledger = open_ledger(flow, client="", started=0)
+    assert failure(flow, NotReached("gone")).status_code == 502
+    assert (ledger.line.decision, ledger.line.reason) == ("allow", "gone")
+
+
+def test_a_refused_address_is_a_denial() -> None:
+    flow = tflow.tflow()
+    ledger = open_ledger(flow, client="", started=0)
+    assert failure(flow, Refused("loopback")).status_code == 403
+    assert (ledger.line.decision, ledger.line.reason) == ("deny", "loopback")
+
+
+def test_a_failure_of_a_flow_that_nobody_knows_is_answered_too() -> None:
+    assert failure(tflow.tflow(), NotReached("gone")).status_code == 502

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy import __main__ as subject
+from agent_sandbox.proxy import control, health, run
+from agent_sandbox.proxy.overrides import Override
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], list[object]]:
+    """Let the control socket answer; return what it was asked."""
+
+    def prepared(answer: dict[str, object]) -> list[object]:
+        asked: list[object] = []
+
+        def ask(path: Path, question: dict[str, object]) -> dict[str, object]:
+            asked.append((path, question))
+            return answer
+
+        monkeypatch.setattr(control, "ask", ask)
+        return asked
+
+    return prepared
+
+
+@pytest.mark.parametrize(
+    ("argv", "question", "answer", "code"),
+    [
+        (["status"], {"verb": "status"}, {"x": 1}, 0),
+        (["reload"], {"verb": "reload"}, {"ok": True}, 0),
+        (["reload"], {"verb": "reload"}, {"ok": False}, 1),
+        (["denials", "--count=3"], {"verb": "denials", "count": 3}, {"denials": []}, 0),
+    ],
+)
+def test_questions_are_asked_and_answers_printed(  # noqa: PLR0917 - a table
+    answering: Callable[[dict[str, object]], list[object]],
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    question: dict[str, object],
+    answer: dict[str, object],
+    code: int,
+) -> None:
+    asked = answering(answer)
+    assert subject.main([*argv, "--control=c.sock"]) == code
+    assert asked == [(Path("c.sock"), question)]
+    assert json.loads(capsys.readouterr().out) == answer
+
+
+@pytest.mark.parametrize(("symptoms", "code"), [([], 0), (["a denied host is not denied"], 1)])
+def test_health_is_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], symptoms: list[str], code: int
+) -> None:
+    monkeypatch.setattr(health, "sickness", lambda *_: symptoms)
+    assert subject.main(["health", "--control=c", "--proxy=127.0.0.1:8080"]) == code
+    assert capsys.readouterr().err == "".join(f"{symptom}\n" for symptom in symptoms)
+
+
+def test_a_problem_is_told_and_the_code_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ask(*_: object) -> None:
+        raise UserError([Problem(where="c", what="gone")])
+
+    monkeypatch.setattr(control, "ask", ask)
+    assert subject.main(["status", "--control=c"]) == 1
+    assert capsys.readouterr().err == "c: gone\n"
+
+
+def test_run_gets_what_the_command_line_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[Any] = []
+
+    async def serve(settings: object, _: object) -> None:
+        got.append(settings)
+
+    monkeypatch.setattr(run, "run", serve)
+    argv = ["run", "--policy=p.yaml", "--listen=127.0.0.1:0", "--state=s", "--resolve=a:1:127.0.0.1:2"]
+    assert subject.main(argv) == 0
+    settings = got[0]
+    assert (settings.policy, settings.state) == (Path("p.yaml").absolute(), Path("s").absolute())
+    assert settings.listen == ("127.0.0.1", 0)
+    assert settings.overrides == (Override(host="a", port=1, address="127.0.0.1", to=2),)
+
+
+def test_it_is_run_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(control, "ask", lambda *_: {"x": 1})
+    monkeypatch.setattr("sys.argv", ["proxy", "status", "--control=c"])
+    with pytest.raises(SystemExit) as caught:
+        runpy.run_path(str(subject.__file__), run_name="__main__")
+    assert (caught.value.code, capsys.readouterr().out) == (0, '{"x": 1}\n')

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.policystore import PolicyStore
+
+PROBLEM = Problem(where="policy.yaml:2:1", what="unknown key", hint="did you mean x?")
+FILE = Path("policy.yaml")
+
+
+class Files:
+    """What loading the file leads to, one time after the other."""
+
+    def __init__(self, *results: Policy | Problem) -> None:
+        self.results = list(results)
+
+    def load(self, _: Path) -> Policy:
+        result = self.results.pop(0)
+        if isinstance(result, Problem):
+            raise UserError([result])
+        return result
+
+
+async def test_a_good_file_replaces_the_policy() -> None:
+    first, second = Policy.deny_all("first"), Policy.deny_all("second")
+    store = PolicyStore(FILE, load=Files(first, second).load)
+    assert store.current is first
+    assert await store.reload() == ()
+    assert store.current is second
+
+
+async def test_a_bad_file_keeps_the_last_good_policy() -> None:
+    first = Policy.deny_all("first")
+    store = PolicyStore(FILE, load=Files(first, PROBLEM).load)
+    assert await store.reload() == (PROBLEM,)
+    assert (store.current, store.valid) == (first, True)
+
+
+async def test_a_bad_file_at_the_start_denies_all_and_says_why_until_it_is_mended() -> None:
+    store = PolicyStore(FILE, load=Files(PROBLEM, Policy.deny_all("good")).load)
+    told = "the policy is not in force, so nothing is allowed: policy.yaml:2:1: unknown key; did you mean x?"
+    assert store.current.refusal == told
+    assert store.status() == {
+        "file": "policy.yaml",
+        "digest": store.current.digest,
+        "valid": False,
+        "problems": ["policy.yaml:2:1: unknown key; did you mean x?"],
+    }
+    assert await store.reload() == ()
+    assert (store.valid, store.status()["problems"]) == (True, [])

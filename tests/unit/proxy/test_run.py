@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.proxy import run as subject
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.overrides import Override
+from agent_sandbox.proxy.run import run
+from agent_sandbox.proxy.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_sandbox.proxy.front import Front
+
+
+class Server:
+    """Stands in for a listening socket: a unit test opens none."""
+
+    def __init__(self, name: tuple[str, int]) -> None:
+        self.sockets = [self]
+        self.name = name
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.name
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    (tmp_path / "policy.yaml").write_text("version: 1\n")
+
+    async def listen(_: Front, __: Settings) -> Server:
+        return Server(("127.0.0.1", 8080))
+
+    monkeypatch.setattr(subject, "_listen", listen)
+    override = Override(host="a.test", port=443, address="127.0.0.1", to=8443)
+    return Settings(
+        policy=tmp_path / "policy.yaml", listen=("127.0.0.1", 0), state=tmp_path / "state", overrides=(override,)
+    )
+
+
+async def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
+    settings: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    serving = asyncio.create_task(run(settings, Limits()))
+    while not settings.control.exists():  # noqa: ASYNC110 - there is nothing to wait for but the file
+        await asyncio.sleep(0.01)
+    reader, writer = await asyncio.open_unix_connection(settings.control)
+    writer.write(b'{"verb": "status"}\n')
+    status = json.loads(await reader.read())
+    writer.close()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+    said = capfd.readouterr()
+    assert json.loads(said.out.splitlines()[0]) == {
+        "listening": "127.0.0.1:8080",
+        "ca": str(settings.certificate),
+        "control": str(settings.control),
+        "log": str(settings.log),
+    }
+    warning = "WARNING: --resolve leads a.test:443 to 127.0.0.1:8443, unchecked; for test stands alone\n"
+    assert said.err == warning
+    assert (status["listening"], status["connections"]) == ("127.0.0.1:8080", 0)
+    assert status["log"] == {"dropped": 0, "error": ""}
+
+
+async def test_a_policy_with_problems_is_said_at_the_start(
+    settings: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings.policy.write_text("version: 7\n")
+    serving = asyncio.create_task(run(settings, Limits()))
+    while not settings.control.exists():  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+    await serving
+    assert capfd.readouterr().err.startswith(f"everything is denied: {settings.policy}:1:")
+
+
+def test_an_authority_that_is_to_be_trusted_has_to_be_there(settings: Settings, tmp_path: Path) -> None:
+    missing = Settings(
+        policy=settings.policy, listen=settings.listen, state=settings.state, upstream_ca=tmp_path / "none.pem"
+    )
+    with pytest.raises(UserError) as caught:
+        asyncio.run(run(missing, Limits()))
+    assert str(caught.value).startswith(f"--upstream-ca {tmp_path}/none.pem: ")
+
+
+@pytest.mark.parametrize(("name", "wanted"), [(("127.0.0.1", 80), "127.0.0.1:80"), (("::1", 80, 0, 0), "[::1]:80")])
+def test_an_address_is_named_as_it_is_dialled(name: tuple[str, int], wanted: str) -> None:
+    assert subject._name(cast("asyncio.Server", Server(name))) == wanted
+
+
+async def test_the_front_listens_where_it_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    async def start_server(_: object, host: str, port: int, *, backlog: int) -> Server:
+        asked.append((host, port, backlog))
+        if len(asked) > 1:
+            raise OSError(98, "x")
+        return Server(("127.0.0.1", 1))
+
+    monkeypatch.undo()
+    monkeypatch.setattr(asyncio, "start_server", start_server)
+    front = cast("Front", SimpleNamespace(serve=None))
+    assert isinstance(await subject._listen(front, settings), Server)
+    assert asked == [("127.0.0.1", 0, 1_024)]
+    with pytest.raises(UserError) as caught:
+        await subject._listen(front, settings)
+    assert str(caught.value) == "--listen 127.0.0.1:0: cannot listen there: Address already in use"

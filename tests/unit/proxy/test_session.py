@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from mitmproxy.connection import Server
+from mitmproxy.proxy import commands, events
+
+from agent_sandbox.proxy import http1_client
+from agent_sandbox.proxy.dialler import DialError, Dialler, Refused, Streams
+from agent_sandbox.proxy.lead import Lead
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.options import EngineOptions
+from agent_sandbox.proxy.session import Engine, Session
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from memory import memory_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from agent_sandbox.proxy.line import Line
+
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
+
+
+STAGES: list[Stage] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Let nothing stay open."""
+    yield
+    for stage in STAGES:
+        stage.to_client.close()
+        stage.to_server.close()
+    STAGES.clear()
+
+
+class Stage:
+    """A session with a client, and the server it may dial."""
+
+    def __init__(self, tunnel: Tunnel = PLAIN, *, limits: Limits | None = None) -> None:
+        http1_client.install()
+        self.lines: list[Line] = []
+        self.dial: Callable[[], Streams] = self.connect
+        self.client, writer, self.to_client = memory_streams()
+        self.server, self.server_writer, self.to_server = memory_streams()
+        engine = Engine(
+            hooks={},
+            dialler=cast("Dialler", Dialling(self)),
+            limits=limits or Limits(),
+            options=EngineOptions(),
+            record=self.lines.append,
+        )
+        STAGES.append(self)
+        self.session = Session(engine, tunnel, Lead(self.client, lambda: None), writer)
+
+    def connect(self) -> Streams:
+        return self.server, self.server_writer
+
+
+class Dialling:
+    """Dials what the stage says."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    async def dial(self, _: str, __: int) -> Streams:
+        """Dial it."""
+        return self.stage.dial()
+
+
+async def test_a_request_goes_to_the_server_and_its_answer_comes_back() -> None:
+    stage = Stage()
+    stage.client.feed_data(GET)
+    stage.server.feed_data(OK)
+    stage.server.feed_eof()
+    await stage.session.handle_client()
+    assert (stage.to_server.written, stage.to_client.written) == (GET, OK)
+    assert stage.lines == []
+
+
+async def test_a_refused_dial_is_answered() -> None:
+    stage = Stage()
+
+    def refuse() -> Streams:
+        raise DialError(Refused("inside"))
+
+    stage.dial = refuse
+    stage.client.feed_data(GET)
+    await stage.session.handle_client()
+    assert stage.to_client.written.startswith(b"HTTP/1.1 403 Forbidden")
+
+
+@pytest.mark.parametrize("error", [ValueError(), asyncio.CancelledError()])
+async def test_a_fault_while_dialling_is_answered(error: BaseException) -> None:
+    stage = Stage()
+
+    def fall_over() -> Streams:
+        raise error
+
+    stage.dial = fall_over
+    stage.client.feed_data(GET)
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    await stage.session.handle_client()
+    assert b"a fault of the proxy, or a cancellation" in stage.to_client.written
+
+
+@pytest.mark.parametrize("address", [None, ("b.test", 80), ("a.test", 81)])
+async def test_only_the_decided_destination_is_dialled(address: tuple[str, int] | None) -> None:
+    stage = Stage()
+    seen: list[events.Event] = []
+    stage.session.server_event = keep(seen)  # type: ignore[method-assign]
+    connection = Server(address=address)
+    await stage.session.open_connection(commands.OpenConnection(connection))
+    assert connection.error == "only the decided destination is ever dialled"
+    assert len(seen) == 1
+
+
+def keep(seen: list[events.Event]) -> Any:  # noqa: ANN401 - stands in for a method
+    async def server_event(event: events.Event) -> None:
+        seen.append(event)
+
+    return server_event
+
+
+async def test_a_server_that_never_shakes_hands_is_given_up() -> None:
+    stage = Stage(limits=Limits(hello_seconds=0.01))
+    for tls, wanted in ((False, ""), (True, "aborted")):
+        connection = Server(address=("a.test", 80), tls=tls)
+        stage.session._wait_for_handshake(connection, stage.server_writer)
+        await asyncio.sleep(0.03)
+        assert stage.to_server.ended == wanted
+
+
+async def test_a_fault_in_the_engine_is_a_line_and_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    stage.session.log("hello", logging.WARNING)
+    assert stage.lines == []
+    stage.session.log("it has crashed", logging.ERROR)
+    stage.session.log("again", logging.ERROR, exc_info=(ValueError, ValueError("why"), None))
+    assert [line.reason for line in stage.lines] == [
+        "a fault in the protocol engine: it has crashed",
+        "a fault in the protocol engine: why",
+    ]
+    assert stage.to_client.ended == "aborted"
+    assert "it has crashed" in caplog.text
+
+
+async def test_a_connection_that_is_gone_cannot_be_ended_again() -> None:
+    stage = Stage()
+    kept = stage.session.transports.pop(stage.session.client)
+    stage.session.abort()
+    assert stage.to_client.ended == ""
+    stage.session.transports[stage.session.client] = kept
+
+
+async def test_requests_to_the_proxy_may_go_anywhere_that_they_name() -> None:
+    stage = Stage(Tunnel(client="", carries=Carries.PROXY))
+    stage.client.feed_data(GET.replace(b"/x", b"http://a.test/x"))
+    stage.server.feed_data(OK)
+    stage.server.feed_eof()
+    await stage.session.handle_client()
+    assert stage.to_client.written == OK

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import h2.config
+import h2.connection
+import pytest
+
+from agent_sandbox.proxy.denial import Denial
+from agent_sandbox.proxy.dialler import NotReached, Refused
+from agent_sandbox.proxy.hooks import hook
+from agent_sandbox.proxy.ledger import answer
+from wire import PLAIN, Wire
+
+if TYPE_CHECKING:
+    from mitmproxy import http
+
+    from agent_sandbox.proxy.tunnel import Tunnel
+
+POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\n"
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Deny:
+    """Denies everything."""
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Deny it."""
+        flow.response = answer(flow, Denial(reason="no", host="a.test"))
+
+
+class Stream:
+    """Streams everything, and keeps how flows ended."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Do not hold the body."""
+        flow.request.stream = True
+
+    @hook
+    def responseheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Do not hold the body."""
+        assert flow.response
+        flow.response.stream = True
+
+    @hook
+    def response(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Keep the status."""
+        assert flow.response
+        self.ended.append(str(flow.response.status_code))
+
+    @hook
+    def error(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Keep the error."""
+        assert flow.error
+        self.ended.append(flow.error.msg)
+
+
+def reason(data: bytes) -> str:
+    told: str = json.loads(data.partition(b"\r\n\r\n")[2])["reason"]
+    return told
+
+
+def test_a_denial_goes_out_before_the_body_comes_in() -> None:
+    wire = Wire(PLAIN, Deny())
+    assert reason(wire.client_sends(POST)) == "no"
+    assert wire.client_sends(b"x" * 10).count(b"HTTP/1.1") == 1
+    assert wire.client_sends(GET).count(b"HTTP/1.1 403") == 2
+    assert wire.servers == []
+
+
+def test_a_denial_of_a_request_without_a_body_goes_out_at_once() -> None:
+    assert reason(Wire(PLAIN, Deny()).client_sends(GET)) == "no"
+
+
+@pytest.mark.parametrize("request_", [GET, POST])
+@pytest.mark.parametrize(
+    ("why", "status"), [(NotReached("gone"), b"502 Bad Gateway"), (Refused("inside"), b"403 Forbidden")]
+)
+def test_a_server_that_is_not_reached_is_told_in_our_words(request_: bytes, why: NotReached, status: bytes) -> None:
+    addon = Stream()
+    wire = Wire(PLAIN, addon)
+    wire.refuse_dial = why
+    got = wire.client_sends(request_)
+    assert got.startswith(b"HTTP/1.1 " + status)
+    assert reason(got) == str(why)
+    assert addon.ended == [status[:3].decode()]
+
+
+def test_the_next_request_tries_again() -> None:
+    wire = Wire(PLAIN, Stream())
+    wire.refuse_dial = NotReached("gone")
+    wire.client_sends(GET)
+    wire.refuse_dial = None
+    wire.client_sends(GET)
+    assert wire.server_sends(OK).endswith(OK)
+
+
+def test_mitmproxys_own_words_for_a_failure_are_taken_over() -> None:
+    wire = Wire(PLAIN, Stream())
+    wire.refuse_dial = "Certificate verify failed"  # type: ignore[assignment] # as its TLS layer says it
+    assert reason(wire.client_sends(GET)) == "Certificate verify failed"
+
+
+def test_an_answer_that_cannot_be_read_is_not_passed_on() -> None:
+    wire = Wire(PLAIN, Stream())
+    wire.client_sends(GET)
+    got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    assert got.startswith(b"HTTP/1.1 502")
+    wanted = "message with both transfer-encoding and content-length headers"
+    assert reason(got) == f"the server's answer cannot be read: {wanted}"
+    assert wire.servers[0] in wire.closed
+
+
+def test_a_server_that_leaves_without_an_answer_is_told_in_our_words() -> None:
+    addon = Stream()
+    wire = Wire(PLAIN, addon)
+    wire.client_sends(GET)
+    wire.closes(wire.servers[0])
+    assert reason(wire.to_client) == "server closed connection"
+    assert addon.ended == ["502"]
+
+
+def test_an_answer_that_ends_in_the_middle_is_an_error() -> None:
+    addon = Stream()
+    wire = Wire(PLAIN, addon)
+    wire.client_sends(GET)
+    wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    wire.closes(wire.servers[0])
+    assert wire.to_client.endswith(b"half")
+    assert len(addon.ended) == 1
+    assert "peer closed connection without sending complete message body" in addon.ended[0]
+
+
+def test_a_client_that_leaves_is_an_error_too() -> None:
+    addon = Stream()
+    wire = Wire(PLAIN, addon)
+    wire.client_sends(POST)
+    wire.closes(wire.client)
+    assert len(addon.ended) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ([(":method", "CONNECT")], "CONNECT where a request is wanted"),
+        ([(":method", "GET"), ("content-length", "x")], "invalid content-length header: b'x'"),
+    ],
+)
+def test_a_stream_that_asks_for_what_cannot_be_is_a_400(fields: list[tuple[str, str]], why: str) -> None:
+    addon = Stream()
+    wire = Wire(PLAIN, addon, alpn=b"h2")
+    client = h2.connection.H2Connection(
+        h2.config.H2Configuration(validate_outbound_headers=False, normalize_outbound_headers=False)
+    )
+    client.initiate_connection()
+    method, *more = fields
+    pseudo = [method, (":scheme", "https"), (":authority", "a.test"), (":path", "/x")]
+    client.send_headers(1, [*pseudo, *more], end_stream=True)
+    wire.client_sends(client.data_to_send())
+    if why.startswith("CONNECT"):
+        assert addon.ended == ["400"]
+        assert why.encode() in wire.to_client
+    assert wire.servers == []

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.line import Event, Line
+from agent_sandbox.proxy.policystore import PolicyStore
+from agent_sandbox.proxy.recorder import Recorder
+from agent_sandbox.proxy.verbs import control_verbs
+
+POLICY = Policy.deny_all("x")
+
+
+class Desk:
+    """The verbs over a store whose file turns bad when told."""
+
+    def __init__(self) -> None:
+        self.bad = False
+        self.lines: list[bytes] = []
+        self.recorder = Recorder([self.lines.append], clock=lambda: 0.0)
+        store = PolicyStore(Path("p.yaml"), load=self.load)
+        self.verbs = control_verbs(store, self.recorder, lambda: {"listening": "127.0.0.1:1"})
+
+    def load(self, _: Path) -> Policy:
+        if self.bad:
+            raise UserError([Problem(where="p.yaml:1", what="bad")])
+        return POLICY
+
+
+async def test_status_describes_policy_process_and_requests() -> None:
+    assert await Desk().verbs["status"]({}) == {
+        "policy": {"file": "p.yaml", "digest": POLICY.digest, "valid": True, "problems": []},
+        "listening": "127.0.0.1:1",
+        "requests": {"allowed": 0, "denied": 0},
+    }
+
+
+async def test_reload_answers_with_its_verdict_and_leaves_a_line() -> None:
+    desk = Desk()
+    assert await desk.verbs["reload"]({}) == {"ok": True, "digest": POLICY.digest, "problems": []}
+    desk.bad = True
+    assert await desk.verbs["reload"]({}) == {"ok": False, "digest": POLICY.digest, "problems": ["p.yaml:1: bad"]}
+    reasons = [json.loads(line)["reason"] for line in desk.lines]
+    assert reasons == ["policy reloaded", "policy kept, the file has problems: p.yaml:1: bad"]
+
+
+async def test_denials_are_as_many_as_were_asked_for() -> None:
+    desk = Desk()
+    for number in range(30):
+        desk.recorder.record(Line(event=Event.REQUEST, port=number))
+    counts = []
+    for count in (3, "many", True):
+        answer = await desk.verbs["denials"]({"count": count})
+        denials = answer["denials"]
+        assert isinstance(denials, list)
+        counts.append(len(denials))
+    assert counts == [3, 20, 20]
