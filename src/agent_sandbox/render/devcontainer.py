@@ -1,6 +1,7 @@
 """devcontainer.json: the same stack, opened by an editor."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,13 +65,36 @@ OPENERS: Mapping[str, str] = {
     "privileged": "gives the container the whole machine",
     "capAdd": "gives the agent capabilities, and so a way past the firewall",
     "securityOpt": "takes away protections that the stack has set",
+    "mounts": "puts more of this machine into the container than volumes of its own",
 }
+# All that an entry of `mounts` may say. The editor makes `SOURCE:TARGET` of it, whatever its type: a source that is a
+# path, or a colon in the target, would be a piece of this machine, and an external volume another project's.
+OWN_VOLUME = re.compile(
+    r"type=(volume|tmpfs)|(source|src)=[A-Za-z0-9][A-Za-z0-9_.-]*|(target|dst|destination)=/[A-Za-z0-9_./-]*|readonly"
+)
 # Members that may be harmless: told, not refused.
 DOUBTFUL: Mapping[str, str] = {
-    "mounts": "puts more of this machine into the container",
     "features": "runs other people's installers as root while the image is built",
     "forwardPorts": "makes the container's ports reachable from this machine",
     "appPort": "makes the container's ports reachable from this machine",
     "containerEnv": "sets variables in the container",
     "remoteEnv": "sets variables in the container",
 }
+
+
+def openers(present: Mapping[str, Any]) -> dict[str, str]:
+    """Return the members that take a wall down, and what each of them does.
+
+    >>> openers({"privileged": False, "mounts": ["source=cache,target=/cache,type=volume"]})
+    {}
+    """
+    found = {key: why for key, why in OPENERS.items() if present.get(key)}
+    mounts = present.get("mounts")
+    if isinstance(mounts, list) and all(map(_is_own_volume, mounts)):
+        found.pop("mounts", None)
+    return found
+
+
+def _is_own_volume(mount: Any) -> bool:  # noqa: ANN401 - whatever stands in a user's file
+    said = [f"{key}={value}" for key, value in mount.items()] if isinstance(mount, dict) else str(mount).split(",")
+    return all(map(OWN_VOLUME.fullmatch, said))

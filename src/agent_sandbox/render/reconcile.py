@@ -118,8 +118,7 @@ def refuse_openers(path: str, present: jsonc.Document) -> None:
     """Raise where a devcontainer.json takes down a wall that the stack has put up."""
     problems = [
         Problem(where=f"{path}:{present.line_of(key)}", what=f"`{key}` {why}", hint="remove it")
-        for key, why in devcontainer.OPENERS.items()
-        if present.values.get(key)
+        for key, why in devcontainer.openers(present.values).items()
     ]
     if problems:
         raise UserError(problems)

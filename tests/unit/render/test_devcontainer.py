@@ -7,6 +7,7 @@ from agent_sandbox.render.devcontainer import (
     DOUBTFUL,
     OPENERS,
     devcontainer_document,
+    openers,
     render_devcontainer,
     required_members,
 )
@@ -62,3 +63,37 @@ def test_what_is_not_as_the_box_needs_it_has_to_be_set(present: dict[str, Any], 
 
 def test_no_member_is_both_refused_and_told() -> None:
     assert OPENERS.keys() & DOUBTFUL.keys() == set()
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        "source=cache,target=/cache,type=volume",
+        "src=cache,dst=/cache,readonly",
+        "type=tmpfs,target=/scratch",
+        {"type": "volume", "source": "cache", "target": "/cache"},
+    ],
+)
+def test_a_volume_of_its_own_opens_nothing(mount: object) -> None:
+    assert openers({"mounts": [mount]}) == {}
+
+
+@pytest.mark.parametrize(
+    "mounts",
+    [
+        ["source=/var/run/docker.sock,target=/var/run/docker.sock,type=bind"],
+        ["source=cache,target=/cache", "source=/,target=/host,type=volume"],
+        ["source=${localEnv:HOME},target=/home,type=bind"],
+        ["source=../..,target=/up"],
+        ["target=/etc:/host"],
+        ['"source=/etc",target=/host'],
+        ["type=volume,source=cache,target=/cache,volume-opt=device=/etc"],
+        [{"type": "bind", "source": "/etc", "target": "/host"}],
+        [{"type": "volume", "source": "other_state", "target": "/theirs", "external": True}],
+        ["/etc:/host"],
+        [1],
+        "source=/etc,target=/host",
+    ],
+)
+def test_a_mount_of_anything_else_opens_the_box(mounts: object) -> None:
+    assert openers({"mounts": mounts}) == {"mounts": OPENERS["mounts"]}

@@ -38,8 +38,8 @@ def test_what_a_merge_has_replaced_is_told() -> None:
 
 
 def test_a_doubtful_member_is_told_with_its_line() -> None:
-    what = "`mounts` puts more of this machine into the container; devcontainer.json is yours to decide on"
-    assert told(devcontainer='{\n  "mounts": ["x"],\n  "features": {}\n}') == (f"{DEVCONTAINER}:2: {what}",)
+    what = "`remoteEnv` sets variables in the container; devcontainer.json is yours to decide on"
+    assert told(devcontainer='{\n  "remoteEnv": {"A": "1"},\n  "features": {}\n}') == (f"{DEVCONTAINER}:2: {what}",)
 
 
 def test_a_devcontainer_json_that_nobody_can_read_has_no_notes() -> None:

@@ -117,6 +117,13 @@ def test_every_member_that_opens_the_box_is_refused_at_once(on_conflict: OnConfl
     )
 
 
+def test_the_engines_socket_in_somebodys_devcontainer_json_is_refused() -> None:
+    with pytest.raises(UserError) as raised:
+        devcontainer('{"mounts": ["source=/var/run/docker.sock,target=/x,type=bind"]}')
+    what = "`mounts` puts more of this machine into the container than volumes of its own"
+    assert raised.value.problems == (Problem(where="d:1", what=what, hint="remove it"),)
+
+
 def dotenv(before: str | None, on_conflict: OnConflict = KEEP, former: frozenset[str] = frozenset()) -> Change:
     return merged_dotenv("e", before, VALUES, former=former, on_conflict=on_conflict)
 
