@@ -1,5 +1,8 @@
 # The two commands of the README are `make demo` and `make test`; each does all its own set-up.
 
+# Behind a proxy that re-signs TLS, pip knows the company's CA; the builds of images then need it too.
+export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
+
 .PHONY: help setup demo check test test-deep bench lock engine golden clean
 
 help: ## Show this list
