@@ -326,3 +326,41 @@ def test_curl_gets_the_same_over_http1_and_http2(stand: Stand) -> None:
             check=False,
         )
         assert done.stdout == "GET /api/x HTTP/1.1"
+
+
+def test_a_download_that_is_never_read_is_not_held(stand: Stand) -> None:
+    stopped = threading.Event()
+
+    def play(stream: socket.socket, _: bytes) -> None:
+        stream.settimeout(1)
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (300 * MIB))
+        try:
+            for _part in range(300):
+                stream.sendall(bytes(MIB))
+        except TimeoutError:
+            stopped.set()
+
+    stand.allowed.answers["/api/unread"] = play
+    before = stand.proxy.memory()
+    with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        assert client.status(client.send(*fields("/api/unread"))) == "200"
+        assert stopped.wait(5)
+        assert stand.proxy.memory() - before < 24 * MIB
+
+
+def swallow(stream: socket.socket, _: bytes) -> None:
+    switch(stream)
+    read_all(stream)
+
+
+def test_a_websocket_message_without_end_ends_the_connection(stand: Stand) -> None:
+    stand.allowed.answers["/ws"] = swallow
+    size = b"\xff" + MIB.to_bytes(8) + bytes(4 + MIB)
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake())
+        read_head(stream)
+        stream.sendall(b"\x02" + size)
+        with pytest.raises(OSError, match=r"EOF|reset|pipe"):
+            stream.sendall((b"\x00" + size) * 64)
+    assert stand.proxy.line(event="websocket", path="/ws")["bytes_out"] == 0

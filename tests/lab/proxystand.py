@@ -88,7 +88,7 @@ class ProxyProcess:
 
     def forget(self) -> None:
         """Drop the lines so far, those still on their way included."""
-        time.sleep(0.07)
+        time.sleep(0.035)
         self.lines.clear()
 
     def line(self, *, seconds: float = 3.0, **wanted: object) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HTTPMode
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
+from agent_sandbox.proxy.held import held_bytes
 from agent_sandbox.proxy.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.limits import Limits
@@ -46,7 +47,7 @@ class StrictHttpLayer(HttpLayer):
 
     @override
     def make_stream(self, stream_id: int) -> Commands:
-        self.streams[stream_id] = stream = StrictStream(self.context.fork(), stream_id)
+        self.streams[stream_id] = stream = StrictStream(self.context.fork(), stream_id, self._limits)
         yield from self.event_to_child(stream, events.Start())
 
     @override
@@ -71,10 +72,16 @@ class Destination(layer.Layer):
             context.server = Server(address=(tunnel.host, tunnel.port), tls=tunnel.carries is Carries.TLS)
         if tunnel.carries is Carries.TLS:
             tls = ClientTLSLayer(context)
-            tls.child_layer = StrictHttpLayer(context, tunnel, limits)
+            tls.child_layer = self._http = StrictHttpLayer(context, tunnel, limits)
             self._child: layer.Layer = tls
         else:
-            self._child = StrictHttpLayer(context, tunnel, limits)
+            self._child = self._http = StrictHttpLayer(context, tunnel, limits)
+
+    def held(self, *, to_client: bool) -> int:
+        """Return how many bytes wait to be sent to the client, or to servers."""
+        ends = self._http.connections.items()
+        client = self.context.client
+        return held_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:

@@ -17,5 +17,6 @@ class Limits:
     resolve_seconds: float = 5.0
     connect_seconds: float = 10.0
     connections: int = 1_024  # per client address; over it, the one that was idle the longest goes
-    websocket_bytes: int = 64 * 1024 * 1024  # one message
+    websocket_bytes: int = 16 * 1024 * 1024  # one message; mitmproxy takes it whole before it passes it on
+    held_bytes: int = 1024 * 1024  # read from one side of HTTP/2 and not yet taken by the other
     streams_reset: int = 200  # HTTP/2 streams that a client may open and cancel on one connection

@@ -43,11 +43,31 @@ class Session(server.LiveConnectionHandler):
         self._engine = engine
         self._tunnel = tunnel
         runner = HookRunner(engine.hooks, tunnel, on_fault=self._record_fault, close=self.abort)
-        self.layer = Destination(self.layer.context, tunnel, engine.limits, runner.run)
+        self.layer: Destination = Destination(self.layer.context, tunnel, engine.limits, runner.run)
+        self._moved = asyncio.Event()
+        self._paused = False
 
     @override
     async def handle_hook(self, hook: commands.StartHook) -> None:
         """Do nothing: what has a function of ours was run by the outermost layer, in place."""
+
+    @override
+    async def server_event(self, event: events.Event) -> None:
+        await super().server_event(event)
+        self._moved.set()
+
+    @override
+    async def drain_writers(self) -> None:
+        await super().drain_writers()  # type: ignore[no-untyped-call]
+        to_client = asyncio.current_task() is not self.transports[self.client].handler
+        # Never both at once: each would wait for the window that the other has to read of.
+        while not self._paused and self.layer.held(to_client=to_client) > self._engine.limits.held_bytes:
+            self._paused = True
+            self._moved.clear()
+            try:
+                await self._moved.wait()
+            finally:
+                self._paused = False
 
     def abort(self) -> None:
         """Close the client's connection, and with it everything that was opened for it."""

@@ -5,7 +5,8 @@ from typing import override
 from mitmproxy import http
 from mitmproxy.flow import Error
 from mitmproxy.net.http.validate import validate_headers
-from mitmproxy.proxy import commands, layer
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import GetHttpConnection, HttpStream
 from mitmproxy.proxy.layers.http._events import (
     ErrorCode,
@@ -21,6 +22,7 @@ from mitmproxy.proxy.layers.http._hooks import HttpRequestHeadersHook
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached
 from agent_sandbox.proxy.ledger import answer, failure
+from agent_sandbox.proxy.limits import Limits
 
 Commands = layer.CommandGenerator[None]
 
@@ -29,6 +31,10 @@ class StrictStream(HttpStream):
     """Answers denials early and upstream failures in our own words, over every protocol version alike."""
 
     flow: http.HTTPFlow | None = None  # type: ignore[assignment]
+
+    def __init__(self, context: Context, stream_id: int, limits: Limits) -> None:
+        super().__init__(context, stream_id)
+        self._limits = limits
 
     @override
     def state_wait_for_request_headers(self, event: RequestHeaders) -> Commands:
@@ -101,6 +107,16 @@ class StrictStream(HttpStream):
     def _flow(self) -> http.HTTPFlow:
         assert self.flow is not None  # noqa: S101 - mitmproxy makes it before it asks anything about it
         return self.flow
+
+    @override
+    def passthrough(self, event: events.Event) -> Commands:
+        yield from super().passthrough(event)
+        if self._message_in_the_making() > self._limits.websocket_bytes:
+            yield commands.CloseConnection(self.context.client)
+
+    def _message_in_the_making(self) -> int:
+        sides = (getattr(self.child_layer, name, None) for name in ("client_ws", "server_ws"))
+        return max(sum(map(len, side.frame_buf)) if side else 0 for side in sides)
 
     def _fail(self, why: NotReached) -> Commands:
         self._flow.response = failure(self._flow, why)

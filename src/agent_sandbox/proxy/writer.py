@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-BATCH_SECONDS = 0.05
+BATCH_SECONDS = 0.02
 
 
 class LineWriter:

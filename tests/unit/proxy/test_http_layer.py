@@ -9,7 +9,7 @@ from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.http_layer import StrictHttpLayer
 from agent_sandbox.proxy.stream import StrictStream
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from wire import PLAIN, Wire
+from wire import PLAIN, Http2Wire, Wire
 
 GET = b"GET /x HTTP/1.1\r\nHost: %s\r\n\r\n"
 
@@ -75,6 +75,13 @@ def test_a_hook_that_nobody_waits_for_is_run_once() -> None:
     log = Log()
     Wire(PLAIN, log).client_sends(b"\0")
     assert log.reasons == ["the request does not begin with a method"]
+
+
+def test_it_knows_what_waits_for_the_client_and_what_for_servers() -> None:
+    wire = Http2Wire()
+    wire.request()
+    wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n" + bytes(70_000))
+    assert (wire.layer.held(to_client=True), wire.layer.held(to_client=False)) == (70_000 - 65_535, 0)
 
 
 class Log:

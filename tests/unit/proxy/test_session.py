@@ -166,3 +166,28 @@ async def test_requests_to_the_proxy_may_go_anywhere_that_they_name() -> None:
     stage.server.feed_eof()
     await stage.session.handle_client()
     assert stage.to_client.written == OK
+
+
+async def test_a_sender_is_paused_while_the_other_side_takes_no_more() -> None:
+    stage = Stage(limits=Limits(held_bytes=10))
+    held, steps = [20, 20, 5], []
+
+    def left(*, to_client: bool) -> int:
+        steps.append(to_client)
+        return held.pop(0)
+
+    stage.session.layer.held = left  # type: ignore[method-assign]
+    draining = asyncio.create_task(stage.session.drain_writers())
+    for wanted in (1, 2):
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert (len(steps), draining.done()) == (wanted, False)
+        stage.session._moved.set()
+    await draining
+    assert steps == [True] * 3
+
+
+async def test_one_side_goes_on_while_the_other_is_paused() -> None:
+    stage = Stage(limits=Limits(held_bytes=10))
+    stage.session._paused = True
+    await stage.session.drain_writers()

@@ -11,6 +11,7 @@ from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached, Refused
 from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.ledger import answer
+from agent_sandbox.proxy.limits import Limits
 from wire import PLAIN, Wire
 
 if TYPE_CHECKING:
@@ -144,6 +145,18 @@ def test_a_client_that_leaves_is_an_error_too() -> None:
     wire.client_sends(POST)
     wire.closes(wire.client)
     assert len(addon.ended) == 1
+
+
+def test_a_websocket_message_may_not_grow_without_end() -> None:
+    wire = Wire(PLAIN, limits=Limits(websocket_bytes=100))
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    wire.client_sends(GET[:-2] + upgrade)
+    wire.server_sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+    first, next_ = b"\x02\xe0" + bytes(4 + 0x60), b"\x00\xe0" + bytes(4 + 0x60)
+    for piece in (first, next_):
+        assert wire.client not in wire.closed
+        wire.client_sends(piece)
+    assert wire.client in wire.closed
 
 
 @pytest.mark.parametrize(
