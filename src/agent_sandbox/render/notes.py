@@ -6,11 +6,11 @@ from typing import Any
 import yaml
 
 from agent_sandbox.agents.manifest import AgentManifest
-from agent_sandbox.render import jsonc
+from agent_sandbox.render import dotenv, jsonc
 from agent_sandbox.render.devcontainer import DOUBTFUL, FILE
 from agent_sandbox.render.faithful import load_yaml
 from agent_sandbox.render.policy import Offered
-from agent_sandbox.render.project import DEVCONTAINER, DOTENV, POLICY
+from agent_sandbox.render.project import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change, Verdict
 
 
@@ -25,6 +25,7 @@ def notes(
         *_missing_services(by_path[POLICY], manifest),
         *_offers(by_path[POLICY], offered),
         *_overshadowed(by_path[DOTENV], own_stacks),
+        *_added(by_path[DOTENV]),
     )
 
 
@@ -72,3 +73,10 @@ def _overshadowed(change: Change, own_stacks: Sequence[str]) -> Iterator[str]:
     own = "docker compose --project-name NAME --file"
     for file in own_stacks if change.writes else ():
         yield f"`docker compose` now means the sandbox here; your own stack: {own} {file}"
+
+
+def _added(change: Change) -> Iterator[str]:
+    files = dotenv.assignments(change.after).get("COMPOSE_FILE")
+    added = files.value.removeprefix(f"{COMPOSE}:") if files else COMPOSE
+    if added != COMPOSE:
+        yield f"{DOTENV}: `COMPOSE_FILE` also names {added}: what stands there can open the box, so look at it first"

@@ -18,13 +18,14 @@ def told(
     offered: Offered | None = None,
     why: str = "",
     dotenv: Verdict = Verdict.UNCHANGED,
+    variables: str = "",
     own_stacks: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     changes = (
         Change(path=COMPOSE, verdict=Verdict.UNCHANGED, before="", after=""),
         Change(path=DEVCONTAINER, verdict=Verdict.MERGED, before="", after=devcontainer, why=why),
         Change(path=POLICY, verdict=verdict, before="", after=policy),
-        Change(path=DOTENV, verdict=dotenv, before="", after=""),
+        Change(path=DOTENV, verdict=dotenv, before="", after=variables),
     )
     return notes(changes, MANIFEST, offered or Offered(), own_stacks)
 
@@ -78,3 +79,9 @@ def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:
         ),
     )
     assert told(own_stacks=("compose.yaml",)) == ()
+
+
+def test_a_file_that_is_added_to_the_stack_is_told() -> None:
+    expected = ".env: `COMPOSE_FILE` also names more.yml:b.yml: what stands there can open the box, so look at it first"
+    assert told(variables=f"COMPOSE_FILE='{COMPOSE}:more.yml:b.yml'\n") == (expected,)
+    assert told(variables=f"COMPOSE_FILE={COMPOSE}\n") == ()
