@@ -88,6 +88,12 @@ def test_what_is_there_is_protected(tmp_path: Path) -> None:
     assert protected(tmp_path) == [".devcontainer", ".env", ".git", ".git/hooks", ".git/config", ".vscode", ".idea"]
 
 
+@pytest.mark.parametrize("path", [".git/config.worktree", ".husky", ".githooks", ".devcontainer.json", ".run", ".zed"])
+def test_what_else_the_host_would_run_is_read_only(tmp_path: Path, path: str) -> None:
+    (tmp_path / path).mkdir(parents=True)
+    assert {one.path: one.access for one in look(tmp_path).protected}[path] is Access.READ
+
+
 def test_the_repository_can_be_written_to_but_not_moved_away(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     access = {one.path: one.access for one in look(tmp_path).protected}
