@@ -1,0 +1,99 @@
+"""Servers that speak HTTP/2, gRPC's way: rows W6 and W8 of the attack list."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+
+from certificates import make_authority
+from http2server import Http2Server
+from proxystand import ProxyProcess
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator
+
+MIB = 1_048_576
+FIELDS = [(":method", "POST"), (":scheme", "https"), (":authority", "grpc.test"), (":path", "/pkg.Service/Call")]
+
+
+@pytest.fixture(scope="module")
+def grpc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Http2Server]]:
+    """A proxy, and behind it a server that reads and one that does not."""
+    folder = tmp_path_factory.mktemp("grpc")
+    authority = make_authority(folder, ["grpc.test", "stuck.test"])
+    with ExitStack() as stack:
+        server = stack.enter_context(Http2Server(folder / "leaf.pem"))
+        stuck = stack.enter_context(Http2Server(folder / "leaf.pem", reads=False))
+        resolve = {("grpc.test", 443): server.port, ("stuck.test", 443): stuck.port}
+        policy = "version: 1\ndomains: [grpc.test, stuck.test]\n"
+        yield stack.enter_context(ProxyProcess(folder, policy, resolve=resolve, upstream_ca=authority)), server
+
+
+class Client:
+    """An HTTP/2 client over a TLS tunnel."""
+
+    def __init__(self, stream: ssl.SSLSocket) -> None:
+        self.stream = stream
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
+        self.h2.initiate_connection()
+        self.events: list[h2.events.Event] = []
+
+    def send(self, number: int, data: bytes) -> None:
+        """Send a body as the window lets it, until it is all out or nothing comes any more."""
+        while data:
+            room = min(self.h2.local_flow_control_window(number), self.h2.max_outbound_frame_size, len(data))
+            if room:
+                self.h2.send_data(number, data[:room])
+                data = data[room:]
+            else:
+                self.receive()
+            self.stream.sendall(self.h2.data_to_send())
+
+    def receive(self) -> None:
+        """Read what comes."""
+        self.events += self.h2.receive_data(self.stream.recv(65536))
+        self.stream.sendall(self.h2.data_to_send())
+
+    def until_end(self, number: int) -> None:
+        """Read until a stream has ended."""
+        while not any(isinstance(event, h2.events.StreamEnded) and event.stream_id == number for event in self.events):
+            self.receive()
+
+
+@pytest.mark.parametrize("size", [5, 8 * MIB])
+def test_a_call_with_trailers_goes_both_ways(grpc: tuple[ProxyProcess, Http2Server], size: int) -> None:
+    proxy, server = grpc
+    before = proxy.memory()
+    with proxy.tls("grpc.test", alpn=("h2",)) as stream:
+        client = Client(stream)
+        for number in (1, 3):
+            client.h2.send_headers(number, FIELDS)
+            client.send(number, bytes(size))
+            client.h2.end_stream(number)
+            stream.sendall(client.h2.data_to_send())
+            client.until_end(number)
+    trailers = [event for event in client.events if isinstance(event, h2.events.TrailersReceived)]
+    bodies = [event.data for event in client.events if isinstance(event, h2.events.DataReceived) and event.data]
+    assert [str(next(iter(event.headers or []))[0]) for event in trailers] == ["grpc-status"] * 2
+    assert bodies == [str(size).encode()] * 2
+    assert server.requests[-1][":path"] == "/pkg.Service/Call"
+    assert proxy.memory() - before < 24 * MIB
+
+
+def test_an_upload_that_the_server_does_not_read_is_not_held(grpc: tuple[ProxyProcess, Http2Server]) -> None:
+    proxy, _ = grpc
+    before = proxy.memory()
+    with proxy.tls("stuck.test", alpn=("h2",)) as stream:
+        client = Client(stream)
+        fields = [(name, value.replace("grpc.test", "stuck.test")) for name, value in FIELDS]
+        client.h2.send_headers(1, fields)
+        stream.settimeout(1)
+        with pytest.raises(TimeoutError):
+            client.send(1, bytes(40 * MIB))
+    assert proxy.memory() - before < 24 * MIB
