@@ -17,7 +17,9 @@ APPLY = "agent-sandbox proxy reload"
 SAID = {
     Loaded.CURRENT: "loaded",
     Loaded.EDITED: f"edited since the proxy read it: {APPLY}",
-    Loaded.INVALID: "invalid: agent-sandbox policy check; the proxy keeps its last good one until it is restarted",
+    Loaded.INVALID: "invalid: agent-sandbox policy check",
+    Loaded.KEPT: "invalid: agent-sandbox policy check; the proxy keeps its last good one until it is restarted",
+    Loaded.DENYING: "invalid: agent-sandbox policy check; the proxy denies everything",
     Loaded.REFUSED: f"not in force: the proxy could not read it, and denies everything: {APPLY}",
     Loaded.UNKNOWN: "not loaded: the proxy is not running",
 }

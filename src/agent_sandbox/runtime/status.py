@@ -20,7 +20,9 @@ class Loaded(StrEnum):
 
     CURRENT = "current"
     EDITED = "edited"
-    INVALID = "invalid"
+    INVALID = "invalid"  # and no proxy runs
+    KEPT = "invalid-kept"  # and the proxy decides by the last one that was not
+    DENYING = "invalid-denying"  # and the proxy has no other
     REFUSED = "refused"
     UNKNOWN = "unknown"
 
@@ -44,11 +46,12 @@ class Status:
     @property
     def loaded(self) -> Loaded:
         """Whether the proxy decides by what is on disk."""
-        if self.problems:
-            return Loaded.INVALID
         if not self.loaded_digest:
-            return Loaded.UNKNOWN
-        if self.proxy["policy"].get("valid") is False:
+            return Loaded.INVALID if self.problems else Loaded.UNKNOWN
+        in_force = self.proxy["policy"].get("valid") is not False
+        if self.problems:
+            return Loaded.KEPT if in_force else Loaded.DENYING
+        if not in_force:
             return Loaded.REFUSED
         return Loaded.CURRENT if self.host_digest == self.loaded_digest else Loaded.EDITED
 

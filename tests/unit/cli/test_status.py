@@ -56,6 +56,17 @@ def test_an_edited_policy_is_told_with_what_loads_it(
     assert "edited since the proxy read it: agent-sandbox proxy reload" in capsys.readouterr().out
 
 
+def test_an_invalid_policy_is_told_with_what_the_proxy_makes_of_it(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / ".devcontainer" / "policy.yaml").write_text("domainz: []\n")
+    docker.says("agent_sandbox.proxy status", out=json.dumps({"policy": {"digest": "0", "valid": False}}))
+    with_containers(docker, proxy="unhealthy")
+    assert exit_code(status) == 0
+    expected = "policy  .devcontainer/policy.yaml invalid: agent-sandbox policy check; the proxy denies everything"
+    assert capsys.readouterr().out.splitlines()[-1] == expected
+
+
 def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert up.rules
     assert exit_code(lambda: status(json=True)) == 0

@@ -49,7 +49,18 @@ def test_the_policy_is_current_when_both_digests_agree(up: FakeDocker) -> None:
 def test_an_invalid_policy_is_part_of_the_status(up: FakeDocker) -> None:
     assert up.rules
     found = look(PROJECT, ask=ask, digest=invalid)
-    assert (found.loaded, found.problems) == (Loaded.INVALID, (Problem(where="policy.yaml:1:1", what="wrong"),))
+    assert (found.loaded, found.problems) == (Loaded.KEPT, (Problem(where="policy.yaml:1:1", what="wrong"),))
+
+
+def test_an_invalid_policy_that_the_proxy_was_started_with_leaves_none(up: FakeDocker) -> None:
+    assert up.rules
+    found = look(PROJECT, ask=lambda _: {"policy": {"digest": "0", "valid": False}}, digest=invalid)
+    assert found.loaded is Loaded.DENYING
+
+
+def test_an_invalid_policy_without_a_proxy_is_no_more_than_that(docker: FakeDocker) -> None:
+    docker.says("ps --all")
+    assert look(PROJECT, ask=silent, digest=invalid).loaded is Loaded.INVALID
 
 
 def test_a_policy_that_the_proxy_could_not_read_at_its_start_is_refused(up: FakeDocker) -> None:
