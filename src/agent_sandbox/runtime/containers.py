@@ -77,9 +77,9 @@ def leftovers(project: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def follow_logs(container: Container, *, on_line: Callable[[str], None], follow: bool, tail: int | None) -> None:
+def follow_logs(container: Container, *, on_line: Callable[[str], None], follow: bool) -> None:
     """Hand on each line that the container printed, and with `follow` those that it will."""
-    argv = ("docker", "logs", "--tail", "all" if tail is None else str(tail), *(("--follow",) if follow else ()))
+    argv = ("docker", "logs", *(("--follow",) if follow else ()))
     with needs_docker():
         done = process.follow((*argv, container.id), on_line=on_line)
     if done.code != 0:

@@ -73,10 +73,10 @@ def test_leftovers_are_listed_by_kind(docker: FakeDocker) -> None:
 
 def test_a_log_is_handed_on_line_by_line(docker: FakeDocker) -> None:
     container = Container(id="1", service="proxy", image="y", state="running")
-    docker.says("logs --tail 2 --follow 1", out="a\n", err="b\n")
-    docker.says("logs --tail all 1", err="Error: no such container\n", code=1)
+    docker.says("logs --follow 1", out="a\n", err="b\n")
+    docker.says("logs 1", err="Error: no such container\n", code=1)
     lines: list[str] = []
-    follow_logs(container, on_line=lines.append, follow=True, tail=2)
+    follow_logs(container, on_line=lines.append, follow=True)
     assert lines == ["a", "b"]
     with pytest.raises(UserError, match=r"^reading the log of proxy: docker failed: Error: no such container; "):
-        follow_logs(container, on_line=lines.append, follow=False, tail=None)
+        follow_logs(container, on_line=lines.append, follow=False)

@@ -23,14 +23,22 @@ def up(project: Path, docker: FakeDocker) -> FakeDocker:
 
 
 def test_decisions_are_lines_for_people(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up.says("logs --tail all", out=LOG)
+    up.says("logs", out=LOG)
     assert exit_code(logs) == 0
     assert capsys.readouterr().out == "x  allow  GET http://a.test/  r\nx  deny   GET http://b.test/  r\n"
 
 
 def test_only_denials_when_asked(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up.says("logs --tail 9", out=LOG)
+    up.says("logs", out=LOG)
     assert exit_code(lambda: logs(denied=True, tail=9)) == 0
+    assert capsys.readouterr().out == "x  deny   GET http://b.test/  r\n"
+
+
+def test_the_last_lines_are_counted_without_what_the_stack_asks_of_itself(
+    up: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up.says("logs", out=LOG + json.dumps(PROBE) + "\n")
+    assert exit_code(lambda: logs(tail=1)) == 0
     assert capsys.readouterr().out == "x  deny   GET http://b.test/  r\n"
 
 
@@ -41,6 +49,6 @@ def test_a_program_gets_the_proxys_own_lines(up: FakeDocker, capsys: pytest.Capt
 
 
 def test_ctrl_c_ends_following_without_a_word(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up.says("logs --tail all --follow", script=f"kill -INT {os.getpid()}; exec sleep 5")
+    up.says("logs --follow", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: logs(follow=True)) == 130
     assert capsys.readouterr() == ("", "")
