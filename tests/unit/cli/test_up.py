@@ -17,9 +17,9 @@ START = (
 def test_up_starts_the_stack_and_names_the_next_step(
     up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    up_to_date.says("up --detach", err=" Container app-1-proxy-1  Started\n")
+    up_to_date.says("ps --all").says("up --detach", err=" Container app-1-proxy-1  Started\n")
     assert exit_code(up) == 0
-    assert up_to_date.calls[1:] == [START]
+    assert up_to_date.calls[-1] == START
     lines = capsys.readouterr().err.splitlines()[3:]
     assert lines[:2] == ["starting the stack ...", "  proxy started"]
     assert lines[-1] == "app-1 is up: agent-sandbox shell opens a shell in it"
@@ -46,8 +46,16 @@ def test_a_service_that_fails_gives_its_own_reason(up_to_date: FakeDocker, capsy
     assert capsys.readouterr().err == expected
 
 
+def test_a_proxy_that_was_started_with_a_broken_policy_is_restarted(up_to_date: FakeDocker) -> None:
+    with_containers(up_to_date, proxy="unhealthy", firewall="created", agent="created").says("compose")
+    assert exit_code(lambda: up(quiet=True)) == 0
+    compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
+    assert compose[0] == "restart proxy"
+    assert (len(compose), up_to_date.calls[-1]) == (3, START)
+
+
 def test_ctrl_c_says_how_to_go_on(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up_to_date.says("up --detach", script=f"kill -INT {os.getpid()}; exec sleep 5")
+    up_to_date.says("ps --all").says("up --detach", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: up(quiet=True)) == 130
     assert capsys.readouterr().err == (
         "interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started\n"
@@ -79,7 +87,7 @@ def test_an_engine_that_can_not_be_used_is_one_message(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], said: str, expected: str
 ) -> None:
     assert project.exists()
-    docker.says("image inspect", err=said, code=1)
+    docker.says("ps --all", err=said, code=1)
     assert exit_code(up) == 1
     assert capsys.readouterr().err.startswith(expected)
 
@@ -93,6 +101,8 @@ def test_no_docker_is_one_message(
 
 
 def test_compose_v1_alone_is_told(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up_to_date.says("compose", err="docker: 'compose' is not a docker command.\nSee 'docker --help'\n", code=1)
+    up_to_date.says("ps --all").says(
+        "compose", err="docker: 'compose' is not a docker command.\nSee 'docker --help'\n", code=1
+    )
     assert exit_code(lambda: up(quiet=True)) == 1
     assert capsys.readouterr().err.startswith("error: docker: the docker command has no compose v2\n  hint: install")
