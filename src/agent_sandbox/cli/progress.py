@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_sandbox.cli.output import printable, say
 from agent_sandbox.runtime.buildlog import FINISHING
@@ -34,16 +34,16 @@ class Lines:
     say: Callable[[str], None] = say
     since: float = 0.0
     total: int = 0
-    last: str = ""
+    said: set[str] = field(default_factory=set)
 
     def tell(self, event: Event) -> None:
         """Print the line of an event."""
         match event:
             case Started(purpose=purpose, total=total):
-                self.since, self.total, self.last = self.clock(), total, ""
+                self.since, self.total, self.said = self.clock(), total, set()
                 self.say(f"{purpose} ...")
-            case Progressed(done=done, doing=doing) if doing not in {self.last, FINISHING}:
-                self.last = doing
+            case Progressed(done=done, doing=doing) if doing not in {*self.said, FINISHING}:
+                self.said.add(doing)  # compose tells twice, in any order, that a service is healthy
                 part = f"{done + 1}/{self.total} " if self.total else ""
                 self.say(f"  {part}{shortened(doing, WIDE)}")
             case Finished():

@@ -12,7 +12,9 @@ EVENTS = (
     Progressed(done=1, doing="[x 2/2]  RUN   z"),
     Finished(purpose="building b:1"),
     Started(purpose="starting"),
-    Progressed(done=0, doing="proxy started"),
+    Progressed(done=0, doing="proxy ready"),
+    Progressed(done=0, doing="agent started"),
+    Progressed(done=0, doing="proxy ready"),
 )
 
 
@@ -29,7 +31,8 @@ def test_lines_say_what_begins_and_how_long_it_took() -> None:
         "  2/2 [x 2/2] RUN z",
         "  done in 2.5 s",
         "starting ...",
-        "  proxy started",
+        "  proxy ready",
+        "  agent started",
     ]
 
 
