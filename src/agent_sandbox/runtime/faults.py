@@ -41,7 +41,7 @@ FAULTS: tuple[Fault, ...] = (
         where="{socket}",
         what="the Docker daemon does not answer",
         hint="start it (Linux: sudo systemctl start docker; macOS: open Docker Desktop, or colima start), or choose"
-        " another with `docker context use NAME`",
+        " another: unset DOCKER_HOST where it is set, or `docker context use NAME`",
     ),
     fault(
         r"error during connect:.*?(?:dial (?P<dial>[^\n]*)|stderr=(?P<ssh>[^\n]*)|$)",
