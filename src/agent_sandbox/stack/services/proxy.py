@@ -13,12 +13,14 @@ MIB = 1 << 20
 
 def proxy_service(image: str, where: Addresses) -> Service:
     """Return the service; its image starts the program, the stack says with what."""
+    # Not on every address: whoever reaches the proxy on its way out is not the agent.
+    entrance = f"{where.proxy}:{PROXY_PORT}"
     return Service(
         name="proxy",
         image=image,
         # By number, and the image's own: the volumes belong to it.
         user="10001:10001",
-        command=("run", "--policy", POLICY, "--listen", f"0.0.0.0:{PROXY_PORT}", "--state", STATE),
+        command=("run", "--policy", POLICY, "--listen", entrance, "--state", STATE),
         mounts=(
             Mount(kind=MountKind.BIND, source=".devcontainer", target="/policy", read_only=True),
             Mount(kind=MountKind.VOLUME, source="ca-private", target=f"{STATE}/private", read_only=False),
@@ -35,7 +37,7 @@ def proxy_service(image: str, where: Addresses) -> Service:
         stop_grace_seconds=5,
         limits=Limits(memory=1024 * MIB, cpus=2, pids=256),
         healthcheck=Healthcheck(
-            test=(*PROGRAM, "health", "--control", CONTROL, "--proxy", f"127.0.0.1:{PROXY_PORT}"),
+            test=(*PROGRAM, "health", "--control", CONTROL, "--proxy", entrance),
             interval=15,
             timeout=10,
             retries=1,

@@ -2,13 +2,14 @@ from agent_sandbox.stack.model import MountKind
 from agent_sandbox.stack.naming import addresses
 from agent_sandbox.stack.services.proxy import proxy_service
 
-PROXY = proxy_service("proxy:1", addresses("/p"))
+WHERE = addresses("/p")
+PROXY = proxy_service("proxy:1", WHERE)
 
 
-def test_it_listens_for_the_sandbox_and_reads_the_policy_of_the_project() -> None:
+def test_it_listens_for_the_sandbox_alone_and_reads_the_policy_of_the_project() -> None:
     assert PROXY.command == (
         *("run", "--policy", "/policy/policy.yaml"),
-        *("--listen", "0.0.0.0:8080", "--state", "/state"),
+        *("--listen", f"{WHERE.proxy}:8080", "--state", "/state"),
     )
 
 
@@ -25,6 +26,7 @@ def test_it_writes_nowhere_but_to_its_volumes_and_to_memory() -> None:
 def test_healthy_is_who_denies() -> None:
     assert PROXY.healthcheck is not None
     assert PROXY.healthcheck.test[1:4] == ("-m", "agent_sandbox.proxy", "health")
+    assert PROXY.healthcheck.test[-2:] == ("--proxy", f"{WHERE.proxy}:8080")
 
 
 def test_an_invalid_policy_is_told_within_half_a_minute() -> None:
