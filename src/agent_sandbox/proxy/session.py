@@ -79,7 +79,7 @@ class Session(server.LiveConnectionHandler):
     async def open_connection(self, command: commands.OpenConnection) -> None:
         connection = command.connection
         address = connection.address
-        if address is None or (self._tunnel.carries is not Carries.PROXY and address != self._destination):
+        if address is None or not self._may_dial(address):
             await self._not_opened(command, NotReached("only the decided destination is ever dialled"))
             return
         async with self.max_conns[address]:
@@ -118,9 +118,9 @@ class Session(server.LiveConnectionHandler):
 
         return asyncio.get_running_loop().call_later(self._engine.limits.hello_seconds, lose_patience)
 
-    @property
-    def _destination(self) -> tuple[str, int]:
-        return self._tunnel.host, self._tunnel.port
+    def _may_dial(self, address: tuple[str, int]) -> bool:
+        tunnel = self._tunnel
+        return tunnel.refused is None and (tunnel.carries is Carries.PROXY or address == (tunnel.host, tunnel.port))
 
     async def _not_opened(self, command: commands.OpenConnection, why: NotReached) -> None:
         command.connection.error = why

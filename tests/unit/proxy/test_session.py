@@ -8,6 +8,7 @@ import pytest
 from mitmproxy.connection import Server
 from mitmproxy.proxy import commands, events
 
+from agent_sandbox.policy import Decision, Effect
 from agent_sandbox.proxy import http1_client
 from agent_sandbox.proxy.dialler import DialError, Dialler, Refused, Streams
 from agent_sandbox.proxy.lead import Lead
@@ -110,9 +111,16 @@ async def test_a_fault_while_dialling_is_answered(error: BaseException) -> None:
     assert b"a fault of the proxy, or a cancellation" in stage.to_client.written
 
 
-@pytest.mark.parametrize("address", [None, ("b.test", 80), ("a.test", 81)])
-async def test_only_the_decided_destination_is_dialled(address: tuple[str, int] | None) -> None:
-    stage = Stage()
+NO = Decision(effect=Effect.DENY, rule=None, origin=None, reason="not at all")
+REFUSED = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80, refused=NO)
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "address"),
+    [(PLAIN, None), (PLAIN, ("b.test", 80)), (PLAIN, ("a.test", 81)), (REFUSED, ("a.test", 80))],
+)
+async def test_only_the_decided_destination_is_dialled(tunnel: Tunnel, address: tuple[str, int] | None) -> None:
+    stage = Stage(tunnel)
     seen: list[events.Event] = []
     stage.session.server_event = keep(seen)  # type: ignore[method-assign]
     connection = Server(address=address)
