@@ -13,6 +13,7 @@ from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_stack
 from agent_sandbox.runtime.status import Loaded, Status, look
 
+COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 APPLY = "agent-sandbox proxy reload"
 SAID = {
     Loaded.CURRENT: "loaded",
@@ -72,7 +73,7 @@ def as_text(found: Status) -> str:
     digest = (found.host_digest[:12],) if found.host_digest else ()
     policy = (str(project.policy.relative_to(project.root)), *digest, SAID[found.loaded])
     requests = found.proxy.get("requests", {})
-    counts = [f"requests  {requests['allowed']} allowed, {requests['denied']} denied"] if requests else []
+    counts = [COUNTED.format(**requests)] if requests else []
     denials = [f"  {decision_as_text(line)}" for line in found.denials]
     return "\n".join(
         (

@@ -41,7 +41,7 @@ def test_a_person_sees_services_policy_and_denials(
         "  proxy     healthy  agent-sandbox/x:1",
         "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
-        "requests  1 allowed, 2 denied",
+        "requests  1 allowed, 2 denied since the proxy started",
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
