@@ -33,7 +33,12 @@ def destroy(
     Only what belongs to this project, and no file of it.
     """
     project = open_project(path, cwd=Path.cwd())
-    if not (yes or dry_run) and not _agreed(project, leftovers(project.name)):
+    things = {} if dry_run else leftovers(project.name)
+    if not (dry_run or any(things.values())):
+        if not quiet:
+            say(f"{project.name} has nothing on this engine: nothing was removed")
+        return DONE
+    if not (yes or dry_run or _agreed(project, things)):
         say("nothing was removed")
         return MENDABLE
     carry_out(backend().plan(project, Destroy()), dry_run=dry_run, quiet=quiet)
@@ -41,8 +46,6 @@ def destroy(
 
 
 def _agreed(project: Project, things: Mapping[str, Sequence[str]]) -> bool:
-    if not any(things.values()):
-        return True
     if not sys.stdin.isatty():
         what = "this removes the agent's state, and there is no terminal to ask at"
         raise UserError([Problem(where=project.name, what=what, hint="agent-sandbox destroy --yes")])

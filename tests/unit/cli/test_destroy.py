@@ -30,7 +30,18 @@ def engine(project: Path, docker: FakeDocker) -> FakeDocker:
 
 def test_yes_removes_everything_without_asking(engine: FakeDocker) -> None:
     assert exit_code(lambda: destroy(yes=True)) == 0
-    assert engine.calls == [REMOVE]
+    assert engine.calls[-1] == REMOVE
+
+
+def test_what_has_nothing_on_the_engine_is_not_said_to_be_removed(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says("ps --all").says("network ls").says("volume ls")
+    assert exit_code(destroy) == 0
+    assert exit_code(lambda: destroy(yes=True, quiet=True)) == 0
+    assert capsys.readouterr().err == "app-1 has nothing on this engine: nothing was removed\n"
+    assert REMOVE not in docker.calls
 
 
 @pytest.mark.parametrize(("typed", "code", "removed"), [("y\n", 0, 1), ("YES\n", 0, 1), ("n\n", 1, 0), ("", 1, 0)])
