@@ -1,6 +1,7 @@
 """How a person can allow exactly what was denied, in one sentence."""
 
 from agent_sandbox.policy.decision import Cause, Decision
+from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.request import USUAL_PORTS, Request
 
 FILE = ".devcontainer/policy.yaml"
@@ -17,6 +18,8 @@ def advise(asked: Request | str, decision: Decision, *, port: int = 443) -> str:
         return f"a deny always wins: take out or narrow the entry at {decision.rule}, {APPLY}"
     if decision.cause is Cause.POLICY:
         return f"see `agent-sandbox policy check`, mend {FILE}, {APPLY}"
+    if isinstance(asked, Request) and asked.method not in NAMEABLE:
+        return f"no rule can name the method {asked.method}"
     if decision.cause is Cause.REQUEST and isinstance(asked, Request):
         return f"add `{entry_for_request(asked)}` under `allow` in {FILE}, {APPLY}"
     host, port = (asked.host, asked.port) if isinstance(asked, Request) else (asked, port)

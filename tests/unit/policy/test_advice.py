@@ -23,6 +23,8 @@ APPLY = "then: docker compose restart proxy"
             "POST https://a.test/x?y",
             f'add `- "POST https://a.test/x"` under `allow` in .devcontainer/policy.yaml, {APPLY}',
         ),
+        ("GTE https://a.test/", "no rule can name the method GTE"),
+        ("TRACE https://c.test/", "no rule can name the method TRACE"),
         (
             "GET https://b.test/",
             f"a deny always wins: take out or narrow the entry at policy.yaml:2, {APPLY}",
