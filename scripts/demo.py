@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "lab"))
 
+from agent_sandbox.images import proxy_name  # noqa: E402
 from certificates import make_authority  # noqa: E402  # the lab is no package; the line above finds it
 from stacks import (  # noqa: E402
     HOSTS,
+    Project,
     Projects,
     agent_sandbox,
+    connect_to,
     engine_answers,
-    proxy_image,
     remove_internet,
     start_internet,
 )
@@ -41,11 +43,12 @@ def say(text: str) -> None:
     print(f"\n# {text}", flush=True)
 
 
-def show(*argv: str, cwd: Path, shown: str = "") -> None:
-    """Print a command, run it, and let its output through."""
+def show(*argv: str, cwd: Path, shown: str = "") -> int:
+    """Print a command, run it, let its output through, and return its exit code."""
     print(f"$ {shown or shlex.join(argv)}", flush=True)
-    subprocess.run(argv, cwd=cwd, check=False, stdin=subprocess.DEVNULL)  # noqa: S603  # our own commands
+    done = subprocess.run(argv, cwd=cwd, check=False, stdin=subprocess.DEVNULL)  # noqa: S603  # our own commands
     print(flush=True)
+    return done.returncode
 
 
 def allow_example(policy: Path) -> None:
@@ -53,15 +56,23 @@ def allow_example(policy: Path) -> None:
     policy.write_text(policy.read_text().replace("\ndomains:\n", "\ndomains:\n  - example.com\n"))
 
 
-def demo_stack(folder: Path) -> None:
-    """Show the real stack."""
+def demo_stack(folder: Path) -> int:
+    """Show the real stack; return what the build of its images ended with."""
     say("A Docker engine answers: this is the real stack, in a throw-away project. Its internet is a stand-in.")
     sandbox = str(Path(sys.executable).with_name("agent-sandbox"))
-    internet = start_internet(folder, image=proxy_image(), name=INTERNET, public="198.51.100.192/26")
+    path = folder / "my-project"
+    path.mkdir()
+    if os.geteuid() == 0:
+        os.chown(path, 1000, 1000)  # as root's, it would be root's to write inside too
+    show(sandbox, "init", "claude", cwd=path, shown="agent-sandbox init claude")
+    say("Images that are missing are built, which takes some minutes once.")
+    if failed := show(sandbox, "build", cwd=path, shown="agent-sandbox build"):
+        return failed
+    internet = start_internet(folder, image=proxy_name(), name=INTERNET, public="198.51.100.192/26")
     projects = Projects(internet, folder)
     try:
-        project = projects.make("my-project", "claude")
-        show(sandbox, "init", "claude", cwd=project.path, shown="agent-sandbox init claude    # for the second time")
+        project = Project(path=path, internet=internet, override=connect_to(internet, path, folder))
+        projects.made.append(project)
         show("docker", "compose", "up", "--detach", cwd=project.path)
         show("docker", "compose", "exec", "-T", "agent", "claude", "--version", cwd=project.path)
         inside = ("docker", "compose", "exec", "-T", "agent")
@@ -76,6 +87,7 @@ def demo_stack(folder: Path) -> None:
     finally:
         projects.remove()
         remove_internet(INTERNET)
+    return 0
 
 
 @contextlib.contextmanager
@@ -89,7 +101,7 @@ def started(*argv: str) -> Iterator[dict[str, str]]:
             process.terminate()
 
 
-def demo_proxy(folder: Path) -> None:
+def demo_proxy(folder: Path) -> int:
     """Show the same policy in the same proxy, without a container."""
     say("No Docker engine answers: this is the same policy in the same proxy, on loopback. Its internet is a stand-in.")
     project = folder / "my-project"
@@ -116,6 +128,7 @@ def demo_proxy(folder: Path) -> None:
                 for host in ("api.anthropic.com", "example.com"):
                     show(*client, f"https://{host}/", cwd=project, shown=f"curl https://{host}/")
             allow_example(policy)
+    return 0
 
 
 def main() -> int:
@@ -123,8 +136,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="agent-sandbox-demo-") as name:
         folder = Path(name)
         os.chmod(folder, 0o755)  # noqa: PTH101, S103  # the stack's users are not the user who runs this
-        (demo_stack if engine_answers() else demo_proxy)(folder)
-    return 0
+        return (demo_stack if engine_answers() else demo_proxy)(folder)
 
 
 if __name__ == "__main__":
