@@ -22,6 +22,7 @@ HOST, INSIDE = re.compile(r"^\$ (.*)$"), re.compile(r"^dev@agent:\S*\$ (.*)$")
 # Commands that another test runs, or that nobody can run twice.
 ELSEWHERE = {
     "pipx install agent-sandbox": "tests/house/test_wheel.py builds and looks into what pipx installs",
+    "pipx install .": "the same",
     "cd my-project": "the test is in a project already",
     "make demo": "test_demo.py",
     "make test": "this is it",
