@@ -35,6 +35,7 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
             **trust_environment(),
             **java_environment(where.proxy),
             **manifest.env,
+            "AGENT_SANDBOX_PROTECTED": " ".join(protected.path for protected in workspace.protected),
         },
         mounts=(*_workspace(workspace), *_certificates(), *_kept(manifest), *_brought(workspace)),
         shares_network_of="firewall",

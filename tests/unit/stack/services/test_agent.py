@@ -74,3 +74,10 @@ def test_trust_and_ca_can_not_be_changed_inside() -> None:
     found = mounts(WORKSPACE)
     assert found["/etc/ssl/certs"].read_only
     assert found["/usr/local/share/agent-sandbox/ca"].read_only
+
+
+def test_it_is_told_what_is_protected_so_that_its_start_can_look_for_it() -> None:
+    protected = (Protected(path=".git", access=Access.PINNED, why="x"), Protected(path=".git/config", why="y"))
+    workspace = replace(WORKSPACE, protected=protected)
+    environment = agent_service("agent:1", WHERE, MANIFEST, workspace).environment
+    assert environment["AGENT_SANDBOX_PROTECTED"] == ".git .git/config"
