@@ -170,7 +170,7 @@ def remove_internet(name: str = INTERNET) -> None:
 def connect_to(internet: Internet, path: Path, folder: Path) -> Path:
     """Lead a rendered project's egress to the stand-in, by an override that lies outside of the project."""
     config = json.loads(run("docker", "compose", "config", "--format=json", cwd=path).stdout)
-    override = folder / f"{path.name}-override.json"
+    override = folder / path.parent.name / "override.json"
     proxy = {
         "command": [*config["services"]["proxy"]["command"], "--upstream-ca", "/upstream-ca.crt"],
         "volumes": [f"{internet.ca}:/upstream-ca.crt:ro"],
