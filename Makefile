@@ -3,7 +3,7 @@
 # Behind a proxy that re-signs TLS, pip knows the company's CA; the builds of images then need it too.
 export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
 
-.PHONY: help setup demo check test test-deep bench lock engine golden clean
+.PHONY: help setup demo check test test-deep test-lowest bench lock engine golden clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -26,7 +26,10 @@ test-deep: setup ## The property tests with many more examples
 bench: setup ## Measure beside peers, as ratios
 	@.venv/bin/python -m benchmarks
 
-lock: ## Pin every dependency anew (needs uv)
+test-lowest: setup ## The unit tests with the lowest versions that pyproject.toml promises
+	@scripts/test-lowest
+
+lock: setup ## Pin every dependency anew
 	@scripts/lock
 
 engine: ## Bring up a Docker engine on a bare Debian 12 machine
