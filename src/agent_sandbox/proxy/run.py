@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import sys
 import time
@@ -19,6 +18,7 @@ from agent_sandbox.proxy.front import Front
 from agent_sandbox.proxy.hooks import Hooks, hook_table
 from agent_sandbox.proxy.journal import Journal
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.listen import address_of, listen
 from agent_sandbox.proxy.logfile import RotatedFile, write_all
 from agent_sandbox.proxy.options import EngineOptions
 from agent_sandbox.proxy.policystore import PolicyStore
@@ -30,8 +30,6 @@ from agent_sandbox.proxy.tls import ClientTls, ServerTls
 from agent_sandbox.proxy.verbs import control_verbs
 from agent_sandbox.proxy.writer import LineWriter
 
-BACKLOG = 1_024
-
 
 async def run(settings: Settings, limits: Limits) -> None:
     """Serve until SIGTERM or SIGINT."""
@@ -41,8 +39,8 @@ async def run(settings: Settings, limits: Limits) -> None:
     recorder = Recorder([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy)
     front = Front(_engine(settings, limits, store, recorder), lambda: store.current)
-    server = await _listen(front, settings)
-    listening = _name(server)
+    server = await listen(front.serve, *settings.listen)
+    listening = address_of(server)
 
     def running() -> Answer:
         return {
@@ -92,20 +90,6 @@ def _server_tls(settings: Settings) -> ServerTls:
     except SSL.Error as error:
         problem = Problem(where=f"--upstream-ca {settings.upstream_ca}", what="not a file of PEM certificates")
         raise UserError([problem]) from error
-
-
-async def _listen(front: Front, settings: Settings) -> asyncio.Server:
-    host, port = settings.listen
-    try:
-        return await asyncio.start_server(front.serve, host, port, backlog=BACKLOG)
-    except OSError as error:
-        problem = Problem(where=f"--listen {host}:{port}", what=f"cannot listen there: {os.strerror(error.errno or 0)}")
-        raise UserError([problem]) from error
-
-
-def _name(server: asyncio.Server) -> str:
-    host, port, *_ = server.sockets[0].getsockname()
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _say_what_is_odd(settings: Settings, store: PolicyStore) -> None:

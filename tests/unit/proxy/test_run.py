@@ -4,8 +4,7 @@ import asyncio
 import json
 import os
 import signal
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,8 +17,6 @@ from agent_sandbox.proxy.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from agent_sandbox.proxy.front import Front
 
 
 class Server:
@@ -40,10 +37,10 @@ class Server:
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     (tmp_path / "policy.yaml").write_text("version: 1\n")
 
-    async def listen(_: Front, __: Settings) -> Server:
+    async def listen(*_: object) -> Server:
         return Server(("127.0.0.1", 8080))
 
-    monkeypatch.setattr(subject, "_listen", listen)
+    monkeypatch.setattr(subject, "listen", listen)
     override = Override(host="a.test", port=443, address="127.0.0.1", to=8443)
     return Settings(
         policy=tmp_path / "policy.yaml", listen=("127.0.0.1", 0), state=tmp_path / "state", overrides=(override,)
@@ -94,27 +91,3 @@ def test_an_authority_that_is_to_be_trusted_has_to_be_there(settings: Settings, 
     with pytest.raises(UserError) as caught:
         asyncio.run(run(missing, Limits()))
     assert str(caught.value).startswith(f"--upstream-ca {tmp_path}/none.pem: ")
-
-
-@pytest.mark.parametrize(("name", "wanted"), [(("127.0.0.1", 80), "127.0.0.1:80"), (("::1", 80, 0, 0), "[::1]:80")])
-def test_an_address_is_named_as_it_is_dialled(name: tuple[str, int], wanted: str) -> None:
-    assert subject._name(cast("asyncio.Server", Server(name))) == wanted
-
-
-async def test_the_front_listens_where_it_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-
-    async def start_server(_: object, host: str, port: int, *, backlog: int) -> Server:
-        asked.append((host, port, backlog))
-        if len(asked) > 1:
-            raise OSError(98, "x")
-        return Server(("127.0.0.1", 1))
-
-    monkeypatch.undo()
-    monkeypatch.setattr(asyncio, "start_server", start_server)
-    front = cast("Front", SimpleNamespace(serve=None))
-    assert isinstance(await subject._listen(front, settings), Server)
-    assert asked == [("127.0.0.1", 0, 1_024)]
-    with pytest.raises(UserError) as caught:
-        await subject._listen(front, settings)
-    assert str(caught.value) == "--listen 127.0.0.1:0: cannot listen there: Address already in use"
