@@ -101,7 +101,7 @@ def test_status_and_denials_tell_what_happened(running: ProxyProcess) -> None:
     asked(proxy, "evil.test")
     asked(proxy, "more.test")
     status = json.loads(proxy.command("status").stdout)
-    assert status["requests"] == {"allowed": before["allowed"] + 1, "denied": before["denied"] + 2}
+    assert status["requests"] == {**before, "allowed": before["allowed"] + 1, "denied": before["denied"] + 2}
     assert status["listening"] == proxy.ready["listening"]
     assert (status["policy"]["file"], status["policy"]["valid"]) == (str(proxy.policy_file), True)
     denials = json.loads(proxy.command("denials", "--count=1").stdout)["denials"]
@@ -109,10 +109,42 @@ def test_status_and_denials_tell_what_happened(running: ProxyProcess) -> None:
 
 
 def test_health_is_well_and_its_own_question_is_no_denial_to_show(running: ProxyProcess) -> None:
-    before = running.command("denials").stdout
+    before = [running.command("denials").stdout, json.loads(running.command("status").stdout)["requests"]]
     assert health(running) == (0, "")
-    assert running.command("denials").stdout == before
-    running.line(event="health", decision="deny", host="127.0.0.1")
+    assert before == [running.command("denials").stdout, json.loads(running.command("status").stdout)["requests"]]
+    asked(running, "last.test")
+    running.line(host="last.test")
+    first = sum(line["event"] == "health" for line in running.lines)
+    assert health(running) == (0, "")
+    asked(running, "next.test")
+    running.line(host="next.test")
+    assert first == sum(line["event"] == "health" for line in running.lines)
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "fields", "event"),
+    [
+        ("http://agent-sandbox.invalid/", "agent-sandbox.invalid", {}, "start"),
+        ("http://agent-sandbox.invalid/?news", "agent-sandbox.invalid", {}, "request"),
+        ("http://agent-sandbox.invalid/news", "agent-sandbox.invalid", {}, "request"),
+        ("http://agent-sandbox.invalid:81/", "agent-sandbox.invalid:81", {}, "request"),
+        ("http://agent-sandbox.invalid/", "agent-sandbox.invalid", {"method": "NEWS"}, "request"),
+        ("http://127.0.0.1:9/agent-sandbox-health?news", "127.0.0.1:9", {}, "request"),
+        ("http://127.0.0.1:9/agent-sandbox-health", "127.0.0.1:9", {"method": "NEWS"}, "request"),
+    ],
+)
+def test_what_is_told_by_a_question_that_resembles_the_stacks_own_is_written_down(
+    running: ProxyProcess, target: str, host: str, fields: dict[str, str], event: str
+) -> None:
+    assert running.say(get(target, host, **fields)).startswith(b"HTTP/1.1 403")
+    assert running.line(host=host.partition(":")[0])["event"] == event
+
+
+def test_in_a_tunnel_no_question_is_the_stacks_own(running: ProxyProcess) -> None:
+    with running.tls("agent-sandbox.invalid") as stream:
+        stream.sendall(get("/", "agent-sandbox.invalid"))
+        stream.recv(65_536)
+    assert running.line(event="request", host="agent-sandbox.invalid")["decision"] == "deny"
 
 
 def test_what_is_secret_is_readable_for_its_owner_alone(running: ProxyProcess) -> None:

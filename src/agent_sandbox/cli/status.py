@@ -13,7 +13,7 @@ from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_stack
 from agent_sandbox.runtime.status import Loaded, Status, look
 
-COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
+COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
 APPLY = "agent-sandbox proxy reload"
 SAID = {
     Loaded.CURRENT: "loaded",

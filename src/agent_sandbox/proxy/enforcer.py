@@ -8,10 +8,9 @@ from agent_sandbox.policy import Ambiguous, Decision, Policy, Request, advise, d
 from agent_sandbox.proxy.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.denial import UNDECIDED, Denial
 from agent_sandbox.proxy.fields import NotWebSocketError, check_expect, forwarded, wants_websocket
-from agent_sandbox.proxy.health import PROBE
 from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.ledger import NOT_DECIDED, Ledger, answer, open_ledger
-from agent_sandbox.proxy.line import Event
+from agent_sandbox.proxy.probes import event_of_denial
 from agent_sandbox.proxy.tunnel import Tunnel
 
 
@@ -50,6 +49,7 @@ class Enforcer:
             _allow(flow, ledger, decision)
         else:
             ledger.line.rule, ledger.line.reason = decision.rule, decision.reason
+            ledger.line.event = event_of_denial(request, tunnel)
             _deny(flow, _denial(request, decision, policy.block_status))
 
 
@@ -79,8 +79,6 @@ def _describe(ledger: Ledger, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
     line.port = tunnel.port or data.port
     line.method = data.method.decode("ascii", "backslashreplace")
     line.path = data.path.partition(b"?")[0].decode("ascii", "backslashreplace")
-    if (line.host, line.port, line.path) == PROBE:
-        line.event = Event.HEALTH
 
 
 def _denial(request: Request, decision: Decision, status: int) -> Denial:

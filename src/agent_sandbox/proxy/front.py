@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from ipaddress import ip_address
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.connect import ConnectDeniedError, Opened, decide_tunnel
@@ -54,7 +55,7 @@ class Front:
         if lead.ahead.startswith(CONNECT):
             tunnel = await self._open_tunnel(lead, writer, client)
         else:
-            tunnel = Tunnel(client=client, carries=Carries.PROXY)
+            tunnel = Tunnel(client=client, carries=Carries.PROXY, own=is_own(writer))
         if tunnel is not None:
             await Session(self._engine, tunnel, lead, writer).handle_client()
 
@@ -122,6 +123,15 @@ class Front:
         if last_words:
             writer.write(last_words)
         await _close_gently(lead, writer)
+
+
+def is_own(writer: asyncio.StreamWriter) -> bool:
+    """Return whether the client came over loopback, or from the very address that it came to.
+
+    No packet of another machine's passes as either: the kernel drops it, and the answers to it would not leave.
+    """
+    peer, here = (writer.get_extra_info(name) for name in ("peername", "sockname"))
+    return bool(peer and here) and (peer[0] == here[0] or ip_address(peer[0]).is_loopback)
 
 
 async def _close_gently(lead: Lead, writer: asyncio.StreamWriter) -> None:

@@ -17,7 +17,8 @@ class Event(StrEnum):
     MALFORMED = "malformed"
     WEBSOCKET = "websocket"
     TLS = "tls"
-    HEALTH = "health"
+    HEALTH = "health"  # the proxy's container asks the proxy
+    START = "start"  # the agent's container does, when it starts
     FAULT = "fault"
     POLICY = "policy"
 

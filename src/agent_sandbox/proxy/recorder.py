@@ -1,4 +1,7 @@
-"""Every decision leaves one line: on stdout, in the rotated file, and the last denials in memory."""
+"""Every decision leaves one line: on stdout, in the rotated file, and the last denials in memory.
+
+The health check asks every few seconds, and always the same: it leaves a line when the answer has changed.
+"""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -6,7 +9,7 @@ from collections.abc import Callable, Iterable
 from agent_sandbox.proxy.line import Event, Line, encode, render
 
 REMEMBERED = 1_000
-UNCOUNTED = frozenset({Event.HEALTH, Event.POLICY, Event.TLS})
+UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.TLS})
 
 
 class Recorder:
@@ -17,9 +20,16 @@ class Recorder:
         self._clock = clock
         self._denials: deque[dict[str, object]] = deque(maxlen=REMEMBERED)
         self._counts: Counter[str] = Counter()
+        self._health = ""
 
     def record(self, line: Line) -> None:
         """Write `line` down."""
+        if line.event is Event.HEALTH:
+            if line.reason == self._health:
+                return
+            self._health = line.reason
+        if line.event is Event.START:
+            self._counts["start"] += 1
         values = render(line, now=self._clock())
         if line.event not in UNCOUNTED:
             self._counts[line.decision] += 1
@@ -35,5 +45,5 @@ class Recorder:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many requests were allowed and denied since the start."""
-        return {"allowed": self._counts["allow"], "denied": self._counts["deny"]}
+        """How many requests were allowed and denied since the start, and how many asked what an agent's start asks."""
+        return {"allowed": self._counts["allow"], "denied": self._counts["deny"], "starts": self._counts["start"]}

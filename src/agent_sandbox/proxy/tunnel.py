@@ -20,6 +20,7 @@ class Tunnel:
 
     `refused` is the denial of a tunnel that was opened all the same, so that each request in it can be answered with
     the reason where a person sees it: many clients show nothing of an answer to CONNECT. Nothing is dialled for it.
+    `own` says that the client is on the proxy's own machine, or in its own container.
     """
 
     client: str
@@ -27,3 +28,4 @@ class Tunnel:
     host: str = ""
     port: int = 0
     refused: Decision | None = None
+    own: bool = False

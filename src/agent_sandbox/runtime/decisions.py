@@ -6,13 +6,13 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 PORTS = {443: "https", 80: "http"}
-# What the stack asks of itself: the proxy's health check, and the agent's at its start.
-HEALTH, AT_START = "health", "agent-sandbox.invalid"
+# What the stack asks of itself: the proxy's health check, and the agent's at its start. The proxy says which it was.
+PROBES = frozenset({"health", "start"})
 
 
 def is_probe(line: Mapping[str, Any]) -> bool:
     """Return whether the stack asked this of itself."""
-    return line.get("event") == HEALTH or line.get("host") == AT_START
+    return line.get("event") in PROBES
 
 
 def read_line(text: str) -> Mapping[str, Any] | None:

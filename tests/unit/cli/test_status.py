@@ -23,7 +23,7 @@ def up(project: Path, docker: FakeDocker) -> FakeDocker:
         "path": "/",
         "reason": "no",
     }
-    answer = {"policy": {"digest": digest}, "requests": {"allowed": 1, "denied": 2}}
+    answer = {"policy": {"digest": digest}, "requests": {"allowed": 1, "denied": 2, "starts": 3}}
     docker.says("agent_sandbox.proxy status", out=json.dumps(answer))
     docker.says("agent_sandbox.proxy denials --count 200", out=json.dumps({"denials": [denial]}))
     return with_containers(docker, proxy="healthy", agent="healthy")
@@ -41,7 +41,7 @@ def test_a_person_sees_services_policy_and_denials(
         "  proxy     healthy  agent-sandbox/x:1",
         "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
-        "requests  1 allowed, 2 denied since the proxy started",
+        "requests  1 allowed, 2 denied since the proxy started; 3 asked by starts of the agent",
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
@@ -80,7 +80,7 @@ def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: 
         "problems": [],
     }
     assert [(service["service"], service["ready"]) for service in got["services"]] == [("proxy", True), ("agent", True)]
-    assert (got["project"], got["root"], got["requests"]) == ("app-1", str(project), {"allowed": 1, "denied": 2})
+    assert (got["project"], got["root"], got["requests"]) == ("app-1", str(project), {"allowed": 1, "denied": 2, "starts": 3})
 
 
 def test_a_stack_that_is_down_has_a_status_too(

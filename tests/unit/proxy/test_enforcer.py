@@ -123,5 +123,9 @@ def test_a_fault_leaves_the_denial_that_was_set_first() -> None:
 def test_the_health_check_is_known_by_its_question(policy: Callable[[str], Policy]) -> None:
     made = flow("/agent-sandbox-health", host=b"127.0.0.1:9")
     made.request.data.host, made.request.data.port = "127.0.0.1", 9
-    ledger = enforce(made, policy(RULES), Tunnel(client="", carries=Carries.PROXY))
+    own = Tunnel(client="", carries=Carries.PROXY, own=True)
+    ledger = enforce(made, policy(RULES), own)
     assert (ledger.line.event, ledger.line.decision) == (Event.HEALTH, "deny")
+    allowing = policy("domains: [{host: 127.0.0.1, ports: [9]}]")
+    ledger = enforce(made, allowing, own)
+    assert (ledger.line.event, ledger.line.decision) == (Event.REQUEST, "allow")

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from agent_sandbox.proxy import front as subject
-from agent_sandbox.proxy.front import Front
+from agent_sandbox.proxy.front import Front, is_own
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.line import Event, Line
 from agent_sandbox.proxy.options import EngineOptions
@@ -167,3 +168,22 @@ async def test_a_client_that_keeps_talking_is_not_listened_to_for_ever(
 
 async def test_places_are_counted(stage: Stage) -> None:
     assert stage.front.connections == 0
+
+
+@pytest.mark.parametrize(
+    ("peer", "here", "own"),
+    [
+        (("10.0.0.3", 5), ("10.0.0.2", 80), False),
+        (("10.0.0.2", 5), ("10.0.0.2", 80), True),
+        (("127.0.0.1", 5), ("127.0.0.1", 80), True),
+        (("127.8.0.1", 5), ("127.0.0.1", 80), True),
+        (("::1", 5, 0, 0), ("::1", 80, 0, 0), True),
+        (("fe80::3%2", 5, 0, 2), ("fe80::2%2", 80, 0, 2), False),
+        (None, ("10.0.0.2", 80), False),
+        (None, None, False),
+    ],
+)
+def test_a_client_is_our_own_by_its_address_alone(peer: object, here: object, *, own: bool) -> None:
+    known = {"peername": peer, "sockname": here}
+    writer = SimpleNamespace(get_extra_info=known.get)
+    assert is_own(cast("asyncio.StreamWriter", writer)) is own

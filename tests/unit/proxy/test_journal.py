@@ -102,4 +102,4 @@ def test_a_client_that_does_not_trust_us_is_a_line_and_no_denial() -> None:
     client.error = "unknown ca"
     book.journal.tls_failed_client(TlsData(client, cast("Context", None)), TUNNEL)
     assert b'"reason": "no TLS with the client: unknown ca"' in book.lines[0]
-    assert book.recorder.counts == {"allowed": 0, "denied": 0}
+    assert book.recorder.counts == {"allowed": 0, "denied": 0, "starts": 0}

@@ -16,7 +16,7 @@ def test_every_decision_is_written_and_counted() -> None:
     recorder.record(Line(event=Event.REQUEST, decision="allow", host="a.test"))
     recorder.record(Line(event=Event.CONNECT, host="b.test"))
     assert [json.loads(line)["host"] for line in written] == ["a.test", "b.test"]
-    assert recorder.counts == {"allowed": 1, "denied": 1}
+    assert recorder.counts == {"allowed": 1, "denied": 1, "starts": 0}
 
 
 def test_the_last_denials_are_remembered_oldest_first() -> None:
@@ -29,5 +29,21 @@ def test_the_last_denials_are_remembered_oldest_first() -> None:
 
 def test_what_is_no_decision_on_a_request_is_written_and_not_counted() -> None:
     recorder, written = make()
-    recorder.record(Line(event=Event.HEALTH))
-    assert (len(written), recorder.counts, recorder.denials(9)) == (1, {"allowed": 0, "denied": 0}, [])
+    for event in (Event.HEALTH, Event.POLICY, Event.TLS):
+        recorder.record(Line(event=event))
+    nothing = {"allowed": 0, "denied": 0, "starts": 0}
+    assert (len(written), recorder.counts, recorder.denials(9)) == (2, nothing, [])
+
+
+def test_the_health_check_leaves_a_line_when_its_answer_has_changed() -> None:
+    recorder, written = make()
+    for reason in ("no rule", "no rule", "the policy is not in force", "the policy is not in force", "no rule"):
+        recorder.record(Line(event=Event.HEALTH, reason=reason))
+    assert [json.loads(line)["reason"] for line in written] == ["no rule", "the policy is not in force", "no rule"]
+
+
+def test_what_a_start_asks_leaves_its_line_and_is_counted_for_itself() -> None:
+    recorder, written = make()
+    for _ in range(2):
+        recorder.record(Line(event=Event.START))
+    assert (len(written), recorder.counts, recorder.denials(9)) == (2, {"allowed": 0, "denied": 0, "starts": 2}, [])

@@ -33,7 +33,7 @@ async def test_status_describes_policy_process_and_requests() -> None:
     assert await Desk().verbs["status"]({}) == {
         "policy": {"file": "p.yaml", "digest": POLICY.digest, "valid": True, "problems": []},
         "listening": "127.0.0.1:1",
-        "requests": {"allowed": 0, "denied": 0},
+        "requests": {"allowed": 0, "denied": 0, "starts": 0},
     }
 
 

@@ -52,7 +52,9 @@ def test_what_is_no_decision_is_left_out(text: str) -> None:
     ("line", "expected"),
     [
         (LINE, False),
-        (LINE | {"host": "agent-sandbox.invalid"}, True),
+        (LINE | {"event": "start"}, True),
+        # Its name alone makes no question one of the stack's.
+        (LINE | {"host": "agent-sandbox.invalid"}, False),
         (LINE | {"event": "health"}, True),
     ],
 )

@@ -11,7 +11,7 @@ from fake_stack import with_containers
 
 ALLOWED = {"time": "x", "decision": "allow", "method": "GET", "host": "a.test", "port": 80, "path": "/", "reason": "r"}
 DENIED = ALLOWED | {"decision": "deny", "host": "b.test"}
-PROBE = DENIED | {"host": "agent-sandbox.invalid"}
+PROBE = DENIED | {"event": "start"}
 LOG = "\n".join(("not json", *map(json.dumps, (ALLOWED, DENIED, PROBE)), ""))
 
 
