@@ -26,16 +26,18 @@ def _mapping(document: Mapping[str, Any], indent: int, comments: Mapping[str, st
         place = f"{path}{key}"
         line = f"{margin}{to_yaml(key)}: {to_yaml(value)}"
         comment = f" # {to_comment(comments[place])}" if place in comments else ""
-        if _fits(line, value) and not any(other.startswith(f"{place}.") for other in comments):
+        if _is_single(value) or (_fits(line, value) and not any(other.startswith(f"{place}.") for other in comments)):
             yield f"{line}{comment}"
         else:
             yield f"{margin}{to_yaml(key)}:{comment}"
             yield from _below(value, indent + 2, comments, f"{place}.")
 
 
-def _fits(line: str, value: Any) -> bool:  # noqa: ANN401 - any part of a document
-    if not value or not isinstance(value, list | dict):
-        return True
+def _is_single(value: Any) -> bool:  # noqa: ANN401 - any part of a document
+    return not value or not isinstance(value, list | dict)
+
+
+def _fits(line: str, value: Any) -> bool:  # noqa: ANN401 - a list or a mapping
     words = isinstance(value, list) and all(isinstance(item, str) for item in value)
     return len(line) <= (WORDS_WIDTH if words else WIDTH)
 

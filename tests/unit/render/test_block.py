@@ -1,7 +1,7 @@
 from typing import Any
 
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_sandbox.render.block import to_block
@@ -15,6 +15,8 @@ values = st.recursive(
 
 
 @given(st.dictionaries(text, values, min_size=1, max_size=4), st.dictionaries(text, text, max_size=2))
+@example({"": []}, {".": ""})
+@example({"": None}, {".": ""})
 def test_it_says_what_the_document_says_whatever_the_comments(
     document: dict[str, Any], comments: dict[str, str]
 ) -> None:
