@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import yaml
-
 from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.problems import UserError
 from agent_sandbox.render import dotenv, jsonc
 from agent_sandbox.render.devcontainer import DOUBTFUL, FILE
-from agent_sandbox.render.faithful import load_yaml
+from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change, Verdict
@@ -54,10 +53,12 @@ def _missing_services(change: Change, manifest: AgentManifest) -> Iterator[str]:
 
 def _services(text: str) -> set[str] | None:
     try:
-        document: Any = load_yaml(text)
+        document: Any = load_foreign(text, file=POLICY)
         services = (document or {}).get("services") or ()
+        if not isinstance(services, list | tuple):
+            return None
         return {service["name"] if isinstance(service, dict) else str(service) for service in services}
-    except (yaml.YAMLError, AttributeError, LookupError, TypeError):
+    except (UserError, AttributeError, LookupError, TypeError):
         return None  # `policy check` tells what is wrong with it
 
 

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
+from agent_sandbox.problems import UserError
 from agent_sandbox.render.compose import RECORD
-from agent_sandbox.render.faithful import load_yaml
+from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.header import Hand, hand_of
 from agent_sandbox.stack.workspace import Ide, Owner
 
@@ -27,7 +26,7 @@ def parse_record(text: str) -> Record | None:
     if hand_of(text) is Hand.FOREIGN:
         return None
     try:
-        document: dict[str, Any] = load_yaml(text)
+        document: dict[str, Any] = load_foreign(text, file="")
         said = document[RECORD]
         uid, _, gid = str(said["dev"]).partition(":")
         return Record(
@@ -37,5 +36,5 @@ def parse_record(text: str) -> Record | None:
             ide=Ide(said["ide"]),
             owner=Owner(uid=int(uid), gid=int(gid)),
         )
-    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+    except (UserError, LookupError, TypeError, ValueError):
         return None
