@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_sandbox.render.header import Hand
 from agent_sandbox.stack.workspace import Owner
 
 
@@ -16,6 +17,7 @@ class Project:
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]
+    hand: Hand  # who wrote its compose file last
 
     @property
     def policy(self) -> Path:

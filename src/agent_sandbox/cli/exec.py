@@ -7,9 +7,9 @@ import typer
 
 from agent_sandbox.backends.verbs import Exec
 from agent_sandbox.cli.carry_out import backend, carry_out, require_ready
-from agent_sandbox.cli.options import DryRun, ProjectPath
+from agent_sandbox.cli.options import DryRun, Edited, ProjectPath
 from agent_sandbox.cli.terminal import terminal
-from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.runtime.installed import open_to_run
 
 # What follows the command's name is the command's, options too.
 CONTEXT = {"allow_interspersed_args": False}
@@ -22,10 +22,11 @@ def exec(  # noqa: A001 - the command's name
     command: Command,
     *,
     path: ProjectPath = None,
+    edited: Edited = False,
     dry_run: DryRun = False,
 ) -> None:
     """Run a command in the agent's container, as `dev` in /workspace; its exit code is passed on."""
-    project = open_project(path, cwd=Path.cwd())
+    project = open_to_run(path, cwd=Path.cwd(), edited=edited)
     if not dry_run:
         require_ready(project, "agent")
     carry_out(backend().plan(project, Exec(argv=tuple(command), terminal=terminal())), dry_run=dry_run, quiet=True)

@@ -9,4 +9,5 @@ ProjectPath = Annotated[
     Path | None, Option(help="The project's directory; otherwise the one that this directory lies in.")
 ]
 Json = Annotated[bool, Option(help="Print JSON for a program.", name="--json")]
+Edited = Annotated[bool, Option(help="Take a docker-compose.yml that somebody has edited, this once.")]
 DryRun = Annotated[bool, Option(help="Print what would be done, and do nothing.")]

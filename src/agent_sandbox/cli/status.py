@@ -8,8 +8,9 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.carry_out import backend
 from agent_sandbox.cli.options import Json, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.render.header import Hand
 from agent_sandbox.runtime.decisions import as_text as decision_as_text
-from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.runtime.installed import COMPOSE_FILE, HANDS, open_project
 from agent_sandbox.runtime.proxy_control import ask_stack
 from agent_sandbox.runtime.status import Loaded, Status, look
 
@@ -49,6 +50,7 @@ def as_json(found: Status) -> dict[str, Any]:
         "project": project.name,
         "root": str(project.root),
         "agent": project.agent,
+        "compose": project.hand.value,
         "services": [
             {"service": c.service, "state": c.state, "health": c.health, "ready": c.ready, "image": c.image}
             for c in found.containers
@@ -70,6 +72,7 @@ def as_text(found: Status) -> str:
     project = found.project
     width = max((len(c.condition) for c in found.containers), default=0)
     services = [f"  {c.service:<9} {c.condition:<{width}}  {c.image}" for c in found.containers]
+    edited = [] if project.hand is Hand.OURS else [f"stack   {COMPOSE_FILE} {HANDS[project.hand]}"]
     digest = (found.host_digest[:12],) if found.host_digest else ()
     policy = (str(project.policy.relative_to(project.root)), *digest, SAID[found.loaded])
     requests = found.proxy.get("requests", {})
@@ -78,6 +81,7 @@ def as_text(found: Status) -> str:
     return "\n".join(
         (
             f"{project.name}  {project.agent}  {project.root}",
+            *edited,
             *(services or ["  not running: agent-sandbox up"]),
             f"policy  {' '.join(policy)}",
             *counts,

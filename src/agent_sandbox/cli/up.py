@@ -6,20 +6,21 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Restart, Up
 from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.options import DryRun, ProjectPath
+from agent_sandbox.cli.options import DryRun, Edited, ProjectPath
 from agent_sandbox.cli.output import say
 from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, Quiet
 from agent_sandbox.runtime.building import build_of
 from agent_sandbox.runtime.containers import containers
 from agent_sandbox.runtime.diagnose import why_not_up
-from agent_sandbox.runtime.installed import images_of, open_project
+from agent_sandbox.runtime.installed import images_of, open_to_run
 
 
-def up(
+def up(  # noqa: PLR0913 - each is an option
     *,
     path: ProjectPath = None,
     base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
+    edited: Edited = False,
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> int:
@@ -29,7 +30,7 @@ def up(
     """
     from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
 
-    project = open_project(path, cwd=Path.cwd())
+    project = open_to_run(path, cwd=Path.cwd(), edited=edited)
     load_policy(project.policy)  # the proxy would refuse everything: better said here, with every line
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     plan = backend().plan(project, Up(build=build))

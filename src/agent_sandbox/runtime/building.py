@@ -8,13 +8,13 @@ from agent_sandbox.images import Image, images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.facts import owner_of
-from agent_sandbox.runtime.installed import COMPOSE_FILE, find_upwards, images_of, open_project, read_project
+from agent_sandbox.runtime.installed import COMPOSE_FILE, find_upwards, images_of, open_to_run, read_project
 
 BEGIN = b"-----BEGIN CERTIFICATE-----"
 KEY = b"PRIVATE KEY-----"
 
 
-def images_to_build(agents: tuple[str, ...], path: Path | None, *, cwd: Path) -> tuple[Image, ...]:
+def images_to_build(agents: tuple[str, ...], path: Path | None, *, cwd: Path, edited: bool) -> tuple[Image, ...]:
     """Return the images of the named agents, or of the project's stack where none is named, each once."""
     root = path.absolute() if path else find_upwards(COMPOSE_FILE, cwd)
     installed = root is not None and (root / COMPOSE_FILE).exists()
@@ -24,7 +24,7 @@ def images_to_build(agents: tuple[str, ...], path: Path | None, *, cwd: Path) ->
         where, what = str(root or cwd), "there is no stack here, and no agent is named"
         raise UserError([Problem(where=where, what=what, hint=f"agent-sandbox build AGENT, with one of: {known}")])
     if not agents:
-        return images_of(open_project(path, cwd=cwd))
+        return images_of(open_to_run(path, cwd=cwd, edited=edited))
     owner = read_project(root).owner if root and installed else owner_of(root or cwd)
     images = (image for agent in agents for image in images_for(load_manifest(templates, agent), owner))
     return tuple({image.name: image for image in images}.values())

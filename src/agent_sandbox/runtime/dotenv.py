@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from agent_sandbox.runtime.files import read_text
+
 FILE = ".env"
 
 
@@ -22,10 +24,7 @@ def variable(text: str, name: str) -> str | None:
 
 def compose_files(root: Path, ours: Path) -> tuple[Path, ...]:
     """Return the files that make up the stack: those that `.env` names where ours is among them, else ours alone."""
-    try:
-        text = (root / FILE).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return (root / ours,)
+    text = read_text(root, FILE) or ""
     separator = variable(text, "COMPOSE_PATH_SEPARATOR") or ":"
     named = tuple(root / name for name in (variable(text, "COMPOSE_FILE") or "").split(separator) if name)
     return named if root / ours in named else (root / ours,)

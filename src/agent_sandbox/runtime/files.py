@@ -23,6 +23,7 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 NO_ROOM = "make room and run it again; nothing was changed"
 NO_RIGHT = "you may not write there: `ls -ld` says whose it is"
+NO_FILE = "move it away: a plain file of text belongs there"
 A_LINK = "it is a symbolic link, which agent-sandbox does not follow: put a real one in its place"
 HINTS: Mapping[int, str] = {
     errno.ENOSPC: NO_ROOM,
@@ -32,6 +33,8 @@ HINTS: Mapping[int, str] = {
     errno.EACCES: NO_RIGHT,
     errno.EPERM: NO_RIGHT,
     errno.ELOOP: A_LINK,
+    errno.EINVAL: NO_FILE,
+    errno.EISDIR: NO_FILE,
 }
 
 
@@ -60,11 +63,14 @@ def read_text(root: Path, path: str) -> str | None:
         data = read_bytes(root, path, limit=MAX_BYTES + 1)
         text = data.decode() if data is not None else None
     except UnicodeDecodeError as error:
-        raise UserError([Problem(where=where, what=f"is not UTF-8 text: see byte {error.start}")]) from error
+        raise UserError(
+            [Problem(where=where, what=f"is not UTF-8 text: see byte {error.start}", hint="save it as UTF-8")]
+        ) from error
     except OSError as error:
         raise UserError([problem_of(where, error)]) from error
     if data is not None and len(data) > MAX_BYTES:
-        raise UserError([Problem(where=where, what=f"is larger than {MAX_BYTES >> 20} MiB, and not what it should be")])
+        what = f"is larger than {MAX_BYTES >> 20} MiB, and not what it should be"
+        raise UserError([Problem(where=where, what=what, hint=NO_FILE)])
     return text
 
 

@@ -8,8 +8,10 @@ from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.header import Hand, hand_of
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.dotenv import compose_files
+from agent_sandbox.runtime.files import read_text
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
 
@@ -17,6 +19,11 @@ COMPOSE_FILE = Path(".devcontainer", "docker-compose.yml")
 POLICY_FILE = Path(".devcontainer", "policy.yaml")
 RECORD = "x-agent-sandbox"
 OURS = "agent-sandbox/"
+HANDS = {
+    Hand.OURS: "is as agent-sandbox wrote it",
+    Hand.EDITED: "has been edited since agent-sandbox wrote it",
+    Hand.FOREIGN: "was not written by agent-sandbox",
+}
 
 
 def find_upwards(file: Path, start: Path) -> Path | None:
@@ -28,6 +35,19 @@ def open_project(path: Path | None, *, cwd: Path) -> Project:
     """Return the project at `path`, or the one that `cwd` lies in; a stack of another directory's is refused."""
     project = find_project(path, cwd=cwd)
     require_own(project)
+    return project
+
+
+def open_to_run(path: Path | None, *, cwd: Path, edited: bool) -> Project:
+    """Return the project as `open_project` does, to run what its compose file says.
+
+    Whoever can write there could have taken every wall out, so it has to be as `init` wrote it, or as the user says.
+    """
+    project = open_project(path, cwd=cwd)
+    if project.hand is not Hand.OURS and not edited:
+        what = f"this file {HANDS[project.hand]}: what it says now could open the box"
+        hint = f"agent-sandbox init {project.agent} shows the difference; --edited takes it this once"
+        raise UserError([Problem(where=str(project.root / COMPOSE_FILE), what=what, hint=hint)])
     return project
 
 
@@ -58,7 +78,8 @@ def find_project(path: Path | None, *, cwd: Path) -> Project:
 def read_project(root: Path) -> Project:
     """Return what the project's own files say of its stack."""
     file = root / COMPOSE_FILE
-    document = read_compose(root)
+    text = read_text(root, str(COMPOSE_FILE)) or ""
+    document = _document(text, file)
     record = _mapping(document.get(RECORD))
     name, agent, dev = document.get("name"), record.get("agent"), record.get("dev")
     if not (isinstance(name, str) and isinstance(agent, str) and isinstance(dev, str)):
@@ -71,12 +92,13 @@ def read_project(root: Path) -> Project:
         owner=_owner(file, dev),
         images=tuple(dict.fromkeys(_images(document))),
         files=compose_files(root, COMPOSE_FILE),
+        hand=hand_of(text),
     )
 
 
 def read_compose(root: Path) -> Mapping[str, Any]:
     """Return the project's compose file as it stands there; nothing where it is no mapping."""
-    return _mapping(_load(root / COMPOSE_FILE))
+    return _document(read_text(root, str(COMPOSE_FILE)) or "", root / COMPOSE_FILE)
 
 
 def images_of(project: Project) -> tuple[Image, ...]:
@@ -92,19 +114,10 @@ def images_of(project: Project) -> tuple[Image, ...]:
     return tuple(image for image in known if image.name in (*project.images, base_name()))
 
 
-def _load(file: Path) -> Any:  # noqa: ANN401 - whatever stands in a user's file
-    import yaml  # noqa: PLC0415 - only commands about a stack need it
+def _document(text: str, file: Path) -> Mapping[str, Any]:
+    from agent_sandbox.render.foreign import load_foreign  # noqa: PLC0415 - only commands about a stack need YAML
 
-    try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        return yaml.load(file.read_text(encoding="utf-8"), loader)  # noqa: S506 - safe, and in C where there is one
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError([Problem(where=str(file), what=f"can't be read: {error}")]) from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
-        what = f"this is no YAML: {getattr(error, 'problem', None) or error}"
-        raise UserError([Problem(where=where, what=what)]) from error
+    return _mapping(load_foreign(text, file=str(file)))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - whatever stands in a user's file

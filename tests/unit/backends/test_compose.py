@@ -22,6 +22,7 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import Image
+from agent_sandbox.render.header import Hand
 from agent_sandbox.stack.workspace import Owner
 
 ROOT = Path("/home/ann/my project")
@@ -32,6 +33,7 @@ PROJECT = Project(
     owner=Owner(),
     images=("agent-sandbox/proxy:1", "agent-sandbox/example:1"),
     files=(ROOT / ".devcontainer" / "docker-compose.yml",),
+    hand=Hand.OURS,
 )
 COMPOSE = (
     *("docker", "compose", "--project-name", "my-project-0123abcd"),

@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.images import Owner, agent_name, proxy_name
+from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime import installed
 from agent_sandbox.runtime.installed import images_of, read_project
@@ -25,7 +26,7 @@ services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(AGE
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a project with a stack called app-1 and a valid policy."""
     (tmp_path / ".devcontainer").mkdir()
-    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(COMPOSE)
+    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(stamped(COMPOSE, comment="#"))
     (tmp_path / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.org]\n")
     monkeypatch.chdir(tmp_path)
     # Its name is short here, for messages that can be read; that it is refused is tested beside `installed`.

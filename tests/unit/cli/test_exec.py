@@ -57,3 +57,14 @@ def test_a_dry_run_asks_nothing(project: Path, docker: FakeDocker, capsys: pytes
     assert exit_code(lambda: execute(["echo", "a b"], dry_run=True)) == 0
     assert capsys.readouterr().out.endswith("exec -T agent echo 'a b'\n")
     assert docker.calls == []
+
+
+def test_an_edited_stack_is_not_taken_silently(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project / ".devcontainer" / "docker-compose.yml"
+    file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
+    assert exit_code(lambda: execute(["ls"])) == 1
+    expected = f"error: {file}: this file has been edited since agent-sandbox wrote it: what it says now could open"
+    assert capsys.readouterr().err.splitlines()[0] == f"{expected} the box"
+    assert docker.calls == []

@@ -25,3 +25,14 @@ def test_a_stack_that_is_down_is_told(project: Path, docker: FakeDocker, capsys:
     docker.says("ps --all")
     assert exit_code(shell) == 1
     assert capsys.readouterr().err == "error: app-1: the stack is not running\n  hint: agent-sandbox up\n"
+
+
+def test_an_edited_stack_is_not_taken_silently(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project / ".devcontainer" / "docker-compose.yml"
+    file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
+    assert exit_code(shell) == 1
+    expected = f"error: {file}: this file has been edited since agent-sandbox wrote it: what it says now could open"
+    assert capsys.readouterr().err.splitlines()[0] == f"{expected} the box"
+    assert docker.calls == []

@@ -47,6 +47,17 @@ def test_a_person_sees_services_policy_and_denials(
     ]
 
 
+def test_an_edited_stack_is_told(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert up.rules
+    file = project / ".devcontainer" / "docker-compose.yml"
+    file.write_text(f"{file.read_text()}# mine\n")
+    assert exit_code(status) == 0
+    expected = "stack   .devcontainer/docker-compose.yml has been edited since agent-sandbox wrote it"
+    assert capsys.readouterr().out.splitlines()[1] == expected
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["compose"] == "edited"
+
+
 def test_an_edited_policy_is_told_with_what_loads_it(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,7 +91,11 @@ def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: 
         "problems": [],
     }
     assert [(service["service"], service["ready"]) for service in got["services"]] == [("proxy", True), ("agent", True)]
-    assert (got["project"], got["root"], got["requests"]) == ("app-1", str(project), {"allowed": 1, "denied": 2, "starts": 3})
+    assert (got["project"], got["root"], got["requests"]) == (
+        "app-1",
+        str(project),
+        {"allowed": 1, "denied": 2, "starts": 3},
+    )
 
 
 def test_a_stack_that_is_down_has_a_status_too(

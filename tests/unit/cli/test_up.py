@@ -106,3 +106,15 @@ def test_compose_v1_alone_is_told(up_to_date: FakeDocker, capsys: pytest.Capture
     )
     assert exit_code(lambda: up(quiet=True)) == 1
     assert capsys.readouterr().err.startswith("error: docker: the docker command has no compose v2\n  hint: install")
+
+
+def test_an_edited_stack_is_not_taken_silently(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project / ".devcontainer" / "docker-compose.yml"
+    file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
+    assert exit_code(up) == 1
+    expected = f"error: {file}: this file has been edited since agent-sandbox wrote it: what it says now could open"
+    assert capsys.readouterr().err.splitlines()[0] == f"{expected} the box"
+    assert docker.calls == []
+    assert exit_code(lambda: up(dry_run=True, edited=True)) == 0

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.dotenv import compose_files, variable
 
 OURS = Path(".devcontainer/docker-compose.yml")
@@ -47,6 +48,8 @@ def test_the_separator_may_be_another(tmp_path: Path) -> None:
     assert compose_files(tmp_path, OURS) == (tmp_path / OURS, tmp_path / "a:b.yml")
 
 
-def test_a_dotenv_that_is_no_text_changes_nothing(tmp_path: Path) -> None:
+def test_a_dotenv_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"COMPOSE_FILE=\xff\n")
-    assert compose_files(tmp_path, OURS) == (tmp_path / OURS,)
+    with pytest.raises(UserError) as raised:
+        compose_files(tmp_path, OURS)
+    assert str(raised.value) == f"{tmp_path}/.env: is not UTF-8 text: see byte 13; save it as UTF-8"

@@ -1,4 +1,6 @@
+import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +11,9 @@ from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import agent_name, base_name, proxy_name
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.header import Hand, stamped
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.installed import find_project, images_of, is_own, open_project
+from agent_sandbox.runtime.installed import find_project, images_of, is_own, open_project, open_to_run
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
 
@@ -30,7 +33,7 @@ services:
 def project_at(root: Path, text: str = FILE) -> Path:
     (root / ".devcontainer").mkdir(parents=True)
     text = text.replace("NAME", stack_name("app", str(root)))
-    (root / ".devcontainer" / "docker-compose.yml").write_text(text)
+    (root / ".devcontainer" / "docker-compose.yml").write_text(stamped(text, comment="#"))
     return root
 
 
@@ -42,6 +45,7 @@ def expected(root: Path) -> Project:
         owner=OWNER,
         images=(proxy_name(), agent_name(AGENT, OWNER)),
         files=(root / ".devcontainer" / "docker-compose.yml",),
+        hand=Hand.OURS,
     )
 
 
@@ -71,7 +75,7 @@ def test_where_there_is_no_stack_the_next_step_is_named(tmp_path: Path) -> None:
     [
         ("services: {}\n", ": this compose file is not agent-sandbox's: it has no `name` or no `x-agent-sandbox`; "),
         ("[1, 2]\n", ": this compose file is not agent-sandbox's: it has no `name` or no `x-agent-sandbox`; "),
-        ("a: [1\nb: 2\n", ":2:2: this is no YAML: "),
+        ("a: [1\nb: 2\n", ":4:2: this is no YAML: "),
         ("name: a\nx-agent-sandbox: {agent: b, dev: '1:x'}\n", ": `x-agent-sandbox.dev` is `1:x`; it has to be two"),
     ],
 )
@@ -85,7 +89,7 @@ def test_a_file_that_is_not_ours_is_a_problem_with_its_place(tmp_path: Path, tex
 def test_a_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     (root / ".devcontainer" / "docker-compose.yml").write_bytes(b"\xff")
-    with pytest.raises(UserError, match=r"docker-compose.yml: can't be read: 'utf-8' codec"):
+    with pytest.raises(UserError, match=r"docker-compose.yml: is not UTF-8 text: see byte 0; save it as UTF-8$"):
         open_project(root, cwd=tmp_path)
 
 
@@ -127,3 +131,64 @@ def test_a_project_is_its_own_by_whatever_way_it_is_reached(tmp_path: Path) -> N
     root = project_at(tmp_path / "app")
     (tmp_path / "link").symlink_to(root)
     assert is_own(open_project(tmp_path / "link", cwd=tmp_path))
+
+
+def test_a_stack_that_nobody_has_edited_may_run(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    assert open_to_run(root, cwd=tmp_path, edited=False) == expected(root)
+
+
+@pytest.mark.parametrize(
+    ("header", "hand", "said"),
+    [
+        (2, Hand.EDITED, "has been edited since agent-sandbox wrote it"),
+        (0, Hand.FOREIGN, "was not written by agent-sandbox"),
+    ],
+)
+def test_an_edited_stack_runs_where_the_user_says_so(tmp_path: Path, header: int, hand: Hand, said: str) -> None:
+    root = project_at(tmp_path / "app")
+    file = root / ".devcontainer" / "docker-compose.yml"
+    ours, body = file.read_text().splitlines()[:header], file.read_text().splitlines()[2:]
+    file.write_text("\n".join((*ours, *body, "  more: {privileged: true}\n")))
+    with pytest.raises(UserError) as raised:
+        open_to_run(root, cwd=tmp_path, edited=False)
+    assert str(raised.value) == (
+        f"{file}: this file {said}: what it says now could open the box;"
+        f" agent-sandbox init {AGENT} shows the difference; --edited takes it this once"
+    )
+    assert open_to_run(root, cwd=tmp_path, edited=True) == replace(expected(root), hand=hand)
+
+
+A_LINK = "can't be used: too many levels of symbolic links; it is a symbolic link, which agent-sandbox does not follow:"
+NO_FILE = "move it away: a plain file of text belongs there"
+MAKE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "link": (lambda file: file.symlink_to("/dev/zero"), f"{A_LINK} put a real one in its place"),
+    "pipe": (os.mkfifo, f"can't be used: is no regular file; {NO_FILE}"),
+    "directory": (Path.mkdir, f"can't be used: is a directory; {NO_FILE}"),
+    "huge": (
+        lambda file: file.write_bytes(b"#" * (2 << 20)),
+        f"is larger than 1 MiB, and not what it should be; {NO_FILE}",
+    ),
+}
+
+
+@pytest.mark.parametrize("path", [".devcontainer/docker-compose.yml", ".env"])
+@pytest.mark.parametrize("kind", MAKE)
+def test_a_file_that_would_hang_its_reader_is_a_problem(tmp_path: Path, path: str, kind: str) -> None:
+    root = project_at(tmp_path / "app")
+    (root / path).unlink(missing_ok=True)
+    make, what = MAKE[kind]
+    make(root / path)
+    with pytest.raises(UserError) as raised:
+        find_project(root, cwd=tmp_path)
+    assert str(raised.value) == f"{root / path}: {what}"
+
+
+def test_a_file_that_is_nested_without_end_is_a_problem(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app", "[" * 100_000)
+    with pytest.raises(UserError) as raised:
+        find_project(root, cwd=tmp_path)
+    assert str(raised.value) == (
+        f"{root}/.devcontainer/docker-compose.yml:3:33: this is more than 32 levels deep;"
+        " agent-sandbox init AGENT shows what it should be"
+    )

@@ -3,6 +3,7 @@
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.images import DIGEST_LABEL
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.render.header import Hand
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
@@ -10,7 +11,8 @@ from agent_sandbox.runtime.dotenv import FILE as DOTENV
 from agent_sandbox.runtime.dotenv import variable
 from agent_sandbox.runtime.engine import labels_of
 from agent_sandbox.runtime.facts import owner_of
-from agent_sandbox.runtime.installed import COMPOSE_FILE, images_of, is_own
+from agent_sandbox.runtime.files import read_text
+from agent_sandbox.runtime.installed import COMPOSE_FILE, HANDS, images_of, is_own
 
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
@@ -25,11 +27,14 @@ def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check ta
 
 
 def stack(machine: Machine) -> CheckResult:
-    """See that the stack is this directory's own: a copied project would share another's containers."""
+    """See that the stack is this directory's own, not another's copied, and as `init` wrote it."""
     project = machine.project
     if not is_own(project):
         what = f"{project.name} belongs to another directory: this project was moved, copied or cloned"
         return fail("stack", what, f"agent-sandbox init {project.agent} gives it a stack of its own")
+    if project.hand is not Hand.OURS:
+        what = f"{COMPOSE_FILE} {HANDS[project.hand]}: what it says now could open the box"
+        return warn("stack", what, f"agent-sandbox init {project.agent} shows the difference")
     return ok("stack", f"{project.name} in {project.root}")
 
 
@@ -56,11 +61,9 @@ def images(machine: Machine) -> CheckResult:
 def dotenv(machine: Machine) -> CheckResult:
     """See that plain `docker compose` in this directory takes the same stack."""
     project = machine.project
-    file = project.root / DOTENV
     hint = f"agent-sandbox init {project.agent} puts both lines there and keeps the rest"
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    text = read_text(project.root, DOTENV)
+    if text is None:
         return warn("dotenv", f"there is no {DOTENV}: plain `docker compose` does not find the stack", hint)
     named = (variable(text, "COMPOSE_FILE") or "").split(variable(text, "COMPOSE_PATH_SEPARATOR") or ":")
     if str(COMPOSE_FILE) not in named:

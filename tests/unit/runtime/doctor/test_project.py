@@ -7,10 +7,11 @@ import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.images import Owner, agent_name, proxy_name
+from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.doctor import project as checks
 from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, Status, ok
+from agent_sandbox.runtime.doctor.result import CheckResult, Status, ok, warn
 from agent_sandbox.runtime.facts import owner_of
 from agent_sandbox.runtime.installed import images_of, read_project
 from agent_sandbox.stack.naming import stack_name
@@ -26,8 +27,11 @@ def machine(tmp_path: Path) -> Machine:
     image = agent_name(AGENT, owner)
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(
-        f'name: {name}\nx-agent-sandbox: {{agent: {AGENT}, dev: "{owner.uid}:{owner.gid}"}}\n'
-        f'services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{image}"}}}}\n'
+        stamped(
+            f'name: {name}\nx-agent-sandbox: {{agent: {AGENT}, dev: "{owner.uid}:{owner.gid}"}}\n'
+            f'services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{image}"}}}}\n',
+            comment="#",
+        )
     )
     (tmp_path / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.org]\n")
     (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
@@ -48,6 +52,17 @@ def test_a_copied_project_is_told_from_its_original(machine: Machine) -> None:
     assert (found.status, found.what) == (
         Status.FAIL,
         f"{name} belongs to another directory: this project was moved, copied or cloned",
+    )
+
+
+def test_an_edited_stack_is_a_warning(machine: Machine) -> None:
+    file = machine.project.root / ".devcontainer" / "docker-compose.yml"
+    file.write_text(f"{file.read_text()}# mine\n")
+    assert checks.stack(Machine(path=machine.path, cwd=machine.cwd)) == warn(
+        "stack",
+        ".devcontainer/docker-compose.yml has been edited since agent-sandbox wrote it: what it says now could open"
+        " the box",
+        f"agent-sandbox init {AGENT} shows the difference",
     )
 
 
