@@ -128,7 +128,7 @@ def test_a_service_that_can_not_start_gives_its_reason(down: Project) -> None:
     compose = down.path / ".devcontainer" / "docker-compose.yml"
     before = compose.read_text()
     compose.write_text(before.replace("/usr/local/lib/agent-sandbox/firewall", "/usr/local/lib/nowhere"))
-    done = down.sandbox("up", check=False)
+    done = down.sandbox("up", "--edited", check=False)
     compose.write_text(before)
     down.sandbox("destroy", "--yes")
     assert done.returncode == 1
