@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from proxystand import ProxyProcess, get, read_all, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from attackstand import Stand
 
@@ -79,8 +81,10 @@ def test_an_allowed_name_that_leads_inside_is_refused_at_the_dial(stand: Stand) 
     assert line["reason"].endswith("loopback address") or "::1" in line["reason"]
 
 
+NAMES = ["localhost", "x.localhost"]
 INNER = [
-    *("localhost", "x.localhost", "127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1"),
+    *NAMES,
+    *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1"),
     "0.0.0.0",  # noqa: S104 - asked for, not bound
     *("169.254.169.254", "168.63.129.16", "100.100.100.200", "224.0.0.1", "255.255.255.255", "198.18.0.1"),
     *("[::]", "[::1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fd00:ec2::254]", "[fe80::1]", "[fec0::1]"),
@@ -94,9 +98,9 @@ OTHER_SPELLINGS = [
 
 @pytest.fixture(scope="module")
 def open_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
-    """A proxy whose policy names inner addresses, and a server on loopback that nothing may reach all the same."""
+    """A proxy whose policy names what leads inside, and a server on loopback that nothing may reach all the same."""
     with Capture() as capture:
-        entries = "".join(f'  - {{host: "{host}", ports: [80, 443, {capture.port}]}}\n' for host in INNER)
+        entries = "".join(f'  - {{host: "{host}", ports: [80, 443, {capture.port}]}}\n' for host in NAMES)
         with ProxyProcess(tmp_path_factory.mktemp("open"), f"version: 1\ndomains:\n{entries}") as proxy:
             assert json.loads(proxy.command("status").stdout)["policy"]["problems"] == []
             yield proxy, capture
@@ -120,6 +124,16 @@ def test_no_spelling_of_an_inner_address_is_dialled_even_where_policy_names_it(
 
 def test_the_refusal_says_what_kind_of_address_it_was(open_proxy: tuple[ProxyProcess, Capture]) -> None:
     proxy, _ = open_proxy
-    proxy.say(get("http://169.254.169.254/latest/meta-data/", "169.254.169.254"))
-    line = proxy.line(decision="deny", host="169.254.169.254", status=403)
-    assert line["reason"] == "169.254.169.254 leads to 169.254.169.254, a link-local address"
+    answer = proxy.say(get("http://localhost/latest/", "localhost", "Accept: application/json"))
+    reason = proxy.line(decision="deny", host="localhost", path="/latest/", status=403)["reason"]
+    assert re.fullmatch(r"localhost leads to (127\.0\.0\.1|::1), an? .*loopback.* address", reason)
+    assert b"no policy can: the proxy connects to public addresses alone; private ones cannot be reached yet" in answer
+
+
+def test_no_policy_can_allow_an_inner_address(open_proxy: tuple[ProxyProcess, Capture], tmp_path: Path) -> None:
+    _, capture = open_proxy
+    with ProxyProcess(tmp_path, "version: 1\ndomains: [127.0.0.1]\n") as proxy:
+        said = json.loads(proxy.command("status").stdout)["policy"]["problems"]
+        assert len(said) == 1
+        assert "127.0.0.1 is no public address (loopback); take it out" in said[0]
+        assert proxy.say(get(f"http://127.0.0.1:{capture.port}/", "127.0.0.1"))[:12] == b"HTTP/1.1 403"

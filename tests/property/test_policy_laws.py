@@ -15,8 +15,8 @@ from agent_sandbox.policy.ruleset import RuleSet
 
 type Entry = dict[str, Any]
 
-HOSTS = ("a.test", "b.a.test", "c.b.a.test", "ab.test", "192.0.2.1")
-PATTERNS = ("a.test", "*.a.test", ".a.test", ".b.a.test", "b.a.test", "192.0.2.1")
+HOSTS = ("a.test", "b.a.test", "c.b.a.test", "ab.test", "203.0.113.1")
+PATTERNS = ("a.test", "*.a.test", ".a.test", ".b.a.test", "b.a.test", "203.0.113.1")
 METHODS = ("GET", "HEAD", "POST", "DELETE")
 PORTS = (80, 443, 8443)
 SEGMENTS = ("a", "b", "ab", "%40", "@", "a;x", "a%2Fb")

@@ -73,7 +73,7 @@ segments = st.text(
 
 @given(
     st.sampled_from(("GET", "POST")),
-    st.sampled_from(("a.test", "[2001:db8::1]", "192.0.2.1")),
+    st.sampled_from(("a.test", "[2606:4700::1]", "203.0.113.1")),
     st.sampled_from((443, 80, 8443)),
     st.lists(segments, max_size=3),
 )

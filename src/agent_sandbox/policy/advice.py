@@ -1,12 +1,13 @@
 """How a person can allow exactly what was denied, in one sentence."""
 
+from agent_sandbox.policy.addresses import PUBLIC_ALONE, why_forbidden
 from agent_sandbox.policy.decision import Cause, Decision
+from agent_sandbox.policy.host import is_address
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.request import USUAL_PORTS, Request
 
 FILE = ".devcontainer/policy.yaml"
 APPLY = "then: docker compose restart proxy"
-
 ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
 
 
@@ -22,7 +23,12 @@ def advise(asked: Request | str, decision: Decision, *, port: int = 443) -> str:
         return f"no rule can name the method {asked.method}"
     if decision.cause is Cause.REQUEST and isinstance(asked, Request):
         return f"add `{entry_for_request(asked)}` under `allow` in {FILE}, {APPLY}"
-    host, port = (asked.host, asked.port) if isinstance(asked, Request) else (asked, port)
+    return _for_host(asked.host, asked.port) if isinstance(asked, Request) else _for_host(asked, port)
+
+
+def _for_host(host: str, port: int) -> str:
+    if is_address(host) and why_forbidden(host):
+        return f"no policy can: {PUBLIC_ALONE}"
     return f"add `{entry_for_host(host, port)}` under `domains` in {FILE}, {APPLY}"
 
 

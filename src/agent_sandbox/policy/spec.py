@@ -20,6 +20,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
+from agent_sandbox.policy.addresses import PUBLIC_ALONE, why_forbidden
+from agent_sandbox.policy.host import is_address
 from agent_sandbox.policy.hostpattern import HostPattern, parse_host_pattern
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
@@ -156,6 +158,18 @@ class EntrySpec(Strict):
     reason: Text = ""
 
 
+def _reachable(entry: EntrySpec) -> EntrySpec:
+    """Refuse to allow what the proxy would not dial."""
+    name = entry.host.name
+    kind = why_forbidden(name) if is_address(name) else None
+    if kind is not None:
+        raise Unfit(f"{name} is no public address ({kind})", f"take it out: {PUBLIC_ALONE}")
+    return entry
+
+
+Reachable = AfterValidator(lambda entry: _told(_reachable, entry))
+
+
 class ServiceSpec(Strict):
     """A service by name."""
 
@@ -186,8 +200,8 @@ def _none_is_empty(value: object) -> object:
 
 
 type Section[T] = Annotated[Listed[T], BeforeValidator(_none_is_empty)]
-DomainEntry = Annotated[EntrySpec, _written_out(write_out_host)]
-AllowEntry = Annotated[EntrySpec, _written_out(write_out_allow)]
+DomainEntry = Annotated[EntrySpec, Reachable, _written_out(write_out_host)]
+AllowEntry = Annotated[EntrySpec, Reachable, _written_out(write_out_allow)]
 DenyEntry = Annotated[EntrySpec, _written_out(write_out_deny)]
 
 

@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 
-from agent_sandbox.proxy.addresses import why_forbidden
+from agent_sandbox.policy.addresses import why_forbidden
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.overrides import Override
 

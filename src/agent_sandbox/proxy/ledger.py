@@ -5,6 +5,7 @@ from http import HTTPStatus
 
 from mitmproxy import http
 
+from agent_sandbox.policy.addresses import PUBLIC_ALONE
 from agent_sandbox.proxy.denial import Denial, page
 from agent_sandbox.proxy.dialler import NotReached, Refused
 from agent_sandbox.proxy.line import Event, Line
@@ -86,7 +87,7 @@ def failure(flow: http.HTTPFlow, why: NotReached) -> http.Response:
         host=flow.request.data.host,
         method=flow.request.method,
         path=flow.request.path.partition("?")[0],
-        hint="an address inside a network is reached by `host_services` alone" if refused else "",
+        hint=f"no policy can: {PUBLIC_ALONE}" if refused else "",
     )
     ledger = ledger_of(flow)
     if ledger is not None:

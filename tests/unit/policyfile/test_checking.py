@@ -1,5 +1,6 @@
 import pytest
 
+from agent_sandbox.policy.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.spec import PolicySpec
 from agent_sandbox.policyfile.checking import check_document, nearest
 from agent_sandbox.policyfile.document import Document, parse_document
@@ -35,6 +36,15 @@ def test_a_good_document_is_its_spec() -> None:
         (
             "services: [{name: node, repos: [a]}]",
             "p:1:25: `repos` is not supported yet; take it out: this version would not do what it says",
+        ),
+        ("domains: [10.0.0.1]", f"p:1:11: 10.0.0.1 is no public address (private); take it out: {PUBLIC_ALONE}"),
+        (
+            'domains: [{host: "[fd00::1]"}]',
+            f"p:1:11: fd00::1 is no public address (private); take it out: {PUBLIC_ALONE}",
+        ),
+        (
+            "allow: [GET http://169.254.169.254/x]",
+            f"p:1:9: 169.254.169.254 is no public address (link-local); take it out: {PUBLIC_ALONE}",
         ),
         ("version: 2", "p:1:10: `2` does not go here; write 1"),
         ("settings: {block_status: 500}", "p:1:26: `500` does not go here; write 403 or 418"),
@@ -122,6 +132,11 @@ def test_each_mistake_is_told_where_it_stands_and_how_to_mend_it(text: str, mess
 )
 def test_each_mistake_of_a_rule_is_told_where_it_stands(rule: str, message: str) -> None:
     assert told(f"domains: [{{host: a.test, rules: [{{{rule}}}]}}]") == [message]
+
+
+def test_a_private_address_may_be_denied_and_a_public_one_allowed() -> None:
+    assert str(check("deny: [10.0.0.1]").deny[0].host) == "10.0.0.1"
+    assert str(check("domains: [203.0.113.7]").domains[0].host) == "203.0.113.7"
 
 
 def test_everything_is_told_at_once_in_the_order_of_the_file() -> None:

@@ -9,6 +9,10 @@ from mitmproxy.flow import Error
 from mitmproxy.test import tflow
 
 from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.proxy.enforcer import Enforcer
 from agent_sandbox.proxy.ledger import Ledger, ledger_of
 from agent_sandbox.proxy.line import Event
@@ -126,6 +130,8 @@ def test_the_health_check_is_known_by_its_question(policy: Callable[[str], Polic
     own = Tunnel(client="", carries=Carries.PROXY, own=True)
     ledger = enforce(made, policy(RULES), own)
     assert (ledger.line.event, ledger.line.decision) == (Event.HEALTH, "deny")
-    allowing = policy("domains: [{host: 127.0.0.1, ports: [9]}]")
-    ledger = enforce(made, allowing, own)
+    origin = Origin(file="p", line=1, layer="none that a file could make")
+    asked = Conditions(host=parse_host_pattern("127.0.0.1"))
+    allowing = RuleSet(rules=(Rule(effect=Effect.ALLOW, conditions=asked, origin=origin),))
+    ledger = enforce(made, Policy.of(allowing), own)
     assert (ledger.line.event, ledger.line.decision) == (Event.REQUEST, "allow")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_sandbox.proxy.addresses import why_forbidden
+from agent_sandbox.policy.addresses import why_forbidden
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Addresses that no name may lead to, unless the policy says so by that name.
+"""Addresses that nothing in the sandbox may reach: no entry may name one, and no name may lead to one.
 
 An explicit list, not `is_private`: what Python counts there changes between versions, and it holds the documentation
 networks 198.51.100.0/24 and 203.0.113.0/24, where the test stands' internet lives.
@@ -42,6 +42,7 @@ FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
         ("ff00::/8", "multicast"),
     )
 )
+PUBLIC_ALONE = "the proxy connects to public addresses alone; private ones cannot be reached yet"
 NAT64 = IPv6Network("64:ff9b::/96")
 
 
