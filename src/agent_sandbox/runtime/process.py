@@ -41,7 +41,7 @@ def capture(argv: Sequence[str], *, cwd: Path | None = None, timeout: float = 60
         except subprocess.TimeoutExpired:
             _end(child)
             return Finished(argv=tuple(argv), code=124, out="", err=f"no answer within {timeout:g} seconds")
-    return Finished(argv=tuple(argv), code=child.returncode, out=out, err=err)
+    return Finished(argv=tuple(argv), code=child.returncode, out=_text(out), err=_text(err))
 
 
 def follow(
@@ -53,16 +53,29 @@ def follow(
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Finished:
     """Run `argv`, hand on each line of stdout and stderr as it comes, and keep the last ones."""
-    tail: deque[str] = deque(maxlen=TAIL_LINES)
     with (
         _spooled(stdin) as source,
         _started(argv, cwd=cwd, stdin=source, stderr=subprocess.STDOUT, environment=environment) as child,
     ):
-        for line in child.stdout or ():
-            tail.append(line.rstrip("\n"))
-            on_line(tail[-1])
-        code = child.wait()
-    return Finished(argv=tuple(argv), code=code, out="\n".join(tail))
+        return _read_lines(child, argv, on_line)
+
+
+def watch(argv: Sequence[str], *, on_line: Callable[[str], None], cwd: Path | None = None) -> Finished:
+    """Run `argv` as `follow` does, with a stdin that is silent and stays open until we are gone, however we go."""
+    with _started(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+        return _read_lines(child, argv, on_line)
+
+
+def _read_lines(child: subprocess.Popen[bytes], argv: Sequence[str], on_line: Callable[[str], None]) -> Finished:
+    tail: deque[str] = deque(maxlen=TAIL_LINES)
+    for line in child.stdout or ():  # bytes: a line ends with a line feed, and with nothing else that a program prints
+        tail.append(_text(line).rstrip("\r\n"))
+        on_line(tail[-1])
+    return Finished(argv=tuple(argv), code=child.wait(), out="\n".join(tail))
+
+
+def _text(said: bytes) -> str:
+    return said.decode("utf-8", "replace")
 
 
 def become(argv: Sequence[str], *, cwd: Path | None = None) -> NoReturn:
@@ -98,7 +111,7 @@ def _started(
     stdin: int | IO[bytes],
     stderr: int,
     environment: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[subprocess.Popen[bytes]]:
     """Start a child that is ended when the block is left by an exception."""
     with _interruptible() as started:
         child = subprocess.Popen(  # noqa: S603 - argv is a tuple made by a backend, never a shell line
@@ -108,8 +121,6 @@ def _started(
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            encoding="utf-8",
-            errors="replace",
             process_group=0,
         )
         with child:
@@ -149,7 +160,7 @@ def _interruptible() -> Iterator[Callable[[], None]]:
             signal.signal(number, handler)
 
 
-def _end(child: subprocess.Popen[str]) -> None:
+def _end(child: subprocess.Popen[bytes]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         if child.poll() is not None:
             break

@@ -136,3 +136,16 @@ def test_a_request_to_end_that_comes_while_the_child_is_made_ends_it(
     with pytest.raises(KeyboardInterrupt):
         capture(("sleep", "60"))
     assert _gone(int((tmp_path / "pid").read_text()))
+
+
+def test_only_a_line_feed_ends_a_line_so_that_nothing_printed_forges_another() -> None:
+    lines: list[str] = []
+    follow(("printf", r"a\rb\vc\302\205d\342\200\250e\r\n"), on_line=lines.append)
+    assert lines == ["a\rb\vc\x85d\u2028e"]
+
+
+def test_a_watched_child_has_a_stdin_that_ends_with_us() -> None:
+    lines: list[str] = []
+    script = "import select, sys; print(bool(select.select([sys.stdin], [], [], 0.05)[0]))"
+    got = process.watch((sys.executable, "-c", script), on_line=lines.append)
+    assert (lines, got.code) == (["False"], 0)
