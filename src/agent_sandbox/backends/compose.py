@@ -15,13 +15,14 @@ from agent_sandbox.backends.verbs import (
     Exec,
     Follow,
     Logs,
+    ReadTraffic,
     Restart,
     Terminal,
     Up,
     Verb,
 )
 from agent_sandbox.images import DIGEST_LABEL, Image
-from agent_sandbox.stack.services.proxy import CONTROL, PROGRAM
+from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM
 
 START_SECONDS = 120  # a cold start takes 5; a machine that is short of everything gets time to say what it lacks
 # Which base was asked for: asking for another is a reason to build, asking for none is not.
@@ -55,6 +56,9 @@ def plan(project: Project, verb: Verb) -> Plan:
         case AskProxy():
             ask = ("exec", "-T", "proxy", *PROGRAM, *verb.argv, "--control", CONTROL)
             steps = (_run(project, "asking the proxy", *ask),)
+        case ReadTraffic():
+            read = ("exec", "-T", "proxy", *PROGRAM, "log", "--file", LOG, *verb.argv)
+            steps = (_run(project, "reading the traffic log", *read),)
         case _:
             assert_never(verb)
     return steps

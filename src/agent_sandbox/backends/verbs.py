@@ -94,4 +94,11 @@ class AskProxy:
     argv: tuple[str, ...]
 
 
-type Verb = Build | Up | Down | Destroy | Restart | Exec | Logs | AskProxy
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTraffic:
+    """Have the running proxy print its traffic log; when it is followed, until its stdin ends."""
+
+    argv: tuple[str, ...] = ()
+
+
+type Verb = Build | Up | Down | Destroy | Restart | Exec | Logs | AskProxy | ReadTraffic

@@ -1,10 +1,11 @@
-"""`python -m agent_sandbox.proxy run|status|reload|denials|health`."""
+"""`python -m agent_sandbox.proxy run|status|reload|denials|log|health`."""
 
 import argparse
 import asyncio
 import json
 import logging
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from agent_sandbox.problems import UserError
 
 OK, MENDABLE = 0, 1
+FOLLOW_SECONDS = 0.2
 
 Command = Callable[[argparse.Namespace], int]
 type Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - it has no public name
@@ -67,6 +69,22 @@ def denials_command(options: argparse.Namespace) -> int:
     return OK
 
 
+def log_command(options: argparse.Namespace) -> int:
+    """Print the traffic log."""
+    from agent_sandbox.proxy.readlog import show, wanted  # noqa: PLC0415 - as above
+
+    def wait() -> bool:
+        # Whoever follows holds our stdin: a client of `docker exec` that ends takes along nothing else of ours.
+        return options.follow and not select.select([sys.stdin], [], [], FOLLOW_SECONDS)[0]
+
+    def write(data: bytes) -> None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    show(options.file, write, wanted=wanted(denied=options.denied), tail=options.tail, wait=wait)
+    return OK
+
+
 def health_command(options: argparse.Namespace) -> int:
     """Say what is wrong, if anything."""
     from agent_sandbox.proxy.health import sickness  # noqa: PLC0415 - as above
@@ -100,6 +118,12 @@ def _parser() -> argparse.ArgumentParser:
     _asking(commands, "reload", reload_command, "read the policy again; exit 1 when it has problems")
     denials = _asking(commands, "denials", denials_command, "list the last denials")
     denials.add_argument("--count", type=int, default=20)
+    log = commands.add_parser("log", help="print the traffic log", allow_abbrev=False)
+    log.set_defaults(command=log_command)
+    log.add_argument("--file", type=Path, required=True, metavar="FILE")
+    log.add_argument("--tail", type=int, metavar="N", help="only so many of the last lines")
+    log.add_argument("--denied", action="store_true", help="only what was denied")
+    log.add_argument("--follow", action="store_true", help="wait for more, until stdin ends")
     health = _asking(commands, "health", health_command, "exit 0 when all is well")
     health.add_argument("--proxy", required=True, metavar="ADDR:PORT")
     return parser

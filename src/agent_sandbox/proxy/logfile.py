@@ -36,11 +36,19 @@ class RotatedFile:
 
     def _rotate(self) -> None:
         self.close()
-        names = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, self._older + 1))]
-        for newer, older in reversed(list(pairwise(names))):
+        for newer, older in reversed(list(pairwise(names_of(self._path, older=self._older)))):
             if newer.exists():
                 newer.replace(older)
         self._open()
+
+
+def names_of(path: Path, *, older: int = OLDER) -> list[Path]:
+    """Return what the files of a log are called, newest first.
+
+    >>> [str(name) for name in names_of(Path("traffic.jsonl"), older=2)]
+    ['traffic.jsonl', 'traffic.jsonl.1', 'traffic.jsonl.2']
+    """
+    return [path, *(path.with_name(f"{path.name}.{n}") for n in range(1, older + 1))]
 
 
 def write_all(descriptor: int, data: bytes) -> None:

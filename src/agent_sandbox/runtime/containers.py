@@ -1,14 +1,11 @@
 """What of a project is on the engine, asked by its label alone: no file of the project has to be right for it."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_sandbox.problems import UserError
-from agent_sandbox.runtime import process
-from agent_sandbox.runtime.engine import answer, needs_docker
-from agent_sandbox.runtime.faults import problem_of
+from agent_sandbox.runtime.engine import answer
 
 PROJECT_LABEL = "com.docker.compose.project"
 SERVICE_LABEL = "com.docker.compose.service"
@@ -75,15 +72,6 @@ def leftovers(project: str) -> dict[str, tuple[str, ...]]:
         kind: tuple(sorted(answer(*question, doing=f"looking for {kind}").split()))
         for kind, question in questions.items()
     }
-
-
-def follow_logs(container: Container, *, on_line: Callable[[str], None], follow: bool) -> None:
-    """Hand on each line that the container printed, and with `follow` those that it will."""
-    argv = ("docker", "logs", *(("--follow",) if follow else ()))
-    with needs_docker():
-        done = process.follow((*argv, container.id), on_line=on_line)
-    if done.code != 0:
-        raise UserError([problem_of(done.out, doing=f"reading the log of {container.service}")])
 
 
 def _container(found: Mapping[str, Any]) -> Container:

@@ -2,17 +2,19 @@
 
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.decisions import read_line
 from agent_sandbox.runtime.engine import needs_docker
 from agent_sandbox.runtime.faults import problem_of
-from agent_sandbox.runtime.process import capture
+from agent_sandbox.runtime.process import capture, watch
 
 SECONDS = 30.0
+STOPPED = Problem(where="proxy", what="it was stopped or restarted while it was read", hint="agent-sandbox status")
 
 
 def ask_stack(plan: Plan) -> Mapping[str, Any]:
@@ -24,6 +26,16 @@ def ask_stack(plan: Plan) -> Mapping[str, Any]:
     if answer is None:
         raise UserError([problem_of(done.err or done.out, doing=step.purpose)])
     return answer
+
+
+def watch_stack(plan: Plan, *, on_line: Callable[[str], None]) -> None:
+    """Run the one command of the plan and hand on each line, until it ends."""
+    (step,) = (step for step in plan if isinstance(step, RunCommand))
+    with needs_docker():
+        done = watch(step.argv, cwd=step.cwd, on_line=on_line)
+    if done.code != 0:
+        said = "\n".join(line for line in done.out.split("\n") if line and read_line(line) is None)
+        raise UserError([problem_of(said, doing=step.purpose) if said else STOPPED])
 
 
 def ask_socket(path: Path, verb: str) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from agent_sandbox.backends.verbs import (
     Follow,
     Freshness,
     Logs,
+    ReadTraffic,
     Restart,
     Terminal,
     Up,
@@ -127,6 +128,14 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
                 *("reload", "--control", "/state/run/control.sock"),
             ),
             "asking the proxy",
+        ),
+        (
+            ReadTraffic(argv=("--follow",)),
+            (
+                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy"),
+                *("log", "--file", "/state/log/traffic.jsonl", "--follow"),
+            ),
+            "reading the traffic log",
         ),
     ],
 )

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
+import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,3 +100,36 @@ def test_it_is_run_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     with pytest.raises(SystemExit) as caught:
         runpy.run_path(str(subject.__file__), run_name="__main__")
     assert (caught.value.code, capsys.readouterr().out) == (0, '{"x": 1}\n')
+
+
+@pytest.mark.parametrize(("argv", "hosts"), [([], "aba"), (["--tail=2"], "ba"), (["--denied"], "aa")])
+def test_the_log_is_printed(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], argv: list[str], hosts: str
+) -> None:
+    lines = [
+        {"event": "request", "decision": decision, "host": host}
+        for host, decision in (("a", "deny"), ("b", "allow"), ("a", "deny"))
+    ]
+    (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert subject.main(["log", f"--file={tmp_path}/log", *argv]) == 0
+    assert [json.loads(line)["host"] for line in capfdbinary.readouterr().out.splitlines()] == list(hosts)
+
+
+def test_a_log_is_followed_until_nobody_holds_our_stdin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"event": "request", "host": "a"}\n')
+    reading, holding = os.pipe()
+    monkeypatch.setattr(subject, "FOLLOW_SECONDS", 0.001)
+    monkeypatch.setattr("sys.stdin", os.fdopen(reading))
+
+    def add_and_go() -> None:
+        with log.open("a") as file:
+            file.write('{"event": "request", "host": "b"}\n')
+        os.close(holding)
+
+    threading.Timer(0.05, add_and_go).start()
+    with sys.stdin:
+        assert subject.main(["log", f"--file={log}", "--follow"]) == 0
+    assert b'"host": "a"' in capfdbinary.readouterr().out

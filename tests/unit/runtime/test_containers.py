@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.containers import Container, containers, follow_logs, leftovers
+from agent_sandbox.runtime.containers import Container, containers, leftovers
 from fake_docker import FakeDocker
 
 
@@ -69,14 +68,3 @@ def test_leftovers_are_listed_by_kind(docker: FakeDocker) -> None:
     )
     expected = {"containers": ("app-1-agent-1", "app-1-proxy-1"), "networks": (), "volumes": ("app-1_state",)}
     assert leftovers("app-1") == expected
-
-
-def test_a_log_is_handed_on_line_by_line(docker: FakeDocker) -> None:
-    container = Container(id="1", service="proxy", image="y", state="running")
-    docker.says("logs --follow 1", out="a\n", err="b\n")
-    docker.says("logs 1", err="Error: no such container\n", code=1)
-    lines: list[str] = []
-    follow_logs(container, on_line=lines.append, follow=True)
-    assert lines == ["a", "b"]
-    with pytest.raises(UserError, match=r"^reading the log of proxy: docker failed: Error: no such container; "):
-        follow_logs(container, on_line=lines.append, follow=False)

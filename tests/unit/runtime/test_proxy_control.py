@@ -7,7 +7,7 @@ import pytest
 
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.proxy_control import ask_socket, ask_stack
+from agent_sandbox.runtime.proxy_control import ask_socket, ask_stack, watch_stack
 from fake_docker import FakeDocker
 
 PLAN = (RunCommand(argv=("docker", "compose", "exec"), cwd=Path("/"), project="x", purpose="asking the proxy"),)
@@ -68,3 +68,28 @@ def test_a_socket_that_is_not_there_is_told(tmp_path: Path) -> None:
         " `agent-sandbox proxy run` prints its control socket when it is ready"
     )
     assert str(raised.value) == expected
+
+
+def test_the_lines_of_a_stack_are_handed_on(docker: FakeDocker) -> None:
+    docker.says("compose exec", out="one\ntwo\n")
+    lines: list[str] = []
+    watch_stack(PLAN, on_line=lines.append)
+    assert lines == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("", "proxy: it was stopped or restarted while it was read; agent-sandbox status"),
+        ('{"decision": "deny"}\n', "proxy: it was stopped or restarted while it was read; agent-sandbox status"),
+        (
+            '{"decision": "deny"}\nno log\n',
+            "asking the proxy: docker failed: no log; agent-sandbox doctor looks for the cause",
+        ),
+    ],
+)
+def test_where_the_lines_end_too_early_decisions_are_no_reason(docker: FakeDocker, said: str, problem: str) -> None:
+    docker.says("compose exec", out=said, code=137)
+    with pytest.raises(UserError) as caught:
+        watch_stack(PLAN, on_line=lambda _: None)
+    assert str(caught.value) == problem

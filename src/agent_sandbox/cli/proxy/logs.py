@@ -1,20 +1,23 @@
 """`agent-sandbox proxy logs`."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from agent_sandbox.cli.carry_out import require_made
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import ReadTraffic
+from agent_sandbox.cli.carry_out import backend, require_made
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.options import ProjectPath
 from agent_sandbox.cli.output import emit
 from agent_sandbox.cli.typer_options import Following, Tail
-from agent_sandbox.runtime.containers import Container, follow_logs
-from agent_sandbox.runtime.decisions import as_text, is_probe, read_line
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.decisions import as_text, read_line
 from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.runtime.proxy_control import watch_stack
 
 Json = Annotated[bool, typer.Option("--json", help="Print the proxy's own lines, one JSON object each.")]
 Denied = Annotated[bool, typer.Option("--denied", help="Only what was denied.")]
@@ -28,43 +31,36 @@ def logs(
     denied: Denied = False,
     json: Json = False,
 ) -> int:
-    """Show what the proxy allowed and denied, one line a request."""
+    """Show what the proxy allowed and denied, one line a request; what it did before the last `down` too."""
     project = open_project(path, cwd=Path.cwd())
-
-    proxy = require_made(project, "proxy")
-    skip = 0
+    _require_running(project)
 
     def show(text: str) -> None:
-        nonlocal skip
         line = read_line(text)
-        if line is None or not wanted(line, denied=denied):
-            return
-        if skip > 0:
-            skip -= 1
-            return
-        emit(text if json else as_text(line))
-        sys.stdout.flush()  # who reads on follows along
+        if line is not None:
+            emit(text if json else as_text(line))
+            sys.stdout.flush()  # who reads on follows along
 
+    argv = tuple(_options(follow=follow, tail=tail, denied=denied))
     try:
-        if tail is not None:  # docker's own --tail would count health checks, and show nothing of a quiet hour
-            skip = _count(proxy, denied=denied) - tail
-        follow_logs(proxy, on_line=show, follow=follow)
+        watch_stack(backend().plan(project, ReadTraffic(argv=argv)), on_line=show)
     except KeyboardInterrupt:
         return INTERRUPTED
     return DONE
 
 
-def _count(proxy: Container, *, denied: bool) -> int:
-    found: list[bool] = []
-
-    def look(text: str) -> None:
-        line = read_line(text)
-        found.append(line is not None and wanted(line, denied=denied))
-
-    follow_logs(proxy, on_line=look, follow=False)
-    return sum(found)
+def _options(*, follow: bool, tail: int | None, denied: bool) -> Iterator[str]:
+    if follow:
+        yield "--follow"
+    if tail is not None:
+        yield from ("--tail", str(tail))
+    if denied:
+        yield "--denied"
 
 
-def wanted(line: Mapping[str, Any], *, denied: bool) -> bool:
-    """Return whether a line is to be shown; what the stack asks of itself never is."""
-    return not is_probe(line) and (not denied or line["decision"] == "deny")
+def _require_running(project: Project) -> None:
+    proxy = require_made(project, "proxy")
+    if proxy.state != "running":
+        what = f"the proxy is {proxy.condition}, and nothing else can read its log, which is kept"
+        hint = "agent-sandbox up starts it; agent-sandbox logs proxy shows what its container printed"
+        raise UserError([Problem(where=project.name, what=what, hint=hint)])

@@ -7,6 +7,7 @@ from agent_sandbox.stack.naming import Addresses
 PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy")
 STATE = "/state"
 CONTROL = f"{STATE}/run/control.sock"
+LOG = f"{STATE}/log/traffic.jsonl"
 POLICY = "/policy/policy.yaml"
 MIB = 1 << 20
 

@@ -11,44 +11,48 @@ from fake_stack import with_containers
 
 ALLOWED = {"time": "x", "decision": "allow", "method": "GET", "host": "a.test", "port": 80, "path": "/", "reason": "r"}
 DENIED = ALLOWED | {"decision": "deny", "host": "b.test"}
-PROBE = DENIED | {"event": "start"}
-LOG = "\n".join(("not json", *map(json.dumps, (ALLOWED, DENIED, PROBE)), ""))
+LOG = "\n".join(("not json", *map(json.dumps, (ALLOWED, DENIED)), ""))
+READ = "exec -T proxy /opt/agent-sandbox/venv/bin/python -m agent_sandbox.proxy log --file /state/log/traffic.jsonl"
 
 
 @pytest.fixture
 def up(project: Path, docker: FakeDocker) -> FakeDocker:
-    """Have a proxy that has stopped: its log can still be read."""
+    """Have a proxy that runs."""
     assert project.exists()
-    return with_containers(docker, proxy="exited")
+    return with_containers(docker, proxy="unhealthy")
 
 
 def test_decisions_are_lines_for_people(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up.says("logs", out=LOG)
+    up.says(READ, out=LOG)
     assert exit_code(logs) == 0
     assert capsys.readouterr().out == "x  allow  GET http://a.test/  r\nx  deny   GET http://b.test/  r\n"
 
 
-def test_only_denials_when_asked(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up.says("logs", out=LOG)
-    assert exit_code(lambda: logs(denied=True, tail=9)) == 0
-    assert capsys.readouterr().out == "x  deny   GET http://b.test/  r\n"
-
-
-def test_the_last_lines_are_counted_without_what_the_stack_asks_of_itself(
-    up: FakeDocker, capsys: pytest.CaptureFixture[str]
-) -> None:
-    up.says("logs", out=LOG + json.dumps(PROBE) + "\n")
-    assert exit_code(lambda: logs(tail=1)) == 0
+def test_the_proxy_picks_the_lines(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    up.says(f"{READ} --follow --tail 9 --denied", out=json.dumps(DENIED) + "\n")
+    assert exit_code(lambda: logs(follow=True, denied=True, tail=9)) == 0
     assert capsys.readouterr().out == "x  deny   GET http://b.test/  r\n"
 
 
 def test_a_program_gets_the_proxys_own_lines(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up.says("logs", out=LOG)
+    up.says(READ, out=LOG)
     assert exit_code(lambda: logs(json=True)) == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [ALLOWED, DENIED]
 
 
 def test_ctrl_c_ends_following_without_a_word(up: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up.says("logs --follow", script=f"kill -INT {os.getpid()}; exec sleep 5")
+    up.says(f"{READ} --follow", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: logs(follow=True)) == 130
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_proxy_that_does_not_run_is_told_with_what_starts_it(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker, proxy="exited")
+    assert exit_code(logs) == 1
+    assert capsys.readouterr().err == (
+        "error: app-1: the proxy is exited with code 1, and nothing else can read its log, which is kept\n"
+        "  hint: agent-sandbox up starts it; agent-sandbox logs proxy shows what its container printed\n"
+    )
