@@ -1,5 +1,6 @@
 """`agent-sandbox policy explain METHOD URL`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,10 @@ from agent_sandbox.cli.output import emit, emit_json
 from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.cli.policy_file import find_policy, shown
 from agent_sandbox.policy import Ambiguous, Cause, Decision, Effect, Policy, Request, advise, decide, parse_request
+from agent_sandbox.policy.advice import APPLY, FILE
 from agent_sandbox.policy.authority import parse_authority
+from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import DEFAULT_PORTS
 from agent_sandbox.problems import Problem, UserError
 
@@ -26,17 +30,17 @@ def explain(
     json: Json = False,
 ) -> None:
     """Say whether a request is allowed, by which rule, and how to allow it."""
-    from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.policyfile import load_policy, shipped_services  # noqa: PLC0415 - `--help` needs none of it
 
     where = shown(policy or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
-    answer = explained(load_policy(where), method.upper(), url)
+    answer = explained(load_policy(where), method.upper(), url, services=shipped_services())
     if json:
         emit_json({"policy": str(where), **answer})
     else:
         emit(as_text(answer))
 
 
-def explained(policy: Policy, method: str, url: str) -> dict[str, Any]:
+def explained(policy: Policy, method: str, url: str, *, services: Mapping[str, Layer]) -> dict[str, Any]:
     """Return the decision on a request as plain data; what can't be read in one way is denied, as the proxy does."""
     try:
         request = read_request(policy, method, url)
@@ -46,7 +50,17 @@ def explained(policy: Policy, method: str, url: str) -> dict[str, Any]:
         )
         return _answer(method, url, decision, hint="")
     decision = decide(policy, request)
-    return _answer(request.method, request.url, decision, hint=advise(request, decision))
+    hint = _service_for(request, decision, services) or advise(request, decision)
+    return _answer(request.method, request.url, decision, hint=hint)
+
+
+def _service_for(request: Request, decision: Decision, services: Mapping[str, Layer]) -> str:
+    """Return the advice to add a service, where one allows this request: it is narrower than the whole host."""
+    if decision.allowed or decision.cause in {Cause.RULE, Cause.POLICY}:
+        return ""
+    fitting = (name for name in services if decide(compile_policy([services[name]], services), request).allowed)
+    name = next(fitting, "")
+    return f"add `- {name}` under `services` in {FILE}, {APPLY}" if name else ""
 
 
 def read_request(policy: Policy, method: str, url: str) -> Request:

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.errors import exit_code
-from agent_sandbox.cli.policy.explain import explain, read_request
+from agent_sandbox.cli.policy.explain import explain, explained, read_request
 from agent_sandbox.policy import Ambiguous, Policy, Request
+from agent_sandbox.policyfile import load_policy, shipped_services
 from agent_sandbox.problems import UserError
 
 NOTHING = Policy.deny_all("x")
@@ -21,6 +22,29 @@ def test_a_denial_says_why_and_how_to_allow_it(policy: Path, capsys: pytest.Capt
         " then: docker compose restart proxy\n"
     )
     assert capsys.readouterr() == (expected, "")
+
+
+def test_a_service_that_allows_the_request_is_advised_before_the_whole_host(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert policy.exists()
+    assert exit_code(lambda: explain("GET", "https://api.github.com/repos/a/b")) == 0
+    advice = "  to allow: add `- github` under `services` in .devcontainer/policy.yaml,"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{advice} then: docker compose restart proxy"
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("GET https://example.org/", ""),
+        ("POST https://example.org/admin", "a deny always wins: "),
+        ("POST https://api.github.com:444/", "add `- {host: api.github.com, ports: [444]}` under `domains` "),
+    ],
+)
+def test_no_service_is_advised_where_none_would_help(policy: Path, line: str, hint: str) -> None:
+    method, _, url = line.partition(" ")
+    got = explained(load_policy(policy), method, url, services=shipped_services())["hint"]
+    assert got[: len(hint) or None] == hint
 
 
 def test_an_allowed_request_names_the_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
