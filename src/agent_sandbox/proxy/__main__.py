@@ -43,6 +43,7 @@ def run_command(options: argparse.Namespace) -> int:
     os.umask(0o022)
     settings = Settings(
         policy=options.policy.absolute(),
+        policy_name=options.policy_name,
         listen=parse_address(options.listen, option="--listen"),
         state=options.state.absolute(),
         upstream_ca=options.upstream_ca,
@@ -110,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="serve in the foreground", allow_abbrev=False)
     run.set_defaults(command=run_command)
     run.add_argument("--policy", type=Path, required=True, metavar="FILE")
+    run.add_argument("--policy-name", default="", metavar="NAME", help="what messages call the file")
     run.add_argument("--listen", required=True, metavar="ADDR:PORT")
     run.add_argument("--state", type=Path, required=True, metavar="DIR")
     run.add_argument("--upstream-ca", type=Path, metavar="PEM", help="trusted besides the usual authorities")

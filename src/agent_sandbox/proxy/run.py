@@ -37,7 +37,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     http1_client.install()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     recorder = Recorder([writer.add for writer in writers], clock=time.time)
-    store = PolicyStore(settings.policy)
+    store = PolicyStore(settings.policy, name=settings.policy_name)
     front = Front(_engine(settings, limits, store, recorder), lambda: store.current)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)

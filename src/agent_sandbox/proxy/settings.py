@@ -15,6 +15,7 @@ class Settings:
     """Where to listen, what to enforce, where to keep things."""
 
     policy: Path
+    policy_name: str = ""
     listen: tuple[str, int]
     state: Path
     upstream_ca: Path | None = None

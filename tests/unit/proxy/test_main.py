@@ -87,9 +87,10 @@ def test_run_gets_what_the_command_line_says(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(run, "run", serve)
     argv = ["run", "--policy=p.yaml", "--listen=127.0.0.1:0", "--state=s", "--resolve=a:1:127.0.0.1:2"]
-    assert subject.main(argv) == 0
+    assert subject.main([*argv, "--policy-name=name"]) == 0
     settings = got[0]
     assert (settings.policy, settings.state) == (Path("p.yaml").absolute(), Path("s").absolute())
+    assert settings.policy_name == "name"
     assert settings.listen == ("127.0.0.1", 0)
     assert settings.overrides == (Override(host="a", port=1, address="127.0.0.1", to=2),)
 

@@ -50,3 +50,20 @@ async def test_a_bad_file_at_the_start_denies_all_and_says_why_until_it_is_mende
     }
     assert await store.reload() == ()
     assert (store.valid, store.status()["problems"]) == (True, [])
+
+
+async def test_problems_are_told_where_a_person_finds_them() -> None:
+    problem = Problem(where="/policy/p.yaml:2:1", what="unknown key")
+    elsewhere = Problem(where="elsewhere", what="see /policy/p.yaml")
+    store = PolicyStore(Path("/policy/p.yaml"), name="here/p.yaml", load=Files(problem, elsewhere).load)
+    assert store.status()["file"] == "here/p.yaml"
+    assert store.problems == (Problem(where="here/p.yaml:2:1", what="unknown key"),)
+    assert await store.reload() == (elsewhere,)
+
+
+def test_where_not_all_problems_are_told_their_number_is() -> None:
+    def load(_: Path) -> Policy:
+        raise UserError([Problem(where=f"p:{line}", what="no") for line in range(1, 10)])
+
+    told = "the policy is not in force, so nothing is allowed: p:1: no; p:2: no; p:3: no; and 6 more"
+    assert told == PolicyStore(FILE, load=load).current.refusal

@@ -9,6 +9,7 @@ STATE = "/state"
 CONTROL = f"{STATE}/run/control.sock"
 LOG = f"{STATE}/log/traffic.jsonl"
 POLICY = "/policy/policy.yaml"
+POLICY_NAME = ".devcontainer/policy.yaml"  # where it lies for those who read of it
 MIB = 1 << 20
 
 
@@ -21,7 +22,7 @@ def proxy_service(image: str, where: Addresses) -> Service:
         image=image,
         # By number, and the image's own: the volumes belong to it.
         user="10001:10001",
-        command=("run", "--policy", POLICY, "--listen", entrance, "--state", STATE),
+        command=("run", "--policy", POLICY, "--policy-name", POLICY_NAME, "--listen", entrance, "--state", STATE),
         mounts=(
             Mount(kind=MountKind.BIND, source=".devcontainer", target="/policy", read_only=True),
             Mount(kind=MountKind.VOLUME, source="ca-private", target=f"{STATE}/private", read_only=False),

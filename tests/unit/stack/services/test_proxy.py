@@ -8,7 +8,7 @@ PROXY = proxy_service("proxy:1", WHERE)
 
 def test_it_listens_for_the_sandbox_alone_and_reads_the_policy_of_the_project() -> None:
     assert PROXY.command == (
-        *("run", "--policy", "/policy/policy.yaml"),
+        *("run", "--policy", "/policy/policy.yaml", "--policy-name", ".devcontainer/policy.yaml"),
         *("--listen", f"{WHERE.proxy}:8080", "--state", "/state"),
     )
 
