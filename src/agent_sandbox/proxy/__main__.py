@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -33,12 +34,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_command(options: argparse.Namespace) -> int:
     """Serve."""
+    # No package that happens to be installed has a say in how a policy is read.
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
+    gc.disable()  # what is imported stays: to look for garbage among it takes a twentieth of the start
     # Imported here: the other commands run every few seconds and need nothing of mitmproxy.
     from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415
     from agent_sandbox.proxy.overrides import parse_override  # noqa: PLC0415
     from agent_sandbox.proxy.run import run  # noqa: PLC0415
     from agent_sandbox.proxy.settings import Settings, parse_address  # noqa: PLC0415
 
+    gc.enable()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     os.umask(0o022)
     settings = Settings(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -86,11 +87,13 @@ def test_run_gets_what_the_command_line_says(monkeypatch: pytest.MonkeyPatch) ->
         got.append(settings)
 
     monkeypatch.setattr(run, "run", serve)
+    monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "")
     argv = ["run", "--policy=p.yaml", "--listen=127.0.0.1:0", "--state=s", "--resolve=a:1:127.0.0.1:2"]
     assert subject.main([*argv, "--policy-name=name"]) == 0
     settings = got[0]
     assert (settings.policy, settings.state) == (Path("p.yaml").absolute(), Path("s").absolute())
     assert settings.policy_name == "name"
+    assert (os.environ["PYDANTIC_DISABLE_PLUGINS"], gc.isenabled()) == ("__all__", True)
     assert settings.listen == ("127.0.0.1", 0)
     assert settings.overrides == (Override(host="a", port=1, address="127.0.0.1", to=2),)
 
