@@ -67,6 +67,7 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
         ({"domains": [{}]}, [(("domains", 0, "host"), "missing")]),
         ({"domains": [{"host": 1}]}, [(("domains", 0, "host"), "string_type")]),
         ({"domains": ["*"]}, [(("domains", 0, "host"), "unfit")]),
+        ({"domains": ["203.0.113.7", "10.0.0.1"]}, [(("domains", 1), "unfit")]),
         ({"allow": [{"host": "a.test"}]}, [(("allow", 0), "unfit")]),
         ({"settings": {"block_status": 500}}, [(("settings", "block_status"), "literal_error")]),
         ([], [((), "model_type")]),
