@@ -12,8 +12,15 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
+from agent_sandbox.runtime.installed import require_outermost
 from agent_sandbox.stack.workspace import Ide
 
+WOULD = {
+    Verdict.WRITTEN: "would write",
+    Verdict.UPDATED: "would update",
+    Verdict.MERGED: "would merge",
+    Verdict.REPLACED: "would replace",
+}
 NEXT = {
     "agent-sandbox build": "once: the images",
     "docker compose up -d": "start the stack (agent-sandbox up does both)",
@@ -21,10 +28,15 @@ NEXT = {
 }
 
 
+def completions() -> tuple[str, ...]:
+    """Return the agents that there are, for a shell to complete."""
+    return known_agents(data_root() / "templates")
+
+
 def init(  # noqa: PLR0913 - each is an option
-    agent: Annotated[str, Argument(help="Which agent to put into the box.")],
+    agent: Annotated[str | None, Argument(help=f"Which agent to put into the box: {', '.join(completions())}.")] = None,
     *,
-    path: Annotated[Path, Option(help="The project's directory.")] = Path(),
+    path: Annotated[Path | None, Option(help="The project's directory; otherwise this one.")] = None,
     name: Annotated[str | None, Option(help="What the stack is called; by default as the directory.")] = None,
     ide: Annotated[Ide | None, Option(help="The editor that opens the container; by default vscode.")] = None,
     force: Annotated[bool, Option(help="Replace generated files that have been edited.")] = False,
@@ -37,9 +49,14 @@ def init(  # noqa: PLR0913 - each is an option
     Run it again after an upgrade or when the project has changed: files that nobody has edited are brought up to date,
     policy.yaml is yours once it is written, and what somebody has edited is shown as a diff and kept.
     """
+    if agent is None:
+        hint = f"agent-sandbox init AGENT, with one of: {', '.join(completions())}"
+        raise UserError([Problem(where="", what="no agent is named", hint=hint)])
+    if path is None:
+        require_outermost(Path.cwd())
     wish = Wish(
         agent=agent,
-        path=path,
+        path=path or Path(),
         title=name,
         ide=ide,
         on_conflict=OnConflict.REPLACE if force else OnConflict.KEEP,
@@ -63,7 +80,10 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
     if prepared.conflicts:
         return
     for change in prepared.changes:
-        (say if dry_run else emit)(f"{change.verdict:<9}  {change.path}")
+        if dry_run:
+            say(f"{WOULD.get(change.verdict, change.verdict):<13}  {change.path}")
+        else:
+            emit(f"{change.verdict:<9}  {change.path}")
     for note in prepared.notes:
         say(f"note: {note}")
     if dry_run:
@@ -113,8 +133,3 @@ def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
         ],
         "notes": list(prepared.notes),
     }
-
-
-def completions() -> tuple[str, ...]:
-    """Return the agents that there are, for a shell to complete."""
-    return known_agents(data_root() / "templates")

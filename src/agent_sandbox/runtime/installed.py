@@ -1,5 +1,6 @@
 """Find the stack that a project has, by the file that `init` wrote."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,15 @@ def require_own(project: Project) -> None:
         what = f"the stack {project.name} belongs to another directory: this project was moved, copied or cloned"
         hint = f"agent-sandbox init {project.agent} gives it a stack of its own"
         raise UserError([Problem(where=str(project.root / COMPOSE_FILE), what=what, hint=hint)])
+
+
+def require_outermost(folder: Path) -> None:
+    """Refuse a second stack below a project that has one, where nobody has asked for it."""
+    root = find_upwards(COMPOSE_FILE, folder)
+    if root is not None and root != folder:
+        what = f"this lies in {root}, which has a stack already"
+        hint = f"--path {shlex.quote(str(root))} means that one, --path . makes another one here"
+        raise UserError([Problem(where=str(folder), what=what, hint=hint)])
 
 
 def find_project(path: Path | None, *, cwd: Path) -> Project:

@@ -144,6 +144,7 @@ def test_a_dry_run_prints_the_diff_and_writes_nothing(empty_project: Path, ask: 
     answer = ask("init", "claude", "--dry-run")
     assert answer.code == 0
     assert [line for line in answer.out.splitlines() if line.startswith("+++")] == [f"+++ b/{path}" for path in ALL]
+    assert answer.err.splitlines()[:4] == [f"would write    {path}" for path in ALL]
     assert answer.err.splitlines()[-1] == "nothing was written: this was a dry run"
     assert list(empty_project.iterdir()) == []
 
@@ -278,3 +279,38 @@ def test_a_directory_that_can_not_be_written_to_is_told(empty_project: Path, ask
 
 def test_the_agents_are_completed() -> None:
     assert completions() == AGENTS
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
+    known = ", ".join(AGENTS)
+    answer = ask("init")
+    assert (answer.code, answer.err) == (
+        1,
+        f"error: no agent is named\n  hint: agent-sandbox init AGENT, with one of: {known}\n",
+    )
+    assert f"  AGENT <str>  Which agent to put into the box: {known}.\n" in ask("init", "-h").out
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_an_ide_that_there_is_not_is_a_usage_error(ask: Ask) -> None:
+    answer = ask("init", "claude", "--ide", "vim")
+    assert answer.code == 2
+    assert answer.err.endswith("Error: Invalid value for '--ide': 'vim' is none of vscode, jetbrains, none\n")
+
+
+def test_below_a_project_with_a_stack_another_one_has_to_be_asked_for(
+    empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask("init", "claude")
+    inner = empty_project / "src"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    answer = ask("init", "claude")
+    assert answer.code == 1
+    assert answer.err == (
+        f"error: {inner}: this lies in {empty_project}, which has a stack already\n"
+        f"  hint: --path {empty_project} means that one, --path . makes another one here\n"
+    )
+    assert ask("init", "claude", "--path", ".").code == 0
+    assert (inner / COMPOSE).exists()

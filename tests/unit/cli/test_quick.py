@@ -97,7 +97,6 @@ def test_plain_words_need_no_typer(words: list[str], expected: dict[str, Any]) -
 @pytest.mark.parametrize(
     "words",
     [
-        [],
         ["a", "b"],
         ["claude", "--nonsense"],
         ["claude", "--force", "--force"],

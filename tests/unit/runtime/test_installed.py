@@ -13,7 +13,14 @@ from agent_sandbox.images import agent_name, base_name, proxy_name
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.header import Hand, stamped
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.installed import find_project, images_of, is_own, open_project, open_to_run
+from agent_sandbox.runtime.installed import (
+    find_project,
+    images_of,
+    is_own,
+    open_project,
+    open_to_run,
+    require_outermost,
+)
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
 
@@ -131,6 +138,19 @@ def test_a_project_is_its_own_by_whatever_way_it_is_reached(tmp_path: Path) -> N
     root = project_at(tmp_path / "app")
     (tmp_path / "link").symlink_to(root)
     assert is_own(open_project(tmp_path / "link", cwd=tmp_path))
+
+
+def test_a_stack_below_a_project_that_has_one_is_refused(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "an app")
+    (root / "src").mkdir()
+    require_outermost(tmp_path)
+    require_outermost(root)
+    with pytest.raises(UserError) as raised:
+        require_outermost(root / "src")
+    assert str(raised.value) == (
+        f"{root}/src: this lies in {root}, which has a stack already;"
+        f" --path '{root}' means that one, --path . makes another one here"
+    )
 
 
 def test_a_stack_that_nobody_has_edited_may_run(tmp_path: Path) -> None:
