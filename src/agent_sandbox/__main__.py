@@ -3,14 +3,17 @@
 import sys
 from typing import NoReturn, cast
 
-from agent_sandbox.cli.fast import COMPLETE, answer
+from agent_sandbox.cli.fast import COMPLETE, answer, usage
 
 
 def main() -> NoReturn:
     """Answer the command line."""
     argv = sys.argv[1:]
-    text = answer(argv)
+    text, instead = answer(argv), usage(argv)
     try:
+        if instead is not None:
+            sys.stderr.write(f"{instead}\n")
+            raise SystemExit(2)
         if text is None:
             _run_command(argv)
         sys.stdout.write(f"{text}\n" if text else "")

@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox import __version__
 from agent_sandbox.__main__ import main
+from agent_sandbox.cli.fast import group_help, root_help
 
 # What a quick answer may not pay for.
 HEAVY = {"typer", "click", "pydantic", "rich", "jinja2", "yaml", "docker", "mitmproxy", "dataclasses", "pathlib"}
@@ -29,8 +30,13 @@ def test_the_version_beside_other_arguments_is_answered_by_typer(
     assert capsys.readouterr().out == f"agent-sandbox {__version__}\n"
 
 
-def test_no_arguments_are_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_arguments_are_a_usage_error_that_shows_the_help(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(monkeypatch) == 2
+    assert capsys.readouterr() == ("", f"{root_help()}\n")
+    assert run(monkeypatch, "policy") == 2
+    assert capsys.readouterr() == ("", f"{group_help('policy')}\n")
 
 
 def test_an_unknown_command_is_a_usage_error(

@@ -15,7 +15,7 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(shell: Annotated[Shell, Argument(help="The shell that is to complete.")]) -> None:
+def completion(shell: Annotated[Shell, Argument(help="The shell that is to complete: bash, zsh, fish.")]) -> None:
     """Print the completion script for a shell.
 
     bash: eval "$(agent-sandbox completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc, after compinit;

@@ -33,6 +33,16 @@ def answer(argv: Sequence[str]) -> str | None:
     return None
 
 
+def usage(argv: Sequence[str]) -> str | None:
+    """Return the help that stands in for a command that is not named: a usage error."""
+    match tuple(argv):
+        case ():
+            return root_help()
+        case (group,) if group in GROUPS:
+            return group_help(group)
+    return None
+
+
 def root_help() -> str:
     """Return the help of `agent-sandbox --help`."""
     return _help((PROGRAM,), SUMMARY, ROOT_OPTIONS, COMMANDS | {name: text for name, (text, _) in GROUPS.items()})

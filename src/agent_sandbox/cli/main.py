@@ -1,6 +1,7 @@
 """Typer's side of the command table: only the command that is asked for is imported."""
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from functools import wraps
 from inspect import Parameter, signature
 from types import ModuleType
@@ -99,10 +100,26 @@ def _typers(parameter: Parameter) -> Any:  # noqa: ANN401 - an annotation
     """Return the annotation of a parameter in typer's words."""
     match get_args(parameter.annotation):
         case (kind, Argument(help=text)):
-            return Annotated[kind, typer.Argument(help=text)]
+            return Annotated[kind, typer.Argument(help=text, **_choice(kind) | {"metavar": parameter.name.upper()})]
         case (kind, Option() as option):
-            return Annotated[kind, typer.Option(option.spelled(parameter.name), help=option.help)]
+            return Annotated[kind, typer.Option(option.spelled(parameter.name), help=option.help, **_choice(kind))]
     return parameter.annotation
+
+
+def _choice(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - an annotation
+    """Return how one of a few words is read, and refused in words of ours: typer's differ from version to version."""
+    enum = next((one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, Enum)), None)
+    if enum is None:
+        return {}
+    words = [str(one.value) for one in enum]
+
+    def parse(text: str | Enum) -> Enum:
+        try:
+            return enum(text)
+        except ValueError:
+            raise typer.BadParameter(f"{str(text)!a} is none of {', '.join(words)}") from None
+
+    return {"parser": parse, "metavar": "|".join(words)}
 
 
 def _unasked() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox import __version__
 from agent_sandbox.cli.commands import GROUPS
-from agent_sandbox.cli.fast import answer, complete
+from agent_sandbox.cli.fast import answer, complete, group_help, root_help, usage
 from agent_sandbox.cli.main import run
 
 
@@ -68,3 +68,12 @@ def test_a_candidate_comes_with_its_help() -> None:
 
 def test_typer_is_not_needed() -> None:
     assert "typer" not in vars(sys.modules["agent_sandbox.cli.fast"])
+
+
+def test_where_no_command_is_named_the_help_stands_in() -> None:
+    assert [usage(argv) for argv in ([], ["proxy"], ["up"], ["policy", "check"])] == [
+        root_help(),
+        group_help("proxy"),
+        None,
+        None,
+    ]
