@@ -11,6 +11,8 @@ from agent_sandbox.cli.options import DryRun, Edited, ProjectPath
 from agent_sandbox.cli.terminal import terminal
 from agent_sandbox.runtime.installed import open_to_run
 
+# It tells that there is no such command in plain words, and ends with 127 as a shell would.
+ENV = ("env", "--")
 # What follows the command's name is the command's, options too.
 CONTEXT = {"allow_interspersed_args": False}
 Command = Annotated[
@@ -29,4 +31,4 @@ def exec(  # noqa: A001 - the command's name
     project = open_to_run(path, cwd=Path.cwd(), edited=edited)
     if not dry_run:
         require_ready(project, "agent")
-    carry_out(backend().plan(project, Exec(argv=tuple(command), terminal=terminal())), dry_run=dry_run, quiet=True)
+    carry_out(backend().plan(project, Exec(argv=(*ENV, *command), terminal=terminal())), dry_run=dry_run, quiet=True)

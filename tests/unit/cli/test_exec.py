@@ -26,7 +26,7 @@ def test_the_command_takes_our_place_in_the_projects_directory(
     with pytest.raises(BecameError) as raised:
         execute(["ls", "-l"])
     compose = ("docker", "compose", "--project-name", "app-1", "--file", ".devcontainer/docker-compose.yml")
-    assert raised.value.args == ((*compose, "exec", "-T", "agent", "ls", "-l"), project)
+    assert raised.value.args == ((*compose, "exec", "-T", "agent", "env", "--", "ls", "-l"), project)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_stack_that_is_not_ready_is_one_message(
 def test_a_dry_run_asks_nothing(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     assert exit_code(lambda: execute(["echo", "a b"], dry_run=True)) == 0
-    assert capsys.readouterr().out.endswith("exec -T agent echo 'a b'\n")
+    assert capsys.readouterr().out.endswith("exec -T agent env -- echo 'a b'\n")
     assert docker.calls == []
 
 
