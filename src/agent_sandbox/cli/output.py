@@ -7,17 +7,24 @@ from typing import Any
 
 from agent_sandbox.problems import Problem
 
-CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) != "\t"}
+# They end a line, or make it read other than it is (CVE-2021-42574).
+MARKS = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+SPELLED = CONTROLS | {code: f"\\u{code:04x}" for code in MARKS}
 
 
 def printable(text: str) -> str:
-    r"""Return the text with its control characters spelled out: an escape sequence in a path becomes `\x1b[...`."""
-    return text.translate(CONTROLS)
+    r"""Return one line with its control characters spelled out: an escape sequence in a path becomes `\x1b[...`."""
+    return text.translate(SPELLED)
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def emit(text: str) -> None:
     """Print data."""
-    sys.stdout.write(f"{printable(text)}\n")
+    sys.stdout.write(f"{_printable_lines(text)}\n")
 
 
 def emit_json(value: Any) -> None:  # noqa: ANN401 - whatever json takes
@@ -27,12 +34,13 @@ def emit_json(value: Any) -> None:  # noqa: ANN401 - whatever json takes
 
 def say(text: str) -> None:
     """Print talk."""
-    sys.stderr.write(f"{printable(text)}\n")
+    sys.stderr.write(f"{_printable_lines(text)}\n")
 
 
 def say_problems(problems: Iterable[Problem]) -> None:
     """Print each problem as `error: where: what`, and its hint on a line of its own."""
     for problem in problems:
-        say(f"error: {problem.where}: {problem.what}" if problem.where else f"error: {problem.what}")
+        # A path may hold a line end; what went wrong may be several lines of a program's.
+        say(f"error: {printable(problem.where)}: {problem.what}" if problem.where else f"error: {problem.what}")
         if problem.hint:
-            say(f"  hint: {problem.hint}")
+            say(f"  hint: {printable(problem.hint)}")

@@ -26,8 +26,16 @@ def test_a_name_can_not_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == "a\\x1b[2J\\x07\\x9b\\x7f\\x0d b\n"
 
 
-def test_lines_and_letters_stay() -> None:
-    assert printable("a\tb\nü 日本") == "a\tb\nü 日本"
+def test_lines_and_letters_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printable("a\tbü 日本") == "a\tbü 日本"
+    emit("a\n\nb")
+    assert capsys.readouterr().out == "a\n\nb\n"
+
+
+def test_a_name_can_neither_end_a_line_nor_turn_it_round(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printable("a\nb\u202ec\u2066d\u2028e\u200f") == "a\\x0ab\\u202ec\\u2066d\\u2028e\\u200f"
+    say_problems([Problem(where="a\nerror: b", what="two\nlines", hint="c\nd")])
+    assert capsys.readouterr().err == "error: a\\x0aerror: b: two\nlines\n  hint: c\\x0ad\n"
 
 
 def test_each_problem_has_its_line_and_its_hint(capsys: pytest.CaptureFixture[str]) -> None:
