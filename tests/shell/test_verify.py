@@ -45,6 +45,12 @@ def test_silence_is_no_refusal(wired: Shell) -> None:
     assert done.stderr.startswith("agent-sandbox: 203.0.113.1 port 443 is not refused at once; ")
 
 
+@pytest.mark.parametrize("status", [403, 418])
+def test_a_denial_has_the_status_that_the_policy_chose(shell: Shell, proxy: StandInProxy, status: int) -> None:
+    proxy.answers.status = status
+    assert shell(PARTS, "check_proxy_denies; echo passed", AGENT_SANDBOX_PROXY=proxy.address).stdout == "passed\n"
+
+
 def test_a_proxy_that_denies_passes_also_where_no_proxy_names_everything(shell: Shell, proxy: StandInProxy) -> None:
     shell(PARTS, "check_proxy_denies", AGENT_SANDBOX_PROXY=proxy.address, NO_PROXY="*", no_proxy="*")
     assert proxy.answers.asked == ("GET http://agent-sandbox.invalid/",)

@@ -34,9 +34,10 @@ ask_for_a_denial() {
     --write-out '%{http_code} %header{x-agent-sandbox}' http://agent-sandbox.invalid/
 }
 
+# 403, or the other status that `block_status` may choose.
 check_proxy_denies() { # waits: after a restart of the engine the proxy may come up later than we do
   local answer='' deadline=$((SECONDS + ${AGENT_SANDBOX_PROXY_WAIT:-30}))
-  until answer=$(ask_for_a_denial) && [[ $answer == '403 blocked' ]]; do
+  until answer=$(ask_for_a_denial) && [[ $answer =~ ^4(03|18)' blocked'$ ]]; do
     ((SECONDS < deadline)) || die "the proxy at $AGENT_SANDBOX_PROXY does not deny what no policy allows (it said '$answer')" \
       "see: docker compose logs proxy"
     sleep 0.2
