@@ -71,7 +71,7 @@ def demo_stack(folder: Path) -> int:
     internet = start_internet(folder, image=proxy_name(), name=INTERNET, public="198.51.100.192/26")
     projects = Projects(internet, folder)
     try:
-        project = Project(path=path, internet=internet, override=connect_to(internet, path, folder))
+        project = Project(path=path, internet=internet, override=connect_to(internet, path))
         projects.made.append(project)
         show("docker", "compose", "up", "--detach", cwd=project.path)
         show("docker", "compose", "exec", "-T", "agent", "claude", "--version", cwd=project.path)

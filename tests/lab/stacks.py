@@ -167,10 +167,10 @@ def remove_internet(name: str = INTERNET) -> None:
     run("docker", "network", "rm", name, check=False)
 
 
-def connect_to(internet: Internet, path: Path, folder: Path) -> Path:
+def connect_to(internet: Internet, path: Path) -> Path:
     """Lead a rendered project's egress to the stand-in, by an override that lies outside of the project."""
     config = json.loads(run("docker", "compose", "config", "--format=json", cwd=path).stdout)
-    override = folder / path.parent.name / "override.json"
+    override = path.with_name(f"{path.name}-override.json")
     proxy = {
         "command": [*config["services"]["proxy"]["command"], "--upstream-ca", "/upstream-ca.crt"],
         "volumes": [f"{internet.ca}:/upstream-ca.crt:ro"],
@@ -196,7 +196,7 @@ class Projects:
         path.mkdir(parents=True)
         os.chown(path, owner, owner)
         agent_sandbox("init", agent, *init, cwd=path, env={"HOME": str(home)} if home else {})
-        project = Project(path=path, internet=self.internet, override=connect_to(self.internet, path, self.folder))
+        project = Project(path=path, internet=self.internet, override=connect_to(self.internet, path))
         self.made.append(project)
         return project
 
