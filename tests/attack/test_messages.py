@@ -126,7 +126,9 @@ def test_a_body_in_chunks_arrives_as_it_was_sent(stand: Stand) -> None:
             stream.sendall(piece)
             time.sleep(0.02)
         assert read_all(stream).startswith(b"HTTP/1.1 200")
-    assert stand.allowed.wait_for(1)[0].body == b"5\r\nhello\r\n3\r\nyou\r\n"
+    # Where one chunk ends and the next begins is up to whoever sends it on.
+    sizes_and_chunks = stand.allowed.wait_for(1)[0].body.split(b"\r\n")
+    assert b"".join(sizes_and_chunks[1::2]) == b"helloyou"
 
 
 def test_pipelined_requests_are_decided_one_by_one(stand: Stand) -> None:

@@ -21,21 +21,23 @@ class ChunkReader:
         self._ending = False
 
     def __call__(self, buffer: ReceiveBuffer) -> h11.Data | h11.EndOfMessage | None:
-        """Take the next piece of the body out of `buffer`."""
-        if self._left == 0 and not self._next_chunk(buffer):
-            return None
-        if self._ending:
-            return self._finish(buffer)
-        data = buffer.maybe_extract_at_most(self._left)
-        if data is None:
-            return None
-        self._left -= len(data)
-        self._after_data = self._left == 0
-        return h11.Data(data=bytes(data))
+        """Take what there is of the body out of `buffer`, chunks of a byte by the thousand at once."""
+        data = b"".join(iter(lambda: self._piece(buffer), b""))
+        if data:
+            return h11.Data(data=data)
+        return self._finish(buffer) if self._ending else None
 
     def read_eof(self) -> None:
         """Refuse a body that ends in the middle."""
         raise h11.RemoteProtocolError("the connection was closed within a chunked body")
+
+    def _piece(self, buffer: ReceiveBuffer) -> bytes:
+        if self._left == 0 and not self._next_chunk(buffer):
+            return b""
+        data = bytes(buffer.maybe_extract_at_most(self._left) or b"")
+        self._left -= len(data)
+        self._after_data = self._left == 0 and bool(data)
+        return data
 
     def _next_chunk(self, buffer: ReceiveBuffer) -> bool:
         if self._ending:

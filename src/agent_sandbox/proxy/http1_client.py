@@ -7,6 +7,7 @@ from h11._readers import ChunkedReader
 from h11._receivebuffer import ReceiveBuffer
 from mitmproxy import http
 from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers import http as http_layer
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import (
@@ -18,6 +19,8 @@ from mitmproxy.proxy.layers.http._events import (
 )
 from mitmproxy.proxy.layers.http._http1 import Http1Client
 
+from agent_sandbox.proxy.bodybuffer import BodyBuffer
+
 Commands = layer.CommandGenerator[None]
 HEAD_BYTES = 256 * 1024
 
@@ -25,14 +28,28 @@ HEAD_BYTES = 256 * 1024
 class TrailerDropper(ChunkedReader):
     """Reads a chunked response. Trailers end it and are not passed on; mitmproxy raises on them."""
 
+    _ended = False
+
     @override
     def __call__(self, buf: ReceiveBuffer) -> h11.Data | h11.EndOfMessage | None:
-        event = super().__call__(buf)
-        return h11.EndOfMessage() if isinstance(event, h11.EndOfMessage) else event
+        # All chunks that are there at once: each alone would go the way through all layers.
+        data = b"".join(iter(lambda: self._piece(buf), b""))
+        if data:
+            return h11.Data(data=data)
+        return h11.EndOfMessage() if self._ended else None
+
+    def _piece(self, buf: ReceiveBuffer) -> bytes:
+        event = None if self._ended else super().__call__(buf)
+        self._ended = self._ended or isinstance(event, h11.EndOfMessage)
+        return bytes(event.data) if isinstance(event, h11.Data) else b""
 
 
 class StrictHttp1Client(Http1Client):
     """Frames what it forwards, skips interim answers, bounds response heads."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.buf = BodyBuffer()
 
     @override
     def send(self, event: HttpEvent) -> Commands:

@@ -14,6 +14,7 @@ from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import RequestHeaders
 from mitmproxy.proxy.layers.http._http1 import Http1Server, TBodyReader
 
+from agent_sandbox.proxy.bodybuffer import BodyBuffer
 from agent_sandbox.proxy.chunks import ChunkReader
 from agent_sandbox.proxy.denial import Denial, page
 from agent_sandbox.proxy.head import BadHeadError, Head, find_end, parse_head
@@ -30,6 +31,7 @@ class StrictHttp1Server(Http1Server):
 
     def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
         super().__init__(context)
+        self.buf = BodyBuffer()
         self._tunnel = tunnel
         self._limits = limits
         self._deadline: commands.RequestWakeup | None = None

@@ -30,6 +30,12 @@ def test_each_byte_may_come_alone() -> None:
     assert read(*(data[at : at + 1] for at in range(len(data)))) == (b"hello!", True, b"")
 
 
+def test_chunks_that_came_together_are_read_at_once() -> None:
+    reader, buffer = ChunkReader(line_bytes=20), ReceiveBuffer()
+    buffer += b"1\r\na\r\n1\r\nb\r\n5\r\nhel"
+    assert [reader(buffer), reader(buffer)] == [h11.Data(data=b"abhel"), None]
+
+
 @pytest.mark.parametrize("data", [b"", b"5", b"5\r\nhel", b"5\r\nhello", b"5\r\nhello\r\n", b"0\r\n", b"0\r\n\r"])
 def test_a_body_that_is_not_all_there_has_no_end(data: bytes) -> None:
     assert not read(data)[1]

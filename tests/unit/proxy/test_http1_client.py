@@ -50,6 +50,14 @@ def test_trailers_end_the_answer_and_are_dropped() -> None:
     assert wire.server_sends(OK).endswith(OK)
 
 
+def test_chunks_that_came_together_go_on_as_one() -> None:
+    wire = Wire(PLAIN, Streaming())
+    wire.client_sends(GET)
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert wire.server_sends(head + b"1\r\na\r\n1\r\nb\r\n3\r\ncd") == head + b"4\r\nabcd\r\n"
+    assert wire.server_sends(b"e\r\n0\r\n\r\n").endswith(b"4\r\nabcd\r\n1\r\ne\r\n0\r\n\r\n")
+
+
 def test_a_head_without_end_is_a_failure() -> None:
     wire = asked()
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nX: " + b"y" * HEAD_BYTES)
@@ -92,3 +100,9 @@ class Streaming:
     def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
         """Do not hold it."""
         flow.request.stream = True
+
+    @hook
+    def responseheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Nor that of the answer."""
+        if flow.response:
+            flow.response.stream = True

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+from h11._receivebuffer import ReceiveBuffer
+
+from agent_sandbox.proxy.bodybuffer import BodyBuffer
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 6])
+@pytest.mark.parametrize("content", [b"", b"a\r\nbc"])
+def test_it_gives_what_h11s_gives_and_keeps_what_h11s_keeps(content: bytes, count: int) -> None:
+    ours, theirs = holding(BodyBuffer(), content), holding(ReceiveBuffer(), content)
+    assert ours.maybe_extract_at_most(count) == theirs.maybe_extract_at_most(count)
+    assert bytes(ours) == bytes(theirs)
+
+
+def test_what_is_all_taken_is_not_copied() -> None:
+    buffer = holding(BodyBuffer(), b"body")
+    held = buffer._data
+    assert buffer.maybe_extract_at_most(4) is held
+
+
+def test_a_line_is_found_in_what_comes_after_all_was_taken() -> None:
+    buffer = holding(BodyBuffer(), b"no line yet")
+    assert buffer.maybe_extract_next_line() is None
+    buffer.maybe_extract_at_most(100)
+    assert holding(buffer, b"1\r\n").maybe_extract_next_line() == bytearray(b"1\r\n")
+
+
+def holding(buffer: ReceiveBuffer, content: bytes) -> ReceiveBuffer:
+    buffer += content
+    return buffer
