@@ -17,6 +17,7 @@ from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.stream import StrictStream
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.writes import joined
 
 Commands = layer.CommandGenerator[None]
 
@@ -88,7 +89,7 @@ class Destination(layer.Layer):
         # A hook is completed when the event that led to it is, and before the next: as mitmproxy would have it.
         waiting = deque([event])
         while waiting:
-            for command in self._child.handle_event(waiting.popleft()):
+            for command in joined(self._child.handle_event(waiting.popleft())):
                 if not isinstance(command, StartHook):
                     yield command
                     continue

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
 from agent_sandbox.proxy.dialler import NotReached
@@ -94,3 +95,11 @@ class Log:
     def malformed(self, reason: str, _: Tunnel) -> None:
         """Keep it."""
         self.reasons.append(reason)
+
+
+def test_what_one_event_sends_is_written_once() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(GET % b"a.test")
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    led_to = wire.layer.handle_event(events.DataReceived(wire.servers[0], answer))
+    assert [command.data for command in led_to if isinstance(command, commands.SendData)] == [answer]
