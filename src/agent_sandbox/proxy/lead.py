@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import override
+
+from agent_sandbox.proxy.gulps import Gulps
 
 CHUNK = 65_536
 
 
-class Lead:
+class Lead(Gulps):
     """Reads ahead without taking away, and says whenever something came."""
 
     def __init__(self, reader: asyncio.StreamReader, used: Callable[[], None]) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._used = used
         self._ahead = b""
 
@@ -31,12 +34,13 @@ class Lead:
         taken, self._ahead = self._ahead[:count], self._ahead[count:]
         return taken
 
-    async def read(self, count: int = -1) -> bytes:
-        """Read as a StreamReader does; what was read ahead comes first."""
+    @override
+    async def read(self, _: int = -1) -> bytes:
+        """Read what there is; what was read ahead comes first."""
         if self._ahead:
             # Tasks start eagerly; mitmproxy counts on a read that lets the starter of the task go on first.
             await asyncio.sleep(0)
-            return self.take(count if count > 0 else len(self._ahead))
-        data = await self._reader.read(count)
+            return self.take(len(self._ahead))
+        data = await super().read()
         self._used()
         return data

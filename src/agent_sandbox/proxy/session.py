@@ -10,6 +10,7 @@ from mitmproxy.connection import ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs, server
 
 from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Streams
+from agent_sandbox.proxy.gulps import Gulps
 from agent_sandbox.proxy.hookrunner import HookRunner
 from agent_sandbox.proxy.hooks import Hooks
 from agent_sandbox.proxy.http_layer import Destination
@@ -37,9 +38,7 @@ class Session(server.LiveConnectionHandler):
     """Runs mitmproxy's layers over one socket."""
 
     def __init__(self, engine: Engine, tunnel: Tunnel, reader: Lead, writer: asyncio.StreamWriter) -> None:
-        # Of a reader, mitmproxy uses `read` alone.
-        stream = cast("asyncio.StreamReader", reader)
-        super().__init__(stream, writer, as_mitmproxy(engine.options), REGULAR)
+        super().__init__(_as_stream(reader), writer, as_mitmproxy(engine.options), REGULAR)
         self._engine = engine
         self._tunnel = tunnel
         runner = HookRunner(engine.hooks, tunnel, on_fault=self._record_fault, close=self.abort)
@@ -90,7 +89,7 @@ class Session(server.LiveConnectionHandler):
             connection.state = ConnectionState.OPEN
             connection.peername = writer.get_extra_info("peername")
             connection.sockname = writer.get_extra_info("sockname")
-            self.transports[connection] = server.ConnectionIO(asyncio.current_task(), reader, writer)
+            self.transports[connection] = server.ConnectionIO(asyncio.current_task(), _as_stream(Gulps(reader)), writer)
             patience = self._wait_for_handshake(connection, writer)
             await self.server_event(events.OpenConnectionCompleted(command, None))
             try:
@@ -140,3 +139,8 @@ class Session(server.LiveConnectionHandler):
         tunnel = self._tunnel
         line = Line(event=Event.FAULT, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client)
         self._engine.record(line)
+
+
+def _as_stream(reader: Gulps) -> asyncio.StreamReader:
+    # Of a reader, mitmproxy uses `read` alone.
+    return cast("asyncio.StreamReader", reader)
