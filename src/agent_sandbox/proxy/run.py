@@ -15,6 +15,7 @@ from agent_sandbox.proxy.control import Answer, serve_control
 from agent_sandbox.proxy.dialler import Dialler
 from agent_sandbox.proxy.enforcer import Enforcer
 from agent_sandbox.proxy.front import Front
+from agent_sandbox.proxy.heap import keep_freed_memory
 from agent_sandbox.proxy.hooks import Hooks, hook_table
 from agent_sandbox.proxy.journal import Journal
 from agent_sandbox.proxy.limits import Limits
@@ -35,6 +36,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     """Serve until SIGTERM or SIGINT."""
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
     http1_client.install()
+    keep_freed_memory()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     recorder = Recorder([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name)
