@@ -6,7 +6,7 @@ import contextlib
 import socket
 import ssl
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, override
 
 from benchmarks.servers import HOST
 
@@ -25,15 +25,19 @@ class Client:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[ssl.SSLSocket]:
-        """CONNECT, and TLS inside."""
+        """Reach the upstream, and speak TLS with it."""
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=60) as plain:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            plain.sendall(f"CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\n\r\n".encode())
-            answer = plain.recv(4096)
-            if b" 200 " not in answer:
-                raise ConnectionError(answer.decode())
+            self.reach(plain)
             with self.context.wrap_socket(plain, server_hostname=HOST) as secured:
                 yield secured
+
+    def reach(self, plain: socket.socket) -> None:
+        """Have the proxy open a tunnel."""
+        plain.sendall(f"CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\n\r\n".encode())
+        answer = plain.recv(4096)
+        if b" 200 " not in answer:
+            raise ConnectionError(answer.decode())
 
     @staticmethod
     def request(connection: ssl.SSLSocket, head: str, body: bytes = b"", *, times: int = 1) -> int:
@@ -45,9 +49,9 @@ class Client:
         return read_answer(connection)
 
     def first_event(self) -> float:
-        """Return the seconds from the request to the first server-sent event."""
+        """Return the seconds from the start of a connection to its first server-sent event."""
+        start = time.perf_counter()
         with self.connection() as connection:
-            start = time.perf_counter()
             connection.sendall(f"GET /events HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
             seen = b""
             while b"data: 1" not in seen:
@@ -71,6 +75,18 @@ class Client:
                 while len(got) < 6:
                     got += connection.recv(6 - len(got))
             return (time.perf_counter() - start) / count
+
+
+class DirectClient(Client):
+    """Opens connections to the upstream itself."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the lab's authority is a plain one
+
+    @override
+    def reach(self, plain: socket.socket) -> None:
+        """Be there already."""
 
 
 def read_answer(connection: ssl.SSLSocket) -> int:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 class Ratio(Enum):
@@ -16,6 +16,14 @@ class Ratio(Enum):
 
     CHEAPER = "other / ours: how many times cheaper we are"
     COST = "ours / other: how many times of it we take"
+    MORE = "ours - other: how much more we take"
+
+
+RATIOS: dict[Ratio, Callable[[float, float], float]] = {
+    Ratio.CHEAPER: lambda ours, other: other / ours,
+    Ratio.COST: lambda ours, other: ours / other,
+    Ratio.MORE: lambda ours, other: ours - other,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +44,9 @@ class Row:
         if not self.other:
             return (self.figure, ours, "", "", self.goal)
         pairs = zip(self.ours, self.other, strict=True)
-        ratios = [b / a if self.ratio is Ratio.CHEAPER else a / b for a, b in pairs]
-        spread = f"{statistics.median(ratios):.2f}x ({min(ratios):.2f}-{max(ratios):.2f})"
+        ratios = [RATIOS[self.ratio](a, b) for a, b in pairs]
+        unit = f" {self.unit} more" if self.ratio is Ratio.MORE else "x"
+        spread = f"{statistics.median(ratios):.2f}{unit} ({min(ratios):.2f}-{max(ratios):.2f})"
         return (self.figure, ours, f"{statistics.median(self.other):.4g} {self.unit} {self.beside}", spread, self.goal)
 
 
