@@ -13,7 +13,6 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_socket, ask_stack
 
-INSIDE, OUTSIDE = "/policy/", ".devcontainer/"
 Control = Annotated[
     Path | None,
     typer.Option("--control", help="The control socket of a proxy on this machine (`proxy run`).", metavar="SOCK"),
@@ -25,7 +24,7 @@ def reload(*, path: ProjectPath = None, control: Control = None) -> None:
     answer = ask_socket(control, "reload") if control else _in_stack(path)
     if answer.get("ok") is not True:
         said = answer.get("problems") or [str(answer.get("error", "the proxy did not take the policy"))]
-        problems = [Problem(where="", what=str(text).replace(INSIDE, OUTSIDE, 1)) for text in said]
+        problems = [Problem(where="", what=str(text)) for text in said]
         raise UserError([*problems, Problem(where="", what="nothing was changed: the last good policy stays")])
     say(f"policy loaded, digest {str(answer.get('digest', ''))[:12]}")
 
