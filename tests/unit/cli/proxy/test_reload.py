@@ -30,7 +30,9 @@ def test_what_the_proxy_refuses_is_told_as_it_says_it(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
-    docker.says("agent_sandbox.proxy reload", out='{"ok": false, "problems": [".devcontainer/policy.yaml:2:1: no"]}', code=1)
+    docker.says(
+        "agent_sandbox.proxy reload", out='{"ok": false, "problems": [".devcontainer/policy.yaml:2:1: no"]}', code=1
+    )
     with_containers(docker, proxy="healthy")
     assert exit_code(reload) == 1
     expected = "error: .devcontainer/policy.yaml:2:1: no\nerror: nothing was changed: the last good policy stays\n"
