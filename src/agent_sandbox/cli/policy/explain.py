@@ -8,13 +8,11 @@ from agent_sandbox.cli.options import Json, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
 from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.cli.policy_file import find_policy, shown
-from agent_sandbox.policy import Ambiguous, Cause, Decision, Effect, Policy, Request, advise, decide, parse_request
+from agent_sandbox.policy import Ambiguous, Cause, Decision, Effect, Policy, Request, advise, decide
 from agent_sandbox.policy.advice import APPLY, FILE
-from agent_sandbox.policy.authority import parse_authority
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policy.request import DEFAULT_PORTS
-from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.policytools.requestline import read_request
 
 Method = Annotated[str, Argument(help="GET, POST, ...")]
 Url = Annotated[str, Argument(help="https://host/path?query")]
@@ -61,20 +59,6 @@ def _service_for(request: Request, decision: Decision, services: Mapping[str, La
     fitting = (name for name in services if decide(compile_policy([services[name]], services), request).allowed)
     name = next(fitting, "")
     return f"add `- {name}` under `services` in {FILE}, {APPLY}" if name else ""
-
-
-def read_request(policy: Policy, method: str, url: str) -> Request:
-    """Return the request that a client would make of this URL."""
-    scheme, separator, rest = url.partition("://")
-    if not separator or scheme.lower() not in DEFAULT_PORTS:
-        hint = "write it as https://host/path"
-        raise UserError([Problem(where=url, what="is no http or https URL", hint=hint)])
-    scheme, rest = scheme.lower(), rest.partition("#")[0]
-    end = next((index for index, letter in enumerate(rest) if letter in "/?"), len(rest))
-    host, port = parse_authority(rest[:end], default_port=DEFAULT_PORTS[scheme])
-    target = rest[end:] if rest[end:].startswith("/") else f"/{rest[end:]}"
-    slash = policy.takes_encoded_slash(host)
-    return parse_request(scheme=scheme, host=host, port=port, method=method, target=target, encoded_slash=slash)
 
 
 def _answer(method: str, url: str, decision: Decision, *, hint: str) -> dict[str, Any]:

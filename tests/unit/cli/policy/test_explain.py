@@ -4,12 +4,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.errors import exit_code
-from agent_sandbox.cli.policy.explain import explain, explained, read_request
-from agent_sandbox.policy import Ambiguous, Policy, Request
+from agent_sandbox.cli.policy.explain import explain, explained
 from agent_sandbox.policyfile import load_policy, shipped_services
-from agent_sandbox.problems import UserError
-
-NOTHING = Policy.deny_all("x")
 
 
 def test_a_denial_says_why_and_how_to_allow_it(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,31 +79,3 @@ def test_an_invalid_policy_explains_nothing(policy: Path, capsys: pytest.Capture
     policy.write_text("version: 1\ndomainz: [x]\n")
     assert exit_code(lambda: explain("GET", "https://example.org/")) == 1
     assert capsys.readouterr().err.startswith("error: .devcontainer/policy.yaml:2:1: unknown key 'domainz'\n")
-
-
-@pytest.mark.parametrize(
-    ("url", "host", "port", "target"),
-    [
-        ("https://example.org", "example.org", 443, "/"),
-        ("HTTP://Example.ORG./a", "example.org", 80, "/a"),
-        ("https://example.org:8443?x=/y", "example.org", 8443, "/?x=/y"),
-        ("https://[::1]:1/a", "::1", 1, "/a"),
-        ("https://example.org/a#b", "example.org", 443, "/a"),
-    ],
-)
-def test_a_url_is_read_as_a_client_would_send_it(url: str, host: str, port: int, target: str) -> None:
-    got = read_request(NOTHING, "GET", url)
-    assert (got.host, got.port, got.target) == (host, port, target)
-    assert isinstance(got, Request)
-
-
-@pytest.mark.parametrize("url", ["example.org", "ftp://example.org/", "", "https:/example.org"])
-def test_what_is_no_url_is_a_problem(url: str) -> None:
-    with pytest.raises(UserError, match="is no http or https URL; write it as https://host/path"):
-        read_request(NOTHING, "GET", url)
-
-
-@pytest.mark.parametrize("url", ["https://me@example.org/", "https://example.org:0/", "https:///a", "https://a b/"])
-def test_a_doubtful_authority_is_ambiguous(url: str) -> None:
-    with pytest.raises(Ambiguous):
-        read_request(NOTHING, "GET", url)
