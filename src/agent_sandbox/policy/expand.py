@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.entryspec import EntrySpec, RuleSpec
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.method import STANDARD, with_implied
 from agent_sandbox.policy.request import USUAL_PORTS
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
-from agent_sandbox.policy.spec import EntrySpec, RuleSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

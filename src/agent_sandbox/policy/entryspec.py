@@ -1,0 +1,86 @@
+"""An entry of the policy file: a host, and the rules on what may be asked of it."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, model_validator
+from pydantic_core import PydanticCustomError
+
+from agent_sandbox.policy.addresses import PUBLIC_ALONE, why_forbidden
+from agent_sandbox.policy.fields import (
+    AtLeastOne,
+    Host,
+    Method,
+    Port,
+    QueryValues,
+    Strict,
+    Text,
+    Written,
+    path_of,
+    told,
+)
+from agent_sandbox.policy.host import is_address
+from agent_sandbox.policy.pathpattern import PathKind, PathPattern
+from agent_sandbox.policy.query import QueryPattern, query_pattern
+from agent_sandbox.policy.unfit import Unfit
+
+
+class PathSpec(Strict):
+    """One way to name paths."""
+
+    exact: Annotated[PathPattern | None, path_of(PathKind.EXACT)] = None
+    prefix: Annotated[PathPattern | None, path_of(PathKind.PREFIX)] = None
+    glob: Annotated[PathPattern | None, path_of(PathKind.GLOB)] = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "PathSpec":
+        if len(self.model_fields_set) != 1:
+            raise PydanticCustomError("unfit", "{what}", {"what": "a path is one of `exact`, `prefix`, `glob`"})
+        return self
+
+    @property
+    def pattern(self) -> PathPattern | None:
+        """The one that is written."""
+        return self.exact or self.prefix or self.glob
+
+
+class QuerySpec(Strict):
+    """Conditions on the query."""
+
+    exact: dict[str, QueryValues]
+
+    @property
+    def pattern(self) -> QueryPattern:
+        """The parameters as a pattern."""
+        return query_pattern(self.exact)
+
+
+class RuleSpec(Strict):
+    """One conjunction of conditions on the requests to a host."""
+
+    methods: AtLeastOne[Method] = ()
+    schemes: AtLeastOne[Literal["http", "https"]] = ()
+    path: Written[PathSpec] = None
+    query: Written[QuerySpec] = None
+    reason: Text = ""
+
+
+class EntrySpec(Strict):
+    """A host and what may be asked of it: everything, or what one of the rules says."""
+
+    host: Host
+    ports: AtLeastOne[Port] = ()
+    rules: AtLeastOne[RuleSpec] = ()
+    encoded_slash: bool = False
+    reason: Text = ""
+
+
+def _reachable(entry: EntrySpec) -> EntrySpec:
+    """Refuse to allow what the proxy would not dial."""
+    name = entry.host.name
+    kind = why_forbidden(name) if is_address(name) else None
+    if kind is not None:
+        raise Unfit(f"{name} is no public address ({kind})", f"take it out: {PUBLIC_ALONE}")
+    return entry
+
+
+Reachable = AfterValidator(lambda entry: told(_reachable, entry))

@@ -1,0 +1,93 @@
+"""What may stand behind the keys of a policy file: lists, words and patterns, as the engine's own parsers read them."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic_core import PydanticCustomError, PydanticKnownError
+
+from agent_sandbox.policy.hostpattern import HostPattern, parse_host_pattern
+from agent_sandbox.policy.method import NAMEABLE
+from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
+from agent_sandbox.policy.unfit import Unfit
+
+type Listed[T] = Annotated[tuple[T, ...], Field(strict=False)]
+
+
+def _not_empty[T](values: tuple[T, ...]) -> tuple[T, ...]:
+    if not values:
+        what, hint = "an empty list says nothing", "take it out, or fill it"
+        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+    return values
+
+
+def _is_something(value: object) -> object:
+    """Refuse a key with nothing behind it: a condition that is not there would let everything through."""
+    if value is None:
+        what, hint = "nothing stands here", "take the key out, or fill it"
+        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+    return value
+
+
+type Written[T] = Annotated[T | None, BeforeValidator(_is_something)]
+type AtLeastOne[T] = Annotated[Listed[T], AfterValidator(_not_empty)]
+
+
+def _fits[T](parse: Callable[[str], T]) -> Callable[[object], T]:
+    """Let pydantic collect what a parser finds unfit, together with everything else."""
+
+    def checked(value: object) -> T:
+        if not isinstance(value, str):
+            raise PydanticKnownError("string_type")
+        return told(parse, value)
+
+    return checked
+
+
+def told[V, T](parse: Callable[[V], T], value: V) -> T:
+    """Turn what does not fit into a problem that pydantic collects."""
+    try:
+        return parse(value)
+    except Unfit as unfit:
+        raise PydanticCustomError("unfit", "{what}", {"what": unfit.what, "hint": unfit.hint}) from unfit
+
+
+def written_out(write_out: Callable[[object], object]) -> BeforeValidator:
+    """Let a short spelling be written out before it is checked."""
+    return BeforeValidator(lambda value: told(write_out, value))
+
+
+def _method(text: str) -> str:
+    if text not in NAMEABLE:
+        raise PydanticCustomError("word", "method", {"kind": "method", "word": text, "words": sorted(NAMEABLE)})
+    return text
+
+
+def path_of(kind: PathKind) -> PlainValidator:
+    """Read a text as a pattern of this kind."""
+    return PlainValidator(_fits(lambda text: parse_path_pattern(kind, text)))
+
+
+def _one_line(text: str) -> str:
+    """Make one printable line of a text that ends up in logs and terminals."""
+    line = " ".join(text.split())
+    if not line.isprintable():
+        raise PydanticCustomError("unfit", "{what}", {"what": "a text with characters that cannot be shown"})
+    return line
+
+
+def _listed_value(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+Method = Annotated[str, PlainValidator(_fits(_method))]
+Host = Annotated[HostPattern, PlainValidator(_fits(parse_host_pattern))]
+Text = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
+QueryValues = Annotated[AtLeastOne[str], BeforeValidator(_listed_value)]
+
+
+class Strict(BaseModel):
+    """No key that is not named here, no value of another type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

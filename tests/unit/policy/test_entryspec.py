@@ -1,0 +1,73 @@
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
+from agent_sandbox.policy.query import query_pattern
+from agent_sandbox.policy.spec import PolicySpec
+
+
+def told(value: object) -> list[tuple[tuple[int | str, ...], str]]:
+    with pytest.raises(ValidationError) as raised:
+        PolicySpec.model_validate(value)
+    return [(error["loc"], error["type"]) for error in raised.value.errors()]
+
+
+def test_one_value_of_a_parameter_needs_no_list() -> None:
+    def policy(value: object) -> PolicySpec:
+        rule = {"query": {"exact": {"ref": value}}}
+        return PolicySpec.model_validate({"domains": [{"host": "a.test", "rules": [rule]}]})
+
+    assert policy("main") == policy(["main"])
+
+
+@pytest.mark.parametrize("kind", ["exact", "prefix", "glob"])
+def test_a_rule_holds_values_not_text(kind: str) -> None:
+    rule = {"methods": ["GET"], "path": {kind: "/a"}, "query": {"exact": {"ref": "main"}}}
+    spec = PolicySpec.model_validate({"domains": [{"host": "*.A.test", "rules": [rule]}]})
+    (entry,) = spec.domains
+    (read,) = entry.rules
+    assert entry.host == parse_host_pattern("*.a.test")
+    assert read.path is not None
+    assert read.path.pattern == parse_path_pattern(PathKind(kind), "/a")
+    assert read.query is not None
+    assert read.query.pattern == query_pattern({"ref": ["main"]})
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"ports": [0]}, [(("ports", 0), "greater_than_equal")]),
+        ({"ports": ["443"]}, [(("ports", 0), "int_type")]),
+        ({"ports": [True]}, [(("ports", 0), "int_type")]),
+        ({"ports": []}, [(("ports",), "unfit")]),
+        ({"rules": []}, [(("rules",), "unfit")]),
+        ({"rules": [{"methods": "GET"}]}, [(("rules", 0, "methods"), "tuple_type")]),
+        ({"rules": [{"methods": ["GTE"]}]}, [(("rules", 0, "methods", 0), "word")]),
+        ({"rules": [{"methods": ["TRACE"]}]}, [(("rules", 0, "methods", 0), "word")]),
+        ({"rules": [{"schemes": ["ftp"]}]}, [(("rules", 0, "schemes", 0), "literal_error")]),
+        ({"rules": [{"path": {}}]}, [(("rules", 0, "path"), "unfit")]),
+        ({"rules": [{"path": {"exact": "/a", "prefix": "/b"}}]}, [(("rules", 0, "path"), "unfit")]),
+        ({"rules": [{"path": {"exact": "/a/../b"}}]}, [(("rules", 0, "path", "exact"), "unfit")]),
+        ({"rules": [{"path": {"exact": None}}]}, [(("rules", 0, "path", "exact"), "string_type")]),
+        ({"rules": None}, [(("rules",), "tuple_type")]),
+        ({"rules": [{"methods": None}]}, [(("rules", 0, "methods"), "tuple_type")]),
+        ({"rules": [{"path": None}]}, [(("rules", 0, "path"), "unfit")]),
+        ({"rules": [{"query": None}]}, [(("rules", 0, "query"), "unfit")]),
+        ({"rules": [{"query": {}}]}, [(("rules", 0, "query", "exact"), "missing")]),
+        ({"rules": [{"query": {"exact": {"a": []}}}]}, [(("rules", 0, "query", "exact", "a"), "unfit")]),
+        ({"encoded_slash": "yes"}, [(("encoded_slash",), "bool_type")]),
+        ({"reason": "a\u001b[31m"}, [(("reason",), "unfit")]),
+        ({"reason": "a" * 1001}, [(("reason",), "string_too_long")]),
+    ],
+)
+def test_every_problem_of_an_entry_is_told_where_it_stands(entry: dict[str, Any], expected: list[Any]) -> None:
+    here = [(("domains", 0, *location), kind) for location, kind in expected]
+    assert told({"domains": [{"host": "a.test", **entry}]}) == here
+
+
+def test_an_allow_names_public_addresses_alone_a_deny_any() -> None:
+    assert told({"domains": ["203.0.113.7", "10.0.0.1"]}) == [(("domains", 1), "unfit")]
+    assert len(PolicySpec.model_validate({"deny": ["10.0.0.1"]}).deny) == 1

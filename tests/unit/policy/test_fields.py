@@ -1,0 +1,51 @@
+from typing import Annotated, Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from agent_sandbox.policy.fields import AtLeastOne, Host, Method, Port, QueryValues, Text, Written, path_of, written_out
+from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
+from agent_sandbox.policy.shortform import write_out_host
+
+
+def read(of: Any, value: object) -> Any:  # noqa: ANN401 - a type as pydantic reads it
+    return TypeAdapter(of).validate_python(value)
+
+
+def refused(of: Any, value: object) -> str:  # noqa: ANN401 - a type as pydantic reads it
+    with pytest.raises(ValidationError) as raised:
+        read(of, value)
+    return raised.value.errors()[0]["type"]
+
+
+def test_a_text_over_several_lines_is_one_line() -> None:
+    assert read(Text, "first\n  second\n") == "first second"
+
+
+def test_a_pattern_and_a_short_spelling_are_read_by_the_engines_own_parsers() -> None:
+    prefix = read(Annotated[PathPattern, path_of(PathKind.PREFIX)], "/a")
+    assert prefix == parse_path_pattern(PathKind.PREFIX, "/a")
+    assert read(Annotated[dict[str, str], written_out(write_out_host)], "a.test") == {"host": "a.test"}
+
+
+def test_one_value_of_a_parameter_is_a_list_of_one() -> None:
+    assert read(QueryValues, "main") == read(QueryValues, ["main"]) == ("main",)
+
+
+@pytest.mark.parametrize(
+    ("of", "value", "kind"),
+    [
+        (Text, "a\x1b[31m", "unfit"),
+        (Text, "a" * 1001, "string_too_long"),
+        (Port, 0, "greater_than_equal"),
+        (Port, 65536, "less_than_equal"),
+        (Method, "GTE", "word"),
+        (Method, 1, "string_type"),
+        (Host, "*", "unfit"),
+        (AtLeastOne[Port], [], "unfit"),
+        (AtLeastOne[Port], 443, "tuple_type"),
+        (Written[str], None, "unfit"),
+    ],
+)
+def test_what_does_not_fit_is_refused(of: Any, value: object, kind: str) -> None:  # noqa: ANN401 - as above
+    assert refused(of, value) == kind
