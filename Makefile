@@ -3,7 +3,7 @@
 # Behind a proxy that re-signs TLS, pip knows the company's CA; the builds of images then need it too.
 export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
 
-.PHONY: help setup demo check test test-deep test-lowest bench lock engine golden clean
+.PHONY: help setup demo check test test-unit test-deep test-lowest bench lock engine golden clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -19,6 +19,9 @@ check: setup ## Read the code: ruff, mypy, import-linter, shellcheck, shfmt
 
 test: check ## Run everything that can run here, and say what was left out
 	@scripts/test
+
+test-unit: setup ## The unit and property tests alone, on all cores: seconds, while you write
+	@.venv/bin/pytest --quiet --numprocesses auto tests/unit tests/property
 
 test-deep: setup ## The property tests with many more examples
 	@HYPOTHESIS_PROFILE=deep .venv/bin/pytest tests/property

@@ -1,5 +1,6 @@
 """The templates, read from their folder: strict on names, and on values, which have to pass a filter."""
 
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -12,16 +13,22 @@ class Templates:
     """The `.j2` files below one folder."""
 
     def __init__(self, root: Path) -> None:
-        self._environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(root),
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-            autoescape=False,  # noqa: S701 - no HTML: values pass `yaml`, `json` or `comment`, and are parsed back
-        )
-        self._environment.filters |= {"yaml": to_yaml, "json": to_json, "comment": to_comment, "block": to_block}
+        self._environment = _environment(root)
 
     def render(self, template: str, /, **values: object) -> str:
         """Return the text of one template."""
         return self._environment.get_template(template).render(**values)
+
+
+@cache  # jinja2 keeps what it has compiled in the environment
+def _environment(root: Path) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(root),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - no HTML: values pass `yaml`, `json` or `comment`, and are parsed back
+    )
+    environment.filters |= {"yaml": to_yaml, "json": to_json, "comment": to_comment, "block": to_block}
+    return environment
