@@ -8,6 +8,12 @@ from agent_sandbox.policy.request import USUAL_PORTS, Request
 
 FILE = ".devcontainer/policy.yaml"
 APPLY = "then: docker compose restart proxy"
+# What no further entry would change.
+BEYOND_AN_ENTRY = {
+    Cause.RULE: "a deny always wins: take out or narrow the entry at {}",
+    Cause.CEILING: "whoever keeps {} has to allow it there too",
+    Cause.POLICY: f"see `agent-sandbox policy check`, mend {FILE}",
+}
 ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
 
 
@@ -15,10 +21,8 @@ def advise(asked: Request | str, decision: Decision, *, port: int = 443) -> str:
     """Return the sentence; empty for what is allowed. For a CONNECT, `asked` is the host, and its port counts."""
     if decision.allowed:
         return ""
-    if decision.cause is Cause.RULE:
-        return f"a deny always wins: take out or narrow the entry at {decision.rule}, {APPLY}"
-    if decision.cause is Cause.POLICY:
-        return f"see `agent-sandbox policy check`, mend {FILE}, {APPLY}"
+    if decision.cause in BEYOND_AN_ENTRY:
+        return f"{BEYOND_AN_ENTRY[decision.cause].format(decision.rule)}, {APPLY}"
     if isinstance(asked, Request) and asked.method not in NAMEABLE:
         return f"no rule can name the method {asked.method}"
     if decision.cause is Cause.REQUEST and isinstance(asked, Request):

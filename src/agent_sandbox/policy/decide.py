@@ -2,13 +2,19 @@
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.nearest import no_rule_for_host, no_rule_for_port, no_rule_for_request
+from agent_sandbox.policy.nearest import (
+    beyond_for_port,
+    beyond_for_request,
+    no_rule_for_host,
+    no_rule_for_port,
+    no_rule_for_request,
+)
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
 
 
 def decide(policy: Policy, request: Request) -> Decision:
-    """Answer a request: a matching deny wins, else a matching allow, else it is denied."""
+    """Answer a request: a matching deny wins, else a matching allow within every ceiling, else it is denied."""
     if policy.refusal:
         return _refused(policy)
     rules = policy.index.rules_for(request.host)
@@ -20,9 +26,12 @@ def decide(policy: Policy, request: Request) -> Decision:
         if rule.effect is Effect.DENY:
             return rule.verdict
         allowing = allowing or rule
-    if allowing:
-        return allowing.verdict
-    return no_rule_for_request(request, ways, rules) or no_rule_for_host(policy.index, request.host)
+    if not allowing:
+        return no_rule_for_request(request, ways, rules) or no_rule_for_host(policy.index, request.host)
+    for ceiling in policy.rules.ceilings:
+        if not ceiling.takes(request, ways):
+            return beyond_for_request(ceiling, request, ways)
+    return allowing.verdict
 
 
 def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
@@ -34,10 +43,13 @@ def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
     for rule in there:
         if rule.effect is Effect.DENY and rule.conditions.of_the_host_alone:
             return rule.verdict
-    for rule in there:
-        if rule.effect is Effect.ALLOW:
-            return rule.verdict
-    return no_rule_for_port(host, port, rules) or no_rule_for_host(policy.index, host)
+    allowing = next((rule for rule in there if rule.effect is Effect.ALLOW), None)
+    if not allowing:
+        return no_rule_for_port(host, port, rules) or no_rule_for_host(policy.index, host)
+    for ceiling in policy.rules.ceilings:
+        if not ceiling.takes_connect(host, port):
+            return beyond_for_port(ceiling, host, port)
+    return allowing.verdict
 
 
 def _refused(policy: Policy) -> Decision:

@@ -16,6 +16,7 @@ class Cause(StrEnum):
     """What the decision rests on; advice differs with it."""
 
     RULE = "rule"  # a rule matched
+    CEILING = "ceiling"  # a rule matched, but a layer that only narrows does not take the request
     REQUEST = "request"  # the host has rules, none of them takes this request
     HOST = "host"  # no rule names the host
     POLICY = "policy"  # the policy as a whole allows nothing: it is empty, or it could not be read

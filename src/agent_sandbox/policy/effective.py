@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.dump import dump_conditions
 from agent_sandbox.policy.index import HostIndex, build_index
+from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
 
 
@@ -49,7 +51,14 @@ class Policy:
 
 
 def _digest(rules: RuleSet) -> str:
-    """Hash what the policy does, not how it is written: comments, order, lines and layers do not count."""
-    lines = {json.dumps([rule.effect, dump_conditions(rule.conditions)], sort_keys=True) for rule in rules.rules}
-    text = "\n".join([f"block_status {rules.block_status or 403}", *sorted(lines)])
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Hash what the policy does, not how it is written: comments, order and lines do not count."""
+    ceilings = sorted({f"ceiling {_hashed(_lines(ceiling.rules))}" for ceiling in rules.ceilings})
+    return _hashed([f"block_status {rules.block_status or 403}", *ceilings, *_lines(rules.rules)])
+
+
+def _lines(rules: Iterable[Rule]) -> list[str]:
+    return sorted({json.dumps([rule.effect, dump_conditions(rule.conditions)], sort_keys=True) for rule in rules})
+
+
+def _hashed(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -74,7 +74,13 @@ class EntrySpec(Strict):
     reason: Text = ""
 
 
-def _reachable(entry: EntrySpec) -> EntrySpec:
+class DomainSpec(EntrySpec):
+    """An entry of `domains`; what it replaces are the allows of the same host in lower layers."""
+
+    merge_mode: Written[Literal["replace"]] = None
+
+
+def _reachable[E: EntrySpec](entry: E) -> E:
     """Refuse to allow what the proxy would not dial."""
     name = entry.host.name
     kind = why_forbidden(name) if is_address(name) else None

@@ -1,8 +1,9 @@
 """A layer's entries as rules: defaults filled in, services put in their place."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from agent_sandbox.policy.ceiling import ceiling_of
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.entryspec import EntrySpec, RuleSpec
 from agent_sandbox.policy.layer import Layer
@@ -28,9 +29,27 @@ SECTIONS = (("domains", Effect.ALLOW), ("allow", Effect.ALLOW), ("deny", Effect.
 
 
 def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
-    """Return the rules of a layer and of the services that it names, which are all known."""
-    of_services = (rule for named in layer.spec.services for rule in _rules(services[named.name]))
-    return RuleSet(rules=(*of_services, *_rules(layer)), block_status=layer.spec.settings.block_status)
+    """Return what a layer says with the services that it names, which are all known and stand below its own words."""
+    named = [(service, services[service.name]) for service in layer.spec.services]
+    of_services = RuleSet(
+        rules=tuple(rule for _, service in named for rule in _rules(service)),
+        replaced=frozenset(service.name for spec, service in named if spec.merge_mode),
+    )
+    own = RuleSet(
+        rules=tuple(_rules(layer)),
+        replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
+        block_status=layer.spec.settings.block_status,
+    )
+    said = of_services + own
+    return _narrowing(layer, said) if layer.only_narrows else said
+
+
+def _narrowing(layer: Layer, said: RuleSet) -> RuleSet:
+    return replace(
+        said,
+        rules=tuple(rule for rule in said.rules if rule.effect is Effect.DENY),
+        ceilings=ceiling_of(layer.origin("tighten"), (rule for rule in said.rules if rule.effect is Effect.ALLOW)),
+    )
 
 
 def _rules(layer: Layer) -> Iterator[Rule]:

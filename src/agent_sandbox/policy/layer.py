@@ -17,6 +17,13 @@ class Layer:
     file: str
     spec: PolicySpec
     lines: Mapping[Location, int]
+    # Set for a layer that may only narrow whatever its file says of itself: the organisation's.
+    tighten: bool = False
+
+    @property
+    def only_narrows(self) -> bool:
+        """Whether its allows are a ceiling for all layers, and allow nothing by themselves."""
+        return self.tighten or self.spec.tighten
 
     def origin(self, *location: str | int) -> Origin:
         """Return where a part was written; what was written in short stands where the whole stands."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.index import HostIndex
@@ -32,6 +33,32 @@ def no_rule_for_host(index: HostIndex, host: str) -> Decision:
         if rule.effect is Effect.ALLOW:
             return _denial(Cause.HOST, reason, rule)
     return Decision(effect=Effect.DENY, rule=None, origin=None, reason=reason, cause=Cause.HOST)
+
+
+def beyond_for_request(ceiling: Ceiling, request: Request, readings: Readings) -> Decision:
+    """Deny what some layer allows and a narrowing one does not: that one is named, with its nearest rule."""
+    rules = ceiling.index.rules_for(request.host)
+    return _beyond(
+        ceiling, no_rule_for_request(request, readings, rules) or no_rule_for_host(ceiling.index, request.host)
+    )
+
+
+def beyond_for_port(ceiling: Ceiling, host: str, port: int) -> Decision:
+    """Deny a CONNECT that some layer allows and a narrowing one does not."""
+    rules = ceiling.index.rules_for(host)
+    return _beyond(ceiling, no_rule_for_port(host, port, rules) or no_rule_for_host(ceiling.index, host))
+
+
+def _beyond(ceiling: Ceiling, within: Decision) -> Decision:
+    where = f"layer {ceiling.origin.layer} ({ceiling.origin}) narrows what all others allow"
+    return Decision(
+        effect=Effect.DENY,
+        rule=str(ceiling.origin),
+        origin=ceiling.origin,
+        reason=f"{where}: {within.reason}",
+        near_miss=within.near_miss,
+        cause=Cause.CEILING,
+    )
 
 
 def _rules_above(index: HostIndex, host: str) -> list[Rule]:

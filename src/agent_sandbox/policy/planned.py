@@ -3,10 +3,10 @@
 PLANNED: frozenset[tuple[str, str]] = frozenset(
     (where, key)
     for where, keys in {
-        "": ("host_services", "secrets", "tests", "tighten", "allow_all", "domains_file", "transform"),
-        "services": ("repos", "git", "api", "readonly", "merge_mode"),
-        "domains": ("inspect", "merge_mode", "transform"),
-        "deny": ("inspect", "merge_mode", "transform"),
+        "": ("host_services", "secrets", "tests", "allow_all", "domains_file", "transform"),
+        "services": ("repos", "git", "api", "readonly"),
+        "domains": ("inspect", "transform"),
+        "deny": ("inspect", "transform"),
         "rules": ("headers", "max_body", "transform"),
         "settings": ("inspect", "reload"),
     }.items()

@@ -2,21 +2,36 @@
 
 from dataclasses import dataclass
 
+from agent_sandbox.policy.ceiling import Ceiling
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.hostpattern import HostPattern
 from agent_sandbox.policy.rule import Rule
+
+ServiceLayer = str  # `service github`: the layer that a service's rules come from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSet:
-    """Rules and settings; `lower + higher` is both, and a setting of the higher one stands.
+    """Rules, ceilings and settings; `lower + higher` is both.
 
-    Adding is associative, and for rules the order never matters: a deny wins wherever it comes from.
+    A setting of the higher one stands, and what it replaces are the lower one's allows of these hosts and services;
+    denies and ceilings stay, whoever wrote them. Adding is associative, and where nothing is replaced the order of
+    layers never matters: a deny wins wherever it comes from.
     """
 
     rules: tuple[Rule, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    replaced: frozenset[HostPattern | ServiceLayer] = frozenset()
     block_status: int | None = None
 
     def __add__(self, higher: "RuleSet") -> "RuleSet":
         return RuleSet(
-            rules=self.rules + higher.rules,
+            rules=tuple(rule for rule in self.rules if not higher.replaces(rule)) + higher.rules,
+            ceilings=self.ceilings + higher.ceilings,
+            replaced=self.replaced | higher.replaced,
             block_status=self.block_status if higher.block_status is None else higher.block_status,
         )
+
+    def replaces(self, rule: Rule) -> bool:
+        """Tell whether a lower layer's rule is dropped beside this set."""
+        return rule.effect is Effect.ALLOW and bool(self.replaced & {rule.conditions.host, rule.origin.layer})

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from agent_sandbox.policy.entryspec import EntrySpec, PathSpec, QuerySpec, Reachable, RuleSpec
+from agent_sandbox.policy.entryspec import DomainSpec, EntrySpec, PathSpec, QuerySpec, Reachable, RuleSpec
 from agent_sandbox.policy.fields import Listed, Strict, Text, Written, written_out
 from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
 
@@ -19,6 +19,7 @@ class ServiceSpec(Strict):
     """A service by name."""
 
     name: str
+    merge_mode: Written[Literal["replace"]] = None
 
     @field_validator("name")
     @classmethod
@@ -45,7 +46,7 @@ def _none_is_empty(value: object) -> object:
 
 
 type Section[T] = Annotated[Listed[T], BeforeValidator(_none_is_empty)]
-DomainEntry = Annotated[EntrySpec, Reachable, written_out(write_out_host)]
+DomainEntry = Annotated[DomainSpec, Reachable, written_out(write_out_host)]
 AllowEntry = Annotated[EntrySpec, Reachable, written_out(write_out_allow)]
 DenyEntry = Annotated[EntrySpec, written_out(write_out_deny)]
 
@@ -54,6 +55,7 @@ class PolicySpec(Strict):
     """A policy file."""
 
     version: Literal[1] = 1
+    tighten: bool = False
     services: Section[Annotated[ServiceSpec, BeforeValidator(_named)]] = ()
     domains: Section[DomainEntry] = ()
     allow: Section[AllowEntry] = ()
@@ -68,7 +70,7 @@ class PolicySpec(Strict):
 MODELS: Mapping[str, type[Strict]] = {
     "": PolicySpec,
     "services": ServiceSpec,
-    "domains": EntrySpec,
+    "domains": DomainSpec,
     "allow": EntrySpec,
     "deny": EntrySpec,
     "rules": RuleSpec,

@@ -12,15 +12,15 @@ from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policyfile import parse_layer
 
-type LayerOf = Callable[[str], Layer]
+type LayerOf = Callable[..., Layer]
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
 
 
 @pytest.fixture
 def layer_of() -> LayerOf:
-    def layer(text: str) -> Layer:
-        return parse_layer(dedent(text), name="project", file="policy.yaml", shown="policy.yaml", services=("x",))
+    def layer(text: str, name: str = "project", file: str = "policy.yaml") -> Layer:
+        return parse_layer(dedent(text), name=name, file=file, shown=file, services=("x",))
 
     return layer
 

@@ -4,8 +4,10 @@ import pytest
 
 from agent_sandbox.policy.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.advice import advise, entry_for_host, entry_for_request
+from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide, decide_connect
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import Request
 
 type PolicyOf = Callable[[str], Policy]
@@ -49,6 +51,15 @@ def test_a_policy_that_cannot_be_read_is_to_be_mended() -> None:
     policy = Policy.deny_all("broken")
     advice = advise("a.test", decide_connect(policy, host="a.test", port=443))
     assert advice == f"see `agent-sandbox policy check`, mend .devcontainer/policy.yaml, {APPLY}"
+
+
+def test_what_a_narrowing_layer_refuses_is_advised_to_whoever_keeps_it(
+    layer_of: Callable[..., Layer], request_of: RequestOf
+) -> None:
+    narrowing = layer_of("tighten: true\ndomains: [b.test]", name="team", file="team.yaml")
+    request = request_of("GET https://a.test/")
+    decision = decide(compile_policy([narrowing, layer_of("domains: [a.test]")], {}), request)
+    assert advise(request, decision) == f"whoever keeps team.yaml:1 has to allow it there too, {APPLY}"
 
 
 def test_a_connect_to_another_port_is_advised_by_host(policy_of: PolicyOf) -> None:

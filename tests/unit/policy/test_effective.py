@@ -2,7 +2,9 @@ from collections.abc import Callable
 
 import pytest
 
+from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.layer import Layer
 
 type PolicyOf = Callable[[str], Policy]
 
@@ -57,3 +59,9 @@ def test_an_encoded_slash_stands_only_where_an_entry_takes_it(policy_of: PolicyO
 
 def test_tls_to_no_host_goes_through_unopened(policy_of: PolicyOf) -> None:
     assert not policy_of("domains: [a.test]").passthrough("a.test", 443)
+
+
+def test_a_digest_changes_with_a_ceiling(layer_of: Callable[..., Layer], policy_of: PolicyOf) -> None:
+    narrowing = layer_of("tighten: true\ndomains: [b.test]")
+    within = compile_policy([layer_of(WRITTEN), narrowing], {})
+    assert within.digest == compile_policy([narrowing, layer_of(THE_SAME)], {}).digest != policy_of(WRITTEN).digest

@@ -8,7 +8,7 @@ from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.request import USUAL_PORTS
 from agent_sandbox.policy.rule import Conditions
 
-type LayerOf = Callable[[str], Layer]
+type LayerOf = Callable[..., Layer]
 
 
 def test_an_allow_means_as_little_as_is_useful_and_a_deny_everything(layer_of: LayerOf) -> None:
@@ -49,3 +49,24 @@ def test_a_service_brings_its_rules_with_its_own_origin(layer_of: LayerOf) -> No
 
 def test_settings_are_carried(layer_of: LayerOf) -> None:
     assert expand(layer_of("settings: {block_status: 418}"), {}).block_status == 418
+
+
+def test_a_layer_that_only_narrows_has_denies_and_a_ceiling(layer_of: LayerOf) -> None:
+    said = expand(layer_of("domains: [a.test]\ndeny: [b.test]\ntighten: true"), {})
+    assert [str(rule.conditions.host) for rule in said.rules] == ["b.test"]
+    (ceiling,) = said.ceilings
+    assert ([str(rule.conditions.host) for rule in ceiling.rules], str(ceiling.origin)) == (["a.test"], "policy.yaml:3")
+
+
+def test_an_entry_that_replaces_drops_what_services_of_the_same_layer_allow_of_its_host(layer_of: LayerOf) -> None:
+    service = layer_of("domains: [a.test, b.test]\ndeny: [a.test]", name="service x", file="services/x.yaml")
+    layer = layer_of("services: [x]\ndomains: [{host: a.test, merge_mode: replace, ports: [1]}]")
+    said = expand(layer, {"x": service})
+    assert [str(rule.origin) for rule in said.rules] == ["services/x.yaml:1", "services/x.yaml:2", "policy.yaml:2"]
+    assert said.replaced == {layer.spec.domains[0].host}
+
+
+def test_a_service_that_replaces_names_the_layer_whose_rules_are_dropped(layer_of: LayerOf) -> None:
+    service = layer_of("domains: [a.test]", name="service x", file="services/x.yaml")
+    said = expand(layer_of("services: [{name: x, merge_mode: replace}]"), {"x": service})
+    assert (said.replaced, len(said.rules)) == (frozenset({"service x"}), 1)

@@ -1,12 +1,15 @@
+from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
 
+A_TEST = parse_host_pattern("a.test")
 
-def the_rule(line: int) -> Rule:
-    origin = Origin(file="policy.yaml", line=line, layer="project")
-    return Rule(effect=Effect.ALLOW, conditions=Conditions(host=parse_host_pattern("a.test")), origin=origin)
+
+def the_rule(line: int, *, effect: Effect = Effect.ALLOW, host: str = "a.test", layer: str = "project") -> Rule:
+    origin = Origin(file="policy.yaml", line=line, layer=layer)
+    return Rule(effect=effect, conditions=Conditions(host=parse_host_pattern(host)), origin=origin)
 
 
 def test_two_layers_say_what_each_of_them_says() -> None:
@@ -17,3 +20,21 @@ def test_two_layers_say_what_each_of_them_says() -> None:
 def test_a_setting_of_the_higher_layer_stands() -> None:
     lower, higher, silent = RuleSet(block_status=418), RuleSet(block_status=403), RuleSet()
     assert [(lower + higher).block_status, (lower + silent).block_status] == [403, 418]
+
+
+def test_what_a_higher_layer_replaces_are_the_lower_one_s_allows_of_that_very_host() -> None:
+    deny, other = the_rule(2, effect=Effect.DENY), the_rule(3, host="*.a.test")
+    higher = RuleSet(rules=(the_rule(4),), replaced=frozenset({A_TEST}))
+    both = RuleSet(rules=(the_rule(1), deny, other)) + higher
+    assert both == RuleSet(rules=(deny, other, the_rule(4)), replaced=frozenset({A_TEST}))
+
+
+def test_what_a_higher_layer_replaces_of_a_service_is_what_lower_layers_took_from_it() -> None:
+    taken, own = the_rule(1, layer="service x"), the_rule(2, layer="x")
+    assert (RuleSet(rules=(taken, own)) + RuleSet(replaced=frozenset({"service x"}))).rules == (own,)
+
+
+def test_ceilings_of_all_layers_stand() -> None:
+    one, other = (Ceiling(origin=the_rule(line).origin, rules=(the_rule(line),)) for line in (1, 2))
+    both = RuleSet(ceilings=(one,)) + RuleSet(ceilings=(other,), replaced=frozenset({A_TEST}))
+    assert both.ceilings == (one, other)

@@ -6,7 +6,7 @@ from agent_sandbox.policyfile.checking import check_document, nearest
 from agent_sandbox.policyfile.document import Document, parse_document
 from agent_sandbox.problems import UserError
 
-KNOWN_ABOVE = "known are allow, deny, domains, reason, services, settings, title, version"
+KNOWN_ABOVE = "known are allow, deny, domains, reason, services, settings, tighten, title, version"
 
 
 def check(text: str) -> PolicySpec:

@@ -1,0 +1,37 @@
+"""What a layer that may only narrow lets through. It allows nothing by itself: no request goes beyond it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.index import HostIndex, build_index
+from agent_sandbox.policy.request import Request
+from agent_sandbox.policy.rule import Readings, Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The allows of one layer; `origin` is the layer's."""
+
+    origin: Origin
+    rules: tuple[Rule, ...]
+    index: HostIndex = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", build_index(self.rules))
+
+    def takes(self, request: Request, readings: Readings) -> bool:
+        """Tell whether the request stays within."""
+        return any(rule.matches(request, readings) for rule in self.index.rules_for(request.host))
+
+    def takes_connect(self, host: str, port: int) -> bool:
+        """Tell whether some request there could stay within."""
+        return any(
+            rule.conditions.ports is None or port in rule.conditions.ports for rule in self.index.rules_for(host)
+        )
+
+
+def ceiling_of(origin: Origin, allows: Iterable[Rule]) -> tuple[Ceiling, ...]:
+    """Return the ceiling that a layer's allows make; a layer without any only denies, and makes none."""
+    rules = tuple(allows)
+    return (Ceiling(origin=origin, rules=rules),) if rules else ()

@@ -1,0 +1,63 @@
+from collections.abc import Callable
+
+from agent_sandbox.policy.ceiling import ceiling_of
+from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.decide import decide, decide_connect
+from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.request import Request
+
+type LayerOf = Callable[..., Layer]
+type RequestOf = Callable[[str], Request]
+
+CEILING = """
+tighten: true
+domains:
+  - host: a.test
+    rules: [{methods: [GET]}]
+  - {host: b.test, ports: [8443]}
+"""
+ORIGIN = Origin(file="team.yaml", line=2, layer="team")
+NARROWS = "layer team (team.yaml:2) narrows what all others allow"
+
+
+def under(layer_of: LayerOf, text: str) -> Policy:
+    return compile_policy([layer_of(CEILING, name="team", file="team.yaml"), layer_of(text)], {})
+
+
+def test_what_every_layer_takes_is_allowed_by_the_rule_that_allows_it(layer_of: LayerOf, request_of: RequestOf) -> None:
+    policy = under(layer_of, "domains: [a.test]")
+    assert decide(policy, request_of("GET https://a.test/")).rule == "policy.yaml:1"
+    assert decide_connect(policy, host="a.test", port=443).rule == "policy.yaml:1"
+
+
+def test_what_goes_beyond_is_denied_by_the_layer_that_narrows(layer_of: LayerOf, request_of: RequestOf) -> None:
+    told = "team.yaml:5 allows GET, HEAD a.test"
+    expected = Decision(
+        effect=Effect.DENY,
+        rule="team.yaml:2",
+        origin=ORIGIN,
+        reason=f"{NARROWS}: host a.test is allowed, method POST is not: {told}",
+        near_miss=told,
+        cause=Cause.CEILING,
+    )
+    assert decide(under(layer_of, "domains: [a.test]"), request_of("POST https://a.test/")) == expected
+
+
+def test_a_host_or_port_beyond_is_denied_at_the_connect(layer_of: LayerOf, request_of: RequestOf) -> None:
+    policy = under(layer_of, "domains: [b.test, c.test]")
+    nobody, port = "no rule allows host c.test", "host b.test is allowed, port 443 is not"
+    assert decide(policy, request_of("GET https://c.test/")).reason == f"{NARROWS}: {nobody}"
+    assert decide_connect(policy, host="c.test", port=443).reason == f"{NARROWS}: {nobody}"
+    told = f"{NARROWS}: {port}: team.yaml:6 allows any method b.test on port 8443"
+    assert decide_connect(policy, host="b.test", port=443).reason == told
+
+
+def test_a_ceiling_allows_nothing_by_itself(layer_of: LayerOf, request_of: RequestOf) -> None:
+    got = decide(under(layer_of, "domains: [z.test]"), request_of("GET https://a.test/"))
+    assert (got.reason, got.cause) == ("no rule allows host a.test", Cause.HOST)
+
+
+def test_a_layer_without_allows_makes_no_ceiling() -> None:
+    assert ceiling_of(ORIGIN, []) == ()
