@@ -1,5 +1,6 @@
 """`agent-sandbox status`."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from agent_sandbox.runtime.status import Loaded, Status, look
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
 APPLY = "agent-sandbox proxy reload"
+# The rest of them is what `agent-sandbox policy check` prints.
+PROBLEMS = 3
 SAID = {
     Loaded.CURRENT: "loaded",
     Loaded.EDITED: f"edited since the proxy read it: {APPLY}",
@@ -61,6 +64,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "host_digest": found.host_digest,
             "loaded_digest": found.loaded_digest,
             "problems": [asdict(problem) for problem in found.problems],
+            "in_proxy": dict(found.proxy.get("policy", {})),
         },
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
@@ -84,7 +88,15 @@ def as_text(found: Status) -> str:
             *edited,
             *(services or ["  not running: agent-sandbox up"]),
             f"policy  {' '.join(policy)}",
+            *_kept(found.proxy.get("policy", {})),
+            *(f"  {problem}" for problem in found.told_problems[:PROBLEMS]),
             *counts,
             *(["last denials", *denials] if denials else []),
         )
     )
+
+
+def _kept(policy: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say since when the proxy, which was told to read a file with problems, has decided by an older one."""
+    since, loaded = policy.get("problems_since"), policy.get("loaded")
+    return (f"  file has problems since {since}, the policy from {loaded} is in force",) if since and loaded else ()

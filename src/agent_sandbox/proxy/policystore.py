@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_sandbox.policy import Policy
@@ -14,41 +15,59 @@ TOLD = 3  # of the problems; a denial is no place for a hundred
 Load = Callable[[Path], Policy]
 
 
+def now_utc() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
 class PolicyStore:
     """Holds the last good policy of `path`; before there is one, a policy that denies all and says why.
 
-    `name` is what people know the file by, where it lies elsewhere for them.
+    `problems` are those of the file when it was last looked at, whatever is in force. `name` is what people know the
+    file by, where it lies elsewhere for them.
     """
 
-    def __init__(self, path: Path, *, name: str = "", load: Load = load_policy) -> None:
+    def __init__(
+        self, path: Path, *, name: str = "", load: Load = load_policy, now: Callable[[], datetime] = now_utc
+    ) -> None:
         self._path = path
         self._name = name or str(path)
         self._load = load
+        self._now = now
+        self._loaded: datetime | None = None
+        self._problems_since: datetime | None = None
         self.problems: tuple[Problem, ...] = ()
         self.current = self._first()
 
     def _first(self) -> Policy:
         try:
-            return self._load(self._path)
+            return self._take(self._load(self._path))
         except UserError as error:
-            self.problems = self._named(error.problems)
+            self._keep(error)
             more = len(self.problems) - TOLD
             told = "; ".join((*map(str, self.problems[:TOLD]), *([f"and {more} more"] if more > 0 else [])))
             return Policy.deny_all(f"the policy is not in force, so nothing is allowed: {told}")
 
     @property
     def valid(self) -> bool:
-        """Whether the file could be read when it was last looked at."""
-        return not self.problems
+        """Whether the policy in force was read from the file, now or before it had problems."""
+        return self._loaded is not None
 
     async def reload(self) -> tuple[Problem, ...]:
         """Read the file again. Problems leave the policy in force as it was, and are returned."""
         try:
-            policy = await asyncio.to_thread(self._load, self._path)
+            self.current = self._take(await asyncio.to_thread(self._load, self._path))
         except UserError as error:
-            return self._named(error.problems)
-        self.current, self.problems = policy, ()
-        return ()
+            self._keep(error)
+        return self.problems
+
+    def _take(self, policy: Policy) -> Policy:
+        self._loaded, self._problems_since, self.problems = self._now(), None, ()
+        return policy
+
+    def _keep(self, error: UserError) -> None:
+        self.problems = self._named(error.problems)
+        self._problems_since = self._problems_since or self._now()
 
     def _named(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
         path = str(self._path)
@@ -65,5 +84,11 @@ class PolicyStore:
             "file": self._name,
             "digest": self.current.digest,
             "valid": self.valid,
+            "loaded": _said(self._loaded),
+            "problems_since": _said(self._problems_since),
             "problems": [str(problem) for problem in self.problems],
         }
+
+
+def _said(time: datetime | None) -> str | None:
+    return time and time.isoformat(timespec="seconds").replace("+00:00", "Z")

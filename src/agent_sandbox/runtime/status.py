@@ -55,6 +55,11 @@ class Status:
             return Loaded.REFUSED
         return Loaded.CURRENT if self.host_digest == self.loaded_digest else Loaded.EDITED
 
+    @property
+    def told_problems(self) -> tuple[str, ...]:
+        """What is wrong with the file: as it is now, or else as it was when the proxy last looked."""
+        return tuple(map(str, self.problems)) or tuple(map(str, self.proxy.get("policy", {}).get("problems", ())))
+
 
 type Ask = Callable[[tuple[str, ...]], Mapping[str, Any]]
 

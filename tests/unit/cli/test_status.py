@@ -74,8 +74,33 @@ def test_an_invalid_policy_is_told_with_what_the_proxy_makes_of_it(
     docker.says("agent_sandbox.proxy status", out=json.dumps({"policy": {"digest": "0", "valid": False}}))
     with_containers(docker, proxy="unhealthy")
     assert exit_code(status) == 0
-    expected = "policy  .devcontainer/policy.yaml invalid: agent-sandbox policy check; the proxy denies everything"
-    assert capsys.readouterr().out.splitlines()[-1] == expected
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "policy  .devcontainer/policy.yaml invalid: agent-sandbox policy check; the proxy denies everything",
+        f"  {project}/.devcontainer/policy.yaml:1:1: unknown key 'domainz'; did you mean `domains`?",
+    ]
+
+
+def test_a_policy_that_was_not_taken_is_told_until_it_is(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    kept = {
+        "digest": "0",
+        "valid": True,
+        "loaded": "10:00Z",
+        "problems_since": "10:05Z",
+        "problems": [f".devcontainer/policy.yaml:{line}:1: no" for line in range(1, 9)],
+    }
+    up.rules.clear()
+    up.says("agent_sandbox.proxy status", out=json.dumps({"policy": kept}))
+    with_containers(up, proxy="healthy")
+    assert exit_code(status) == 0
+    assert capsys.readouterr().out.splitlines()[-4:] == [
+        "  file has problems since 10:05Z, the policy from 10:00Z is in force",
+        "  .devcontainer/policy.yaml:1:1: no",
+        "  .devcontainer/policy.yaml:2:1: no",
+        "  .devcontainer/policy.yaml:3:1: no",
+    ]
 
 
 def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,6 +114,7 @@ def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: 
         "host_digest": digest,
         "loaded_digest": digest,
         "problems": [],
+        "in_proxy": {"digest": digest},
     }
     assert [(service["service"], service["ready"]) for service in got["services"]] == [("proxy", True), ("agent", True)]
     assert (got["project"], got["root"], got["requests"]) == (

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agent_sandbox.policy import Policy
@@ -23,6 +24,18 @@ class Files:
         return result
 
 
+class Clock:
+    """A second later each time it is asked."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        """Return the time."""
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
 async def test_a_good_file_replaces_the_policy() -> None:
     first, second = Policy.deny_all("first"), Policy.deny_all("second")
     store = PolicyStore(FILE, load=Files(first, second).load)
@@ -31,21 +44,35 @@ async def test_a_good_file_replaces_the_policy() -> None:
     assert store.current is second
 
 
-async def test_a_bad_file_keeps_the_last_good_policy() -> None:
-    first = Policy.deny_all("first")
-    store = PolicyStore(FILE, load=Files(first, PROBLEM).load)
-    assert await store.reload() == (PROBLEM,)
-    assert (store.current, store.valid) == (first, True)
+async def test_a_bad_file_keeps_the_last_good_policy_and_is_told_until_it_is_mended() -> None:
+    first, mended = Policy.deny_all("first"), Policy.deny_all("mended")
+    store = PolicyStore(FILE, load=Files(first, PROBLEM, PROBLEM, mended).load, now=Clock())
+    for _ in range(2):
+        assert await store.reload() == (PROBLEM,)
+    assert store.current is first
+    assert store.status() == {
+        "file": "policy.yaml",
+        "digest": first.digest,
+        "valid": True,
+        "loaded": "2026-01-01T00:00:01Z",
+        "problems_since": "2026-01-01T00:00:02Z",
+        "problems": ["policy.yaml:2:1: unknown key; did you mean x?"],
+    }
+    assert await store.reload() == ()
+    status = store.status()
+    assert (status["loaded"], status["problems_since"], status["problems"]) == ("2026-01-01T00:00:03Z", None, [])
 
 
 async def test_a_bad_file_at_the_start_denies_all_and_says_why_until_it_is_mended() -> None:
-    store = PolicyStore(FILE, load=Files(PROBLEM, Policy.deny_all("good")).load)
+    store = PolicyStore(FILE, load=Files(PROBLEM, Policy.deny_all("good")).load, now=Clock())
     told = "the policy is not in force, so nothing is allowed: policy.yaml:2:1: unknown key; did you mean x?"
     assert store.current.refusal == told
     assert store.status() == {
         "file": "policy.yaml",
         "digest": store.current.digest,
         "valid": False,
+        "loaded": None,
+        "problems_since": "2026-01-01T00:00:01Z",
         "problems": ["policy.yaml:2:1: unknown key; did you mean x?"],
     }
     assert await store.reload() == ()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_sandbox.policy import Policy
@@ -20,7 +21,7 @@ class Desk:
         self.bad = False
         self.lines: list[bytes] = []
         self.recorder = Recorder([self.lines.append], clock=lambda: 0.0)
-        store = PolicyStore(Path("p.yaml"), load=self.load)
+        store = PolicyStore(Path("p.yaml"), load=self.load, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
         self.verbs = control_verbs(store, self.recorder, lambda: {"listening": "127.0.0.1:1"})
 
     def load(self, _: Path) -> Policy:
@@ -31,7 +32,14 @@ class Desk:
 
 async def test_status_describes_policy_process_and_requests() -> None:
     assert await Desk().verbs["status"]({}) == {
-        "policy": {"file": "p.yaml", "digest": POLICY.digest, "valid": True, "problems": []},
+        "policy": {
+            "file": "p.yaml",
+            "digest": POLICY.digest,
+            "valid": True,
+            "loaded": "2026-01-01T00:00:00Z",
+            "problems_since": None,
+            "problems": [],
+        },
         "listening": "127.0.0.1:1",
         "requests": {"allowed": 0, "denied": 0, "starts": 0},
     }
