@@ -10,11 +10,14 @@ import pytest
 
 from agent_sandbox.policy import Ambiguous, Policy, decide, parse_request
 from agent_sandbox.policy.planned import PLANNED
-from agent_sandbox.policyfile import load_policy, shipped_services
+from agent_sandbox.policyfile import layer_beside, load_policy, shipped_services
+from agent_sandbox.policyfile.layerfile import BESIDE
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "policy"
 SCHEMA = (FOLDER / "schema.md").read_text("utf-8")
+DOCUMENTS = [path.read_text("utf-8") for path in sorted(FOLDER.glob("*.md"))]
 EXAMPLES = sorted((FOLDER / "examples").glob("*.yaml"))
+LAYERED = sorted((FOLDER / "examples").glob("*/project.yaml"))
 
 
 def answer(policy: Policy, line: str) -> str:
@@ -37,15 +40,26 @@ def answer(policy: Policy, line: str) -> str:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_decides_as_it_says(example: Path) -> None:
-    policy = load_policy(example)
+    assert_decides(load_policy(example), example)
+
+
+@pytest.mark.parametrize("example", LAYERED, ids=lambda path: path.parent.name)
+def test_an_example_of_layers_decides_as_it_says(example: Path) -> None:
+    layers = [layer_beside(name, example.with_name(f"{name}.yaml")) for name in BESIDE]
+    assert_decides(load_policy(example, layers=layers), example)
+
+
+def assert_decides(policy: Policy, example: Path) -> None:
     cases = [line.partition(" ") for line in example.with_suffix(".cases").read_text("utf-8").splitlines()]
     answers = [f"{answer(policy, line)} {line}" for _, _, line in cases]
     assert answers == [f"{expected} {line}" for expected, _, line in cases]
 
 
 def test_every_example_stands_in_the_document_as_it_is() -> None:
-    shown = dict(re.findall(r"<!-- examples/(\S+) -->\n```yaml\n(.*?)```", SCHEMA, re.DOTALL))
-    assert shown == {path.name: path.read_text("utf-8") for path in EXAMPLES}
+    pattern = r"<!-- (examples/\S+) -->\n```yaml\n(.*?)```"
+    shown = dict(found for text in DOCUMENTS for found in re.findall(pattern, text, re.DOTALL))
+    files = (FOLDER / "examples").rglob("*.yaml")
+    assert shown == {str(path.relative_to(FOLDER)): path.read_text("utf-8") for path in files}
 
 
 def test_the_document_names_every_service_and_every_word_that_is_planned() -> None:

@@ -1,4 +1,4 @@
-"""No unit test reaches the engine, the network beyond loopback, or the home of whoever runs it."""
+"""No unit test reaches the engine, the network beyond loopback, or the settings of whoever runs it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from agent_sandbox.runtime import places
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,5 +31,6 @@ def fenced(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     monkeypatch.setenv("DOCKER_HOST", f"unix://{home}/no-engine.sock")
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "AGENT_SANDBOX_EXTRA_CA"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(places, "ORGANISATION", home / "etc")
     monkeypatch.setattr(socket.socket, "connect", connect_here)
     return home

@@ -1,5 +1,6 @@
 """`agent-sandbox status`."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -32,13 +33,13 @@ SAID = {
 
 def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy decides by the policy on disk, and the last denials."""
-    from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
 
     project = open_project(path, cwd=Path.cwd())
     found = look(
         project,
         ask=lambda argv: ask_stack(backend().plan(project, AskProxy(argv=argv))),
-        digest=lambda: load_policy(project.policy).digest,
+        digest=lambda: load_here(project.policy, os.environ).digest,
     )
     if json:
         emit_json(as_json(found))

@@ -1,5 +1,6 @@
 """`agent-sandbox up`."""
 
+import os
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
@@ -28,10 +29,10 @@ def up(  # noqa: PLR0913 - each is an option
 
     `docker compose up -d` does the same but for the building.
     """
-    from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
 
     project = open_to_run(path, cwd=Path.cwd(), edited=edited)
-    load_policy(project.policy)  # the proxy would refuse everything: better said here, with every line
+    load_here(project.policy, os.environ)  # the proxy would refuse everything: better said here, with every line
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     plan = backend().plan(project, Up(build=build))
     try:

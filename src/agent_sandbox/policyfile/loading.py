@@ -1,6 +1,6 @@
 """A policy file on disk -> the compiled policy, or every problem of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import override
@@ -10,7 +10,8 @@ from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policyfile.checking import check_document
 from agent_sandbox.policyfile.decoding import decode_policy
-from agent_sandbox.policyfile.document import parse_document
+from agent_sandbox.policyfile.document import Document, parse_document
+from agent_sandbox.policyfile.layerfile import PROJECT, LayerFile
 from agent_sandbox.policyfile.reading import read_policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
@@ -18,10 +19,27 @@ from agent_sandbox.resources import data_root
 MAX_PROBLEMS = 100
 
 
-def load_policy(path: Path) -> Policy:
-    """Return the policy that the file makes with the services it names; raise UserError with all that is wrong."""
+def load_policy(path: Path, *, layers: Sequence[LayerFile] = ()) -> Policy:
+    """Return the policy that the file makes with the services it names and the layers that are there, lowest first.
+
+    Raises UserError with all that is wrong in any of the files.
+    """
     services = shipped_services()
-    return compile_policy([load_layer(path, name="project", services=services)], services)
+    present = [layer for layer in layers if layer.is_there]
+    return compile_policy(_load_all([*present, LayerFile(name=PROJECT, path=path)], services), services)
+
+
+def _load_all(files: Iterable[LayerFile], services: "Catalogue") -> list[Layer]:
+    layers: list[Layer] = []
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            layers.append(load_layer(file, services=services))
+        except UserError as error:
+            problems += error.problems
+    if problems:
+        raise UserError(problems)
+    return layers
 
 
 def shipped_services() -> "Catalogue":
@@ -29,13 +47,17 @@ def shipped_services() -> "Catalogue":
     return Catalogue(folder=data_root() / "services")
 
 
-def load_layer(path: Path, *, name: str, services: "Catalogue") -> Layer:
-    """Read one file. Problems name it as the caller does, origins by its last part: they reach the agent."""
-    text = decode_policy(read_policy(path), file=str(path))
-    return parse_layer(text, name=name, file=str(path), shown=path.name, services=services.names)
+def load_layer(file: LayerFile, *, services: "Catalogue") -> Layer:
+    """Read one file. Problems name its path, origins what it is `shown` as."""
+    where = str(file.path)
+    text = decode_policy(read_policy(file.path), file=where)
+    known = services.names
+    return parse_layer(text, name=file.name, file=where, shown=file.shown, services=known, tighten=file.tighten)
 
 
-def parse_layer(text: str, *, name: str, file: str, shown: str, services: tuple[str, ...]) -> Layer:
+def parse_layer(  # noqa: PLR0913 - a layer is made of these
+    text: str, *, name: str, file: str, shown: str, services: tuple[str, ...], tighten: bool = False
+) -> Layer:
     """Return the layer that the text makes, or raise UserError with every problem of it."""
     document = parse_document(text, file=file)
     try:
@@ -43,7 +65,17 @@ def parse_layer(text: str, *, name: str, file: str, shown: str, services: tuple[
     except UserError as error:
         raise _bounded(error) from error
     lines = {location: place.line for location, place in document.places.items()}
-    return Layer(name=name, file=shown, spec=spec, lines=lines)
+    layer = Layer(name=name, file=shown, spec=spec, lines=lines, tighten=tighten)
+    if layer.only_narrows:
+        _refuse_to_replace(document, file)
+    return layer
+
+
+def _refuse_to_replace(document: Document, file: str) -> None:
+    what, hint = "a layer that may only narrow has nothing to replace", "take `merge_mode` out"
+    places = [place for location, place in document.keys.items() if location[-1] == "merge_mode"]
+    if places:
+        raise UserError(Problem(where=f"{file}:{at.line}:{at.column}", what=what, hint=hint) for at in places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

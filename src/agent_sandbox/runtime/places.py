@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 NAME = "agent-sandbox"
+ORGANISATION = Path("/etc") / NAME
 
 
 def home_directory(environ: Mapping[str, str]) -> Path | None:
@@ -20,6 +21,12 @@ def config_directory(environ: Mapping[str, str]) -> Path | None:
 def state_directory(environ: Mapping[str, str]) -> Path:
     """Return `~/.local/state/agent-sandbox`; without a home, a folder of the user's own under /tmp."""
     return _place(environ, "XDG_STATE_HOME", ".local/state") or Path(f"/tmp/{NAME}-{environ.get('USER', 'state')}")  # noqa: S108 - no home is left
+
+
+def layer_folders(environ: Mapping[str, str]) -> dict[str, Path]:
+    """Return where the policies of the user and of the organisation lie, by the names of their layers, lowest first."""
+    user = config_directory(environ)
+    return ({"user": user} if user else {}) | {"organisation": ORGANISATION}
 
 
 def _place(environ: Mapping[str, str], variable: str, below_home: str) -> Path | None:

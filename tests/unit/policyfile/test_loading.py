@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policy import Policy, Request, compile_policy, decide, parse_request
+from agent_sandbox.policyfile.layerfile import LayerFile, layer_beside
 from agent_sandbox.policyfile.loading import Catalogue, load_layer, load_policy, parse_layer, shipped_services
 from agent_sandbox.problems import UserError
 
@@ -42,8 +43,51 @@ def test_a_problem_names_the_file_as_it_was_given_an_origin_by_its_name_alone(tm
         load_policy(path)
     assert str(error.value) == f"{path}:1:11: `*` would allow every host; name the hosts"
     path.write_text("domains: [a.test]")
-    layer = load_layer(path, name="project", services=shipped_services())
+    layer = load_layer(LayerFile(name="project", path=path), services=shipped_services())
     assert (layer.file, layer.name) == ("policy.yaml", "project")
+
+
+def layers(tmp_path: Path, **texts: str) -> Policy:
+    """Write each layer's file; those that are not named are not there."""
+    paths = {name: tmp_path / f"{name}.yaml" for name in ("user", "organisation", "project")}
+    for name, text in texts.items():
+        paths[name].write_text(text)
+    beside = [layer_beside(name, paths[name]) for name in ("user", "organisation")]
+    return load_policy(paths["project"], layers=beside)
+
+
+def test_each_layer_has_its_say_and_the_organisation_s_only_narrows(tmp_path: Path) -> None:
+    policy = layers(
+        tmp_path,
+        user="domains: [u.test]",
+        organisation="domains: [.p.test]\ndeny: [o.test]",
+        project="domains: [p.test]",
+    )
+    assert [(str(rule.origin), rule.origin.layer) for rule in policy.rules.rules] == [
+        ("user/user.yaml:1", "user"),
+        ("organisation/organisation.yaml:2", "organisation"),
+        ("project.yaml:1", "project"),
+    ]
+    (ceiling,) = policy.rules.ceilings
+    assert [str(rule.origin) for rule in ceiling.rules] == ["organisation/organisation.yaml:1"]
+
+
+def test_a_layer_that_is_not_there_says_nothing_and_the_project_s_has_to_be(tmp_path: Path) -> None:
+    assert layers(tmp_path, project="domains: [p.test]") == load_policy(tmp_path / "project.yaml")
+    (tmp_path / "project.yaml").unlink()
+    with pytest.raises(UserError) as error:
+        layers(tmp_path)
+    assert str(error.value) == f"{tmp_path}/project.yaml: no such file; `agent-sandbox init AGENT` writes one"
+
+
+def test_the_problems_of_all_layers_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        layers(tmp_path, user="domains: x", organisation="domains: [{host: a.test, merge_mode: replace}]", project="")
+    replaces = "a layer that may only narrow has nothing to replace; take `merge_mode` out"
+    assert str(error.value).splitlines() == [
+        f"{tmp_path}/user.yaml:1:10: 'x' stands where a list is wanted; write [x]",
+        f"{tmp_path}/organisation.yaml:1:26: {replaces}",
+    ]
 
 
 def test_a_layer_knows_its_lines() -> None:

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.places import config_directory, home_directory, state_directory
+from agent_sandbox.runtime import places
+from agent_sandbox.runtime.places import config_directory, home_directory, layer_folders, state_directory
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,10 @@ def test_without_a_home_state_has_a_place_all_the_same() -> None:
 def test_a_home_is_not_guessed() -> None:
     assert home_directory({}) is None
     assert home_directory({"HOME": "/home/me"}) == Path("/home/me")
+
+
+def test_layers_lie_with_the_user_and_with_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "ORGANISATION", Path("/etc/agent-sandbox"))
+    system = {"organisation": Path("/etc/agent-sandbox")}
+    assert layer_folders({"HOME": "/home/me"}) == {"user": Path("/home/me/.config/agent-sandbox")} | system
+    assert layer_folders({}) == system

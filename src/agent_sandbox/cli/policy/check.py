@@ -1,5 +1,6 @@
 """`agent-sandbox policy check [FILE]`."""
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -16,11 +17,11 @@ File = Annotated[Path | None, Argument(help="The policy; otherwise the project's
 
 def check(file: File = None, *, path: ProjectPath = None, json: Json = False) -> int:
     """Print every problem of a policy file, with its line."""
-    from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
 
     where = shown(file or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
     try:
-        policy = load_policy(where)
+        policy = load_here(where, os.environ)
     except UserError as error:
         if not json:
             raise

@@ -1,5 +1,6 @@
 """`agent-sandbox policy explain METHOD URL`."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,10 +29,11 @@ def explain(
     json: Json = False,
 ) -> None:
     """Say whether a request is allowed, by which rule, and how to allow it."""
-    from agent_sandbox.policyfile import load_policy, shipped_services  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.policyfile import shipped_services  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - as above
 
     where = shown(policy or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
-    answer = explained(load_policy(where), method.upper(), url, services=shipped_services())
+    answer = explained(load_here(where, os.environ), method.upper(), url, services=shipped_services())
     if json:
         emit_json({"policy": str(where), **answer})
     else:

@@ -1,5 +1,6 @@
 """`agent-sandbox proxy reload`."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,9 +31,9 @@ def reload(*, path: ProjectPath = None, control: Control = None) -> None:
 
 
 def _in_stack(path: Path | None) -> dict[str, Any]:
-    from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
 
     project = open_project(path, cwd=Path.cwd())
-    load_policy(project.policy)  # the same check as the proxy's, with the path as it is here
+    load_here(project.policy, os.environ)  # the same check as the proxy's, with the path as it is here
     require_running(project, "proxy")
     return dict(ask_stack(backend().plan(project, AskProxy(argv=("reload",)))))

@@ -1,5 +1,6 @@
 """`agent-sandbox proxy restart`."""
 
+import os
 from pathlib import Path
 
 from agent_sandbox.backends.verbs import Restart
@@ -12,10 +13,10 @@ from agent_sandbox.runtime.installed import open_project
 
 def restart(*, path: ProjectPath = None, dry_run: DryRun = False, quiet: Quiet = False) -> None:
     """Restart the proxy, which reads its policy at start. Connections end; `proxy reload` keeps them."""
-    from agent_sandbox.policyfile import load_policy  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
 
     project = open_project(path, cwd=Path.cwd())
-    load_policy(project.policy)  # with an invalid one the proxy would come back and deny everything
+    load_here(project.policy, os.environ)  # with an invalid one the proxy would come back and deny everything
     if not dry_run:
         require_made(project, "proxy")
     plan = backend().plan(project, Restart(service="proxy"))

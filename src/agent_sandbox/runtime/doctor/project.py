@@ -1,8 +1,9 @@
 """Checks of the project: its policy, its files, its images, its owner."""
 
+import os
+
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.images import DIGEST_LABEL
-from agent_sandbox.policyfile import load_policy
 from agent_sandbox.render.header import Hand
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.doctor.machine import Machine
@@ -13,6 +14,7 @@ from agent_sandbox.runtime.engine import labels_of
 from agent_sandbox.runtime.facts import owner_of
 from agent_sandbox.runtime.files import read_text
 from agent_sandbox.runtime.installed import COMPOSE_FILE, HANDS, images_of, is_own
+from agent_sandbox.runtime.layers import load_here
 
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
@@ -40,7 +42,7 @@ def stack(machine: Machine) -> CheckResult:
 
 def policy(machine: Machine) -> CheckResult:
     """Load the policy as the proxy does."""
-    loaded = load_policy(machine.project.policy)
+    loaded = load_here(machine.project.policy, os.environ)
     if loaded.refusal:
         return warn("policy", f"everything is denied: {loaded.refusal}", f"edit {machine.project.policy}")
     return ok("policy", f"{len(loaded.rules.rules)} rules, digest {loaded.digest[:12]}")

@@ -6,6 +6,7 @@ import pytest
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.policy.show import show
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.runtime.layers import load_here
 
 
 def test_every_rule_is_shown_with_its_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,3 +42,29 @@ def test_a_program_gets_the_rules_as_json(policy: Path, capsys: pytest.CaptureFi
         ("allow", "api.example.com", 5),
         ("deny", "example.org", 7),
     ]
+
+
+def test_the_layers_of_this_machine_are_shown_with_their_rules(
+    policy: Path, capsys: pytest.CaptureFixture[str], fenced: Path
+) -> None:
+    organisation = fenced / "etc" / "policy.yaml"
+    organisation.parent.mkdir()
+    organisation.write_text("domains: [.example.org]\ndeny: [bad.example.org]")
+    digest = load_here(policy, {}).digest[:12]
+    assert exit_code(show) == 0
+    expected = (
+        f".devcontainer/policy.yaml (digest {digest})\n"
+        f"with organisation/policy.yaml: {organisation}\n"
+        "deny    any method bad.example.org        organisation/policy.yaml:2\n"
+        "allow   any method example.org            policy.yaml:3\n"
+        "allow   GET, HEAD api.example.com/v1/...  policy.yaml:5\n"
+        "deny    POST https://example.org/admin    policy.yaml:7\n"
+        "within  any method .example.org           organisation/policy.yaml:1\n"
+        "deny    everything else\n"
+    )
+    assert capsys.readouterr() == (expected, "")
+    assert exit_code(lambda: show(json=True)) == 0
+    got = json.loads(capsys.readouterr().out)
+    assert got["layers"] == [{"name": "organisation", "file": str(organisation)}]
+    ((ceiling,),) = [[rule["host"] for rule in ceiling["rules"]] for ceiling in got["ceilings"]]
+    assert (ceiling, got["ceilings"][0]["layer"]) == (".example.org", "organisation")
