@@ -1,0 +1,102 @@
+"""What a rule may say of headers: these, with these values."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import override
+
+from agent_sandbox.policy.quoted import quoted
+from agent_sandbox.policy.unfit import Unfit
+
+Sent = Iterable[tuple[str, str]]
+NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
+VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
+MEDIA_TYPE = "content-type"
+# Names that say where a request goes or where it ends: the engine decides on those by words of their own.
+ELSEWHERE = {
+    "host": "the entry names the host",
+    "content-length": "the size of a body is `max_body`",
+    **dict.fromkeys(
+        ("connection", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding"),
+        "it speaks of the connection and is not passed on",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderPattern:
+    """Headers by name, in lower case and sorted, each with the one value that it has to have."""
+
+    named: tuple[tuple[str, str], ...]
+
+    def is_all_of(self, headers: Sent) -> bool:
+        """Tell whether each is there and has no other value beside: the reading of an allow."""
+        return not any(self.differences(headers))
+
+    def is_within(self, headers: Sent) -> bool:
+        """Tell whether each is there with the value among others, in any case: the reading of a deny."""
+        sent = list(headers)
+        return all(
+            any(wanted.casefold() in _widely(value) for value in _values(sent, name)) for name, wanted in self.named
+        )
+
+    def differences(self, headers: Sent) -> Iterator[str]:
+        """Name each header that an allow does not take, with what was sent."""
+        sent = list(headers)
+        for name, wanted in self.named:
+            values = _values(sent, name)
+            if {_exactly(name, value) for value in values} != {wanted}:
+                yield f"header {name} {', '.join(map(quoted, values)) or '(none)'}"
+
+    @override
+    def __str__(self) -> str:
+        return " and ".join(f"{name}: {value}" for name, value in self.named)
+
+
+def header_pattern(named: Mapping[str, str]) -> HeaderPattern:
+    """Return the pattern for headers as the policy file names them, or raise Unfit.
+
+    >>> str(header_pattern({"Content-Type": "Application/JSON"}))
+    'content-type: application/json'
+    """
+    lowered = {name.lower(): value for name, value in named.items()}
+    if not named:
+        raise Unfit("`headers` names no header", "take it out, or write `headers: {content-type: application/json}`")
+    if len(lowered) != len(named):
+        raise Unfit("`headers` names a header twice", "names of headers are the same in every case: keep one of them")
+    for name, value in lowered.items():
+        _refuse(name, value)
+    return HeaderPattern(named=tuple(sorted((name, _spelling(name, value)) for name, value in lowered.items())))
+
+
+def _refuse(name: str, value: str) -> None:
+    if not NAME.fullmatch(name):
+        raise Unfit(f"{quoted(name)} is no name of a header", "write a name such as `content-type`")
+    if name in ELSEWHERE:
+        raise Unfit(f"no rule can ask for the header `{name}`", ELSEWHERE[name])
+    if not VALUE.fullmatch(value) or value != value.strip():
+        raise Unfit(f"{quoted(value)} is no value of a header", "write it as it is sent, in ASCII, no spaces around it")
+    if name == MEDIA_TYPE and (";" in value or "," in value or "/" not in value):
+        raise Unfit(f"{quoted(value)} is no media type alone", "write one such as `application/json`, no parameters")
+
+
+def _spelling(name: str, value: str) -> str:
+    return value.lower() if name == MEDIA_TYPE else value
+
+
+def _values(headers: Sent, name: str) -> list[str]:
+    return [value.strip(" \t") for sent, value in headers if sent.lower() == name]
+
+
+def _exactly(name: str, value: str) -> str:
+    """Read a value narrowly. A media type beside another one is none: readers differ on which of them counts."""
+    if name != MEDIA_TYPE or "," in value:
+        return value
+    return value.partition(";")[0].rstrip(" \t").lower()
+
+
+def _widely(value: str) -> set[str]:
+    """Read a value as everything that a server may take it for: the whole, each of a list, each without parameters."""
+    whole = value.casefold()
+    each = [whole, *whole.split(",")]
+    return {text.strip(" \t") for part in each for text in (part, part.partition(";")[0])}
