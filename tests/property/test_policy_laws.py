@@ -1,5 +1,6 @@
 """The laws of the policy language, on generated policies and requests of a small world in which much collides."""
 
+import math
 import re
 from random import Random
 from typing import Any
@@ -7,7 +8,17 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_sandbox.policy import Effect, Layer, Policy, PolicySpec, Request, compile_policy, decide, decide_connect
+from agent_sandbox.policy import (
+    Decision,
+    Effect,
+    Layer,
+    Policy,
+    PolicySpec,
+    Request,
+    compile_policy,
+    decide,
+    decide_connect,
+)
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.expand import expand
 from agent_sandbox.policy.path import readings
@@ -31,6 +42,8 @@ requests = st.builds(
     method=st.sampled_from((*METHODS, "TRACE")),
     path=paths,
     query=queries,
+    headers=st.sampled_from(((), (("x", "1"),), (("X", "2"),), (("x", "1"), ("x", "2")))),
+    body_size=st.sampled_from((None, 0, 10, 20)),
 )
 
 plain_paths = st.lists(st.sampled_from(("a", "b", "ab", "@")), max_size=3).map(lambda parts: "/" + "/".join(parts))
@@ -50,17 +63,27 @@ rules = st.fixed_dictionaries(
         "schemes": st.lists(st.sampled_from(("http", "https")), min_size=1),
         "path": path_specs,
         "query": query_specs,
+        "headers": st.sampled_from(({"x": "1"}, {"x": "2"})),
     },
 )
-entries = st.fixed_dictionaries(
-    {"host": st.sampled_from(PATTERNS)},
-    optional={
-        "ports": st.lists(st.sampled_from(PORTS), min_size=1),
-        "rules": st.lists(rules, min_size=1, max_size=3),
-    },
+sized_rules = st.builds(
+    lambda rule, size: {**rule, **size}, rules, st.sampled_from(({}, {"max_body": 0}, {"max_body": 9}))
 )
+
+
+def entries_of(rules: st.SearchStrategy[Entry]) -> st.SearchStrategy[Entry]:
+    return st.fixed_dictionaries(
+        {"host": st.sampled_from(PATTERNS)},
+        optional={
+            "ports": st.lists(st.sampled_from(PORTS), min_size=1),
+            "rules": st.lists(rules, min_size=1, max_size=3),
+        },
+    )
+
+
+entries, allows = entries_of(rules), entries_of(sized_rules)
 specs = st.fixed_dictionaries(
-    {"domains": st.lists(entries, max_size=4), "deny": st.lists(entries, max_size=2)},
+    {"domains": st.lists(allows, max_size=4), "deny": st.lists(entries, max_size=2)},
     optional={"settings": st.fixed_dictionaries({"block_status": st.sampled_from((403, 418))})},
 )
 
@@ -92,10 +115,15 @@ def test_adding_a_deny_never_allows(spec: Entry, entry: Entry, request: Request)
     assert after is Effect.DENY or effect(policy(spec), request) is Effect.ALLOW
 
 
-@given(specs, entries, requests)
-def test_adding_an_allow_never_denies(spec: Entry, entry: Entry, request: Request) -> None:
-    before = effect(policy(spec), request)
-    assert before is Effect.DENY or effect(with_more(spec, "domains", entry), request) is Effect.ALLOW
+@given(specs, allows, requests)
+def test_adding_an_allow_never_denies_nor_cuts_a_body(spec: Entry, entry: Entry, request: Request) -> None:
+    before, after = decide(policy(spec), request), decide(with_more(spec, "domains", entry), request)
+    assert not before.allowed or after.allowed
+    assert not before.allowed or limit(after) >= limit(before)
+
+
+def limit(of: Decision) -> float:
+    return math.inf if of.max_body is None else of.max_body
 
 
 @given(specs, entries, requests)
@@ -172,12 +200,16 @@ def naive_match(rule: Entry, request: Request) -> bool:
     among = all if rule["effect"] == "allow" else any
     pairs = sorted(piece.split("=") for piece in request.query.split("&") if piece)
     listed = rule.get("query", pairs)
+    sent = {value for name, value in request.headers if name.lower() == "x"}
+    headers = {header for _, header in rule.get("headers", {}).items()}
     return (
         re.fullmatch(naive_host(rule["host"]), request.host) is not None
         and request.port in rule.get("ports", [request.port])
         and request.scheme in rule.get("schemes", [request.scheme])
         and request.method in rule.get("methods", [request.method])
         and among(naive_path(rule.get("path", {"prefix": "/"}), way) for way in naive_readings(request.path))
+        and (not headers or (sent == headers if rule["effect"] == "allow" else headers <= sent))
+        and (request.body_size or 0) <= rule.get("max_body", math.inf)
         and (pairs == listed if rule["effect"] == "allow" else all(pair in pairs for pair in listed))
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.decision import Decision, Origin
 from agent_sandbox.policy.index import HostIndex, build_index
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policy.rule import Readings, Rule
@@ -20,9 +20,11 @@ class Ceiling:
     def __post_init__(self) -> None:
         object.__setattr__(self, "index", build_index(self.rules))
 
-    def takes(self, request: Request, readings: Readings) -> bool:
-        """Tell whether the request stays within."""
-        return any(rule.matches(request, readings) for rule in self.index.rules_for(request.host))
+    def verdict(self, request: Request, readings: Readings) -> Decision | None:
+        """Return the verdict that lets the largest body follow, None for a request that does not stay within."""
+        rules = self.index.rules_for(request.host)
+        within = (rule.verdict for rule in rules if rule.matches(request, readings))
+        return max(within, key=lambda verdict: verdict.limit, default=None)
 
     def takes_connect(self, host: str, port: int) -> bool:
         """Tell whether some request there could stay within."""

@@ -1,5 +1,7 @@
 """THE decision: total, without side effects, and it never depends on order."""
 
+from dataclasses import replace
+
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.nearest import (
@@ -19,19 +21,24 @@ def decide(policy: Policy, request: Request) -> Decision:
         return _refused(policy)
     rules = policy.index.rules_for(request.host)
     ways = readings(request.path)
-    allowing = None
+    answer = None
     for rule in rules:
         if not rule.matches(request, ways):
             continue
         if rule.effect is Effect.DENY:
             return rule.verdict
-        allowing = allowing or rule
-    if not allowing:
+        # The first one is the most specific; another stands only where it lets a larger body follow.
+        if answer is None or rule.verdict.limit > answer.limit:
+            answer = rule.verdict
+    if answer is None:
         return no_rule_for_request(request, ways, rules) or no_rule_for_host(policy.index, request.host)
     for ceiling in policy.rules.ceilings:
-        if not ceiling.takes(request, ways):
+        within = ceiling.verdict(request, ways)
+        if within is None:
             return beyond_for_request(ceiling, request, ways)
-    return allowing.verdict
+        if within.limit < answer.limit:
+            answer = replace(answer, max_body=within.max_body)
+    return answer
 
 
 def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
@@ -49,7 +56,8 @@ def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
     for ceiling in policy.rules.ceilings:
         if not ceiling.takes_connect(host, port):
             return beyond_for_port(ceiling, host, port)
-    return allowing.verdict
+    # A limit is for the requests inside.
+    return allowing.verdict if allowing.verdict.max_body is None else replace(allowing.verdict, max_body=None)
 
 
 def _refused(policy: Policy) -> Decision:

@@ -1,5 +1,6 @@
 """What the engine answers: a value that says yes or no, and why."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import override
@@ -40,7 +41,7 @@ class Decision:
     """The answer to one request.
 
     `rule` is the rule that decided, as `policy.yaml:12`, or None when no rule matched. `near_miss` tells what the
-    nearest rule allows.
+    nearest rule allows. `max_body` is the largest body, in bytes, that may follow what was allowed; None is no limit.
     """
 
     effect: Effect
@@ -49,8 +50,14 @@ class Decision:
     reason: str
     near_miss: str = ""
     cause: Cause = Cause.RULE
+    max_body: int | None = None
 
     @property
     def allowed(self) -> bool:
         """Whether the request may go on."""
         return self.effect is Effect.ALLOW
+
+    @property
+    def limit(self) -> float:
+        """`max_body` to compare with: no limit is infinite."""
+        return math.inf if self.max_body is None else self.max_body

@@ -15,6 +15,8 @@ def dump_conditions(asked: Conditions) -> dict[str, Any]:
         "methods": _sorted(asked.methods),
         "path": asked.path and {str(asked.path.kind): asked.path.text},
         "query": asked.query and list(map(list, asked.query.parameters)),
+        "headers": asked.headers and dict(asked.headers.named),
+        "max_body": asked.max_body,
         "encoded_slash": asked.encoded_slash or None,
     }
     return {key: value for key, value in data.items() if value is not None}

@@ -8,6 +8,8 @@ from pydantic_core import PydanticCustomError
 from agent_sandbox.policy.addresses import PUBLIC_ALONE, why_forbidden
 from agent_sandbox.policy.fields import (
     AtLeastOne,
+    BodySize,
+    Headers,
     Host,
     Method,
     Port,
@@ -16,12 +18,19 @@ from agent_sandbox.policy.fields import (
     Text,
     Written,
     path_of,
+    refused,
     told,
 )
+from agent_sandbox.policy.headers import HeaderPattern, header_pattern
 from agent_sandbox.policy.host import is_address
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern
 from agent_sandbox.policy.query import QueryPattern, query_pattern
 from agent_sandbox.policy.unfit import Unfit
+
+NO_SIZE = refused(
+    "a deny has no `max_body`: it would let larger bodies through",
+    "take it out; `max_body` goes with what is allowed",
+)
 
 
 class PathSpec(Strict):
@@ -61,7 +70,14 @@ class RuleSpec(Strict):
     schemes: AtLeastOne[Literal["http", "https"]] = ()
     path: Written[PathSpec] = None
     query: Written[QuerySpec] = None
+    headers: Written[Headers] = None
+    max_body: Written[BodySize] = None
     reason: Text = ""
+
+    @property
+    def header_pattern(self) -> HeaderPattern | None:
+        """The headers as a pattern."""
+        return header_pattern(self.headers) if self.headers else None
 
 
 class EntrySpec(Strict):
@@ -78,6 +94,18 @@ class DomainSpec(EntrySpec):
     """An entry of `domains`; what it replaces are the allows of the same host in lower layers."""
 
     merge_mode: Written[Literal["replace"]] = None
+
+
+class DenyRuleSpec(RuleSpec):
+    """The same under `deny`."""
+
+    max_body: Annotated[int | None, NO_SIZE] = None
+
+
+class DenyEntrySpec(EntrySpec):
+    """The same under `deny`."""
+
+    rules: AtLeastOne[DenyRuleSpec] = ()
 
 
 def _reachable[E: EntrySpec](entry: E) -> E:

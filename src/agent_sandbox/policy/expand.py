@@ -78,6 +78,8 @@ def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> R
             methods=with_implied(rule.methods) if rule.methods else defaults.methods,
             path=rule.path.pattern if rule.path else None,
             query=rule.query.pattern if rule.query else None,
+            headers=rule.header_pattern,
+            max_body=rule.max_body,
             encoded_slash=entry.encoded_slash,
         ),
         origin=origin,

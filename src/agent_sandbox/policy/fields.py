@@ -6,6 +6,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
+from agent_sandbox.policy.bodysize import parse_body_size
+from agent_sandbox.policy.headers import header_pattern
 from agent_sandbox.policy.hostpattern import HostPattern, parse_host_pattern
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
@@ -80,10 +82,26 @@ def _listed_value(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def _as_headers(named: dict[str, str]) -> dict[str, str]:
+    told(header_pattern, named)
+    return named
+
+
+def refused(what: str, hint: str) -> BeforeValidator:
+    """Let a key be known here for its refusal alone, in words of its own."""
+
+    def refuse(_: object) -> object:
+        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+
+    return BeforeValidator(refuse)
+
+
 Port = Annotated[int, Field(ge=1, le=65535)]
 Method = Annotated[str, PlainValidator(_fits(_method))]
 Host = Annotated[HostPattern, PlainValidator(_fits(parse_host_pattern))]
 Text = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
+Headers = Annotated[dict[str, str], AfterValidator(_as_headers)]
+BodySize = Annotated[int, PlainValidator(lambda value: told(parse_body_size, value))]
 QueryValues = Annotated[AtLeastOne[str], BeforeValidator(_listed_value)]
 
 

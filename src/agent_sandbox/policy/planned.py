@@ -7,7 +7,7 @@ PLANNED: frozenset[tuple[str, str]] = frozenset(
         "services": ("repos", "git", "api", "readonly"),
         "domains": ("inspect", "transform"),
         "deny": ("inspect", "transform"),
-        "rules": ("headers", "max_body", "transform"),
+        "rules": ("transform",),
         "settings": ("inspect", "reload"),
     }.items()
     for key in keys

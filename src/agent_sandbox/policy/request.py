@@ -33,6 +33,8 @@ class Request:
     path: str
     query: str
     headers: tuple[tuple[str, str], ...] = ()
+    # Bytes; None where the head does not tell (chunked, or HTTP/2 without a length), 0 where there is no body.
+    body_size: int | None = None
 
     @property
     def target(self) -> str:
@@ -55,11 +57,13 @@ def parse_request(  # noqa: PLR0913 - a request is made of these
     method: str,
     target: str,
     headers: tuple[tuple[str, str], ...] = (),
+    body_size: int | None = None,
     encoded_slash: bool = False,
 ) -> Request:
     """Return the canonical request, or raise Ambiguous.
 
-    `target` is the origin form (`/path?query`). `encoded_slash` lets `%2F` stand in the path, for hosts of which
+    `target` is the origin form (`/path?query`), `body_size` what the head tells of the body. `encoded_slash` lets `%2F`
+    stand in the path, for hosts of which
     `Policy.takes_encoded_slash` says so.
     """
     if scheme not in SCHEMES:
@@ -79,4 +83,5 @@ def parse_request(  # noqa: PLR0913 - a request is made of these
         path=canonical_path(path or "/", encoded_slash=encoded_slash),
         query=query,
         headers=headers,
+        body_size=body_size,
     )

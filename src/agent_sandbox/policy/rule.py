@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import override
 
+from agent_sandbox.policy.bodysize import shown_size
 from agent_sandbox.policy.decision import Decision, Effect, Origin
+from agent_sandbox.policy.headers import HeaderPattern, Sent
 from agent_sandbox.policy.hostpattern import HostPattern
 from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.pathpattern import PathPattern
@@ -24,12 +26,19 @@ class Conditions:
     methods: frozenset[str] | None = None
     path: PathPattern | None = None
     query: QueryPattern | None = None
+    headers: HeaderPattern | None = None
+    max_body: int | None = None
     encoded_slash: bool = False
 
     @property
     def of_the_host_alone(self) -> bool:
         """Whether nothing but host and port is asked for."""
-        return self.schemes is None and self.methods is None and self.path is None and self.query is None
+        narrower = (self.schemes, self.methods, self.path, self.query, self.headers, self.max_body)
+        return all(condition is None for condition in narrower)
+
+    def takes_size(self, size: int | None) -> bool:
+        """Tell whether a body of this size may follow. One of unknown size may, and is cut where it grows too large."""
+        return self.max_body is None or size is None or size <= self.max_body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +60,7 @@ class Rule:
             rule=str(self.origin),
             origin=self.origin,
             reason=f"{verb} by {self.origin}{reason}",
+            max_body=self.conditions.max_body,
         )
         object.__setattr__(self, "verdict", answer)
 
@@ -66,6 +76,8 @@ class Rule:
             and (asked.methods is None or request.method in asked.methods)
             and (asked.path is None or self._path_matches(asked.path, readings))
             and (asked.query is None or self._query_matches(asked.query, request.query))
+            and (asked.headers is None or self._headers_match(asked.headers, request.headers))
+            and asked.takes_size(request.body_size)
         )
 
     def _path_matches(self, pattern: PathPattern, readings: Readings) -> bool:
@@ -76,6 +88,9 @@ class Rule:
 
     def _query_matches(self, pattern: QueryPattern, query: str) -> bool:
         return pattern.is_all_of(query) if self.effect is Effect.ALLOW else pattern.is_within(query)
+
+    def _headers_match(self, pattern: HeaderPattern, headers: Sent) -> bool:
+        return pattern.is_all_of(headers) if self.effect is Effect.ALLOW else pattern.is_within(headers)
 
     def differences(self, request: Request, readings: Readings) -> Iterator[str]:
         """Name each part of the request that the rule does not take, in the user's words."""
@@ -90,6 +105,10 @@ class Rule:
             yield f"path {request.path}"
         if asked.query is not None and not self._query_matches(asked.query, request.query):
             yield f"query {request.query or '(none)'}"
+        if asked.headers is not None and not self._headers_match(asked.headers, request.headers):
+            yield from asked.headers.differences(request.headers)
+        if not asked.takes_size(request.body_size):
+            yield f"a body of {shown_size(request.body_size or 0)}"
 
     @override
     def __str__(self) -> str:
@@ -116,6 +135,14 @@ def _ports(asked: Conditions) -> str:
     return "" if asked.ports in {None, USUAL_PORTS} else f"on port {', '.join(map(str, sorted(asked.ports or ())))}"
 
 
-PARTS: tuple[Callable[[Conditions], str], ...] = (_methods, _url, _ports)
+def _headers(asked: Conditions) -> str:
+    return f"with {asked.headers}" if asked.headers else ""
+
+
+def _size(asked: Conditions) -> str:
+    return "" if asked.max_body is None else f"up to {shown_size(asked.max_body)}"
+
+
+PARTS: tuple[Callable[[Conditions], str], ...] = (_methods, _url, _ports, _headers, _size)
 
 RulesByHost = Mapping[str, tuple[Rule, ...]]

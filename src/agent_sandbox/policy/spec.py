@@ -10,7 +10,15 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from agent_sandbox.policy.entryspec import DomainSpec, EntrySpec, PathSpec, QuerySpec, Reachable, RuleSpec
+from agent_sandbox.policy.entryspec import (
+    DenyEntrySpec,
+    DomainSpec,
+    EntrySpec,
+    PathSpec,
+    QuerySpec,
+    Reachable,
+    RuleSpec,
+)
 from agent_sandbox.policy.fields import Listed, Strict, Text, Written, written_out
 from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
 
@@ -48,7 +56,7 @@ def _none_is_empty(value: object) -> object:
 type Section[T] = Annotated[Listed[T], BeforeValidator(_none_is_empty)]
 DomainEntry = Annotated[DomainSpec, Reachable, written_out(write_out_host)]
 AllowEntry = Annotated[EntrySpec, Reachable, written_out(write_out_allow)]
-DenyEntry = Annotated[EntrySpec, written_out(write_out_deny)]
+DenyEntry = Annotated[DenyEntrySpec, written_out(write_out_deny)]
 
 
 class PolicySpec(Strict):

@@ -1,5 +1,7 @@
 from collections.abc import Callable
 
+import pytest
+
 from agent_sandbox.policy.ceiling import ceiling_of
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide, decide_connect
@@ -43,6 +45,20 @@ def test_what_goes_beyond_is_denied_by_the_layer_that_narrows(layer_of: LayerOf,
         cause=Cause.CEILING,
     )
     assert decide(under(layer_of, "domains: [a.test]"), request_of("POST https://a.test/")) == expected
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "project", "limit"),
+    [("{max_body: 1KB}", "{max_body: 2KB}", 1000), ("{max_body: 2KB}", "{max_body: 1KB}", 1000), ("{}", "{}", None)],
+)
+def test_the_smaller_limit_on_a_body_holds(
+    layer_of: LayerOf, request_of: RequestOf, ceiling: str, project: str, limit: int | None
+) -> None:
+    layers = [
+        layer_of(f"tighten: true\ndomains: [{{host: a.test, rules: [{ceiling}, {{max_body: 1B}}]}}]"),
+        layer_of(f"domains: [{{host: a.test, rules: [{project}]}}]"),
+    ]
+    assert decide(compile_policy(layers, {}), request_of("POST https://a.test/")).max_body == limit
 
 
 def test_a_host_or_port_beyond_is_denied_at_the_connect(layer_of: LayerOf, request_of: RequestOf) -> None:

@@ -1,12 +1,16 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide, decide_connect
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import Request
 
+type LayerOf = Callable[[str], Layer]
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
 
@@ -87,6 +91,26 @@ def test_a_connect_is_decided_on_host_and_port(
     assert (got.effect, got.reason) == (effect, reason)
 
 
+@pytest.mark.parametrize(
+    ("rules", "line", "limit"),
+    [
+        ("[{max_body: 1KB}, {max_body: 3KB}, {max_body: 2KB}]", 3, 3000),
+        ("[{max_body: 0}, {path: {prefix: /}}, {max_body: 1GB}]", 3, None),
+        ("[{path: {prefix: /x}}, {max_body: 1KB}]", 3, 1000),
+    ],
+)
+def test_the_largest_body_of_all_that_allow_may_follow(
+    policy_of: PolicyOf, request_of: RequestOf, rules: str, line: int, limit: int | None
+) -> None:
+    got = decide(policy_of(f"domains:\n  - host: a.test\n    rules: {rules}"), request_of("POST https://a.test/"))
+    assert got == replace(by(Effect.ALLOW, line), max_body=limit)
+
+
+def test_a_connect_has_no_body(policy_of: PolicyOf) -> None:
+    policy = policy_of("domains: [{host: a.test, rules: [{max_body: 1KB}]}]")
+    assert decide_connect(policy, host="a.test", port=443) == by(Effect.ALLOW, 1)
+
+
 def test_a_policy_that_cannot_be_read_denies_everything_and_says_why(request_of: RequestOf) -> None:
     policy = Policy.deny_all("policy.yaml:3:5: unknown key 'x'")
     expected = Decision(
@@ -105,3 +129,23 @@ def test_a_policy_without_an_allow_denies_everything(policy_of: PolicyOf, reques
 def test_a_denied_host_with_no_allow_has_no_nearest_rule(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("domains: [a.test]\ndeny: [{host: b.test, ports: [1]}]")
     assert decide(policy, request_of("GET https://b.test/")).reason == "no rule allows host b.test"
+
+
+def test_what_goes_beyond_a_narrowing_layer_is_denied(layer_of: LayerOf, request_of: RequestOf) -> None:
+    policy = compile_policy([layer_of("tighten: true\ndomains: [a.test]"), layer_of("domains: [a.test, b.test]")], {})
+    told = "layer project (policy.yaml:1) narrows what all others allow: no rule allows host b.test"
+    assert decide(policy, request_of("GET https://b.test/")).reason == told
+    assert decide_connect(policy, host="b.test", port=443).reason == told
+    assert decide(policy, request_of("GET https://a.test/")) == by(Effect.ALLOW, 1)
+    assert decide_connect(policy, host="a.test", port=443) == by(Effect.ALLOW, 1)
+
+
+@pytest.mark.parametrize(("ceiling", "project"), [("1KB", "2KB"), ("2KB", "1KB")])
+def test_of_a_policy_and_a_narrowing_layer_the_smaller_limit_holds(
+    layer_of: LayerOf, request_of: RequestOf, ceiling: str, project: str
+) -> None:
+    def entry(size: str) -> str:
+        return f"domains: [{{host: a.test, rules: [{{max_body: {size}}}]}}]"
+
+    policy = compile_policy([layer_of(f"tighten: true\n{entry(ceiling)}"), layer_of(entry(project))], {})
+    assert decide(policy, request_of("POST https://a.test/")).max_body == 1000

@@ -1,9 +1,17 @@
+import math
+from dataclasses import replace
+
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 
 
 def test_only_an_allow_is_allowed() -> None:
     answers = {effect: Decision(effect=effect, rule=None, origin=None, reason="").allowed for effect in Effect}
     assert answers == {Effect.ALLOW: True, Effect.DENY: False}
+
+
+def test_no_limit_is_larger_than_any() -> None:
+    allowed = Decision(effect=Effect.ALLOW, rule=None, origin=None, reason="")
+    assert [replace(allowed, max_body=size).limit for size in (0, 2**63, None)] == [0, 2**63, math.inf]
 
 
 def test_an_origin_reads_as_file_and_line() -> None:

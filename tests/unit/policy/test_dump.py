@@ -13,6 +13,7 @@ def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Pol
             encoded_slash: true
             rules:
               - {methods: [POST, GET], schemes: [https], path: {prefix: /v1}, query: {exact: {b: x, a: [z, w]}}}
+              - {headers: {X-B: "1", X-A: "2"}, max_body: 1KB}
         """
     )
     expected = {
@@ -27,7 +28,9 @@ def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Pol
         "origin": {"file": "policy.yaml", "line": 7, "layer": "project"},
         "reason": "",
     }
-    assert [dump_rule(rule) for rule in policy.rules.rules] == [expected]
+    first, second = (dump_rule(rule) for rule in policy.rules.rules)
+    assert first == expected
+    assert (second["headers"], second["max_body"]) == ({"x-a": "2", "x-b": "1"}, 1000)
 
 
 def test_what_is_not_asked_for_is_left_out(policy_of: Callable[[str], Policy]) -> None:

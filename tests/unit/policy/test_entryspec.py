@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from agent_sandbox.policy.headers import header_pattern
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
@@ -58,6 +59,10 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
         ({"rules": [{"query": None}]}, [(("rules", 0, "query"), "unfit")]),
         ({"rules": [{"query": {}}]}, [(("rules", 0, "query", "exact"), "missing")]),
         ({"rules": [{"query": {"exact": {"a": []}}}]}, [(("rules", 0, "query", "exact", "a"), "unfit")]),
+        ({"rules": [{"headers": {"x": 1}}]}, [(("rules", 0, "headers", "x"), "string_type")]),
+        ({"rules": [{"headers": None}]}, [(("rules", 0, "headers"), "unfit")]),
+        ({"rules": [{"max_body": "1M"}]}, [(("rules", 0, "max_body"), "unfit")]),
+        ({"rules": [{"max_body": None}]}, [(("rules", 0, "max_body"), "unfit")]),
         ({"encoded_slash": "yes"}, [(("encoded_slash",), "bool_type")]),
         ({"reason": "a\u001b[31m"}, [(("reason",), "unfit")]),
         ({"reason": "a" * 1001}, [(("reason",), "string_too_long")]),
@@ -71,3 +76,15 @@ def test_every_problem_of_an_entry_is_told_where_it_stands(entry: dict[str, Any]
 def test_an_allow_names_public_addresses_alone_a_deny_any() -> None:
     assert told({"domains": ["203.0.113.7", "10.0.0.1"]}) == [(("domains", 1), "unfit")]
     assert len(PolicySpec.model_validate({"deny": ["10.0.0.1"]}).deny) == 1
+
+
+def test_headers_are_a_pattern_and_a_size_is_a_number() -> None:
+    rules = [{"headers": {"Accept": "x"}, "max_body": "1KB"}, {}]
+    (entry,) = PolicySpec.model_validate({"domains": [{"host": "a.test", "rules": rules}]}).domains
+    read = [(rule.header_pattern, rule.max_body) for rule in entry.rules]
+    assert read == [(header_pattern({"accept": "x"}), 1000), (None, None)]
+
+
+def test_a_deny_has_no_size() -> None:
+    rules = [{"headers": {"accept": "x"}}, {"max_body": "1KB"}]
+    assert told({"deny": [{"host": "a.test", "rules": rules}]}) == [(("deny", 0, "rules", 1, "max_body"), "unfit")]

@@ -3,7 +3,20 @@ from typing import Annotated, Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from agent_sandbox.policy.fields import AtLeastOne, Host, Method, Port, QueryValues, Text, Written, path_of, written_out
+from agent_sandbox.policy.fields import (
+    AtLeastOne,
+    BodySize,
+    Headers,
+    Host,
+    Method,
+    Port,
+    QueryValues,
+    Text,
+    Written,
+    path_of,
+    refused,
+    written_out,
+)
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.shortform import write_out_host
 
@@ -12,7 +25,7 @@ def read(of: Any, value: object) -> Any:  # noqa: ANN401 - a type as pydantic re
     return TypeAdapter(of).validate_python(value)
 
 
-def refused(of: Any, value: object) -> str:  # noqa: ANN401 - a type as pydantic reads it
+def why_not(of: Any, value: object) -> str:  # noqa: ANN401 - a type as pydantic reads it
     with pytest.raises(ValidationError) as raised:
         read(of, value)
     return raised.value.errors()[0]["type"]
@@ -25,6 +38,9 @@ def test_a_text_over_several_lines_is_one_line() -> None:
 def test_a_pattern_and_a_short_spelling_are_read_by_the_engines_own_parsers() -> None:
     prefix = read(Annotated[PathPattern, path_of(PathKind.PREFIX)], "/a")
     assert prefix == parse_path_pattern(PathKind.PREFIX, "/a")
+    assert read(Method, "GET") == "GET"
+    assert read(Written[BodySize], "1KB") == 1000
+    assert read(Headers, {"Accept": "x"}) == {"Accept": "x"}
     assert read(Annotated[dict[str, str], written_out(write_out_host)], "a.test") == {"host": "a.test"}
 
 
@@ -45,7 +61,11 @@ def test_one_value_of_a_parameter_is_a_list_of_one() -> None:
         (AtLeastOne[Port], [], "unfit"),
         (AtLeastOne[Port], 443, "tuple_type"),
         (Written[str], None, "unfit"),
+        (BodySize, "1M", "unfit"),
+        (Headers, {"te": "x"}, "unfit"),
+        (Headers, {"x": 1}, "string_type"),
+        (Annotated[str, refused("not here", "elsewhere")], "x", "unfit"),
     ],
 )
 def test_what_does_not_fit_is_refused(of: Any, value: object, kind: str) -> None:  # noqa: ANN401 - as above
-    assert refused(of, value) == kind
+    assert why_not(of, value) == kind

@@ -18,8 +18,10 @@ def test_a_request_is_normalised_once_at_the_door() -> None:
     assert got == expected
 
 
-def test_headers_are_carried_as_they_are() -> None:
-    assert parse_request(**PLAIN, headers=(("Accept", "*/*"),)).headers == (("Accept", "*/*"),)
+def test_headers_and_the_size_of_the_body_are_carried_as_they_are() -> None:
+    got = parse_request(**PLAIN, headers=(("Accept", "*/*"),), body_size=3)
+    assert (got.headers, got.body_size) == ((("Accept", "*/*"),), 3)
+    assert parse_request(**PLAIN).body_size is None
 
 
 @pytest.mark.parametrize(("target", "expected"), [("", "/"), ("?x=1", "/?x=1"), ("/a?", "/a"), ("/a?b?c", "/a?b?c")])

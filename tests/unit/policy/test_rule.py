@@ -1,12 +1,13 @@
 import pytest
 
 from agent_sandbox.policy.decision import Decision, Effect, Origin
+from agent_sandbox.policy.headers import header_pattern
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
-from agent_sandbox.policy.request import USUAL_PORTS, Request
+from agent_sandbox.policy.request import USUAL_PORTS, Request, Scheme
 from agent_sandbox.policy.rule import Conditions, Rule
 
 HERE = Origin(file="policy.yaml", line=12, layer="project")
@@ -18,6 +19,8 @@ EVERY_CONDITION = Conditions(
     methods=frozenset({"GET", "HEAD"}),
     path=parse_path_pattern(PathKind.PREFIX, "/v1"),
     query=query_pattern({"ref": ["main"]}),
+    headers=header_pattern({"accept": "x"}),
+    max_body=1024,
 )
 
 
@@ -26,10 +29,24 @@ def the_rule(conditions: Conditions = EVERY_CONDITION, effect: Effect = Effect.A
 
 
 def asked(
-    *, scheme: str = "https", port: int = 443, method: str = "GET", path: str = "/v1/x", query: str = "ref=main"
+    *,
+    scheme: Scheme = "https",
+    port: int = 443,
+    method: str = "GET",
+    path: str = "/v1/x",
+    query: str = "ref=main",
+    accept: str = "x",
+    size: int | None = 0,
 ) -> Request:
     return Request(
-        scheme="https" if scheme == "https" else "http", host="a.test", port=port, method=method, path=path, query=query
+        scheme=scheme,
+        host="a.test",
+        port=port,
+        method=method,
+        path=path,
+        query=query,
+        headers=(("accept", accept),),
+        body_size=size,
     )
 
 
@@ -50,6 +67,8 @@ def test_a_rule_is_a_conjunction() -> None:
         (asked(path="/v2"), "path /v2"),
         (asked(query=""), "query (none)"),
         (asked(query="ref=main&x=1"), "query ref=main&x=1"),
+        (asked(accept="y"), "header accept 'y'"),
+        (asked(size=1025), "a body of 1025B"),
     ],
 )
 def test_one_condition_that_fails_is_enough_and_is_named(request_: Request, difference: str) -> None:
@@ -72,6 +91,17 @@ def test_an_allow_holds_in_every_reading_of_a_path_a_deny_in_any(path: str) -> N
     assert answers == {Effect.ALLOW: False, Effect.DENY: True}
 
 
+@pytest.mark.parametrize("size", [None, 0, 1024])
+def test_a_body_of_unknown_size_may_follow_and_one_that_is_small_enough(size: int | None) -> None:
+    assert matches(the_rule(), asked(size=size))
+
+
+def test_one_more_value_of_a_header_does_not_get_round_a_deny() -> None:
+    conditions = Conditions(host=HOST, headers=header_pattern({"accept": "x"}))
+    answers = {effect: matches(the_rule(conditions, effect), asked(accept="y, x")) for effect in Effect}
+    assert answers == {Effect.ALLOW: False, Effect.DENY: True}
+
+
 def test_one_more_parameter_does_not_get_round_a_deny() -> None:
     conditions = Conditions(host=HOST, query=query_pattern({"service": ["git-receive-pack"]}))
     assert matches(the_rule(conditions, Effect.DENY), asked(query="x=1&service=git-receive-pack"))
@@ -85,14 +115,14 @@ def test_one_more_parameter_does_not_get_round_a_deny() -> None:
     ],
 )
 def test_a_rule_gives_the_same_verdict_each_time(effect: Effect, reason: str, told: str) -> None:
-    expected = Decision(effect=effect, rule="policy.yaml:12", origin=HERE, reason=told)
+    expected = Decision(effect=effect, rule="policy.yaml:12", origin=HERE, reason=told, max_body=1024)
     assert the_rule(effect=effect, reason=reason).verdict == expected
 
 
 @pytest.mark.parametrize(
     ("conditions", "told"),
     [
-        (EVERY_CONDITION, "GET, HEAD https://a.test/v1/...?ref=main on port 443, 8443"),
+        (EVERY_CONDITION, "GET, HEAD https://a.test/v1/...?ref=main on port 443, 8443 with accept: x up to 1KiB"),
         (Conditions(host=HOST), "any method a.test"),
         (Conditions(host=HOST, ports=USUAL_PORTS, methods=STANDARD), "any method a.test"),
     ],

@@ -8,6 +8,8 @@ from agent_sandbox.problems import UserError
 
 KNOWN_ABOVE = "known are allow, deny, domains, reason, services, settings, tighten, title, version"
 
+SIZES = "write a number of bytes, or one with B, KB, MB, GB, KiB, MiB, GiB: `1MiB`"
+
 
 def check(text: str) -> PolicySpec:
     return check_document(parse_document(text, file="p"), file="p", services=("node", "python"))
@@ -87,6 +89,13 @@ def test_a_good_document_is_its_spec() -> None:
         ("domains: [{host: a.test, encoded_slash: 1}]", "p:1:41: `1` stands where `true` or `false` is wanted"),
         (f"domains: [{{host: a.test, reason: {'a' * 1001}}}]", "p:1:34: a text of more than 1000 characters"),
         (
+            "deny: [{host: a.test, rules: [{max_body: 1MiB}]}]",
+            (
+                "p:1:42: a deny has no `max_body`: it would let larger bodies through; "
+                "take it out; `max_body` goes with what is allowed"
+            ),
+        ),
+        (
             "allow: [a.test]",
             "p:1:9: 'a.test' is no `METHOD URL`; write a method and a whole address: `GET https://example.com/path`",
         ),
@@ -127,7 +136,15 @@ def test_each_mistake_is_told_where_it_stands_and_how_to_mend_it(text: str, mess
         ("query: {exact: {a: [true]}}", 'p:1:55: `true` is no text here; quote it if it is meant: "true"'),
         ("path: ", "p:1:41: nothing stands here; take the key out, or fill it"),
         ("query: ", "p:1:42: nothing stands here; take the key out, or fill it"),
-        ("headers: {}", "p:1:35: `headers` is not supported yet; take it out: this version would not do what it says"),
+        (
+            "headers: {}",
+            "p:1:44: `headers` names no header; take it out, or write `headers: {content-type: application/json}`",
+        ),
+        ("headers: {x-n: 1}", 'p:1:50: `1` is no text here; quote it if it is meant: "1"'),
+        ("max_body: 1M", f"p:1:45: '1M' is no size; {SIZES}"),
+        ("max_body: -1", f"p:1:45: `-1` is no size; {SIZES}"),
+        ("max_body: [1]", f"p:1:45: a size is a number of bytes; {SIZES}"),
+        ("max_body: ", "p:1:45: nothing stands here; take the key out, or fill it"),
     ],
 )
 def test_each_mistake_of_a_rule_is_told_where_it_stands(rule: str, message: str) -> None:
