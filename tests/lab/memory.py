@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import override
 
+from agent_sandbox.proxy.lead import Lead
+
 
 class MemoryTransport(asyncio.Transport):
     """Keeps what is written, and how it ended. Closed for writing, it reads no more either."""
@@ -49,3 +51,19 @@ def memory_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter, Memory
     protocol = asyncio.StreamReaderProtocol(reader)
     protocol.connection_made(transport)
     return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop()), transport
+
+
+def lead_of(*pieces: bytes, end: bool = True) -> Lead:
+    """Return a connection on which the pieces come one after the other."""
+    reader = asyncio.StreamReader()
+
+    async def feed() -> None:
+        for piece in pieces:
+            reader.feed_data(piece)
+            await asyncio.sleep(0)
+        if end:
+            reader.feed_eof()
+
+    lead = Lead(reader, lambda: None)
+    lead.feeding = asyncio.create_task(feed())  # type: ignore[attr-defined] # the loop keeps no task alive
+    return lead

@@ -39,15 +39,41 @@ def what_it_carries(data: bytes, host: str) -> Carries | None:
     raise RawTunnelError("neither TLS nor HTTP")
 
 
-def _hello_fits(data: bytes, host: str) -> bool:
+def name_in_hello(data: bytes) -> str | None:
+    """Return the one canonical host that a TLS hello names, None while the hello is incomplete.
+
+    Raises `RawTunnelError`, `WrongNameError`.
+    """
+    if not looks_like_tls(data):
+        raise RawTunnelError("not TLS")
+    hello = _read(data)
+    if hello is None:
+        return None
+    if len(hello.names) != 1:
+        doubt = "names no host" if not hello.names else "names more than one host"
+        raise WrongNameError(f"sni_{'ambiguous' if hello.names else 'missing'}: the TLS hello {doubt}")
     try:
-        hello = read_hello(data)
-    except BadHelloError as error:
-        raise RawTunnelError(f"a TLS hello that cannot be read: {error}") from error
+        host = canonical_host(hello.names[0])
+    except Ambiguous as doubt:
+        raise WrongNameError(f"sni_ambiguous: {doubt}") from doubt
+    if is_address(host):
+        raise WrongNameError("sni_ambiguous: the TLS hello names an address, which is no name")
+    return host
+
+
+def _hello_fits(data: bytes, host: str) -> bool:
+    hello = _read(data)
     if hello is None:
         return False
     _check_name(hello, host)
     return True
+
+
+def _read(data: bytes) -> Hello | None:
+    try:
+        return read_hello(data)
+    except BadHelloError as error:
+        raise RawTunnelError(f"a TLS hello that cannot be read: {error}") from error
 
 
 def _check_name(hello: Hello, host: str) -> None:

@@ -33,7 +33,6 @@ class Stage:
 
     def __init__(self, policy: Policy, monkeypatch: pytest.MonkeyPatch, *, limits: Limits | None = None) -> None:
         self.lines: list[Line] = []
-        self.client_listens = True
         self.sessions: list[tuple[Tunnel, bytes]] = []
         engine = Engine(
             hooks={},
@@ -59,7 +58,6 @@ class Stage:
     async def serve(self, *pieces: bytes, end: bool = True) -> bytes:
         """Serve a client that says this; return what it is told."""
         reader, writer, transport = memory_streams()
-        transport.ends_reading = self.client_listens
         serving = asyncio.create_task(self.front.serve(reader, writer))
         for piece in pieces:
             reader.feed_data(piece)
@@ -156,14 +154,6 @@ async def test_time_runs_out_for_heads_and_hellos(
         "it said nothing in time",
         "the first message is too long",
     ]
-
-
-async def test_a_client_that_keeps_talking_is_not_listened_to_for_ever(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subject, "LINGER_SECONDS", 0.01)
-    stage.client_listens = False
-    assert await stage.serve(CONNECT, b"SSH-2.0-x", b"more", end=False) == ESTABLISHED
 
 
 async def test_places_are_counted(stage: Stage) -> None:

@@ -2,17 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent_sandbox.proxy.peek import RawTunnelError, WrongNameError, what_it_carries
+from agent_sandbox.proxy.peek import RawTunnelError, WrongNameError, name_in_hello, what_it_carries
 from agent_sandbox.proxy.tunnel import Carries
-
-
-def hello(*names: bytes) -> bytes:
-    listed = b"".join(b"\0" + len(name).to_bytes(2) + name for name in names)
-    content = len(listed).to_bytes(2) + listed
-    extensions = b"\0\0" + len(content).to_bytes(2) + content if names else b""
-    body = b"\x03\x03" + bytes(32) + b"\0\0\x02\x13\x01\x01\0" + len(extensions).to_bytes(2) + extensions
-    message = b"\x01" + len(body).to_bytes(3) + body
-    return b"\x16\x03\x01" + len(message).to_bytes(2) + message
+from hellos import hello
 
 
 @pytest.mark.parametrize("name", [b"a.test", b"A.Test", b"a.test."])
@@ -68,4 +60,44 @@ def test_tls_for_another_host_is_told_apart(names: list[bytes], host: str, reaso
 def test_anything_else_is_a_raw_tunnel(data: bytes, reason: str) -> None:
     with pytest.raises(RawTunnelError) as caught:
         what_it_carries(data, "a.test")
+    assert reason == str(caught.value)
+
+
+@pytest.mark.parametrize("name", [b"a.test", b"A.Test", b"a.test."])
+def test_a_hello_names_its_host_in_the_canonical_form(name: bytes) -> None:
+    assert name_in_hello(hello(name)) == "a.test"
+
+
+def test_half_a_hello_is_waited_for() -> None:
+    assert name_in_hello(hello(b"a.test")[:-1]) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ([], "sni_missing: the TLS hello names no host"),
+        ([b"a.test", b"b.test"], "sni_ambiguous: the TLS hello names more than one host"),
+        ([b"a..test"], "sni_ambiguous: 'a..test' is no host name"),
+        ([b"203.0.113.7"], "sni_ambiguous: the TLS hello names an address, which is no name"),
+    ],
+)
+def test_a_hello_that_names_no_one_host_is_refused(names: list[bytes], reason: str) -> None:
+    with pytest.raises(WrongNameError) as caught:
+        name_in_hello(hello(*names))
+    assert reason == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\n", "not TLS"),
+        (
+            b"\x16\x03\x01\x00\x04\x02\0\0\0",
+            "a TLS hello that cannot be read: the first TLS message is not a ClientHello",
+        ),
+    ],
+)
+def test_what_is_no_hello_is_raw(data: bytes, reason: str) -> None:
+    with pytest.raises(RawTunnelError) as caught:
+        name_in_hello(data)
     assert reason == str(caught.value)

@@ -1,0 +1,37 @@
+"""How a connection ends that leads nowhere: one line, last words, and a close that lets the client read them."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from agent_sandbox.proxy.denial import Denial, page
+from agent_sandbox.proxy.lead import Lead
+from agent_sandbox.proxy.line import Line
+
+LINGER_SECONDS = 1.0
+
+
+class Farewell:
+    """Says goodbye on one connection."""
+
+    def __init__(self, record: Callable[[Line], None], lead: Lead, writer: asyncio.StreamWriter) -> None:
+        self._record = record
+        self._lead = lead
+        self._writer = writer
+
+    async def deny(self, denial: Denial, line: Line) -> None:
+        """Answer with the denial, and close."""
+        line.reason, line.status = denial.reason, denial.status
+        await self.kill(line, last_words=page(denial).http1())
+
+    async def kill(self, line: Line, last_words: bytes = b"") -> None:
+        """Write the line down, and close."""
+        self._record(line)
+        if last_words:
+            self._writer.write(last_words)
+        # Closing with unread bytes would reset the connection, and the client would never see what we said last.
+        with contextlib.suppress(OSError, TimeoutError):
+            self._writer.write_eof()
+            async with asyncio.timeout(LINGER_SECONDS):
+                while await self._lead.more():
+                    self._lead.take(len(self._lead.ahead))

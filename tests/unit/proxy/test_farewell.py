@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from agent_sandbox.proxy import farewell as subject
+from agent_sandbox.proxy.denial import Denial
+from agent_sandbox.proxy.farewell import Farewell
+from agent_sandbox.proxy.lead import Lead
+from agent_sandbox.proxy.line import Event, Line
+from memory import memory_streams
+
+if TYPE_CHECKING:
+    import pytest
+
+
+async def test_a_denial_is_written_down_and_told() -> None:
+    reader, writer, transport = memory_streams()
+    lines: list[Line] = []
+    line = Line(event=Event.MALFORMED)
+    await Farewell(lines.append, Lead(reader, lambda: None), writer).deny(Denial(reason="no", status=400), line)
+    writer.close()
+    assert (lines, line.reason, line.status) == ([line], "no", 400)
+    assert json.loads(transport.written.partition(b"\r\n\r\n")[2])["reason"] == "no"
+
+
+async def test_a_killed_connection_may_end_without_a_word() -> None:
+    reader, writer, transport = memory_streams()
+    await Farewell(lambda _: None, Lead(reader, lambda: None), writer).kill(Line(event=Event.RAW_TUNNEL))
+    writer.close()
+    assert transport.written == b""
+
+
+async def test_a_client_that_keeps_talking_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "LINGER_SECONDS", 0.01)
+    reader, writer, transport = memory_streams()
+    transport.ends_reading = False
+    reader.feed_data(b"SSH-2.0-x")
+    await Farewell(lambda _: None, Lead(reader, lambda: None), writer).kill(Line(event=Event.RAW_TUNNEL), b"bye")
+    writer.close()
+    assert transport.written == b"bye"
