@@ -91,4 +91,4 @@ class PolicyStore:
 
 
 def _said(time: datetime | None) -> str | None:
-    return time and time.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z") if time else None
