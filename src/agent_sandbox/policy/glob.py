@@ -36,6 +36,16 @@ def glob_matches(glob: tuple[Segment, ...], path: str) -> bool:
     return len(glob) in places
 
 
+def glob_follows(glob: tuple[Segment, ...], path: str) -> int:
+    """Return how many of the path's segments the glob goes along with: where a miss begins."""
+    places, segments = {0}, path.split("/")
+    for number, segment in enumerate(segments):
+        places = {place for before in places for place in _after(glob, before, segment)}
+        if not places:
+            return number
+    return len(segments)
+
+
 def _after(glob: tuple[Segment, ...], place: int, segment: str) -> Iterator[int]:
     """Yield the places where the path may stand after this segment."""
     if place == len(glob):

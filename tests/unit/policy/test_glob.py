@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from agent_sandbox.policy.glob import glob_matches, split_glob
+from agent_sandbox.policy.glob import glob_follows, glob_matches, split_glob
 from agent_sandbox.policy.unfit import Unfit
 
 
@@ -28,6 +28,20 @@ from agent_sandbox.policy.unfit import Unfit
 )
 def test_a_star_stays_in_its_segment_and_two_stars_do_not(glob: str, path: str, expected: str) -> None:
     assert glob_matches(split_glob(glob), path) == (expected == "yes")
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "expected"),
+    [
+        ("/a/*/c", "/x", 1),
+        ("/a/*/c", "/a/b/d", 3),
+        ("/a/*/c", "/a", 2),
+        ("/a/**/c", "/a/b/d", 4),
+        ("/a/b", "/a/b/c", 3),
+    ],
+)
+def test_a_glob_tells_how_far_it_goes_along_with_a_path(glob: str, path: str, expected: int) -> None:
+    assert glob_follows(split_glob(glob), path) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """`agent-sandbox policy explain METHOD URL`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,15 +9,17 @@ from agent_sandbox.cli.options import Json, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
 from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.cli.policy_file import find_policy, shown
-from agent_sandbox.policy import Ambiguous, Cause, Decision, Effect, Policy, Request, advise, decide
-from agent_sandbox.policy.advice import APPLY, FILE
-from agent_sandbox.policy.compile import compile_policy
-from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policytools.requestline import read_request
+from agent_sandbox.policy.decision import Cause, Effect
+from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policytools.explaining import Explanation, Miss
+from agent_sandbox.policytools.explaining import explain as explain_request
+from agent_sandbox.policytools.remedy import Remedy
 
 Method = Annotated[str, Argument(help="GET, POST, ...")]
 Url = Annotated[str, Argument(help="https://host/path?query")]
 PolicyFile = Annotated[Path | None, Option(help="The policy; otherwise the project's.")]
+APPLY = "agent-sandbox proxy reload"
+VERBS = {Effect.ALLOW: "allows", Effect.DENY: "denies"}
 
 
 def explain(
@@ -33,61 +35,86 @@ def explain(
     from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - as above
 
     where = shown(policy or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
-    answer = explained(load_here(where, os.environ), method.upper(), url, services=shipped_services())
+    answer = explain_request(load_here(where, os.environ), method.upper(), url, services=shipped_services())
     if json:
-        emit_json({"policy": str(where), **answer})
+        emit_json({"policy": str(where), **as_json(answer)})
     else:
-        emit(as_text(answer))
+        emit(as_text(answer, file=where))
 
 
-def explained(policy: Policy, method: str, url: str, *, services: Mapping[str, Layer]) -> dict[str, Any]:
-    """Return the decision on a request as plain data; what can't be read in one way is denied, as the proxy does."""
-    try:
-        request = read_request(policy, method, url)
-    except Ambiguous as doubt:
-        decision = Decision(
-            effect=Effect.DENY, rule=None, origin=None, reason=f"ambiguous: {doubt}", cause=Cause.REQUEST
-        )
-        return _answer(method, url, decision, hint="")
-    decision = decide(policy, request)
-    hint = _service_for(request, decision, services) or advise(request, decision)
-    return _answer(request.method, request.url, decision, hint=hint)
-
-
-def _service_for(request: Request, decision: Decision, services: Mapping[str, Layer]) -> str:
-    """Return the advice to add a service, where one allows this request: it is narrower than the whole host."""
-    if decision.allowed or decision.cause in {Cause.RULE, Cause.POLICY}:
-        return ""
-    fitting = (name for name in services if decide(compile_policy([services[name]], services), request).allowed)
-    name = next(fitting, "")
-    return f"add `- {name}` under `services` in {FILE}, {APPLY}" if name else ""
-
-
-def _answer(method: str, url: str, decision: Decision, *, hint: str) -> dict[str, Any]:
+def as_json(answer: Explanation) -> dict[str, Any]:
+    """Return the answer for a program."""
+    decision, remedy = answer.decision, answer.remedy or Remedy()
+    origin = decision.origin
     return {
         "effect": str(decision.effect),
-        "method": method,
-        "url": url,
+        "method": answer.method,
+        "url": answer.url,
         "rule": decision.rule,
-        "file": decision.origin.file if decision.origin else None,
-        "line": decision.origin.line if decision.origin else None,
-        "layer": decision.origin.layer if decision.origin else None,
-        "reason": decision.reason,
-        "near_miss": decision.near_miss,
-        "hint": hint,
+        "file": origin.file if origin else None,
+        "line": origin.line if origin else None,
+        "layer": origin.layer if origin else None,
+        "reason": answer.reason,
+        "cause": str(decision.cause),
+        "matched": [_rule(rule) for rule in answer.matched],
+        "nearest": [{**_rule(miss.rule), "differs": list(miss.differs)} for miss in answer.misses],
+        "to_allow": {
+            "section": remedy.section or None,
+            "line": remedy.line or None,
+            "services": list(remedy.services),
+            "in_the_way": remedy.in_the_way or None,
+        },
     }
 
 
-def as_text(answer: dict[str, Any]) -> str:
-    """Return the answer for a person: what, why, what came near, what to do."""
-    rows = {
-        "because": answer["reason"],
-        "nearest": "" if answer["near_miss"] in answer["reason"] else answer["near_miss"],
-        "to allow": answer["hint"],
-    }
-    return "\n".join(
-        (
-            f"{answer['effect']}  {answer['method']} {answer['url']}",
-            *(f"  {name}: {text}" for name, text in rows.items() if text),
-        )
-    )
+def _rule(rule: Rule) -> dict[str, Any]:
+    origin = rule.origin
+    said = {"effect": str(rule.effect), "rule": str(rule), "reason": rule.reason}
+    return {**said, "file": origin.file, "line": origin.line, "layer": origin.layer}
+
+
+def as_text(answer: Explanation, *, file: Path) -> str:
+    """Return the answer for a person: what, where it differs, why, what came near, what to do."""
+    decision = answer.decision
+    pointed = [f"{' ' * len(decision.effect)}  {answer.carets}"] if answer.carets else []
+    winner, others = (answer.matched[:1], answer.matched[1:]) if decision.cause is Cause.RULE else ((), answer.matched)
+    rows = [
+        *(("rule", line) for line in _listed(winner)),
+        ("because", winner[0].reason if winner else answer.reason),
+        *(("also", line) for line in _listed(others)),
+        *(("nearest", line) for miss in answer.misses for line in _miss(miss)),
+        *_to_allow(answer.remedy, file),
+    ]
+    return "\n".join((f"{decision.effect}  {answer.method} {answer.url}", *pointed, *_columns(rows)))
+
+
+def _miss(miss: Miss) -> Iterator[str]:
+    yield from _listed((miss.rule,))
+    yield f"  but not {' and not '.join(miss.differs)}"
+
+
+def _listed(rules: Iterable[Rule]) -> Iterator[str]:
+    for rule in rules:
+        yield f"{rule.origin} ({rule.origin.layer}) {VERBS[rule.effect]} {rule}"
+
+
+def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
+    if remedy is None:
+        return
+    if remedy.line:
+        yield "to allow", remedy.line
+        yield "to allow", f"under `{remedy.section}` in {file}, then: {APPLY}"
+    if remedy.in_the_way:
+        yield "and" if remedy.line else "to allow", remedy.in_the_way
+    for service in remedy.services:
+        yield "or", f"- {service}"
+        yield "or", "under `services`, with all else that it allows"
+
+
+def _columns(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the rows with their names in a column; a name that repeats is left out."""
+    before = ""
+    for name, text in rows:
+        if text:
+            yield f"  {'' if name == before else name:<8}  {text}"
+            before = name

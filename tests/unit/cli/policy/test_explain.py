@@ -4,74 +4,112 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.errors import exit_code
-from agent_sandbox.cli.policy.explain import explain, explained
-from agent_sandbox.policyfile import load_policy, shipped_services
+from agent_sandbox.cli.policy.explain import explain
+
+APPLY = "under `{}` in .devcontainer/policy.yaml, then: agent-sandbox proxy reload"
 
 
-def test_a_denial_says_why_and_how_to_allow_it(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_denial_shows_where_it_differs_and_what_would_allow_it(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert policy.exists()
-    assert exit_code(lambda: explain("get", "https://example.com/a?b=1#c")) == 0
+    assert exit_code(lambda: explain("post", "https://api.example.com/v2/x?b=1#c")) == 0
     expected = (
-        "deny  GET https://example.com/a?b=1\n"
-        "  because: no rule allows host example.com\n"
-        "  to allow: add `- example.com` under `domains` in .devcontainer/policy.yaml,"
-        " then: docker compose restart proxy\n"
+        "deny  POST https://api.example.com/v2/x?b=1\n"
+        "      ^^^^                         ^^^^\n"
+        "  because   host api.example.com is allowed, method POST and path /v2/x are not\n"
+        "  nearest   policy.yaml:5 (project) allows GET, HEAD api.example.com/v1/...\n"
+        "              but not method POST and not path /v2/x\n"
+        "  to allow  - POST https://api.example.com/v2/x?b=1\n"
+        f"            {APPLY.format('allow')}\n"
     )
     assert capsys.readouterr() == (expected, "")
 
 
-def test_a_service_that_allows_the_request_is_advised_before_the_whole_host(
+def test_a_service_that_allows_the_request_is_named_after_the_line(
     policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert policy.exists()
-    assert exit_code(lambda: explain("GET", "https://api.github.com/repos/a/b")) == 0
-    advice = "  to allow: add `- github` under `services` in .devcontainer/policy.yaml,"
-    assert capsys.readouterr().out.splitlines()[-1] == f"{advice} then: docker compose restart proxy"
-
-
-@pytest.mark.parametrize(
-    ("line", "hint"),
-    [
-        ("GET https://example.org/", ""),
-        ("POST https://example.org/admin", "a deny always wins: "),
-        ("POST https://api.github.com:444/", "add `- {host: api.github.com, ports: [444]}` under `domains` "),
-    ],
-)
-def test_no_service_is_advised_where_none_would_help(policy: Path, line: str, hint: str) -> None:
-    method, _, url = line.partition(" ")
-    got = explained(load_policy(policy), method, url, services=shipped_services())["hint"]
-    assert got[: len(hint) or None] == hint
+    assert exit_code(lambda: explain("GET", "https://github.com/o/n/info/refs?service=git-upload-pack")) == 0
+    expected = (
+        "  to allow  - GET https://github.com/o/n/info/refs?service=git-upload-pack\n"
+        f"            {APPLY.format('allow')}\n"
+        "  or        - github\n"
+        "            under `services`, with all else that it allows\n"
+    )
+    assert capsys.readouterr().out.endswith(expected)
 
 
 def test_an_allowed_request_names_the_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: explain("GET", "https://example.org", policy=policy)) == 0
-    expected = "allow  GET https://example.org/\n  because: allowed by policy.yaml:3\n"
+    expected = "allow  GET https://example.org/\n  rule      policy.yaml:3 (project) allows any method example.org\n"
     assert capsys.readouterr() == (expected, "")
+
+
+def test_a_deny_names_its_reason_and_what_it_overrules(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("domains: [a.test]\ndeny:\n  - {host: a.test, reason: it leaks}\n")
+    assert exit_code(lambda: explain("GET", "https://a.test/")) == 0
+    expected = (
+        "deny  GET https://a.test/\n"
+        "  rule      policy.yaml:3 (project) denies any method a.test\n"
+        "  because   it leaks\n"
+        "  also      policy.yaml:1 (project) allows any method a.test\n"
+        "  to allow  a deny always wins: take out or narrow the entry at policy.yaml:3\n"
+    )
+    assert capsys.readouterr() == (expected, "")
+
+
+def test_a_program_gets_all_of_it(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: explain("PUT", "https://api.example.com/v1/x", policy=policy, json=True)) == 0
+    nearest = {
+        "effect": "allow",
+        "rule": "GET, HEAD api.example.com/v1/...",
+        "reason": "",
+        "file": "policy.yaml",
+        "line": 5,
+        "layer": "project",
+        "differs": ["method PUT"],
+    }
+    assert json.loads(capsys.readouterr().out) == {
+        "policy": ".devcontainer/policy.yaml",
+        "effect": "deny",
+        "method": "PUT",
+        "url": "https://api.example.com/v1/x",
+        "rule": None,
+        "file": None,
+        "line": None,
+        "layer": None,
+        "reason": "host api.example.com is allowed, method PUT is not",
+        "cause": "request",
+        "matched": [],
+        "nearest": [nearest],
+        "to_allow": {
+            "section": "allow",
+            "line": "- PUT https://api.example.com/v1/x",
+            "services": [],
+            "in_the_way": None,
+        },
+    }
 
 
 def test_a_program_gets_rule_file_and_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: explain("POST", "https://example.org/admin", policy=policy, json=True)) == 0
     got = json.loads(capsys.readouterr().out)
-    hint = got.pop("hint")
-    expected = {
-        "policy": ".devcontainer/policy.yaml",
+    assert {key: got[key] for key in ("effect", "rule", "file", "line", "layer", "reason", "cause")} == {
         "effect": "deny",
-        "method": "POST",
-        "url": "https://example.org/admin",
         "rule": "policy.yaml:7",
         "file": "policy.yaml",
         "line": 7,
         "layer": "project",
         "reason": "denied by policy.yaml:7",
-        "near_miss": "",
+        "cause": "rule",
     }
-    assert got == expected
-    assert hint.startswith("a deny always wins: ")
+    assert [rule["line"] for rule in got["matched"]] == [7, 3]
 
 
 def test_what_is_ambiguous_is_denied_as_the_proxy_does(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: explain("GET", "https://example.org/a/../b", policy=policy)) == 0
-    expected = "deny  GET https://example.org/a/../b\n  because: ambiguous: the path holds a dot segment\n"
+    expected = "deny  GET https://example.org/a/../b\n  because   ambiguous: the path holds a dot segment\n"
     assert capsys.readouterr().out == expected
 
 

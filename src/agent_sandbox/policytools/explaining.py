@@ -1,0 +1,118 @@
+"""Why a request is allowed or denied: what decided, what else matched, what came near, what would allow it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from agent_sandbox.policy.ambiguity import Ambiguous
+from agent_sandbox.policy.decide import decide
+from agent_sandbox.policy.decision import Cause, Decision, Effect
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.hostpattern import Reach
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.request import Request
+from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policytools.pointing import carets
+from agent_sandbox.policytools.remedy import Remedy, remedy
+from agent_sandbox.policytools.requestline import read_request
+
+MAX_MISSES = 3
+# Names are compared one by one: more than these are not worth the wait.
+MAX_COMPARED = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Miss:
+    """An allow that came near, and what of the request it does not take: `method POST`, `path /x`."""
+
+    rule: Rule
+    differs: tuple[str, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The kinds of what differs: `method`, `path`."""
+        return tuple(text.partition(" ")[0] for text in self.differs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The answer to one request. `matched` begins with the rule that decided; `misses` with the nearest."""
+
+    method: str
+    url: str
+    decision: Decision
+    matched: tuple[Rule, ...] = ()
+    misses: tuple[Miss, ...] = ()
+    carets: str = ""
+    remedy: Remedy | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why, in one sentence that leaves the nearest rule to `misses`."""
+        near = f": {self.decision.near_miss}" if self.decision.near_miss else ""
+        return self.decision.reason.removesuffix(near)
+
+
+def explain(policy: Policy, method: str, url: str, *, services: Mapping[str, Layer]) -> Explanation:
+    """Explain what becomes of `METHOD URL`; what can't be read in one way is denied, as the proxy does."""
+    try:
+        request = read_request(policy, method, url)
+    except Ambiguous as doubt:
+        reason = f"ambiguous: {doubt}"
+        denial = Decision(effect=Effect.DENY, rule=None, origin=None, reason=reason, cause=Cause.REQUEST)
+        return Explanation(method=method, url=url, decision=denial)
+    decision = decide(policy, request)
+    matched = tuple(_matching(policy, request, first=decision.rule))
+    if decision.allowed:
+        return Explanation(method=request.method, url=request.url, decision=decision, matched=matched)
+    misses = () if matched else _misses(policy, request)
+    nearest = misses[0] if misses else None
+    return Explanation(
+        method=request.method,
+        url=request.url,
+        decision=decision,
+        matched=matched,
+        misses=misses,
+        carets="" if matched else _carets(request, nearest),
+        remedy=remedy(policy, request, decision, services),
+    )
+
+
+def _carets(request: Request, nearest: Miss | None) -> str:
+    return carets(request, nearest.parts, nearest.rule.conditions) if nearest else carets(request, ["host"], None)
+
+
+def _matching(policy: Policy, request: Request, *, first: str | None) -> list[Rule]:
+    """Return every rule that matches, the one that decided before the others, denies before allows."""
+    ways = readings(request.path)
+    found = [rule for rule in policy.index.rules_for(request.host) if rule.matches(request, ways)]
+    return sorted(found, key=lambda rule: (str(rule.origin) != first, rule.effect is Effect.ALLOW))
+
+
+def _misses(policy: Policy, request: Request) -> tuple[Miss, ...]:
+    """Return the nearest allows: the fewest differences, and among equals the most specific, which comes first."""
+    ways = readings(request.path)
+    found = [
+        Miss(rule=rule, differs=tuple(rule.differences(request, ways)))
+        for rule in policy.index.rules_for(request.host)
+        if rule.effect is Effect.ALLOW
+    ]
+    found = found or [
+        Miss(rule=rule, differs=(f"host {request.host}", *rule.differences(request, ways)))
+        for rule in _of_hosts_nearby(policy, request.host)
+    ]
+    return tuple(sorted(found, key=lambda miss: len(miss.differs))[:MAX_MISSES])
+
+
+def _of_hosts_nearby(policy: Policy, host: str) -> Iterator[Rule]:
+    """Yield the allows of a child, a parent, or a name spelled nearly the same."""
+    index = policy.index
+    parents = [host.split(".", n)[-1] for n in range(1, host.count(".") + 1)]
+    yield from (rule for rule in index.below.get(host, ()) if rule.effect is Effect.ALLOW)
+    for parent in parents:
+        of_parent = (rule for rule in index.exact.get(parent, ()) if rule.conditions.host.reach is Reach.EXACT)
+        yield from (rule for rule in of_parent if rule.effect is Effect.ALLOW)
+    if len(index.exact) <= MAX_COMPARED:
+        alike = get_close_matches(host, index.exact.keys() - {*parents}, n=1, cutoff=0.8)
+        yield from (rule for name in alike for rule in index.exact[name] if rule.effect is Effect.ALLOW)

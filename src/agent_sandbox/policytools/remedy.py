@@ -1,0 +1,89 @@
+"""What would let exactly one denied request pass. Every line is tried before it is told."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from agent_sandbox.policy.addresses import PUBLIC_ALONE, why_forbidden
+from agent_sandbox.policy.advice import BEYOND_AN_ENTRY, ENCODED, entry_for_host
+from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.decide import decide
+from agent_sandbox.policy.decision import Cause, Decision
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.host import is_address
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.method import NAMEABLE
+from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.request import Request
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.problems import UserError
+
+MAX_SERVICES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """The narrowest `line` for a `section` and the services that do as well, or what stands `in_the_way` of any."""
+
+    section: str = ""
+    line: str = ""
+    services: tuple[str, ...] = ()
+    in_the_way: str = ""
+
+
+def remedy(policy: Policy, request: Request, decision: Decision, services: Mapping[str, Layer]) -> Remedy:
+    """Return what a person can do about a denial."""
+    if decision.cause is Cause.RULE:
+        return Remedy(in_the_way=BEYOND_AN_ENTRY[Cause.RULE].format(decision.rule))
+    if request.method not in NAMEABLE:
+        return Remedy(in_the_way=f"no rule can name the method {request.method}")
+    if is_address(request.host) and why_forbidden(request.host):
+        return Remedy(in_the_way=f"no policy can: {PUBLIC_ALONE}")
+    ways = readings(request.path)
+    beyond = (str(ceiling.origin) for ceiling in policy.rules.ceilings if ceiling.verdict(request, ways) is None)
+    in_the_way = "; ".join(BEYOND_AN_ENTRY[Cause.CEILING].format(origin) for origin in beyond)
+    if decision.cause is Cause.CEILING:
+        return Remedy(in_the_way=in_the_way)
+    section, line = next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
+    fitting = tuple(_fitting(request, services))[:MAX_SERVICES]
+    return Remedy(section=section, line=line, services=fitting, in_the_way=in_the_way)
+
+
+def _fitting(request: Request, services: Mapping[str, Layer]) -> list[str]:
+    """Return the services that allow the request, those that allow the least first."""
+    policies = {name: compile_policy([services[name]], services) for name in services}
+    fitting = [name for name, policy in policies.items() if decide(policy, request).allowed]
+    return sorted(fitting, key=lambda name: len(policies[name].rules.rules))
+
+
+def _narrowest_first(request: Request) -> Iterator[tuple[str, str]]:
+    yield "allow", entry_for_exactly(request)
+    yield "allow", entry_for_exactly(request, query=False)
+    yield "domains", _entry_below(request)
+    yield "domains", entry_for_host(request.host, request.port)
+
+
+def entry_for_exactly(request: Request, *, query: bool = True) -> str:
+    """Return the line of `allow` that takes this request; quoted only where YAML would read it otherwise.
+
+    What would be a wildcard in the path is written encoded: rules read both alike.
+    """
+    address, mark, parameters = request.url.partition("?")
+    text = f"{request.method} {address.translate(ENCODED)}{mark + parameters if query else ''}"
+    return "- '{}'".format(text.replace("'", "''")) if text.endswith(":") else f"- {text}"
+
+
+def _entry_below(request: Request) -> str:
+    """Return the entry for a path that no pattern can spell: all that lies beside it, with encoded slashes."""
+    parent = request.path.split("%2F", maxsplit=1)[0].split(";", maxsplit=1)[0].rpartition("/")[0]
+    host = f'"[{request.host}]"' if ":" in request.host else request.host
+    rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{prefix: '{parent}/'}}}}"
+    slash = "encoded_slash: true, " if "%2F" in request.path else ""
+    return f"- {{host: {host}, ports: [{request.port}], {slash}rules: [{rule}]}}"
+
+
+def _allows(section: str, line: str, request: Request) -> bool:
+    try:
+        layer = parse_layer(f"{section}:\n  {line}\n", name="trial", file="trial", shown="trial", services=())
+    except UserError:
+        return False
+    return decide(compile_policy([layer], {}), request).allowed

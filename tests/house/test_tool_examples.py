@@ -1,0 +1,27 @@
+"""Every command line in docs/policy/tools.md prints what stands there (`make golden` writes it anew)."""
+
+from pathlib import Path
+
+import pytest
+
+from asking import Ask, ask, empty_project
+from documented import again
+
+__all__ = ["ask", "empty_project"]
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "policy" / "tools.md"
+
+
+def test_every_command_of_the_document_prints_what_stands_there(
+    empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}.items():
+        monkeypatch.setenv(variable, value)
+
+    def run(*argv: str) -> tuple[int, str]:
+        answer = ask(*argv)
+        return answer.code, answer.out + answer.err
+
+    document = DOCUMENT.read_text("utf-8")
+    assert list(empty_project.iterdir()) == []
+    assert again(document, run) == document
