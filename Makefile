@@ -39,7 +39,7 @@ engine: ## Bring up a Docker engine on a bare Debian 12 machine
 	@scripts/engine
 
 golden: setup ## Render the golden files anew
-	@scripts/golden
+	@.venv/bin/python scripts/golden
 
 clean: ## Remove what the above made
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,7 +1,10 @@
-"""Which policy file a command means where none is named."""
+"""Which policy file a command means where none is named, and what has to be right before a stack runs by it."""
 
+import os
 from pathlib import Path
 
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.output import say
 from agent_sandbox.problems import Problem, UserError
 
 POLICY_FILE = Path(".devcontainer", "policy.yaml")
@@ -21,3 +24,12 @@ def find_policy(path: Path | None, *, cwd: Path) -> Path:
 def shown(file: Path, *, cwd: Path) -> Path:
     """Return the path as a person in `cwd` would type it."""
     return file.relative_to(cwd) if file.is_relative_to(cwd) else file
+
+
+def require_policy(project: Project) -> None:
+    """Load the policy as this machine makes it; say which layers the proxy of the stack would not see."""
+    from agent_sandbox.runtime.layers import left_out, load_here  # noqa: PLC0415 - `--help` needs none of it
+
+    load_here(project.policy, os.environ)
+    for layer in left_out(project, os.environ):
+        say(layer)

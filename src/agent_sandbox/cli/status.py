@@ -33,13 +33,14 @@ SAID = {
 
 def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy decides by the policy on disk, and the last denials."""
-    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.layers import left_out, load_here  # noqa: PLC0415 - `--help` needs none of it
 
     project = open_project(path, cwd=Path.cwd())
     found = look(
         project,
         ask=lambda argv: ask_stack(backend().plan(project, AskProxy(argv=argv))),
         digest=lambda: load_here(project.policy, os.environ).digest,
+        left_out=left_out(project, os.environ),
     )
     if json:
         emit_json(as_json(found))
@@ -65,6 +66,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "host_digest": found.host_digest,
             "loaded_digest": found.loaded_digest,
             "problems": [asdict(problem) for problem in found.problems],
+            "left_out": list(found.left_out),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
         "requests": found.proxy.get("requests", {}),
@@ -90,6 +92,7 @@ def as_text(found: Status) -> str:
             *(services or ["  not running: agent-sandbox up"]),
             f"policy  {' '.join(policy)}",
             *_kept(found.proxy.get("policy", {})),
+            *(f"  {layer}" for layer in found.left_out),
             *(f"  {problem}" for problem in found.told_problems[:PROBLEMS]),
             *counts,
             *(["last denials", *denials] if denials else []),

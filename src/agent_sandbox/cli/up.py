@@ -1,6 +1,5 @@
 """`agent-sandbox up`."""
 
-import os
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
@@ -9,6 +8,7 @@ from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.options import DryRun, Edited, ProjectPath
 from agent_sandbox.cli.output import say
+from agent_sandbox.cli.policy_file import require_policy
 from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, Quiet
 from agent_sandbox.runtime.building import build_of
 from agent_sandbox.runtime.containers import containers
@@ -29,10 +29,8 @@ def up(  # noqa: PLR0913 - each is an option
 
     `docker compose up -d` does the same but for the building.
     """
-    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
-
     project = open_to_run(path, cwd=Path.cwd(), edited=edited)
-    load_here(project.policy, os.environ)  # the proxy would refuse everything: better said here, with every line
+    require_policy(project)  # the proxy would refuse everything: better said here, with every line
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     plan = backend().plan(project, Up(build=build))
     try:

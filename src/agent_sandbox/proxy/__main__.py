@@ -41,7 +41,7 @@ def run_command(options: argparse.Namespace) -> int:
     from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415
     from agent_sandbox.proxy.overrides import parse_override  # noqa: PLC0415
     from agent_sandbox.proxy.run import run  # noqa: PLC0415
-    from agent_sandbox.proxy.settings import Settings, parse_address  # noqa: PLC0415
+    from agent_sandbox.proxy.settings import Settings, parse_address, parse_layer  # noqa: PLC0415
 
     gc.enable()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
@@ -49,6 +49,7 @@ def run_command(options: argparse.Namespace) -> int:
     settings = Settings(
         policy=options.policy.absolute(),
         policy_name=options.policy_name,
+        layers=tuple(map(parse_layer, options.layer)),
         listen=parse_address(options.listen, option="--listen"),
         state=options.state.absolute(),
         upstream_ca=options.upstream_ca,
@@ -117,6 +118,9 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=run_command)
     run.add_argument("--policy", type=Path, required=True, metavar="FILE")
     run.add_argument("--policy-name", default="", metavar="NAME", help="what messages call the file")
+    run.add_argument(
+        "--layer", action="append", default=[], metavar="NAME=FILE", help="beside the policy; may be absent"
+    )
     run.add_argument("--listen", required=True, metavar="ADDR:PORT")
     run.add_argument("--state", type=Path, required=True, metavar="DIR")
     run.add_argument("--upstream-ca", type=Path, metavar="PEM", help="trusted besides the usual authorities")

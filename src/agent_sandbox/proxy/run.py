@@ -5,9 +5,11 @@ import json
 import signal
 import sys
 import time
+from functools import partial
 
 from OpenSSL import SSL
 
+from agent_sandbox.policyfile import load_policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import http1_client
 from agent_sandbox.proxy.ca import load_authority, now_utc
@@ -39,7 +41,8 @@ async def run(settings: Settings, limits: Limits) -> None:
     keep_freed_memory()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     recorder = Recorder([writer.add for writer in writers], clock=time.time)
-    store = PolicyStore(settings.policy, name=settings.policy_name)
+    load = partial(load_policy, layers=settings.layers)
+    store = PolicyStore(settings.policy, name=settings.policy_name, load=load)
     front = Front(_engine(settings, limits, store, recorder), lambda: store.current)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.places import config_directory
+from agent_sandbox.runtime.places import config_directory, layer_folders
 from agent_sandbox.stack.workspace import Access, Ide, Owner, Protected, Workspace
 
 
@@ -58,6 +58,7 @@ def look_at(project: Path, *, title: str, ide: Ide, protected: Path, environ: Ma
         protected=tuple(one for one in protected_paths(protected) if one.always or _is_real(project, one.path)),
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),
+        layers={name: folder for name, path in layer_folders(environ).items() if (folder := _directory(path))},
     )
 
 

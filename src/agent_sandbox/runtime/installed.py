@@ -111,6 +111,13 @@ def read_compose(root: Path) -> Mapping[str, Any]:
     return _document(read_text(root, str(COMPOSE_FILE)) or "", root / COMPOSE_FILE)
 
 
+def bound_by(root: Path, service: str) -> frozenset[str]:
+    """Return the paths of the host that a service of the project's compose file mounts."""
+    said = _mapping(_mapping(read_compose(root).get("services")).get(service)).get("volumes")
+    volumes = said if isinstance(said, list) else []
+    return frozenset(str(_mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
+
+
 def images_of(project: Project) -> tuple[Image, ...]:
     """Return what has to be built for the project; a stack of another version is a problem, not a surprise."""
     known = images_for(load_manifest(data_root() / "templates", project.agent), project.owner)

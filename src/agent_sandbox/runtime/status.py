@@ -37,6 +37,7 @@ class Status:
     problems: tuple[Problem, ...]
     proxy: Mapping[str, Any]
     denials: tuple[Mapping[str, Any], ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def loaded_digest(self) -> str:
@@ -64,7 +65,7 @@ class Status:
 type Ask = Callable[[tuple[str, ...]], Mapping[str, Any]]
 
 
-def look(project: Project, *, ask: Ask, digest: Callable[[], str]) -> Status:
+def look(project: Project, *, ask: Ask, digest: Callable[[], str], left_out: tuple[str, ...] = ()) -> Status:
     """Gather the status; a proxy that is down or a policy that is invalid is part of it, not a failure."""
     found = containers(project.name)
     running = any(container.service == "proxy" and container.state == "running" for container in found)
@@ -76,6 +77,7 @@ def look(project: Project, *, ask: Ask, digest: Callable[[], str]) -> Status:
         problems=problems,
         proxy=_asked(ask, "status") if running else {},
         denials=_denials(ask) if running else (),
+        left_out=left_out,
     )
 
 

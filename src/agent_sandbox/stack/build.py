@@ -38,7 +38,7 @@ def build_stack(manifest: AgentManifest, workspace: Workspace, images: StackImag
         name=name,
         agent=manifest.name,
         services=(
-            proxy_service(images.proxy, where),
+            proxy_service(images.proxy, where, workspace.layers),
             firewall_service(images.agent, where),
             agent_service(images.agent, where, manifest, workspace),
         ),

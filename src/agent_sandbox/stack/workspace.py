@@ -1,6 +1,7 @@
 """What has to be known of a project and of its user before a stack can be built. Gathered by `runtime`, plain here."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -51,3 +52,5 @@ class Workspace:
     protected: tuple[Protected, ...] = ()
     dotfiles: str | None = None
     shell_d: str | None = None
+    # The directories of policies beside the project's, by the names of their layers, lowest first.
+    layers: Mapping[str, str] = field(default_factory=dict)

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.policy_file import find_policy, shown
+from agent_sandbox.cli.policy_file import find_policy, require_policy, shown
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.installed import read_project
 
 
 def test_the_policy_is_looked_for_upwards(tmp_path: Path) -> None:
@@ -32,3 +33,16 @@ def test_where_there_is_none_the_next_step_is_named(tmp_path: Path) -> None:
 def test_a_file_is_shown_as_it_would_be_typed() -> None:
     assert shown(Path("/a/b/c"), cwd=Path("/a")) == Path("b/c")
     assert shown(Path("/x/c"), cwd=Path("/a")) == Path("/x/c")
+
+
+def test_before_a_stack_runs_its_policy_is_read_and_what_it_would_not_see_is_said(
+    project: Path, fenced: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = fenced / "etc"
+    folder.mkdir()
+    (folder / "policy.yaml").write_text("deny: [a.test]")
+    require_policy(read_project(project))
+    assert capsys.readouterr().err.startswith(f"{folder}/policy.yaml is there, but the stack was made without it: ")
+    (folder / "policy.yaml").write_text("deny: [*]")
+    with pytest.raises(UserError):
+        require_policy(read_project(project))

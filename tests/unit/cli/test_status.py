@@ -114,6 +114,7 @@ def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: 
         "host_digest": digest,
         "loaded_digest": digest,
         "problems": [],
+        "left_out": [],
         "in_proxy": {"digest": digest},
     }
     assert [(service["service"], service["ready"]) for service in got["services"]] == [("proxy", True), ("agent", True)]
@@ -133,3 +134,16 @@ def test_a_stack_that_is_down_has_a_status_too(
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  not running: agent-sandbox up"
     assert lines[2].endswith(" not loaded: the proxy is not running")
+
+
+def test_a_layer_that_the_stack_does_not_see_is_told(
+    up: FakeDocker, fenced: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up.rules
+    (fenced / "etc").mkdir()
+    (fenced / "etc" / "policy.yaml").write_text("deny: [a.test]")
+    assert exit_code(status) == 0
+    told = f"  {fenced}/etc/policy.yaml is there, but the stack was made without it: "
+    assert any(line.startswith(told) for line in capsys.readouterr().out.splitlines())
+    assert exit_code(lambda: status(json=True)) == 0
+    assert len(json.loads(capsys.readouterr().out)["policy"]["left_out"]) == 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent_sandbox.policyfile import layer_beside
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import __main__ as subject
 from agent_sandbox.proxy import control, health, run
@@ -89,10 +90,12 @@ def test_run_gets_what_the_command_line_says(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(run, "run", serve)
     monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "")
     argv = ["run", "--policy=p.yaml", "--listen=127.0.0.1:0", "--state=s", "--resolve=a:1:127.0.0.1:2"]
+    argv.append("--layer=user=u.yaml")
     assert subject.main([*argv, "--policy-name=name"]) == 0
     settings = got[0]
     assert (settings.policy, settings.state) == (Path("p.yaml").absolute(), Path("s").absolute())
     assert settings.policy_name == "name"
+    assert settings.layers == (layer_beside("user", Path("u.yaml").absolute()),)
     assert (os.environ["PYDANTIC_DISABLE_PLUGINS"], gc.isenabled()) == ("__all__", True)
     assert settings.listen == ("127.0.0.1", 0)
     assert settings.overrides == (Override(host="a", port=1, address="127.0.0.1", to=2),)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.policyfile import layer_beside
 from agent_sandbox.problems import UserError
-from agent_sandbox.proxy.settings import Settings, parse_address
+from agent_sandbox.proxy.settings import Settings, parse_address, parse_layer
 
 
 def test_everything_lies_under_the_state_directory() -> None:
@@ -23,3 +24,14 @@ def test_anything_else_is_said_to_be_none(text: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_address(text, option="--listen")
     assert str(caught.value) == f"--listen {text}: not ADDR:PORT; such as 127.0.0.1:8080"
+
+
+def test_a_layer_has_one_of_two_names() -> None:
+    assert parse_layer("organisation=/a=b") == layer_beside("organisation", Path("/a=b"))
+
+
+@pytest.mark.parametrize("text", ["", "user", "user=", "project=/p"])
+def test_any_other_layer_is_said_to_be_none(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_layer(text)
+    assert str(caught.value) == f"--layer {text}: not NAME=FILE; names are user, organisation"

@@ -122,11 +122,12 @@ def test_what_the_user_brings_along_is_found_when_it_is_there(tmp_path: Path) ->
     (config / "shell.d").write_text("no directory")
     workspace = look(project, {"HOME": str(tmp_path / "home")})
     assert (workspace.dotfiles, workspace.shell_d) == (str(config / "dotfiles"), None)
+    assert workspace.layers == {"user": str(config)}
 
 
 def test_without_a_home_nothing_is_brought_along(tmp_path: Path) -> None:
     workspace = look(tmp_path, {})
-    assert (workspace.dotfiles, workspace.shell_d) == (None, None)
+    assert (workspace.dotfiles, workspace.shell_d, workspace.layers) == (None, None, {})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """`agent-sandbox proxy reload`."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.carry_out import backend, require_running
 from agent_sandbox.cli.options import ProjectPath
 from agent_sandbox.cli.output import say
+from agent_sandbox.cli.policy_file import require_policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_socket, ask_stack
@@ -31,9 +31,7 @@ def reload(*, path: ProjectPath = None, control: Control = None) -> None:
 
 
 def _in_stack(path: Path | None) -> dict[str, Any]:
-    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
-
     project = open_project(path, cwd=Path.cwd())
-    load_here(project.policy, os.environ)  # the same check as the proxy's, with the path as it is here
+    require_policy(project)  # the same check as the proxy's, with the path as it is here
     require_running(project, "proxy")
     return dict(ask_stack(backend().plan(project, AskProxy(argv=("reload",)))))

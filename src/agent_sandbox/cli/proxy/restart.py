@@ -1,11 +1,11 @@
 """`agent-sandbox proxy restart`."""
 
-import os
 from pathlib import Path
 
 from agent_sandbox.backends.verbs import Restart
 from agent_sandbox.cli.carry_out import backend, carry_out, require_made
 from agent_sandbox.cli.options import DryRun, ProjectPath
+from agent_sandbox.cli.policy_file import require_policy
 from agent_sandbox.cli.typer_options import Quiet
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.installed import open_project
@@ -13,10 +13,8 @@ from agent_sandbox.runtime.installed import open_project
 
 def restart(*, path: ProjectPath = None, dry_run: DryRun = False, quiet: Quiet = False) -> None:
     """Restart the proxy, which reads its policy at start. Connections end; `proxy reload` keeps them."""
-    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
-
     project = open_project(path, cwd=Path.cwd())
-    load_here(project.policy, os.environ)  # with an invalid one the proxy would come back and deny everything
+    require_policy(project)  # with an invalid one the proxy would come back and deny everything
     if not dry_run:
         require_made(project, "proxy")
     plan = backend().plan(project, Restart(service="proxy"))

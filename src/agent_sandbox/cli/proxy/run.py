@@ -11,6 +11,14 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.process import become
 
 PolicyFile = Annotated[Path, typer.Option("--policy", help="The policy to decide by.", metavar="FILE")]
+Layer = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--layer",
+        help="A layer beside the policy, `user` or `organisation`; lowest first. May be repeated.",
+        metavar="NAME=FILE",
+    ),
+]
 Listen = Annotated[str, typer.Option("--listen", help="Where to listen; port 0 takes a free one.", metavar="ADDR:PORT")]
 State = Annotated[Path, typer.Option("--state", help="Where the CA, the log and the socket are kept.", metavar="DIR")]
 UpstreamCa = Annotated[
@@ -26,8 +34,14 @@ Resolve = Annotated[
 ]
 
 
-def run(
-    *, policy: PolicyFile, listen: Listen, state: State, upstream_ca: UpstreamCa = None, resolve: Resolve = None
+def run(  # noqa: PLR0913 - each is an option
+    *,
+    policy: PolicyFile,
+    listen: Listen,
+    state: State,
+    layer: Layer = None,
+    upstream_ca: UpstreamCa = None,
+    resolve: Resolve = None,
 ) -> None:
     """Run the very proxy of a stack on this machine, in the foreground. It prints one line of JSON when it is ready."""
     if find_spec("mitmproxy") is None:
@@ -35,6 +49,7 @@ def run(
         hint = "pipx install 'agent-sandbox[proxy]', or pipx inject agent-sandbox 'agent-sandbox[proxy]'"
         raise UserError([Problem(where="agent-sandbox[proxy]", what=what, hint=hint)])
     ca = ("--upstream-ca", str(upstream_ca)) if upstream_ca else ()
+    layers = tuple(word for entry in layer or () for word in ("--layer", entry))
     resolved = tuple(word for entry in resolve or () for word in ("--resolve", entry))
-    options = ("--policy", str(policy), "--listen", listen, "--state", str(state), *ca, *resolved)
+    options = ("--policy", str(policy), "--listen", listen, "--state", str(state), *layers, *ca, *resolved)
     become((sys.executable, "-m", "agent_sandbox.proxy", "run", *options))

@@ -14,7 +14,7 @@ from agent_sandbox.runtime.engine import labels_of
 from agent_sandbox.runtime.facts import owner_of
 from agent_sandbox.runtime.files import read_text
 from agent_sandbox.runtime.installed import COMPOSE_FILE, HANDS, images_of, is_own
-from agent_sandbox.runtime.layers import load_here
+from agent_sandbox.runtime.layers import left_out, load_here
 
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
@@ -43,6 +43,8 @@ def stack(machine: Machine) -> CheckResult:
 def policy(machine: Machine) -> CheckResult:
     """Load the policy as the proxy does."""
     loaded = load_here(machine.project.policy, os.environ)
+    for missed in left_out(machine.project, os.environ):
+        return warn("policy", missed)
     if loaded.refusal:
         return warn("policy", f"everything is denied: {loaded.refusal}", f"edit {machine.project.policy}")
     return ok("policy", f"{len(loaded.rules.rules)} rules, digest {loaded.digest[:12]}")

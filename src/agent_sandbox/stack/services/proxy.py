@@ -1,5 +1,7 @@
 """The proxy: the only service with a way out, and the only one that holds the CA's key."""
 
+from collections.abc import Mapping
+
 from agent_sandbox.stack.environment import PROXY_PORT
 from agent_sandbox.stack.model import Attachment, Healthcheck, Limits, Mount, MountKind, Service
 from agent_sandbox.stack.naming import Addresses
@@ -13,8 +15,11 @@ POLICY_NAME = ".devcontainer/policy.yaml"  # where it lies for those who read of
 MIB = 1 << 20
 
 
-def proxy_service(image: str, where: Addresses) -> Service:
-    """Return the service; its image starts the program, the stack says with what."""
+def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Service:
+    """Return the service; its image starts the program, the stack says with what.
+
+    `layers` are the directories of policies beside the project's: their files may come, change and go.
+    """
     # Not on every address: whoever reaches the proxy on its way out is not the agent.
     entrance = f"{where.proxy}:{PROXY_PORT}"
     return Service(
@@ -22,9 +27,16 @@ def proxy_service(image: str, where: Addresses) -> Service:
         image=image,
         # By number, and the image's own: the volumes belong to it.
         user="10001:10001",
-        command=("run", "--policy", POLICY, "--policy-name", POLICY_NAME, "--listen", entrance, "--state", STATE),
+        command=(
+            *("run", "--policy", POLICY, "--policy-name", POLICY_NAME, "--listen", entrance, "--state", STATE),
+            *(word for name in layers for word in ("--layer", f"{name}={layer_folder(name)}/policy.yaml")),
+        ),
         mounts=(
             Mount(kind=MountKind.BIND, source=".devcontainer", target="/policy", read_only=True),
+            *(
+                Mount(kind=MountKind.BIND, source=folder, target=layer_folder(name), read_only=True)
+                for name, folder in layers.items()
+            ),
             Mount(kind=MountKind.VOLUME, source="ca-private", target=f"{STATE}/private", read_only=False),
             Mount(kind=MountKind.VOLUME, source="ca-public", target=f"{STATE}/ca", read_only=False),
             Mount(kind=MountKind.VOLUME, source="log", target=f"{STATE}/log", read_only=False),
@@ -48,3 +60,8 @@ def proxy_service(image: str, where: Addresses) -> Service:
             start_interval=0.5,
         ),
     )
+
+
+def layer_folder(name: str) -> str:
+    """Return where a layer's directory is mounted."""
+    return f"/layers/{name}"

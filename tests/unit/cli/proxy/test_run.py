@@ -16,12 +16,24 @@ def test_the_proxys_own_program_takes_our_place(monkeypatch: pytest.MonkeyPatch)
         policy=Path("p.yaml"),
         listen="127.0.0.1:0",
         state=Path("s"),
+        layer=["user=u.yaml"],
         upstream_ca=Path("ca.pem"),
         resolve=["a:1:b:2", "c:1:d:2"],
     )
     expected = (
         *(sys.executable, "-m", "agent_sandbox.proxy", "run", "--policy", "p.yaml", "--listen", "127.0.0.1:0"),
-        *("--state", "s", "--upstream-ca", "ca.pem", "--resolve", "a:1:b:2", "--resolve", "c:1:d:2"),
+        *(
+            "--state",
+            "s",
+            "--layer",
+            "user=u.yaml",
+            "--upstream-ca",
+            "ca.pem",
+            "--resolve",
+            "a:1:b:2",
+            "--resolve",
+            "c:1:d:2",
+        ),
     )
     assert became == [expected]
 

@@ -143,3 +143,11 @@ def test_an_engine_that_maps_users_is_a_warning(machine: Machine, option: str) -
 
 def test_an_engine_in_a_machine_of_its_own_maps_owners_itself(machine: Machine) -> None:
     assert checks.owner(with_engine(machine, local=False)).status is Status.OK
+
+
+def test_a_layer_that_the_stack_does_not_see_is_a_warning(machine: Machine, fenced: Path) -> None:
+    (fenced / "etc").mkdir()
+    (fenced / "etc" / "policy.yaml").write_text("deny: [a.test]")
+    mended = f"agent-sandbox init {AGENT}, then agent-sandbox up"
+    told = f"{fenced}/etc/policy.yaml is there, but the stack was made without it: {mended}"
+    assert checks.policy(machine) == warn("policy", told)

@@ -3,7 +3,7 @@ from agent_sandbox.stack.naming import addresses
 from agent_sandbox.stack.services.proxy import proxy_service
 
 WHERE = addresses("/p")
-PROXY = proxy_service("proxy:1", WHERE)
+PROXY = proxy_service("proxy:1", WHERE, {})
 
 
 def test_it_listens_for_the_sandbox_alone_and_reads_the_policy_of_the_project() -> None:
@@ -16,6 +16,19 @@ def test_it_listens_for_the_sandbox_alone_and_reads_the_policy_of_the_project() 
 def test_the_policys_directory_is_mounted_read_only() -> None:
     (policy,) = [mount for mount in PROXY.mounts if mount.kind is MountKind.BIND]
     assert (policy.source, policy.target, policy.read_only) == (".devcontainer", "/policy", True)
+
+
+def test_layers_are_mounted_read_only_and_named_in_their_order() -> None:
+    layered = proxy_service("proxy:1", WHERE, {"user": "/home/me/x", "organisation": "/etc/x"})
+    assert layered.command[-4:] == (
+        *("--layer", "user=/layers/user/policy.yaml"),
+        *("--layer", "organisation=/layers/organisation/policy.yaml"),
+    )
+    binds = [mount for mount in layered.mounts if mount.kind is MountKind.BIND]
+    assert [(mount.source, mount.target, mount.read_only) for mount in binds[1:]] == [
+        ("/home/me/x", "/layers/user", True),
+        ("/etc/x", "/layers/organisation", True),
+    ]
 
 
 def test_it_writes_nowhere_but_to_its_volumes_and_to_memory() -> None:
