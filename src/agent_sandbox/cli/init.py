@@ -36,7 +36,9 @@ def completions() -> tuple[str, ...]:
 def init(  # noqa: PLR0913 - each is an option
     agent: Annotated[str | None, Argument(help=f"Which agent to put into the box: {', '.join(completions())}.")] = None,
     *,
-    path: Annotated[Path | None, Option(help="The project's directory; otherwise this one.")] = None,
+    path: Annotated[
+        Path | None, Option(help="The project's directory; otherwise this one.", metavar="DIRECTORY")
+    ] = None,
     name: Annotated[str | None, Option(help="What the stack is called; by default as the directory.")] = None,
     ide: Annotated[Ide | None, Option(help="The editor that opens the container; by default vscode.")] = None,
     force: Annotated[bool, Option(help="Replace generated files that have been edited.")] = False,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import wraps
 from inspect import Parameter, signature
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NoReturn, get_args
 
@@ -15,6 +16,7 @@ from agent_sandbox.cli.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY, comma
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.output import emit
 from agent_sandbox.cli.parameters import Argument, Option
+from agent_sandbox.cli.plainhelp import PlainCommand
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -74,7 +76,7 @@ def _register(app: typer.Typer, path: tuple[str, ...], text: str, *, asked: bool
     name = path[-1]
     module = load(*path) if asked else None
     function = getattr(module, name) if module else _unasked
-    app.command(name, short_help=text, context_settings=_context(module))(_guarded(function))
+    app.command(name, cls=PlainCommand, short_help=text, context_settings=_context(module))(_guarded(function))
 
 
 def _context(module: ModuleType | None) -> dict[str, Any]:
@@ -102,8 +104,15 @@ def _typers(parameter: Parameter) -> Any:  # noqa: ANN401 - an annotation
         case (kind, Argument(help=text)):
             return Annotated[kind, typer.Argument(help=text, **_choice(kind) | {"metavar": parameter.name.upper()})]
         case (kind, Option() as option):
-            return Annotated[kind, typer.Option(option.spelled(parameter.name), help=option.help, **_choice(kind))]
+            called = {} if kind is bool else {"metavar": option.metavar or _called(kind, parameter.name)}
+            how = {**called, **_choice(kind)}
+            return Annotated[kind, typer.Option(option.spelled(parameter.name), help=option.help, **how)]
     return parameter.annotation
+
+
+def _called(kind: Any, name: str) -> str:  # noqa: ANN401 - an annotation
+    """Return what help calls the value of an option."""
+    return "FILE" if Path in (kind, *get_args(kind)) else name.upper()
 
 
 def _choice(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - an annotation

@@ -6,7 +6,8 @@ from typing import Annotated
 from agent_sandbox.cli.parameters import Option
 
 ProjectPath = Annotated[
-    Path | None, Option(help="The project's directory; otherwise the one that this directory lies in.")
+    Path | None,
+    Option(help="The project's directory; otherwise the one that this directory lies in.", metavar="DIRECTORY"),
 ]
 Json = Annotated[bool, Option(help="Print JSON for a program.", name="--json")]
 Edited = Annotated[bool, Option(help="Take a docker-compose.yml that somebody has edited, this once.")]

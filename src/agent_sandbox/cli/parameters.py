@@ -16,10 +16,14 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """A word that stands by its name: that of the parameter, unless another one is given."""
+    """A word that stands by its name: that of the parameter, unless another one is given.
+
+    `metavar` is what help calls its value: otherwise FILE for a path, and the parameter's name for all else.
+    """
 
     help: str
     name: str = ""
+    metavar: str = ""
 
     def spelled(self, parameter: str) -> str:
         """Return the option as it is typed.

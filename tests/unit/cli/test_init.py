@@ -289,7 +289,7 @@ def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
         1,
         f"error: no agent is named\n  hint: agent-sandbox init AGENT, with one of: {known}\n",
     )
-    assert f"  AGENT <str>  Which agent to put into the box: {known}.\n" in ask("init", "-h").out
+    assert f"  AGENT  Which agent to put into the box: {known}.\n" in ask("init", "-h").out
 
 
 @pytest.mark.usefixtures("empty_project")

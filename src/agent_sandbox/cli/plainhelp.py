@@ -1,0 +1,31 @@
+"""A command's help in plain words: `METHOD`, where typer would write `{METHOD}` and `METHOD <str>  [required]`."""
+
+import re
+from typing import Any, override
+
+from typer.core import TyperCommand
+
+BRACES = str.maketrans("", "", "{}")
+TYPE = re.compile(r" <.*>$")
+
+
+class PlainCommand(TyperCommand):
+    """Brackets mean that an argument may be left out, and nothing else needs a sign."""
+
+    @override
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.translate(BRACES) for piece in super().collect_usage_pieces(ctx)]
+
+    @override
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        tables: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+        for parameter in self.get_params(ctx):
+            if record := parameter.get_help_record(ctx):
+                tables[parameter.param_type_name].append(record)
+        arguments = [
+            (TYPE.sub("", name), text.removesuffix("[required]").rstrip()) for name, text in tables["argument"]
+        ]
+        for title, rows in (("Arguments", arguments), ("Options", tables["option"])):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
