@@ -15,7 +15,7 @@ from agent_sandbox.policy.request import Request
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.pointing import carets
 from agent_sandbox.policytools.remedy import Remedy, remedy
-from agent_sandbox.policytools.requestline import read_request
+from agent_sandbox.policytools.requestline import RequestLine, read_request
 
 MAX_MISSES = 3
 # Names are compared one by one: more than these are not worth the wait.
@@ -54,14 +54,14 @@ class Explanation:
         return self.decision.reason.removesuffix(near)
 
 
-def explain(policy: Policy, method: str, url: str, *, services: Mapping[str, Layer]) -> Explanation:
-    """Explain what becomes of `METHOD URL`; what can't be read in one way is denied, as the proxy does."""
+def explain(policy: Policy, line: RequestLine, *, services: Mapping[str, Layer]) -> Explanation:
+    """Explain what becomes of a request; what can't be read in one way is denied, as the proxy does."""
     try:
-        request = read_request(policy, method, url)
+        request = read_request(policy, line)
     except Ambiguous as doubt:
         reason = f"ambiguous: {doubt}"
         denial = Decision(effect=Effect.DENY, rule=None, origin=None, reason=reason, cause=Cause.REQUEST)
-        return Explanation(method=method, url=url, decision=denial)
+        return Explanation(method=line.method, url=line.url, decision=denial)
     decision = decide(policy, request)
     matched = tuple(_matching(policy, request, first=decision.rule))
     if decision.allowed:

@@ -1,23 +1,70 @@
 """`METHOD URL`, as a person writes it -> the request that a client would make of it."""
 
+from dataclasses import dataclass
+from typing import override
+
 from agent_sandbox.policy.authority import parse_authority
+from agent_sandbox.policy.bodysize import parse_body_size
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
+from agent_sandbox.policy.unfit import Unfit
 from agent_sandbox.problems import Problem, UserError
 
 
-def read_request(policy: Policy, method: str, url: str) -> Request:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLine:
+    """A request as it was written down; the size of its body in bytes, None where nothing is said of it."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body_size: int | None = None
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.method} {self.url}"
+
+
+def read_request(policy: Policy, line: RequestLine) -> Request:
     """Return the request; raise UserError for what is no URL, and Ambiguous for what the proxy would refuse to read.
 
     The policy counts: whether a slash may stand encoded in a path is said there, host by host.
     """
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, rest = line.url.partition("://")
     if not separator or scheme.lower() not in DEFAULT_PORTS:
         hint = "write it as https://host/path"
-        raise UserError([Problem(where=url, what="is no http or https URL", hint=hint)])
+        raise UserError([Problem(where=line.url, what="is no http or https URL", hint=hint)])
     scheme, rest = scheme.lower(), rest.partition("#")[0]
     end = next((index for index, letter in enumerate(rest) if letter in "/?"), len(rest))
     host, port = parse_authority(rest[:end], default_port=DEFAULT_PORTS[scheme])
-    target = rest[end:] if rest[end:].startswith("/") else f"/{rest[end:]}"
-    slash = policy.takes_encoded_slash(host)
-    return parse_request(scheme=scheme, host=host, port=port, method=method, target=target, encoded_slash=slash)
+    return parse_request(
+        scheme=scheme,
+        host=host,
+        port=port,
+        method=line.method,
+        target=rest[end:] if rest[end:].startswith("/") else f"/{rest[end:]}",
+        headers=line.headers,
+        body_size=line.body_size,
+        encoded_slash=policy.takes_encoded_slash(host),
+    )
+
+
+def read_header(text: str) -> tuple[str, str]:
+    """Return name and value of `NAME: VALUE`, or raise UserError.
+
+    >>> read_header("Accept: text/html")
+    ('accept', 'text/html')
+    """
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        hint = "write it as `content-type: application/json`"
+        raise UserError([Problem(where=text, what="is no header", hint=hint)])
+    return name.strip().lower(), value.strip()
+
+
+def read_size(text: str) -> int:
+    """Return the number of bytes that `1MiB` or `300` says, or raise UserError."""
+    try:
+        return parse_body_size(int(text) if text.isdecimal() else text)
+    except Unfit as unfit:
+        raise UserError([Problem(where=text, what="is no size of a body", hint=unfit.hint)]) from unfit

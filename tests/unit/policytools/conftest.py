@@ -7,7 +7,7 @@ import pytest
 
 from agent_sandbox.policy import Layer, Policy, Request, compile_policy
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policytools.requestline import read_request
+from agent_sandbox.policytools.requestline import RequestLine, read_request
 
 type LayerOf = Callable[[str], Layer]
 type PolicyOf = Callable[[str], Policy]
@@ -35,6 +35,6 @@ def request_of(policy_of: PolicyOf) -> RequestOf:
 
     def request(line: str) -> Request:
         method, _, url = line.partition(" ")
-        return read_request(policy_of(SLASHES), method, url)
+        return read_request(policy_of(SLASHES), RequestLine(method=method, url=url))
 
     return request

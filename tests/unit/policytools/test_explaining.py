@@ -6,6 +6,7 @@ from agent_sandbox.policy import Cause, Effect, Policy
 from agent_sandbox.policytools import explaining
 from agent_sandbox.policytools.explaining import Explanation, explain
 from agent_sandbox.policytools.remedy import Remedy
+from agent_sandbox.policytools.requestline import RequestLine
 
 type PolicyOf = Callable[[str], Policy]
 
@@ -27,7 +28,7 @@ deny:
 
 def asked(policy: Policy, line: str) -> Explanation:
     method, _, url = line.partition(" ")
-    return explain(policy, method, url, services={})
+    return explain(policy, RequestLine(method=method, url=url), services={})
 
 
 def near(answer: Explanation) -> list[tuple[int, tuple[str, ...]]]:

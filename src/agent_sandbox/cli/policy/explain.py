@@ -14,6 +14,7 @@ from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.explaining import Explanation, Miss
 from agent_sandbox.policytools.explaining import explain as explain_request
 from agent_sandbox.policytools.remedy import Remedy
+from agent_sandbox.policytools.requestline import RequestLine, read_header, read_size
 
 Method = Annotated[str, Argument(help="GET, POST, ...")]
 Url = Annotated[str, Argument(help="https://host/path?query")]
@@ -22,10 +23,16 @@ APPLY = "agent-sandbox proxy reload"
 VERBS = {Effect.ALLOW: "allows", Effect.DENY: "denies"}
 
 
-def explain(
+Headers = Annotated[list[str] | None, Option(help="A header of it; may be repeated.", metavar="NAME:VALUE")]
+Body = Annotated[str | None, Option(help="The size of its body: 300, 1MiB.", metavar="SIZE")]
+
+
+def explain(  # noqa: PLR0913 - each is an option
     method: Method,
     url: Url,
     *,
+    header: Headers = None,
+    body: Body = None,
     policy: PolicyFile = None,
     path: ProjectPath = None,
     json: Json = False,
@@ -35,7 +42,13 @@ def explain(
     from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - as above
 
     where = shown(policy or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
-    answer = explain_request(load_here(where, os.environ), method.upper(), url, services=shipped_services())
+    line = RequestLine(
+        method=method.upper(),
+        url=url,
+        headers=tuple(map(read_header, header or ())),
+        body_size=None if body is None else read_size(body),
+    )
+    answer = explain_request(load_here(where, os.environ), line, services=shipped_services())
     if json:
         emit_json({"policy": str(where), **as_json(answer)})
     else:

@@ -117,3 +117,20 @@ def test_an_invalid_policy_explains_nothing(policy: Path, capsys: pytest.Capture
     policy.write_text("version: 1\ndomainz: [x]\n")
     assert exit_code(lambda: explain("GET", "https://example.org/")) == 1
     assert capsys.readouterr().err.startswith("error: .devcontainer/policy.yaml:2:1: unknown key 'domainz'\n")
+
+
+def test_a_request_has_the_headers_and_the_body_that_are_named(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = "{methods: [POST], headers: {content-type: application/json}, max_body: 1KiB}"
+    policy.write_text(f"domains:\n  - host: a.test\n    rules: [{rule}]\n")
+    header = ["Content-Type: application/json"]
+    assert exit_code(lambda: explain("POST", "https://a.test/", header=header, body="1000")) == 0
+    assert capsys.readouterr().out.startswith("allow  POST https://a.test/\n")
+    assert exit_code(lambda: explain("POST", "https://a.test/", body="1MiB")) == 0
+    got = capsys.readouterr().out.splitlines()
+    assert got[1:4] == [
+        "  because   host a.test is allowed, header content-type (none) and a body of 1MiB are not",
+        "  nearest   policy.yaml:3 (project) allows POST a.test with content-type: application/json up to 1KiB",
+        "              but not header content-type (none) and not a body of 1MiB",
+    ]
