@@ -11,6 +11,7 @@ from agent_sandbox.policy.dump import dump_conditions
 from agent_sandbox.policy.index import HostIndex, build_index
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.policy.settings import Settings, settings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +37,9 @@ class Policy:
         return cls.of(RuleSet(), refusal=reason)
 
     @property
-    def block_status(self) -> int:
-        """The HTTP status of a denial."""
-        return self.rules.block_status or 403
+    def settings(self) -> Settings:
+        """How the proxy is to behave."""
+        return settings_of(self.rules.settings)
 
     def takes_encoded_slash(self, host: str) -> bool:
         """Tell whether `%2F` may stand in paths of this host, as an entry with `encoded_slash: true` says."""
@@ -53,7 +54,7 @@ class Policy:
 def _digest(rules: RuleSet) -> str:
     """Hash what the policy does, not how it is written: comments, order and lines do not count."""
     ceilings = sorted({f"ceiling {_hashed(_lines(ceiling.rules))}" for ceiling in rules.ceilings})
-    return _hashed([f"block_status {rules.block_status or 403}", *ceilings, *_lines(rules.rules)])
+    return _hashed([str(settings_of(rules.settings)), *ceilings, *_lines(rules.rules)])
 
 
 def _lines(rules: Iterable[Rule]) -> list[str]:

@@ -38,7 +38,7 @@ def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
     own = RuleSet(
         rules=tuple(_rules(layer)),
         replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
-        block_status=layer.spec.settings.block_status,
+        settings=layer.spec.settings.said,
     )
     said = of_services + own
     return _narrowing(layer, said) if layer.only_narrows else said

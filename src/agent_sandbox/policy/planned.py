@@ -8,7 +8,6 @@ PLANNED: frozenset[tuple[str, str]] = frozenset(
         "domains": ("inspect", "transform"),
         "deny": ("inspect", "transform"),
         "rules": ("transform",),
-        "settings": ("inspect", "reload"),
     }.items()
     for key in keys
 )

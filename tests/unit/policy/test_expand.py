@@ -48,7 +48,7 @@ def test_a_service_brings_its_rules_with_its_own_origin(layer_of: LayerOf) -> No
 
 
 def test_settings_are_carried(layer_of: LayerOf) -> None:
-    assert expand(layer_of("settings: {block_status: 418}"), {}).block_status == 418
+    assert expand(layer_of("settings: {block_status: 418}"), {}).settings == {"block_status": 418}
 
 
 def test_a_layer_that_only_narrows_has_denies_and_a_ceiling(layer_of: LayerOf) -> None:
