@@ -24,6 +24,8 @@ class RuleSet:
     ceilings: tuple[Ceiling, ...] = ()
     replaced: frozenset[HostPattern | ServiceLayer] = frozenset()
     settings: Said = field(default_factory=dict)
+    # A layer that may only narrow has said `inspect: true`: for every host, whatever is said elsewhere.
+    always_inspects: bool = False
 
     def __add__(self, higher: "RuleSet") -> "RuleSet":
         return RuleSet(
@@ -31,6 +33,7 @@ class RuleSet:
             ceilings=self.ceilings + higher.ceilings,
             replaced=self.replaced | higher.replaced,
             settings={**self.settings, **higher.settings},
+            always_inspects=self.always_inspects or higher.always_inspects,
         )
 
     def replaces(self, rule: Rule) -> bool:

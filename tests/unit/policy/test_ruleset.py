@@ -23,6 +23,12 @@ def test_a_setting_of_the_higher_layer_stands() -> None:
     assert (lower + RuleSet()).settings == lower.settings
 
 
+def test_what_a_narrowing_layer_insists_on_stays() -> None:
+    insisting, silent = RuleSet(always_inspects=True), RuleSet()
+    both = [insisting + silent, silent + insisting, silent + silent]
+    assert [rules.always_inspects for rules in both] == [True, True, False]
+
+
 def test_what_a_higher_layer_replaces_are_the_lower_one_s_allows_of_that_very_host() -> None:
     deny, other = the_rule(2, effect=Effect.DENY), the_rule(3, host="*.a.test")
     higher = RuleSet(rules=(the_rule(4),), replaced=frozenset({A_TEST}))

@@ -75,8 +75,15 @@ def test_a_good_document_is_its_spec() -> None:
         ),
         ("domains: [{host: a.test, hots: 1}]", "p:1:26: unknown key 'hots'; did you mean `host`?"),
         (
-            "domains: [{host: a.test, inspect: false}]",
-            "p:1:26: `inspect` is not supported yet; take it out: this version would not do what it says",
+            "domains: [{host: a.test, inspect: false, rules: [{methods: [GET]}]}]",
+            (
+                "p:1:35: `inspect: false` lets TLS through unopened, and this entry asks for what is inside; "
+                "take out `inspect`, or `rules` and `encoded_slash`"
+            ),
+        ),
+        (
+            "deny: [{host: a.test, inspect: false}]",
+            "p:1:32: a deny has no `inspect`; take it out; `inspect` goes with a host that is allowed",
         ),
         ("domains: [{host: a.test, ports: 443}]", "p:1:33: `443` stands where a list is wanted; write [443]"),
         ("domains: [{host: a.test, ports: [443a]}]", "p:1:34: '443a' is no port; a port is a number from 1 to 65535"),
