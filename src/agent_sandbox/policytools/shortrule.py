@@ -1,0 +1,80 @@
+"""One rule in the short form, as a person writes it: its entry, its meaning, and a request that it is about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_sandbox.policy.ambiguity import Ambiguous
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.entryspec import EntrySpec
+from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.hostpattern import Reach
+from agent_sandbox.policy.pathpattern import PathKind
+from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
+from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policyfile.decoding import decode_policy
+from agent_sandbox.policytools.insertion import written
+from agent_sandbox.problems import Problem, UserError
+
+# What no rule names: it stands for whatever a star takes.
+ANY = "-any-"
+SECTIONS = {Effect.ALLOW: "allow", Effect.DENY: "deny"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortRule:
+    """An entry of `allow` or `deny`: the text of it, what that comes to, and a request that it takes."""
+
+    effect: Effect
+    text: str
+    spec: EntrySpec
+    rule: Rule
+    request: Request
+
+    @property
+    def section(self) -> str:
+        """The section that it stands in."""
+        return SECTIONS[self.effect]
+
+
+def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
+    """Return the rule that `METHOD URL` (or, to deny, a host) means; raise UserError with what is wrong with it."""
+    method, space, url = " ".join(words).strip().partition(" ")
+    text = f"{method.upper()} {url.strip()}" if space else method
+    section = SECTIONS[effect]
+    try:
+        content = f"{section}:\n- {written(text)}\n".encode("utf-8", "surrogateescape")
+        layer = parse_layer(decode_policy(content, file=""), name="", file="", shown="", services=())
+        (rule,) = expand(layer, {}).rules
+        request = sample(rule.conditions)
+    except UserError as error:
+        raise UserError(Problem(where=text, what=found.what, hint=found.hint) for found in error.problems) from error
+    except Ambiguous as doubt:
+        raise UserError([Problem(where=text, what=str(doubt))]) from doubt
+    return ShortRule(effect=effect, text=text, spec=getattr(layer.spec, section)[0], rule=rule, request=request)
+
+
+def sample(asked: Conditions) -> Request:
+    """Return a request that the conditions take: the one that is written there, with `ANY` for a star."""
+    scheme = min(asked.schemes or ("https",))
+    ports = asked.ports or frozenset(DEFAULT_PORTS.values())
+    usual = DEFAULT_PORTS[scheme]
+    return parse_request(
+        scheme=scheme,
+        host=f"x.{asked.host.name}" if asked.host.reach is Reach.BELOW else asked.host.name,
+        port=usual if usual in ports else min(ports),
+        method=_method(asked),
+        target=f"{_path(asked)}{'?' if asked.query else ''}{asked.query or ''}",
+    )
+
+
+def _method(asked: Conditions) -> str:
+    methods = asked.methods or frozenset({"GET"})
+    # GET brings HEAD along, and is what was written.
+    return "GET" if "GET" in methods else min(methods)
+
+
+def _path(asked: Conditions) -> str:
+    if asked.path is None:
+        return "/"
+    return asked.path.text.replace("**", ANY).replace("*", ANY) if asked.path.kind is PathKind.GLOB else asked.path.text

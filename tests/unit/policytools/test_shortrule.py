@@ -1,0 +1,68 @@
+import pytest
+
+from agent_sandbox.policy import Effect
+from agent_sandbox.policytools.shortrule import read_short_rule
+from agent_sandbox.problems import Problem, UserError
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "rule", "url"),
+    [
+        (
+            ("get  https://a.test/v1/*",),
+            "GET https://a.test/v1/*",
+            "GET, HEAD https://a.test/v1/* on port 443",
+            "https://a.test/v1/-any-",
+        ),
+        (
+            ("POST", "http://A.test:8080/x?y=1"),
+            "POST http://A.test:8080/x?y=1",
+            "POST http://a.test/x?y=1 on port 8080",
+            "http://a.test:8080/x?y=1",
+        ),
+        (
+            ("GET https://b.test",),
+            "GET https://b.test",
+            "GET, HEAD https://b.test on port 443",
+            "https://b.test/",
+        ),
+        (
+            ("PUT https://b.test/**/x",),
+            "PUT https://b.test/**/x",
+            "PUT https://b.test/**/x on port 443",
+            "https://b.test/-any-/x",
+        ),
+    ],
+)
+def test_a_line_is_a_rule_and_a_request_that_it_takes(words: tuple[str, ...], text: str, rule: str, url: str) -> None:
+    got = read_short_rule(Effect.ALLOW, words)
+    assert (got.text, str(got.rule), got.request.url, got.section) == (text, rule, url, "allow")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("*.a.test", "https://x.a.test/"), (".a.test", "https://a.test/"), ("[2606::1]", "https://[2606::1]/")],
+)
+def test_a_whole_host_can_be_denied(host: str, url: str) -> None:
+    got = read_short_rule(Effect.DENY, (host,))
+    assert (got.text, got.request.url, got.section) == (host, url, "deny")
+
+
+HOW = "write a method and a whole address: `GET https://example.com/path`"
+
+
+@pytest.mark.parametrize(
+    ("effect", "text", "what", "hint"),
+    [
+        (Effect.ALLOW, "GTE https://a.test/", "unknown method 'GTE'", "did you mean `GET`?"),
+        (Effect.ALLOW, "a.test", "'a.test' is no `METHOD URL`", HOW),
+        (Effect.ALLOW, "", "'' is no `METHOD URL`", HOW),
+        (Effect.DENY, "*", "`*` would allow every host", "name the hosts"),
+        (Effect.ALLOW, "GET https://a.test/?\udcff", "byte 0xff is not UTF-8", "save the file as UTF-8"),
+        (Effect.ALLOW, f"GET https://a.test/?{'x' * 33_000}", "the target is longer than 32768 characters", ""),
+    ],
+)
+def test_what_is_no_rule_says_why(effect: Effect, text: str, what: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_short_rule(effect, (text,))
+    assert caught.value.problems == (Problem(where=text, what=what, hint=hint),)
