@@ -36,6 +36,8 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "check": "Print every problem of a policy file.",
             "show": "Print the effective policy.",
             "explain": "Say whether a request is allowed, and why.",
+            "allow": "Add a rule that allows a request to the policy file.",
+            "deny": "Add a rule that denies a request or a host.",
         },
     ),
     "proxy": (

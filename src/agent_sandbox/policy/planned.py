@@ -5,9 +5,10 @@ PLANNED: frozenset[tuple[str, str]] = frozenset(
     for where, keys in {
         "": ("host_services", "secrets", "tests", "allow_all", "domains_file", "transform"),
         "services": ("repos", "git", "api", "readonly"),
-        "domains": ("transform",),
-        "deny": ("transform",),
+        "domains": ("inspect", "transform"),
+        "deny": ("inspect", "transform"),
         "rules": ("transform",),
+        "settings": ("inspect", "reload"),
     }.items()
     for key in keys
 )

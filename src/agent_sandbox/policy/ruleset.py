@@ -1,12 +1,11 @@
 """What one layer says, or several together."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.hostpattern import HostPattern
 from agent_sandbox.policy.rule import Rule
-from agent_sandbox.policy.settings import Said
 
 ServiceLayer = str  # `service github`: the layer that a service's rules come from
 
@@ -23,17 +22,14 @@ class RuleSet:
     rules: tuple[Rule, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     replaced: frozenset[HostPattern | ServiceLayer] = frozenset()
-    settings: Said = field(default_factory=dict)
-    # A layer that may only narrow has said `inspect: true`: for every host, whatever is said elsewhere.
-    always_inspects: bool = False
+    block_status: int | None = None
 
     def __add__(self, higher: "RuleSet") -> "RuleSet":
         return RuleSet(
             rules=tuple(rule for rule in self.rules if not higher.replaces(rule)) + higher.rules,
             ceilings=self.ceilings + higher.ceilings,
             replaced=self.replaced | higher.replaced,
-            settings={**self.settings, **higher.settings},
-            always_inspects=self.always_inspects or higher.always_inspects,
+            block_status=self.block_status if higher.block_status is None else higher.block_status,
         )
 
     def replaces(self, rule: Rule) -> bool:

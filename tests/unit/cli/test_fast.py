@@ -44,7 +44,7 @@ def test_all_else_is_for_typer(argv: tuple[str, ...]) -> None:
     [
         (["in"], ["init"]),
         (["p"], ["policy", "proxy"]),
-        (["policy", ""], ["check", "show", "explain"]),
+        (["proxy", ""], ["run", "reload", "restart", "logs"]),
         (["policy", "ch"], ["check"]),
         (["--v"], ["--version"]),
         (["-"], ["--version", "--help"]),

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,7 @@ def as_json(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> dict[s
         "file": str(file),
         "digest": policy.digest,
         "refusal": policy.refusal,
-        "settings": asdict(policy.settings),
+        "block_status": policy.block_status,
         "layers": [{"name": layer.name, "file": str(layer.path)} for layer in layers],
         "rules": [dump_rule(rule) for rule in _ordered(policy.rules.rules)],
         "ceilings": [

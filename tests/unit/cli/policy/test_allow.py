@@ -1,0 +1,63 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.policy.allow import allow
+
+APPLY = "to apply it: docker compose restart proxy (or agent-sandbox proxy reload)\n"
+WHERE = ".devcontainer/policy.yaml"
+
+
+def test_a_request_becomes_a_line_of_the_policy(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = policy.read_text()
+    assert exit_code(lambda: allow("get https://a.test/*")) == 0
+    assert policy.read_text() == f"{before}allow:\n  - GET https://a.test/*\n"
+    assert capsys.readouterr() == (f"{WHERE}:9: added `- GET https://a.test/*` under `allow`\n", APPLY)
+    assert exit_code(lambda: allow("POST", "https://a.test/:", policy=policy)) == 0
+    assert capsys.readouterr().out == f'{WHERE}:10: added `- "POST https://a.test/:"` under `allow`\n'
+
+
+def test_a_dry_run_shows_the_difference_and_changes_nothing(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = policy.read_text()
+    assert exit_code(lambda: allow("GET https://a.test/", dry_run=True)) == 0
+    expected = (
+        f"--- a/{WHERE}\n+++ b/{WHERE}\n@@ -5,3 +5,5 @@\n     rules: [{{methods: [GET], path: {{prefix: /v1/}}}}]\n"
+        " deny:\n   - POST https://example.org/admin\n+allow:\n+  - GET https://a.test/\n"
+    )
+    assert (capsys.readouterr(), policy.read_text()) == ((expected, ""), before)
+
+
+def test_what_is_allowed_already_says_by_which_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = policy.read_text()
+    assert exit_code(lambda: allow("GET https://example.org/a")) == 0
+    expected = "GET https://example.org/a is allowed already, by policy.yaml:3: any method example.org\n"
+    assert (capsys.readouterr(), policy.read_text()) == ((expected, ""), before)
+
+
+def test_a_deny_that_takes_everything_refuses_it(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = policy.read_text()
+    assert exit_code(lambda: allow("POST https://example.org/admin")) == 1
+    expected = (
+        f"error: {WHERE}: POST https://example.org/admin is denied by policy.yaml:7"
+        " (POST https://example.org/admin), and a deny always wins\n"
+        "  hint: narrow that entry or take it out; nothing was changed\n"
+    )
+    assert (capsys.readouterr(), policy.read_text()) == (("", expected), before)
+
+
+def test_a_deny_that_takes_a_part_is_told(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("deny: [POST https://a.test/admin]\n")
+    assert exit_code(lambda: allow("POST https://a.test/*")) == 0
+    told = "a part of it stays denied, by policy.yaml:1: POST https://a.test/admin\n"
+    assert capsys.readouterr() == (f"{WHERE}:3: added `- POST https://a.test/*` under `allow`\n", told + APPLY)
+
+
+def test_what_is_no_rule_says_how_to_write_one(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.exists()
+    assert exit_code(lambda: allow("https://a.test/")) == 1
+    expected = (
+        "error: https://a.test/: 'https://a.test/' is no `METHOD URL`\n"
+        "  hint: write a method and a whole address: `GET https://example.com/path`\n"
+    )
+    assert capsys.readouterr() == ("", expected)

@@ -1,0 +1,26 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.policy.deny import deny
+
+WHERE = ".devcontainer/policy.yaml"
+
+
+def test_a_host_or_a_request_becomes_a_line_under_deny(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = policy.read_text()
+    assert exit_code(lambda: deny("*.evil.test")) == 0
+    assert exit_code(lambda: deny("post", "https://example.org/a", path=Path())) == 0
+    assert policy.read_text() == f'{before}  - "*.evil.test"\n  - POST https://example.org/a\n'
+    assert capsys.readouterr().out == (
+        f'{WHERE}:8: added `- "*.evil.test"` under `deny`\n'
+        f"{WHERE}:9: added `- POST https://example.org/a` under `deny`\n"
+    )
+
+
+def test_what_is_denied_already_says_by_which_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = policy.read_text()
+    assert exit_code(lambda: deny("POST https://example.org/admin")) == 0
+    expected = "POST https://example.org/admin is denied already, by policy.yaml:7: POST https://example.org/admin\n"
+    assert (capsys.readouterr(), policy.read_text()) == ((expected, ""), before)
