@@ -51,7 +51,7 @@ def _after(glob: tuple[Segment, ...], place: int, segment: str) -> Iterator[int]
     if place == len(glob):
         return
     if glob[place] != ANY_DEPTH:
-        if _segment_matches(glob[place], segment):
+        if segment_matches(glob[place], segment):
             yield place + 1
         return
     yield place
@@ -61,7 +61,7 @@ def _after(glob: tuple[Segment, ...], place: int, segment: str) -> Iterator[int]
         yield from _after(glob, place + 1, segment)
 
 
-def _segment_matches(pieces: Segment, segment: str) -> bool:
+def segment_matches(pieces: Segment, segment: str) -> bool:
     """Match `a*b*c`: the ends are fixed, the middle is found from left to right."""
     if len(pieces) == 1:
         return segment == pieces[0]

@@ -1,0 +1,81 @@
+"""Whether one rule's conditions take in another's: for tools that find what is hidden, doubled or newly reachable.
+
+Sound and not complete: True is a proof, False may also mean that nothing simple proves it.
+"""
+
+from agent_sandbox.policy.glob import ANY_DEPTH, ANY_SEGMENT, Segment, segment_matches
+from agent_sandbox.policy.hostpattern import HostPattern, Reach
+from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
+from agent_sandbox.policy.rule import Conditions
+
+EVERY_PATH = parse_path_pattern(PathKind.PREFIX, "/")
+EVERY_SCHEME = frozenset({"http", "https"})
+# What no pattern holds: it stands for whatever a star of the narrower pattern may be.
+ANYTHING = "\0"
+
+
+def covers(wide: Conditions, narrow: Conditions) -> bool:
+    """Tell whether every request that matches `narrow` matches `wide`, as allows or as denies."""
+    return (
+        _host(wide.host, narrow.host)
+        and _among(wide.ports, narrow.ports)
+        and _among(wide.schemes, narrow.schemes or EVERY_SCHEME)
+        and _among(wide.methods, narrow.methods)
+        and _path(wide.path or EVERY_PATH, narrow.path or EVERY_PATH)
+        # An allow takes exactly these parameters, so a wider pattern of a query is another one.
+        and wide.query in {None, narrow.query}
+        and _named(wide) <= _named(narrow)
+        and (wide.max_body is None or (narrow.max_body is not None and narrow.max_body <= wide.max_body))
+        and wide.encoded_slash >= narrow.encoded_slash
+    )
+
+
+def _among[T](wide: frozenset[T] | None, narrow: frozenset[T] | None) -> bool:
+    return wide is None or (narrow is not None and narrow <= wide)
+
+
+def _named(asked: Conditions) -> frozenset[tuple[str, str]]:
+    return frozenset(asked.headers.named if asked.headers else ())
+
+
+def _host(wide: HostPattern, narrow: HostPattern) -> bool:
+    if narrow.reach is Reach.EXACT or wide.reach is Reach.EXACT:
+        return wide == narrow or (narrow.reach is Reach.EXACT and wide.matches(narrow.name))
+    same = wide.name == narrow.name and (wide.reach is narrow.reach or wide.reach is Reach.APEX_AND_BELOW)
+    return same or narrow.name.endswith(f".{wide.name}")
+
+
+def _path(wide: PathPattern, narrow: PathPattern) -> bool:
+    match wide.kind, narrow.kind:
+        case _, PathKind.EXACT:
+            return wide.matches(narrow.reading)
+        case PathKind.PREFIX, PathKind.PREFIX:
+            return wide.matches(narrow.reading)
+        case PathKind.PREFIX, PathKind.GLOB:
+            return _template(narrow.glob).startswith(wide.below)
+        case PathKind.GLOB, PathKind.PREFIX:
+            below = tuple((part,) for part in narrow.below.removesuffix("/").split("/"))
+            return wide.matches(narrow.reading) and _glob(wide.glob, (*below, ANY_DEPTH))
+        case PathKind.GLOB, PathKind.GLOB:
+            return _glob(wide.glob, narrow.glob)
+    return False
+
+
+def _template(glob: tuple[Segment, ...]) -> str:
+    return "/".join(map(ANYTHING.join, glob))
+
+
+def _glob(wide: tuple[Segment, ...], narrow: tuple[Segment, ...]) -> bool:
+    """Follow both from left to right; patterns are short, and stars are few."""
+    if not wide or not narrow:
+        return wide == narrow
+    if wide[0] != ANY_DEPTH:
+        return _segment(wide[0], narrow[0]) and _glob(wide[1:], narrow[1:])
+    # At the end `**` takes at least one segment, and a narrower glob has one; before, it may be none, or one more.
+    return len(wide) == 1 or _glob(wide[1:], narrow) or _glob(wide, narrow[1:])
+
+
+def _segment(wide: Segment, narrow: Segment) -> bool:
+    if len(wide) == 1 or narrow in {ANY_DEPTH, ANY_SEGMENT}:
+        return wide == narrow
+    return segment_matches(wide, ANYTHING.join(narrow))
