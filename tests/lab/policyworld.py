@@ -66,9 +66,12 @@ def entries_of(rules: st.SearchStrategy[Entry]) -> st.SearchStrategy[Entry]:
 
 
 entries, allows = entries_of(rules), entries_of(sized_rules)
+settings = st.fixed_dictionaries(
+    {}, optional={"block_status": st.sampled_from((403, 418)), "inspect": st.booleans(), "reload": st.just("watch")}
+)
 specs = st.fixed_dictionaries(
     {"domains": st.lists(allows, max_size=4), "deny": st.lists(entries, max_size=2)},
-    optional={"settings": st.fixed_dictionaries({"block_status": st.sampled_from((403, 418))})},
+    optional={"settings": settings},
 )
 
 

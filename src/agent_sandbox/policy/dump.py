@@ -18,6 +18,7 @@ def dump_conditions(asked: Conditions) -> dict[str, Any]:
         "headers": asked.headers and dict(asked.headers.named),
         "max_body": asked.max_body,
         "encoded_slash": asked.encoded_slash or None,
+        "inspect": asked.inspect,
     }
     return {key: value for key, value in data.items() if value is not None}
 

@@ -9,8 +9,10 @@ from typing import Self
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.dump import dump_conditions
 from agent_sandbox.policy.index import HostIndex, build_index
+from agent_sandbox.policy.passthrough import goes_unopened
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.policy.settings import Settings, settings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,24 +38,27 @@ class Policy:
         return cls.of(RuleSet(), refusal=reason)
 
     @property
-    def block_status(self) -> int:
-        """The HTTP status of a denial."""
-        return self.rules.block_status or 403
+    def settings(self) -> Settings:
+        """How the proxy is to behave."""
+        return settings_of(self.rules.settings)
 
     def takes_encoded_slash(self, host: str) -> bool:
         """Tell whether `%2F` may stand in paths of this host, as an entry with `encoded_slash: true` says."""
         rules = self.index.rules_for(host)
         return any(rule.conditions.encoded_slash for rule in rules if rule.effect is Effect.ALLOW)
 
-    def passthrough(self, host: str, port: int) -> bool:  # noqa: ARG002 - the seat of `inspect: false`
-        """Tell whether TLS to this host goes through unopened. None does yet."""
-        return False
+    def passthrough(self, host: str, port: int) -> bool:
+        """Tell whether TLS to this host goes through unopened, as `inspect: false` says."""
+        if self.rules.always_inspects:
+            return False
+        above = [ceiling.index.rules_for(host) for ceiling in self.rules.ceilings]
+        return goes_unopened(self.index.rules_for(host), above, port=port, inspect=self.settings.inspect)
 
 
 def _digest(rules: RuleSet) -> str:
     """Hash what the policy does, not how it is written: comments, order and lines do not count."""
     ceilings = sorted({f"ceiling {_hashed(_lines(ceiling.rules))}" for ceiling in rules.ceilings})
-    return _hashed([f"block_status {rules.block_status or 403}", *ceilings, *_lines(rules.rules)])
+    return _hashed([f"{settings_of(rules.settings)} {rules.always_inspects}", *ceilings, *_lines(rules.rules)])
 
 
 def _lines(rules: Iterable[Rule]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.addresses import PUBLIC_ALONE, why_forbidden
@@ -31,6 +31,7 @@ NO_SIZE = refused(
     "a deny has no `max_body`: it would let larger bodies through",
     "take it out; `max_body` goes with what is allowed",
 )
+NO_INSPECT = refused("a deny has no `inspect`", "take it out; `inspect` goes with a host that is allowed")
 
 
 class PathSpec(Strict):
@@ -87,13 +88,24 @@ class EntrySpec(Strict):
     ports: AtLeastOne[Port] = ()
     rules: AtLeastOne[RuleSpec] = ()
     encoded_slash: bool = False
+    inspect: bool | None = None
     reason: Text = ""
 
 
 class DomainSpec(EntrySpec):
     """An entry of `domains`; what it replaces are the allows of the same host in lower layers."""
 
+    inspect: Written[bool] = None
     merge_mode: Written[Literal["replace"]] = None
+
+    @field_validator("inspect")
+    @classmethod
+    def _asks_nothing_inside(cls, inspect: bool | None, info: ValidationInfo) -> bool | None:  # noqa: FBT001 - pydantic's
+        if inspect is False and (info.data.get("rules") or info.data.get("encoded_slash")):
+            what = "`inspect: false` lets TLS through unopened, and this entry asks for what is inside"
+            hint = "take out `inspect`, or `rules` and `encoded_slash`"
+            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        return inspect
 
 
 class DenyRuleSpec(RuleSpec):
@@ -105,6 +117,7 @@ class DenyRuleSpec(RuleSpec):
 class DenyEntrySpec(EntrySpec):
     """The same under `deny`."""
 
+    inspect: Annotated[bool | None, NO_INSPECT] = None
     rules: AtLeastOne[DenyRuleSpec] = ()
 
 

@@ -38,15 +38,19 @@ def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
     own = RuleSet(
         rules=tuple(_rules(layer)),
         replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
-        block_status=layer.spec.settings.block_status,
+        settings=layer.spec.settings.said,
     )
     said = of_services + own
     return _narrowing(layer, said) if layer.only_narrows else said
 
 
 def _narrowing(layer: Layer, said: RuleSet) -> RuleSet:
+    # It may have more inspected than the others want, and not less.
+    settings = {name: value for name, value in said.settings.items() if name != "inspect"}
     return replace(
         said,
+        settings=settings,
+        always_inspects=said.settings.get("inspect", False),
         rules=tuple(rule for rule in said.rules if rule.effect is Effect.DENY),
         ceilings=ceiling_of(layer.origin("tighten"), (rule for rule in said.rules if rule.effect is Effect.ALLOW)),
     )
@@ -81,6 +85,7 @@ def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> R
             headers=rule.header_pattern,
             max_body=rule.max_body,
             encoded_slash=entry.encoded_slash,
+            inspect=entry.inspect,
         ),
         origin=origin,
         reason=rule.reason or entry.reason,

@@ -5,10 +5,9 @@ PLANNED: frozenset[tuple[str, str]] = frozenset(
     for where, keys in {
         "": ("host_services", "secrets", "tests", "allow_all", "domains_file", "transform"),
         "services": ("repos", "git", "api", "readonly"),
-        "domains": ("inspect", "transform"),
-        "deny": ("inspect", "transform"),
+        "domains": ("transform",),
+        "deny": ("transform",),
         "rules": ("transform",),
-        "settings": ("inspect", "reload"),
     }.items()
     for key in keys
 )

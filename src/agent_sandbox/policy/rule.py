@@ -29,12 +29,22 @@ class Conditions:
     headers: HeaderPattern | None = None
     max_body: int | None = None
     encoded_slash: bool = False
+    inspect: bool | None = None
 
     @property
     def of_the_host_alone(self) -> bool:
         """Whether nothing but host and port is asked for."""
-        narrower = (self.schemes, self.methods, self.path, self.query, self.headers, self.max_body)
-        return all(condition is None for condition in narrower)
+        return self.methods is None and self.of_any_request
+
+    @property
+    def of_any_request(self) -> bool:
+        """Whether every usual request to host and port is meant: what an entry without rules says."""
+        narrower = (self.schemes, self.path, self.query, self.headers, self.max_body)
+        return self.methods in {None, STANDARD} and all(condition is None for condition in narrower)
+
+    def takes_port(self, port: int) -> bool:
+        """Tell whether this port is meant."""
+        return self.ports is None or port in self.ports
 
     def takes_size(self, size: int | None) -> bool:
         """Tell whether a body of this size may follow. One of unknown size may, and is cut where it grows too large."""

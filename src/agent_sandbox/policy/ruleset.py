@@ -1,11 +1,12 @@
 """What one layer says, or several together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.hostpattern import HostPattern
 from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policy.settings import Said
 
 ServiceLayer = str  # `service github`: the layer that a service's rules come from
 
@@ -22,14 +23,17 @@ class RuleSet:
     rules: tuple[Rule, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     replaced: frozenset[HostPattern | ServiceLayer] = frozenset()
-    block_status: int | None = None
+    settings: Said = field(default_factory=dict)
+    # A layer that may only narrow has said `inspect: true`: for every host, whatever is said elsewhere.
+    always_inspects: bool = False
 
     def __add__(self, higher: "RuleSet") -> "RuleSet":
         return RuleSet(
             rules=tuple(rule for rule in self.rules if not higher.replaces(rule)) + higher.rules,
             ceilings=self.ceilings + higher.ceilings,
             replaced=self.replaced | higher.replaced,
-            block_status=self.block_status if higher.block_status is None else higher.block_status,
+            settings={**self.settings, **higher.settings},
+            always_inspects=self.always_inspects or higher.always_inspects,
         )
 
     def replaces(self, rule: Rule) -> bool:

@@ -20,6 +20,7 @@ from agent_sandbox.policy.entryspec import (
     RuleSpec,
 )
 from agent_sandbox.policy.fields import Listed, Strict, Text, Written, written_out
+from agent_sandbox.policy.settings import Said
 from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
 
 
@@ -42,6 +43,13 @@ class SettingsSpec(Strict):
     """How the proxy behaves."""
 
     block_status: Written[Literal[403, 418]] = None
+    inspect: Written[bool] = None
+    reload: Written[Literal["restart", "watch"]] = None
+
+    @property
+    def said(self) -> Said:
+        """The settings that are written, by name."""
+        return self.model_dump(exclude_unset=True)
 
 
 def _named(value: object) -> object:

@@ -15,6 +15,11 @@ from agent_sandbox.problems import UserError
 
 OK, MENDABLE = 0, 1
 FOLLOW_SECONDS = 0.2
+ENTRANCES = {
+    "tls": "for clients that know no proxy: TLS, by the name in the hello",
+    "http": "the same: plain HTTP, by its Host",
+    "dns": "name server that leads such clients to this address",
+}
 
 Command = Callable[[argparse.Namespace], int]
 type Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - it has no public name
@@ -40,8 +45,9 @@ def run_command(options: argparse.Namespace) -> int:
     # Imported here: the other commands run every few seconds and need nothing of mitmproxy.
     from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415
     from agent_sandbox.proxy.overrides import parse_override  # noqa: PLC0415
+    from agent_sandbox.proxy.place import parse_address  # noqa: PLC0415
     from agent_sandbox.proxy.run import run  # noqa: PLC0415
-    from agent_sandbox.proxy.settings import Settings, parse_address, parse_layer  # noqa: PLC0415
+    from agent_sandbox.proxy.settings import Entrances, Settings, parse_layer  # noqa: PLC0415
 
     gc.enable()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
@@ -54,6 +60,13 @@ def run_command(options: argparse.Namespace) -> int:
         state=options.state.absolute(),
         upstream_ca=options.upstream_ca,
         overrides=tuple(map(parse_override, options.resolve)),
+        entrances=Entrances(
+            **{
+                name: parse_address(place, option=f"--{name}")
+                for name in ENTRANCES
+                if (place := getattr(options, name))
+            }
+        ),
     )
     asyncio.run(run(settings, Limits()))
     return OK
@@ -95,7 +108,7 @@ def log_command(options: argparse.Namespace) -> int:
 def health_command(options: argparse.Namespace) -> int:
     """Say what is wrong, if anything."""
     from agent_sandbox.proxy.health import sickness  # noqa: PLC0415 - as above
-    from agent_sandbox.proxy.settings import parse_address  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.place import parse_address  # noqa: PLC0415 - as above
 
     wrong = sickness(options.control, parse_address(options.proxy, option="--proxy"))
     for symptom in wrong:
@@ -122,6 +135,8 @@ def _parser() -> argparse.ArgumentParser:
         "--layer", action="append", default=[], metavar="NAME=FILE", help="beside the policy; may be absent"
     )
     run.add_argument("--listen", required=True, metavar="ADDR:PORT")
+    for name, text in ENTRANCES.items():
+        run.add_argument(f"--{name}", metavar="ADDR:PORT", help=text)
     run.add_argument("--state", type=Path, required=True, metavar="DIR")
     run.add_argument("--upstream-ca", type=Path, metavar="PEM", help="trusted besides the usual authorities")
     run.add_argument("--resolve", action="append", default=[], metavar="HOST:PORT:ADDR:PORT", help="for test stands")

@@ -45,7 +45,7 @@ def decide_tunnel(head: Head, policy: Callable[[], Policy]) -> Opened:
         return Opened(host=host, port=port, decision=decision)
     denial = Denial(
         reason=decision.reason,
-        status=current.block_status,
+        status=current.settings.block_status,
         host=host,
         method="CONNECT",
         path="",

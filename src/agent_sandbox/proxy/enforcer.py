@@ -50,7 +50,7 @@ class Enforcer:
         else:
             ledger.line.rule, ledger.line.reason = decision.rule, decision.reason
             ledger.line.event = event_of_denial(request, tunnel)
-            _deny(flow, _denial(request, decision, policy.block_status))
+            _deny(flow, _denial(request, decision, policy.settings.block_status))
 
 
 def _allow(flow: http.HTTPFlow, ledger: Ledger, decision: Decision) -> None:

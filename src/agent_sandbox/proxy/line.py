@@ -17,6 +17,7 @@ class Event(StrEnum):
     MALFORMED = "malformed"
     WEBSOCKET = "websocket"
     TLS = "tls"
+    DNS = "dns"  # somebody asked for a name
     HEALTH = "health"  # the proxy's container asks the proxy
     START = "start"  # the agent's container does, when it starts
     FAULT = "fault"

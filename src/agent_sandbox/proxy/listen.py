@@ -1,4 +1,4 @@
-"""Open the one socket that clients come to, or say why it cannot be."""
+"""Open the sockets that clients come to, or say why it cannot be."""
 
 import asyncio
 import errno
@@ -23,14 +23,28 @@ REASONS = {
 }
 
 
-async def listen(serve: Serve, host: str, port: int) -> asyncio.Server:
+async def listen(serve: Serve, host: str, port: int, *, option: str = "--listen") -> asyncio.Server:
     """Listen at `host` and `port`, 0 being any port. Raises `UserError`."""
     try:
         return await asyncio.start_server(serve, host, port, backlog=BACKLOG)
     except OSError as error:
-        why, hint = _reason(error)
-        problem = Problem(where=f"--listen {host}:{port}", what=f"cannot listen there: {why}", hint=hint)
-        raise UserError([problem]) from error
+        raise _refused(error, f"{option} {host}:{port}") from error
+
+
+async def listen_udp[T: asyncio.DatagramProtocol](
+    protocol: Callable[[], T], host: str, port: int, *, option: str
+) -> asyncio.DatagramTransport:
+    """Take datagrams at `host` and `port`. Raises `UserError`."""
+    try:
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(protocol, local_addr=(host, port))
+    except OSError as error:
+        raise _refused(error, f"{option} {host}:{port}") from error
+    return transport
+
+
+def _refused(error: OSError, where: str) -> UserError:
+    why, hint = _reason(error)
+    return UserError([Problem(where=where, what=f"cannot listen there: {why}", hint=hint)])
 
 
 def _reason(error: OSError) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from agent_sandbox.proxy.ca import load_authority, now_utc
 from agent_sandbox.proxy.control import Answer, serve_control
 from agent_sandbox.proxy.dialler import Dialler
 from agent_sandbox.proxy.enforcer import Enforcer
+from agent_sandbox.proxy.entrances import Opened, open_entrances
 from agent_sandbox.proxy.front import Front
 from agent_sandbox.proxy.heap import keep_freed_memory
 from agent_sandbox.proxy.hooks import Hooks, hook_table
@@ -23,6 +24,7 @@ from agent_sandbox.proxy.journal import Journal
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.listen import address_of, listen
 from agent_sandbox.proxy.logfile import RotatedFile, write_all
+from agent_sandbox.proxy.nameserver import NameServer
 from agent_sandbox.proxy.options import EngineOptions
 from agent_sandbox.proxy.policystore import PolicyStore
 from agent_sandbox.proxy.recorder import Recorder
@@ -30,6 +32,7 @@ from agent_sandbox.proxy.session import Engine
 from agent_sandbox.proxy.settings import Settings
 from agent_sandbox.proxy.streamer import Streamer
 from agent_sandbox.proxy.tls import ClientTls, ServerTls
+from agent_sandbox.proxy.transparent import Transparent
 from agent_sandbox.proxy.verbs import control_verbs
 from agent_sandbox.proxy.writer import LineWriter
 
@@ -46,6 +49,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     front = Front(_engine(settings, limits, store, recorder), lambda: store.current)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
+    entrances = await _entrances(settings, limits, front, store, recorder)
 
     def running() -> Answer:
         return {
@@ -58,14 +62,23 @@ async def run(settings: Settings, limits: Limits) -> None:
     started = now_utc().isoformat(timespec="seconds")
     control = await serve_control(settings.control, control_verbs(store, recorder, running))
     _say_what_is_odd(settings, store)
-    _write_ready_line(settings, listening)
+    _write_ready_line(settings, {"listening": listening, **entrances.listening})
     try:
         await _told_to_stop()
     finally:
         server.close()
+        entrances.close()
         control.close()
         for writer in writers:
             writer.close()
+
+
+async def _entrances(
+    settings: Settings, limits: Limits, front: Front, store: PolicyStore, recorder: Recorder
+) -> Opened:
+    transparent = Transparent(front, lambda: store.current, limits=limits, record=recorder.record)
+    names = NameServer(policy=lambda: store.current, address=settings.listen[0], record=recorder.record)
+    return await open_entrances(settings.entrances, transparent, names)
 
 
 def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Recorder) -> Engine:
@@ -108,9 +121,9 @@ def _say_what_is_odd(settings: Settings, store: PolicyStore) -> None:
     sys.stderr.flush()
 
 
-def _write_ready_line(settings: Settings, listening: str) -> None:
+def _write_ready_line(settings: Settings, listening: dict[str, str]) -> None:
     ready = {
-        "listening": listening,
+        **listening,
         "ca": str(settings.certificate),
         "control": str(settings.control),
         "log": str(settings.log),

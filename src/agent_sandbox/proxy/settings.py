@@ -1,15 +1,22 @@
 """What `run` was told."""
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_sandbox.policyfile import LayerFile, layer_beside
 from agent_sandbox.policyfile.layerfile import BESIDE
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.overrides import Override
+from agent_sandbox.proxy.place import Place
 
-SHAPE = re.compile(r"(?P<host>[^:\[\]]+|\[[^]]+]):(?P<port>\d{1,5})")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrances:
+    """Where clients that know no proxy come in: TLS, plain HTTP, and the name server. None is nowhere."""
+
+    tls: Place | None = None
+    http: Place | None = None
+    dns: Place | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +26,11 @@ class Settings:
     policy: Path
     policy_name: str = ""
     layers: tuple[LayerFile, ...] = ()
-    listen: tuple[str, int]
+    listen: Place
     state: Path
     upstream_ca: Path | None = None
     overrides: tuple[Override, ...] = ()
+    entrances: Entrances = field(default_factory=Entrances)
 
     @property
     def control(self) -> Path:
@@ -38,18 +46,6 @@ class Settings:
     def certificate(self) -> Path:
         """The public certificate of the CA."""
         return self.state / "ca" / "ca.crt"
-
-
-def parse_address(text: str, *, option: str) -> tuple[str, int]:
-    """Parse ADDR:PORT.
-
-    >>> parse_address("127.0.0.1:0", option="--listen")
-    ('127.0.0.1', 0)
-    """
-    found = SHAPE.fullmatch(text)
-    if found is None or int(found["port"]) > 65_535:
-        raise UserError([Problem(where=f"{option} {text}", what="not ADDR:PORT", hint="such as 127.0.0.1:8080")])
-    return found["host"].strip("[]"), int(found["port"])
 
 
 def parse_layer(text: str) -> LayerFile:

@@ -11,6 +11,7 @@ def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Pol
           - host: "*.A.test"
             ports: [8443, 443]
             encoded_slash: true
+            inspect: true
             rules:
               - {methods: [POST, GET], schemes: [https], path: {prefix: /v1}, query: {exact: {b: x, a: [z, w]}}}
               - {headers: {X-B: "1", X-A: "2"}, max_body: 1KB}
@@ -25,7 +26,8 @@ def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Pol
         "path": {"prefix": "/v1"},
         "query": [["a", "w"], ["a", "z"], ["b", "x"]],
         "encoded_slash": True,
-        "origin": {"file": "policy.yaml", "line": 7, "layer": "project"},
+        "inspect": True,
+        "origin": {"file": "policy.yaml", "line": 8, "layer": "project"},
         "reason": "",
     }
     first, second = (dump_rule(rule) for rule in policy.rules.rules)

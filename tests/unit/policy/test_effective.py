@@ -35,12 +35,12 @@ def test_a_digest_changes_with_what_a_policy_does(policy_of: PolicyOf, change: s
 
 
 def test_a_digest_is_the_same_on_every_machine(policy_of: PolicyOf) -> None:
-    expected = "b9acbc4306eed9d7fadda36693ba81805dfd55444ecd611b6109c6ac928f6492"
+    expected = "b470b50384f1d35f6e17f64898a239f7939a4ace9902752157cce9410a81db9a"
     assert policy_of(WRITTEN).digest == expected
 
 
 def test_a_denial_is_403_unless_the_policy_says_so(policy_of: PolicyOf) -> None:
-    statuses = [policy_of(text).block_status for text in ("", "settings: {block_status: 418}")]
+    statuses = [policy_of(text).settings.block_status for text in ("", "settings: {block_status: 418}")]
     assert statuses == [403, 418]
 
 
@@ -57,8 +57,15 @@ def test_an_encoded_slash_stands_only_where_an_entry_takes_it(policy_of: PolicyO
     assert [host for host in hosts if policy.takes_encoded_slash(host)] == ["a.test"]
 
 
-def test_tls_to_no_host_goes_through_unopened(policy_of: PolicyOf) -> None:
-    assert not policy_of("domains: [a.test]").passthrough("a.test", 443)
+def test_tls_goes_through_unopened_where_an_entry_says_so_unless_a_layer_insists(
+    policy_of: PolicyOf, layer_of: Callable[[str], Layer]
+) -> None:
+    unopened = "domains: [{host: a.test, inspect: false}, b.test]"
+    insisting = layer_of("tighten: true\nsettings: {inspect: true}")
+    hosts = ("a.test", "b.test")
+    policies = (policy_of(unopened), compile_policy([insisting, layer_of(unopened)], {}))
+    assert [[policy.passthrough(host, 443) for host in hosts] for policy in policies] == [[True, False], [False, False]]
+    assert len({policy.digest for policy in policies}) == 2
 
 
 def test_a_digest_changes_with_a_ceiling(layer_of: Callable[..., Layer], policy_of: PolicyOf) -> None:

@@ -64,6 +64,9 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
         ({"rules": [{"max_body": "1M"}]}, [(("rules", 0, "max_body"), "unfit")]),
         ({"rules": [{"max_body": None}]}, [(("rules", 0, "max_body"), "unfit")]),
         ({"encoded_slash": "yes"}, [(("encoded_slash",), "bool_type")]),
+        ({"inspect": None}, [(("inspect",), "unfit")]),
+        ({"inspect": False, "rules": [{}]}, [(("inspect",), "unfit")]),
+        ({"inspect": False, "encoded_slash": True}, [(("inspect",), "unfit")]),
         ({"reason": "a\u001b[31m"}, [(("reason",), "unfit")]),
         ({"reason": "a" * 1001}, [(("reason",), "string_too_long")]),
     ],
@@ -88,3 +91,9 @@ def test_headers_are_a_pattern_and_a_size_is_a_number() -> None:
 def test_a_deny_has_no_size() -> None:
     rules = [{"headers": {"accept": "x"}}, {"max_body": "1KB"}]
     assert told({"deny": [{"host": "a.test", "rules": rules}]}) == [(("deny", 0, "rules", 1, "max_body"), "unfit")]
+
+
+def test_a_host_alone_may_say_whether_it_is_inspected_and_one_with_rules_that_it_is() -> None:
+    entries = [{"host": "a.test", "inspect": False}, {"host": "a.test", "inspect": True, "rules": [{}]}]
+    assert [entry.inspect for entry in PolicySpec.model_validate({"domains": entries}).domains] == [False, True]
+    assert told({"deny": [entries[0]]}) == [(("deny", 0, "inspect"), "unfit")]

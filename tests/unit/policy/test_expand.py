@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.expand import expand
 from agent_sandbox.policy.layer import Layer
@@ -48,7 +50,15 @@ def test_a_service_brings_its_rules_with_its_own_origin(layer_of: LayerOf) -> No
 
 
 def test_settings_are_carried(layer_of: LayerOf) -> None:
-    assert expand(layer_of("settings: {block_status: 418}"), {}).block_status == 418
+    assert expand(layer_of("settings: {block_status: 418}"), {}).settings == {"block_status": 418}
+
+
+@pytest.mark.parametrize(("inspect", "insists"), [("true", True), ("false", False)])
+def test_of_a_narrowing_layer_only_the_setting_that_narrows_is_carried(
+    layer_of: LayerOf, inspect: str, *, insists: bool
+) -> None:
+    rules = expand(layer_of(f"tighten: true\nsettings: {{block_status: 418, inspect: {inspect}}}"), {})
+    assert (rules.settings, rules.always_inspects) == ({"block_status": 418}, insists)
 
 
 def test_a_layer_that_only_narrows_has_denies_and_a_ceiling(layer_of: LayerOf) -> None:

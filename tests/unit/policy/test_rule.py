@@ -136,6 +136,12 @@ def test_only_a_rule_without_further_conditions_is_of_the_host_alone() -> None:
     assert (alone.of_the_host_alone, EVERY_CONDITION.of_the_host_alone) == (True, False)
 
 
+def test_any_request_is_meant_by_a_host_with_the_usual_methods_and_all_its_ports() -> None:
+    usual = Conditions(host=HOST, ports=USUAL_PORTS, methods=STANDARD)
+    assert (usual.of_any_request, EVERY_CONDITION.of_any_request) == (True, False)
+    assert [Conditions(host=HOST).takes_port(1), usual.takes_port(1), usual.takes_port(443)] == [True, False, True]
+
+
 def test_the_most_specific_path_comes_first_then_the_first_line() -> None:
     paths = [None, (PathKind.PREFIX, "/a"), (PathKind.EXACT, "/a"), (PathKind.PREFIX, "/a/b")]
     rules = [

@@ -18,8 +18,15 @@ def test_two_layers_say_what_each_of_them_says() -> None:
 
 
 def test_a_setting_of_the_higher_layer_stands() -> None:
-    lower, higher, silent = RuleSet(block_status=418), RuleSet(block_status=403), RuleSet()
-    assert [(lower + higher).block_status, (lower + silent).block_status] == [403, 418]
+    lower, higher = RuleSet(settings={"block_status": 418, "inspect": False}), RuleSet(settings={"block_status": 403})
+    assert (lower + higher).settings == {"block_status": 403, "inspect": False}
+    assert (lower + RuleSet()).settings == lower.settings
+
+
+def test_what_a_narrowing_layer_insists_on_stays() -> None:
+    insisting, silent = RuleSet(always_inspects=True), RuleSet()
+    both = [insisting + silent, silent + insisting, silent + silent]
+    assert [rules.always_inspects for rules in both] == [True, True, False]
 
 
 def test_what_a_higher_layer_replaces_are_the_lower_one_s_allows_of_that_very_host() -> None:

@@ -46,11 +46,18 @@ def test_a_reason_over_several_lines_is_one_line() -> None:
         ({"domains": ["203.0.113.7", "10.0.0.1"]}, [(("domains", 1), "unfit")]),
         ({"allow": [{"host": "a.test"}]}, [(("allow", 0), "unfit")]),
         ({"settings": {"block_status": 500}}, [(("settings", "block_status"), "literal_error")]),
+        ({"settings": {"inspect": None}}, [(("settings", "inspect"), "unfit")]),
+        ({"settings": {"reload": "never"}}, [(("settings", "reload"), "literal_error")]),
         ([], [((), "model_type")]),
     ],
 )
 def test_what_is_no_policy_is_refused_where_it_stands(value: object, expected: list[Any]) -> None:
     assert told(value) == expected
+
+
+def test_settings_are_those_that_are_written() -> None:
+    written = {"inspect": False, "reload": "watch"}
+    assert PolicySpec.model_validate({"settings": written}).settings.said == written
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -50,10 +50,10 @@ def test_a_good_document_is_its_spec() -> None:
         ),
         ("version: 2", "p:1:10: `2` does not go here; write 1"),
         ("settings: {block_status: 500}", "p:1:26: `500` does not go here; write 403 or 418"),
-        (
-            "settings: {reload: watch}",
-            "p:1:12: `reload` is not supported yet; take it out: this version would not do what it says",
-        ),
+        ("settings: {reload: always}", "p:1:20: 'always' does not go here; write 'restart' or 'watch'"),
+        ("settings: {inspect: 0}", "p:1:21: `0` stands where `true` or `false` is wanted"),
+        ("settings: {inspect: }", "p:1:21: nothing stands here; take the key out, or fill it"),
+        ("settings: {block_stat: 403}", "p:1:12: unknown key 'block_stat'; did you mean `block_status`?"),
         ("settings: 403", "p:1:11: `403` stands where keys and values are wanted"),
         ("hello", "p:1:1: 'hello' stands where keys and values are wanted"),
         ("- a.test", "p:1:1: a list stands where keys and values are wanted"),
@@ -75,8 +75,15 @@ def test_a_good_document_is_its_spec() -> None:
         ),
         ("domains: [{host: a.test, hots: 1}]", "p:1:26: unknown key 'hots'; did you mean `host`?"),
         (
-            "domains: [{host: a.test, inspect: false}]",
-            "p:1:26: `inspect` is not supported yet; take it out: this version would not do what it says",
+            "domains: [{host: a.test, inspect: false, rules: [{methods: [GET]}]}]",
+            (
+                "p:1:35: `inspect: false` lets TLS through unopened, and this entry asks for what is inside; "
+                "take out `inspect`, or `rules` and `encoded_slash`"
+            ),
+        ),
+        (
+            "deny: [{host: a.test, inspect: false}]",
+            "p:1:32: a deny has no `inspect`; take it out; `inspect` goes with a host that is allowed",
         ),
         ("domains: [{host: a.test, ports: 443}]", "p:1:33: `443` stands where a list is wanted; write [443]"),
         ("domains: [{host: a.test, ports: [443a]}]", "p:1:34: '443a' is no port; a port is a number from 1 to 65535"),

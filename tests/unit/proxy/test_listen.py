@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.proxy.listen import BACKLOG, address_of, listen
+from agent_sandbox.proxy.listen import BACKLOG, address_of, listen, listen_udp
 
 NOT_OURS = "this machine has no such address; 127.0.0.1 is always one, 0.0.0.0 means all of them"
 NOT_US = "this user may not; choose a port above 1023"
@@ -67,3 +67,19 @@ async def test_where_it_can_not_it_says_why_and_how_to_mend_it(
 def test_an_address_is_named_as_it_is_dialled(name: tuple[str, int], wanted: str) -> None:
     server = SimpleNamespace(sockets=[SimpleNamespace(getsockname=lambda: name)])
     assert address_of(cast("asyncio.Server", server)) == wanted
+
+
+async def test_datagrams_are_taken_where_it_is_told() -> None:
+    transport = await listen_udp(asyncio.DatagramProtocol, "127.0.0.1", 0, option="--dns")
+    assert transport.get_extra_info("sockname")[0] == "127.0.0.1"
+    transport.close()
+
+
+async def test_where_no_datagrams_can_be_taken_it_says_why() -> None:
+    first = await listen_udp(asyncio.DatagramProtocol, "127.0.0.1", 0, option="--dns")
+    port = first.get_extra_info("sockname")[1]
+    with pytest.raises(UserError) as caught:
+        await listen_udp(asyncio.DatagramProtocol, "127.0.0.1", port, option="--dns")
+    first.close()
+    why = "cannot listen there: something else listens there; stop it, or choose another port; 0 takes one that is free"
+    assert str(caught.value) == f"--dns 127.0.0.1:{port}: {why}"

@@ -6,24 +6,13 @@ import pytest
 
 from agent_sandbox.policyfile import layer_beside
 from agent_sandbox.problems import UserError
-from agent_sandbox.proxy.settings import Settings, parse_address, parse_layer
+from agent_sandbox.proxy.settings import Settings, parse_layer
 
 
 def test_everything_lies_under_the_state_directory() -> None:
     settings = Settings(policy=Path("p"), listen=("127.0.0.1", 0), state=Path("/state"))
     found = (settings.control, settings.log, settings.certificate)
     assert found == (Path("/state/run/control.sock"), Path("/state/log/traffic.jsonl"), Path("/state/ca/ca.crt"))
-
-
-def test_an_address_has_a_port() -> None:
-    assert parse_address("[::1]:8080", option="--listen") == ("::1", 8080)
-
-
-@pytest.mark.parametrize("text", ["", "127.0.0.1", "8080", "::1:8080", "a:70000"])
-def test_anything_else_is_said_to_be_none(text: str) -> None:
-    with pytest.raises(UserError) as caught:
-        parse_address(text, option="--listen")
-    assert str(caught.value) == f"--listen {text}: not ADDR:PORT; such as 127.0.0.1:8080"
 
 
 def test_a_layer_has_one_of_two_names() -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def as_json(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> dict[s
         "file": str(file),
         "digest": policy.digest,
         "refusal": policy.refusal,
-        "block_status": policy.block_status,
+        "settings": asdict(policy.settings),
         "layers": [{"name": layer.name, "file": str(layer.path)} for layer in layers],
         "rules": [dump_rule(rule) for rule in _ordered(policy.rules.rules)],
         "ceilings": [

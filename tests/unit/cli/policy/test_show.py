@@ -31,11 +31,11 @@ def test_an_empty_policy_is_one_denial_with_its_reason(policy: Path, capsys: pyt
 def test_a_program_gets_the_rules_as_json(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: show(json=True)) == 0
     got = json.loads(capsys.readouterr().out)
-    assert {key: got[key] for key in ("file", "digest", "refusal", "block_status")} == {
+    assert {key: got[key] for key in ("file", "digest", "refusal", "settings")} == {
         "file": ".devcontainer/policy.yaml",
         "digest": load_policy(policy).digest,
         "refusal": "",
-        "block_status": 403,
+        "settings": {"block_status": 403, "inspect": True, "reload": "restart"},
     }
     assert [(rule["effect"], rule["host"], rule["origin"]["line"]) for rule in got["rules"]] == [
         ("allow", "example.org", 3),
