@@ -1,15 +1,13 @@
 """Looks at a project and at its user's home: what a stack is built from."""
 
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import yaml
-
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.places import config_directory, layer_folders
-from agent_sandbox.stack.workspace import Access, Ide, Owner, Protected, Workspace
+from agent_sandbox.runtime.protected import find_protected
+from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 
 
 def find_project(path: Path, environ: Mapping[str, str]) -> Path:
@@ -47,7 +45,7 @@ def _homes(environ: Mapping[str, str]) -> Iterator[Path]:
             yield Path(candidate).resolve()
 
 
-def look_at(project: Path, *, title: str, ide: Ide, protected: Path, environ: Mapping[str, str]) -> Workspace:
+def look_at(project: Path, *, title: str, ide: Ide, environ: Mapping[str, str]) -> Workspace:
     """Return what a stack has to know of this project and of its user."""
     config = config_directory(environ)
     return Workspace(
@@ -55,7 +53,7 @@ def look_at(project: Path, *, title: str, ide: Ide, protected: Path, environ: Ma
         title=title,
         ide=ide,
         owner=owner_of(project),
-        protected=tuple(one for one in protected_paths(protected) if one.always or _is_real(project, one.path)),
+        protected=find_protected(project),
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),
         layers={name: folder for name, path in layer_folders(environ).items() if (folder := _directory(path))},
@@ -73,26 +71,6 @@ def owner_by(status: os.stat_result) -> Owner:
     if status.st_uid == 0:
         return default
     return Owner(uid=status.st_uid, gid=status.st_gid or default.gid)
-
-
-def protected_paths(table: Path) -> tuple[Protected, ...]:
-    """Return all paths that are protected where they exist, outer ones first."""
-    rows = yaml.load(table.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
-    return tuple(Protected(**row | {"access": Access(row["access"])}) for row in rows)
-
-
-def _is_real(project: Path, path: str) -> bool:
-    """Say whether a file or directory is there, without a symbolic link on the way: the engine would follow it."""
-    place = project
-    for part in Path(path).parts:
-        place /= part
-        try:
-            mode = place.lstat().st_mode
-        except OSError:
-            return False
-        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-            return False
-    return True
 
 
 def _directory(path: Path | None) -> str | None:

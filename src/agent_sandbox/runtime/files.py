@@ -8,7 +8,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +100,18 @@ def write_all(root: Path, files: Mapping[str, str]) -> None:
             if isinstance(error, OSError):
                 raise UserError([problem_of(str(where), error)]) from error
             raise
+
+
+def make_folders(root: Path, paths: Iterable[str]) -> None:
+    """Make these directories where nothing is; their parents are there, and no link is followed."""
+    for path in paths:
+        with ExitStack() as stack:
+            try:
+                os.mkdir(Path(path).name, dir_fd=_open_folder(stack, root, path))
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise UserError([problem_of(str(root / path), error)]) from error
 
 
 def problem_of(where: str, error: OSError) -> Problem:

@@ -16,7 +16,7 @@ from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.facts import find_project, look_at
-from agent_sandbox.runtime.files import read_text, write_all
+from agent_sandbox.runtime.files import make_folders, read_text, write_all
 from agent_sandbox.runtime.scan import naming_files
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.model import Stack
@@ -58,6 +58,7 @@ class Prepared:
     def write(self) -> None:
         """Write what changes: all of it or nothing."""
         write_all(self.project, {change.path: change.after for change in self.changes if change.writes})
+        make_folders(self.project, (one.path for one in self.workspace.protected if one.always))
 
 
 def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
@@ -71,7 +72,6 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
         project,
         title=_title(wish, record, project),
         ide=wish.ide or (record.ide if record else Ide.VSCODE),
-        protected=templates / "_shared" / "protected.yaml",
         environ=environ,
     )
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))

@@ -24,7 +24,7 @@ class Access(StrEnum):
 class Protected:
     """A path of the workspace that the host acts on: read-only inside, or pinned so that it can't be moved away.
 
-    What is `always` protected is made by `init` itself.
+    What is `always` protected is made by `init`, as an empty directory where it is none of its files.
     """
 
     path: str

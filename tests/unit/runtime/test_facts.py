@@ -4,11 +4,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.facts import find_project, look_at, owner_by, owner_of
-from agent_sandbox.stack.workspace import Access, Ide, Owner, Workspace
-
-TABLE = data_root() / "templates" / "_shared" / "protected.yaml"
+from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 
 
 def problem(path: Path, environ: dict[str, str] | None = None) -> Problem:
@@ -19,11 +16,7 @@ def problem(path: Path, environ: dict[str, str] | None = None) -> Problem:
 
 
 def look(project: Path, environ: dict[str, str] | None = None) -> Workspace:
-    return look_at(project, title="x", ide=Ide.NONE, protected=TABLE, environ=environ or {})
-
-
-def protected(project: Path) -> list[str]:
-    return [one.path for one in look(project).protected]
+    return look_at(project, title="x", ide=Ide.NONE, environ=environ or {})
 
 
 def test_a_project_is_known_by_its_real_path(tmp_path: Path) -> None:
@@ -77,42 +70,9 @@ def test_awkward_names_are_just_names(tmp_path: Path) -> None:
         assert find_project(tmp_path / name, {}) == tmp_path / name
 
 
-def test_what_init_itself_writes_is_always_protected(tmp_path: Path) -> None:
-    assert protected(tmp_path) == [".devcontainer", ".env"]
-
-
-def test_what_is_there_is_protected(tmp_path: Path) -> None:
-    for folder in (".git/hooks", ".vscode", ".idea"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / ".git" / "config").write_text("")
-    assert protected(tmp_path) == [".devcontainer", ".env", ".git", ".git/hooks", ".git/config", ".vscode", ".idea"]
-
-
-@pytest.mark.parametrize("path", [".git/config.worktree", ".husky", ".githooks", ".devcontainer.json", ".run", ".zed"])
-def test_what_else_the_host_would_run_is_read_only(tmp_path: Path, path: str) -> None:
-    (tmp_path / path).mkdir(parents=True)
-    assert {one.path: one.access for one in look(tmp_path).protected}[path] is Access.READ
-
-
-def test_the_repository_can_be_written_to_but_not_moved_away(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    access = {one.path: one.access for one in look(tmp_path).protected}
-    assert access[".git"] is Access.PINNED
-
-
-def test_a_worktrees_git_file_has_no_hooks(tmp_path: Path) -> None:
-    (tmp_path / ".git").write_text("gitdir: /elsewhere\n")
-    assert protected(tmp_path) == [".devcontainer", ".env", ".git"]
-
-
-def test_a_link_is_never_handed_to_the_engine(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    (secret / "hooks").mkdir(parents=True)
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / ".vscode").symlink_to(secret)
-    (project / ".git").symlink_to(secret)
-    assert protected(project) == [".devcontainer", ".env"]
+def test_what_is_protected_is_part_of_the_look(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    assert [one.path for one in look(tmp_path).protected] == [".devcontainer", ".env", ".vscode"]
 
 
 def test_what_the_user_brings_along_is_found_when_it_is_there(tmp_path: Path) -> None:

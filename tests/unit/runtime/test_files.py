@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.files import A_LINK, read_bytes, read_text, write_all
+from agent_sandbox.runtime.files import A_LINK, make_folders, read_bytes, read_text, write_all
 
 FOLDER = ".devcontainer"
 FILE = f"{FOLDER}/f"
@@ -164,3 +164,18 @@ def test_a_directory_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_project_that_has_gone_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError):
         write_all(tmp_path / "gone", {".env": "x"})
+
+
+def test_folders_are_made_where_nothing_is(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("mine")
+    make_folders(tmp_path, ["a", "b", "b/c"])
+    assert ((tmp_path / "a").read_text(), (tmp_path / "b" / "c").is_dir()) == ("mine", True)
+
+
+def test_a_folder_is_not_made_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / ".git").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError):
+        make_folders(tmp_path / "project", [".git/hooks"])
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -6,6 +6,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.initialise import Wish, prepare
 from agent_sandbox.stack.workspace import Ide
+from repositories import repository
 
 
 def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> Wish:
@@ -21,6 +22,12 @@ def test_preparing_only_reads(tmp_path: Path) -> None:
 def test_writing_is_a_step_of_its_own_and_changes_nothing_more(tmp_path: Path) -> None:
     prepare(wish(tmp_path), {}).write()
     assert {change.verdict for change in prepare(wish(tmp_path), {}).changes} == {Verdict.UNCHANGED}
+
+
+def test_hooks_are_made_where_a_repository_has_none(tmp_path: Path) -> None:
+    (repository(tmp_path) / "hooks").rmdir()
+    prepare(wish(tmp_path), {}).write()
+    assert (tmp_path / ".git" / "hooks").is_dir()
 
 
 def test_a_title_is_the_directorys_name_unless_told_otherwise(tmp_path: Path) -> None:

@@ -1,0 +1,125 @@
+"""What of a project is protected: the rows of the table, put in the places where this project has them."""
+
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+import yaml
+
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.gitsettings import named
+from agent_sandbox.runtime.repositories import GIT, Kind, places
+from agent_sandbox.stack.workspace import Access, Protected
+
+TABLE = data_root() / "templates" / "_shared" / "protected.yaml"
+PINNED = "may be written to, but not moved away and put back with something else in it"
+
+type Table = Mapping[str, tuple[Protected, ...]]
+
+
+def load_table(file: Path = TABLE) -> Table:
+    """Return the rows by section; a row's path is relative to the places that the section is about."""
+    sections = yaml.load(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
+    return {section: tuple(Protected(**row) for row in rows) for section, rows in sections.items()}
+
+
+def find_protected(project: Path) -> tuple[Protected, ...]:
+    """Return what is mounted, outer paths first: real files and directories, and what `init` makes."""
+    found = (one for one in candidates(project) if is_real(project, one.path) or _is_to_be_made(project, one))
+    return with_pins(found)
+
+
+def candidates(project: Path) -> Iterator[Protected]:
+    """Yield everything that is there and should be protected, links too, and what `init` makes."""
+    table = load_table()
+    for one in _placed(project, table):
+        if one.path.isprintable() and (one.always or is_there(project / one.path)):
+            yield one
+
+
+def _placed(project: Path, table: Table) -> Iterator[Protected]:
+    yield from _at(project, "", table["workspace"])
+    whys = {row.path: row.why for row in table["settings"]}
+    for place in places(project):
+        # Where git's own directory has no hooks, `init` makes what `git init` would have made. Others are left alone.
+        rows = table[place.kind.value] if GIT in Path(place.path).parts else _where_there(table[place.kind.value])
+        yield from _at(project, place.path, rows)
+        if place.kind is Kind.POINTER or Path(place.path).name == GIT:
+            git = f"{place.path}/{GIT}".lstrip("/") if place.kind is Kind.POINTER else place.path
+            for setting, path in named(project, git):
+                yield Protected(path=path, why=whys[setting])
+
+
+def _at(project: Path, place: str, rows: Iterable[Protected]) -> Iterator[Protected]:
+    for row in rows:
+        for path in _matches(project, f"{place}/{row.path}".lstrip("/")):
+            yield Protected(path=path, why=row.why, always=row.always)
+
+
+def _where_there(rows: Iterable[Protected]) -> Iterator[Protected]:
+    return (replace(row, always=False) for row in rows)
+
+
+def _matches(project: Path, pattern: str) -> Iterator[str]:
+    folder, _, name = pattern.rpartition("/")
+    if "*" not in name:
+        yield pattern
+        return
+    try:
+        names = sorted(entry.name for entry in (project / folder).iterdir())
+    except OSError:
+        return
+    yield from (f"{folder}/{one}".lstrip("/") for one in names if fnmatchcase(one, name))
+
+
+def with_pins(found: Iterable[Protected]) -> tuple[Protected, ...]:
+    """Return each path once, without those that lie in another one, and with the directories that must stay.
+
+    Pinned are the directories from the first one with a dot on. Not the ones above: nothing is simply moved over the
+    edge of a mount, and sources are moved about. Where such a directory is moved, the mount is missed in its place.
+    """
+    every: dict[str, Protected] = {}
+    for one in found:
+        every.setdefault(one.path, one)
+    kept = {path: one for path, one in every.items() if not any(parent in every for parent in _parents(path))}
+    pins = {
+        parent: Protected(path=parent, access=Access.PINNED, why=PINNED)
+        for path in kept
+        for parent in _parents(path)
+        if any(part.startswith(".") for part in PurePosixPath(parent).parts)
+    }
+    return tuple(sorted((kept | pins).values(), key=lambda one: PurePosixPath(one.path).parts))
+
+
+def _parents(path: str) -> tuple[str, ...]:
+    return tuple(str(parent) for parent in PurePosixPath(path).parents if parent.parts)
+
+
+def is_there(place: Path) -> bool:
+    """Say whether there is anything, a link too."""
+    try:
+        place.lstat()
+    except OSError:
+        return False
+    return True
+
+
+def _is_to_be_made(project: Path, one: Protected) -> bool:
+    parent = str(PurePosixPath(one.path).parent)
+    return one.always and not is_there(project / one.path) and (parent == "." or is_real(project, parent))
+
+
+def is_real(project: Path, path: str) -> bool:
+    """Say whether a file or directory is there, without a symbolic link on the way: the engine would follow it."""
+    place = project
+    for part in Path(path).parts:
+        place /= part
+        try:
+            mode = place.lstat().st_mode
+        except OSError:
+            return False
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            return False
+    return True

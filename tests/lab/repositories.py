@@ -1,0 +1,19 @@
+"""Repositories as git leaves them, made without git: a test names what it is about and no more."""
+
+from pathlib import Path
+
+
+def bare(place: Path) -> Path:
+    """Make what git takes for a repository."""
+    for name in ("objects", "refs"):
+        (place / name).mkdir(parents=True)
+    (place / "HEAD").write_text("ref: refs/heads/main\n")
+    return place
+
+
+def repository(project: Path) -> Path:
+    """Make a project a repository, with settings and hooks; return its `.git`."""
+    git = bare(project / ".git")
+    (git / "config").write_text("[core]\n\tbare = false\n")
+    (git / "hooks").mkdir()
+    return git
