@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from certificates import make_authority
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests" / "lab"
@@ -190,11 +190,21 @@ class Projects:
         self.folder = folder
         self.made: list[Project] = []
 
-    def make(self, name: str, agent: str, *init: str, owner: int = 1000, home: Path | None = None) -> Project:
-        """Make a directory that `owner` owns, and run `init` in it."""
+    def make(
+        self,
+        name: str,
+        agent: str,
+        *init: str,
+        owner: int = 1000,
+        home: Path | None = None,
+        fill: Callable[[Path], None] = lambda _: None,
+    ) -> Project:
+        """Make a directory that `owner` owns with what `fill` puts there, and run `init` in it."""
         path = self.folder / str(len(self.made)) / name
         path.mkdir(parents=True)
-        os.chown(path, owner, owner)
+        fill(path)
+        for place in (path, *path.rglob("*")):
+            os.chown(place, owner, owner, follow_symlinks=False)
         agent_sandbox("init", agent, *init, cwd=path, env={"HOME": str(home)} if home else {})
         project = Project(path=path, internet=self.internet, override=connect_to(self.internet, path))
         self.made.append(project)

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 def test_ready_is_marked_and_forgotten_also_when_it_was_not_there(shell: Shell) -> None:
     script = """
-    forget_ready; mark_ready; [[ -e $ready_file ]] && echo "$ready_file"
-    forget_ready; forget_ready; [[ ! -e $ready_file ]]
+    forget_ready; mark_ready; is_ready && echo "$ready_file"
+    forget_ready; forget_ready; ! is_ready
     """
     here = shell.image / "lib" / "ready.sh"
     moved = f"source <(sed s,/tmp/,$HOME/, {here}); "

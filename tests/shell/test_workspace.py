@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -23,27 +25,89 @@ def test_a_workspace_of_somebody_elses_is_named_with_both_numbers(shell: Shell) 
     )
 
 
-def protected(shell: Shell, paths: str, *mounted: str) -> subprocess.CompletedProcess[str]:
+def mounts(shell: Shell, paths: str, *mounted: str) -> Shell:
+    """Return a shell that is told what is protected, in a container where this is mounted: `ro PATH` or `rw PATH`."""
+    lines = (f"1 2 254:0 /p{path} {path} {how},relatime - ext4 /dev/a rw\n" for how, _, path in map(split, mounted))
     mountinfo = shell.home / "mountinfo"
-    mountinfo.write_text("".join(f"1 2 254:0 /p{path} {path} ro - ext4 /dev/a rw\n" for path in mounted))
-    return shell(
-        "messages workspace",
-        "check_protected",
-        check=False,
-        AGENT_SANDBOX_PROTECTED=paths,
-        AGENT_SANDBOX_MOUNTINFO=str(mountinfo),
-    )
+    mountinfo.write_text("".join(lines))
+    return shell.within(AGENT_SANDBOX_PROTECTED=paths, AGENT_SANDBOX_MOUNTINFO=str(mountinfo))
+
+
+def split(mounted: str) -> tuple[str, str, str]:
+    return mounted.partition(" ")
+
+
+WHOLE = ("rw /workspace", "ro /workspace/.env", "rw /workspace/.git", "ro /workspace/.git/config")
+PATHS = "read .env\npinned .git\nread .git/config"
 
 
 def test_what_is_protected_is_mounted_in_its_place(shell: Shell) -> None:
-    done = protected(shell, ".env .git/config", "/workspace", "/workspace/.env", "/workspace/.git/config")
-    assert (done.returncode, done.stderr) == (0, "")
+    done = mounts(shell, PATHS, *WHOLE)("messages workspace", "lost_walls; check_protected")
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize("lost", [".env", ".git", ".git/config"])
+def test_each_mount_that_ended_is_a_line(shell: Shell, lost: str) -> None:
+    left = [mount for mount in WHOLE if not mount.endswith(f"/{lost}")]
+    assert mounts(shell, PATHS, *left)("messages workspace", "lost_walls").stdout == f"{lost}\n"
+
+
+def test_a_mount_that_can_be_written_is_none_where_it_should_be_read_only(shell: Shell) -> None:
+    changed = [mount.replace("ro ", "rw ") for mount in WHOLE]
+    assert mounts(shell, PATHS, *changed)("messages workspace", "lost_walls").stdout == ".env\n.git/config\n"
+
+
+def test_the_last_mount_of_a_place_is_the_one_that_is_seen(shell: Shell) -> None:
+    done = mounts(shell, "read .env", "ro /workspace/.env", "rw /workspace/.env")("messages workspace", "lost_walls")
+    assert done.stdout == ".env\n"
+
+
+def test_a_path_may_hold_a_space(shell: Shell) -> None:
+    paths = "read a b/.git\nread c d"
+    assert mounts(shell, paths, r"ro /workspace/a\040b/.git")("messages workspace", "lost_walls").stdout == "c d\n"
+
+
+def test_nothing_is_protected_where_nobody_said_so(shell: Shell) -> None:
+    assert mounts(shell, "")("messages workspace", "lost_walls").stdout == ""
 
 
 def test_a_mount_that_a_link_has_led_elsewhere_ends_the_start(shell: Shell) -> None:
-    done = protected(shell, ".env .git/config", "/workspace", "/workspace/.env", "/home/me/.ssh/id")
+    done = mounts(shell, PATHS, *WHOLE[:3], "ro /home/me/.ssh/id")("messages workspace", "check_protected", check=False)
     assert done.returncode == 78
     assert done.stderr == (
         "agent-sandbox: .git/config is a link, or below one, and no longer the project's own; "
         "look at it on the host, remove it, then agent-sandbox init again and docker compose up -d\n"
     )
+
+
+def test_enter_runs_a_command_where_every_wall_stands(shell: Shell) -> None:
+    done = mounts(shell, PATHS, *WHOLE).run(shell.image / "enter", "echo", "a  b")
+    assert (done.stdout, done.stderr) == ("a  b\n", "")
+
+
+def test_enter_ends_as_the_command_does_and_as_a_shell_where_there_is_none(shell: Shell) -> None:
+    inside = mounts(shell, PATHS, *WHOLE)
+    assert inside.run(shell.image / "enter", "sh", "-c", "exit 7", check=False).returncode == 7
+    assert inside.run(shell.image / "enter", "no-such-command", check=False).returncode == 127
+
+
+def test_enter_runs_nothing_where_a_wall_is_gone(shell: Shell) -> None:
+    done = mounts(shell, PATHS, *WHOLE[:1]).run(shell.image / "enter", "echo", "ran", check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "agent-sandbox: .env was replaced on the host, and the agent can write it since\n"
+        "agent-sandbox: .git was replaced on the host, and the agent can write it since\n"
+        "agent-sandbox: .git/config was replaced on the host, and the agent can write it since\n"
+        "agent-sandbox: look at it; then agent-sandbox up makes the agent's container anew, and protects it again\n"
+    )
+
+
+def healthy(shell: Shell, *mounted: str, ready: str) -> subprocess.CompletedProcess[str]:
+    script = f"source {shell.image}/healthy; is_ready() {{ {ready}; }}; main"
+    return mounts(shell, PATHS, *mounted).run("bash", "-c", script, check=False)
+
+
+def test_an_agent_is_healthy_when_it_is_ready_and_every_wall_stands(shell: Shell) -> None:
+    assert (healthy(shell, *WHOLE, ready="true").returncode, healthy(shell, *WHOLE, ready="false").returncode) == (0, 1)
+    done = healthy(shell, *WHOLE[1:3], ready="true")
+    assert (done.returncode, done.stdout) == (1, ".git/config\n")

@@ -9,3 +9,9 @@ for agent_sandbox_file in ~/.config/agent-sandbox/shell.d/*.sh(N); do
   source "$agent_sandbox_file"
 done
 unset agent_sandbox_file
+
+# `docker compose exec` asks nobody whether the walls of the workspace still stand; whoever comes in should know.
+() {
+  local lost=$(/usr/local/lib/agent-sandbox/healthy)
+  [[ -z $lost ]] || print -u2 "agent-sandbox: replaced on the host, and the agent can write it since: ${lost//$'\n'/, }; agent-sandbox up"
+}

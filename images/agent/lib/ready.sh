@@ -11,3 +11,7 @@ forget_ready() {
 mark_ready() {
   : >"$ready_file"
 }
+
+is_ready() {
+  [[ -e $ready_file ]]
+}

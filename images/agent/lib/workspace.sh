@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # The project's directory: dev has to be able to write it, and what of it is protected has to be in its place.
+# AGENT_SANDBOX_PROTECTED has a line for each protected path: `read` or `pinned`, and the path.
 
 workspace=${AGENT_SANDBOX_WORKSPACE:-/workspace}
 
@@ -9,18 +10,31 @@ check_workspace() { # no failure: reading is of use too
       "run agent-sandbox init again, then docker compose up -d"
 }
 
-is_mount_point() { # argument: path
-  local mounted
-  while read -r _ _ _ _ mounted _; do
-    [[ $mounted != "$1" ]] || return 0
-  done <"${AGENT_SANDBOX_MOUNTINFO:-/proc/self/mountinfo}"
-  return 1
+mounted_paths() { # into the array `mounted`: by path relative to the workspace, how it is mounted: ro or rw
+  local place options
+  while read -r _ _ _ _ place options _; do
+    place=$(printf '%b' "$place") # mountinfo writes a space as \040
+    mounted[${place#"$workspace"/}]=${options%%,*}
+  done < <(grep -F " $workspace/" "${AGENT_SANDBOX_MOUNTINFO:-/proc/self/mountinfo}")
 }
 
-check_protected() { # the engine follows links: one that was put in such a place leads it to the host's own files
+# A mount ends when the host puts another file in the place of the one that was mounted, as git and editors do. And the
+# engine follows links: one that was put in such a place has led it elsewhere.
+lost_walls() { # the protected paths that are not mounted as they should be, one a line
+  local access path
+  declare -A mounted=()
+  mounted_paths
+  while read -r access path; do
+    case $access:${mounted[${path:-.}]-} in
+      read:ro | pinned:r? | :*) ;;
+      *) printf '%s\n' "$path" ;;
+    esac
+  done <<<"${AGENT_SANDBOX_PROTECTED:-}"
+}
+
+check_protected() {
   local path
-  for path in ${AGENT_SANDBOX_PROTECTED:-}; do
-    is_mount_point "$workspace/$path" || die "$path is a link, or below one, and no longer the project's own" \
-      "look at it on the host, remove it, then agent-sandbox init again and docker compose up -d"
-  done
+  path=$(lost_walls | head -n 1)
+  [[ -z $path ]] || die "$path is a link, or below one, and no longer the project's own" \
+    "look at it on the host, remove it, then agent-sandbox init again and docker compose up -d"
 }

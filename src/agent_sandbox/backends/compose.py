@@ -38,7 +38,8 @@ def plan(project: Project, verb: Verb) -> Plan:
         case Build():
             steps = build(verb)
         case Up():
-            steps = (*build(verb.build), _up(project))
+            removed = (_run(project, f"removing {name}", "rm", "--stop", "--force", name) for name in verb.anew)
+            steps = (*build(verb.build), *removed, _up(project))
         case Down():
             steps = (_run(project, "stopping the stack", "down", "--remove-orphans"),)
         case Destroy():

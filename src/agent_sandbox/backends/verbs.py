@@ -48,9 +48,10 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Up:
-    """Build what is missing and start everything, until it is healthy."""
+    """Build what is missing and start everything, until it is healthy; the containers of `anew` are not kept."""
 
     build: Build
+    anew: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

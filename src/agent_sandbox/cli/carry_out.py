@@ -10,6 +10,7 @@ from agent_sandbox.cli.progress import progress
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.act import Explain, act, said_by_docker
 from agent_sandbox.runtime.containers import Container, containers
+from agent_sandbox.runtime.walls import LOOK, REPLACED, lost_walls
 
 
 def backend() -> Backend:
@@ -47,5 +48,7 @@ def require_ready(project: Project, service: str) -> Container:
 
 
 def _not_ready(project: Project, found: Container) -> NoReturn:
+    if lost := lost_walls([found]):
+        raise UserError(Problem(where=path, what=REPLACED, hint=LOOK) for path in lost)
     hint = f"agent-sandbox up starts it, agent-sandbox logs {found.service} shows why it is not ready"
     raise UserError([Problem(where=project.name, what=f"the {found.service} is {found.condition}", hint=hint)])

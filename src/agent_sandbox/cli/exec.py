@@ -10,9 +10,8 @@ from agent_sandbox.cli.carry_out import backend, carry_out, require_ready
 from agent_sandbox.cli.options import DryRun, Edited, ProjectPath
 from agent_sandbox.cli.terminal import terminal
 from agent_sandbox.runtime.installed import open_to_run
+from agent_sandbox.stack.services.agent import ENTER
 
-# It tells that there is no such command in plain words, and ends with 127 as a shell would.
-ENV = ("env", "--")
 # What follows the command's name is the command's, options too.
 CONTEXT = {"allow_interspersed_args": False}
 Command = Annotated[
@@ -31,4 +30,4 @@ def exec(  # noqa: A001 - the command's name
     project = open_to_run(path, cwd=Path.cwd(), edited=edited)
     if not dry_run:
         require_ready(project, "agent")
-    carry_out(backend().plan(project, Exec(argv=(*ENV, *command), terminal=terminal())), dry_run=dry_run, quiet=True)
+    carry_out(backend().plan(project, Exec(argv=(ENTER, *command), terminal=terminal())), dry_run=dry_run, quiet=True)

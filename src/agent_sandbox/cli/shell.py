@@ -7,10 +7,11 @@ from agent_sandbox.cli.carry_out import backend, carry_out, require_ready
 from agent_sandbox.cli.options import Edited, ProjectPath
 from agent_sandbox.cli.terminal import terminal
 from agent_sandbox.runtime.installed import open_to_run
+from agent_sandbox.stack.services.agent import ENTER
 
 
 def shell(*, path: ProjectPath = None, edited: Edited = False) -> None:
     """Open zsh in the agent's container, as `dev` in /workspace."""
     project = open_to_run(path, cwd=Path.cwd(), edited=edited)
     require_ready(project, "agent")
-    carry_out(backend().plan(project, Exec(argv=("zsh",), terminal=terminal())), quiet=True)
+    carry_out(backend().plan(project, Exec(argv=(ENTER, "zsh"), terminal=terminal())), quiet=True)

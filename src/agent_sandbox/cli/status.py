@@ -1,7 +1,7 @@
 """`agent-sandbox status`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ from agent_sandbox.runtime.decisions import as_text as decision_as_text
 from agent_sandbox.runtime.installed import COMPOSE_FILE, HANDS, open_project
 from agent_sandbox.runtime.proxy_control import ask_stack
 from agent_sandbox.runtime.status import Loaded, Status, look
+from agent_sandbox.runtime.walls import REPLACED
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
+NAMED = 5  # paths
 APPLY = "agent-sandbox proxy reload"
 # The rest of them is what `agent-sandbox policy check` prints.
 PROBLEMS = 3
@@ -69,6 +71,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "left_out": list(found.left_out),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
+        "workspace": {"lost": list(found.lost), "unprotected": [asdict(one) for one in found.unprotected]},
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
     }
@@ -94,6 +97,7 @@ def as_text(found: Status) -> str:
             *_kept(found.proxy.get("policy", {})),
             *(f"  {layer}" for layer in found.left_out),
             *(f"  {problem}" for problem in found.told_problems[:PROBLEMS]),
+            *_workspace(found),
             *counts,
             *(["last denials", *denials] if denials else []),
         )
@@ -104,3 +108,11 @@ def _kept(policy: Mapping[str, Any]) -> tuple[str, ...]:
     """Say since when the proxy, which was told to read a file with problems, has decided by an older one."""
     since, loaded = policy.get("problems_since"), policy.get("loaded")
     return (f"  file has problems since {since}, the policy from {loaded} is in force",) if since and loaded else ()
+
+
+def _workspace(found: Status) -> Iterator[str]:
+    yield from (f"open    {path}: {REPLACED}: agent-sandbox up" for path in found.lost)
+    if found.unprotected:
+        paths = ", ".join(one.path for one in found.unprotected[:NAMED])
+        more = f" and {len(found.unprotected) - NAMED} more" if len(found.unprotected) > NAMED else ""
+        yield f"open    {paths}{more}: not protected: agent-sandbox doctor"

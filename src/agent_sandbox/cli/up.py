@@ -1,5 +1,6 @@
 """`agent-sandbox up`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
@@ -11,9 +12,10 @@ from agent_sandbox.cli.output import say
 from agent_sandbox.cli.policy_file import require_policy
 from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, Quiet
 from agent_sandbox.runtime.building import build_of
-from agent_sandbox.runtime.containers import containers
+from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.installed import images_of, open_to_run
+from agent_sandbox.runtime.walls import REPLACED, lost_walls
 
 
 def up(  # noqa: PLR0913 - each is an option
@@ -32,10 +34,11 @@ def up(  # noqa: PLR0913 - each is an option
     project = open_to_run(path, cwd=Path.cwd(), edited=edited)
     require_policy(project)  # the proxy would refuse everything: better said here, with every line
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
-    plan = backend().plan(project, Up(build=build))
     try:
-        if not dry_run:
-            _restart_unhealthy_proxy(project, quiet=quiet)
+        found = () if dry_run else containers(project.name)
+        if found:
+            _restart_unhealthy_proxy(project, found, quiet=quiet)
+        plan = backend().plan(project, Up(build=build, anew=_open_services(found)))
         carry_out(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(project))
     except KeyboardInterrupt:
         say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started")
@@ -45,8 +48,16 @@ def up(  # noqa: PLR0913 - each is an option
     return DONE
 
 
-def _restart_unhealthy_proxy(project: Project, *, quiet: bool) -> None:
+def _restart_unhealthy_proxy(project: Project, found: Sequence[Container], *, quiet: bool) -> None:
     # It was started with a policy that has been mended since: compose would leave it as it is, and give up on it.
-    if any(found.service == "proxy" and found.condition == "unhealthy" for found in containers(project.name)):
+    if any(one.service == "proxy" and one.condition == "unhealthy" for one in found):
         restart = backend().plan(project, Restart(service="proxy"))
         carry_out(restart, quiet=quiet, explain=why_not_up(project))
+
+
+def _open_services(found: Sequence[Container]) -> tuple[str, ...]:
+    # Mounts end when the host replaces what is mounted; compose sees no reason to mount it again.
+    lost = lost_walls(found)
+    for path in lost:
+        say(f"{path}: {REPLACED}; look at it")
+    return ("agent",) if lost else ()

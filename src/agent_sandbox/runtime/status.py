@@ -9,6 +9,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.decisions import is_probe
+from agent_sandbox.runtime.walls import Unprotected, lost_walls, unprotected
 
 # One more question than a person reads answers to: probes are left out.
 DENIALS = 200
@@ -38,6 +39,8 @@ class Status:
     proxy: Mapping[str, Any]
     denials: tuple[Mapping[str, Any], ...]
     left_out: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    unprotected: tuple[Unprotected, ...] = ()
 
     @property
     def loaded_digest(self) -> str:
@@ -78,6 +81,8 @@ def look(project: Project, *, ask: Ask, digest: Callable[[], str], left_out: tup
         proxy=_asked(ask, "status") if running else {},
         denials=_denials(ask) if running else (),
         left_out=left_out,
+        lost=lost_walls(found),
+        unprotected=unprotected(project.root),
     )
 
 

@@ -108,6 +108,8 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
         purpose="starting the stack",
     )
     assert compose.plan(PROJECT, Up(build=build)) == (*compose.build(build), start)
+    removed = replace(start, argv=(*COMPOSE, "rm", "--stop", "--force", "agent"), purpose="removing agent")
+    assert compose.plan(PROJECT, Up(build=build, anew=("agent",))) == (*compose.build(build), removed, start)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,11 @@ from fake_docker import FakeDocker, docker
 __all__ = ["ask", "docker", "empty_project", "project", "up_to_date"]
 
 AGENT = known_agents(data_root() / "templates")[0]
+MOUNT = "{target: /workspace/.devcontainer, read_only: true}"
 COMPOSE = f"""\
 name: app-1
 x-agent-sandbox: {{agent: {AGENT}, dev: "1000:1000"}}
-services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(AGENT, Owner())}"}}}}
+services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(AGENT, Owner())}", volumes: [{MOUNT}]}}}}
 """
 
 

@@ -5,6 +5,7 @@ import pytest
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.exec import exec as execute
 from agent_sandbox.runtime import process
+from agent_sandbox.stack.services.agent import ENTER
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
@@ -26,7 +27,7 @@ def test_the_command_takes_our_place_in_the_projects_directory(
     with pytest.raises(BecameError) as raised:
         execute(["ls", "-l"])
     compose = ("docker", "compose", "--project-name", "app-1", "--file", ".devcontainer/docker-compose.yml")
-    assert raised.value.args == ((*compose, "exec", "-T", "agent", "env", "--", "ls", "-l"), project)
+    assert raised.value.args == ((*compose, "exec", "-T", "agent", ENTER, "ls", "-l"), project)
 
 
 @pytest.mark.parametrize(
@@ -52,10 +53,23 @@ def test_a_stack_that_is_not_ready_is_one_message(
     assert capsys.readouterr().err == expected
 
 
+def test_a_wall_that_is_gone_is_named_before_anything_runs(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says("exec agent0000000 /usr/local/lib/agent-sandbox/healthy", out=".git/config\n", code=1)
+    with_containers(docker, agent="unhealthy")
+    assert exit_code(lambda: execute(["ls"])) == 1
+    assert capsys.readouterr().err == (
+        "error: .git/config: it was replaced on the host, and the agent can write it since\n"
+        "  hint: look at it; then agent-sandbox up makes the agent's container anew, and protects it again\n"
+    )
+
+
 def test_a_dry_run_asks_nothing(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     assert exit_code(lambda: execute(["echo", "a b"], dry_run=True)) == 0
-    assert capsys.readouterr().out.endswith("exec -T agent env -- echo 'a b'\n")
+    assert capsys.readouterr().out.endswith("exec -T agent /usr/local/lib/agent-sandbox/enter echo 'a b'\n")
     assert docker.calls == []
 
 

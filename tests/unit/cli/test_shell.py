@@ -17,7 +17,7 @@ def test_a_shell_is_zsh_in_the_agents_container(
     monkeypatch.setattr(process, "become", lambda argv, cwd: became.append((*argv, str(cwd))))
     with_containers(docker, agent="healthy")
     assert exit_code(shell) == 0
-    assert became[0][-4:] == ("-T", "agent", "zsh", str(project))
+    assert became[0][-4:] == ("agent", "/usr/local/lib/agent-sandbox/enter", "zsh", str(project))
 
 
 def test_a_stack_that_is_down_is_told(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,6 +58,20 @@ def test_an_edited_stack_is_told(up: FakeDocker, project: Path, capsys: pytest.C
     assert json.loads(capsys.readouterr().out)["compose"] == "edited"
 
 
+def test_what_the_agent_could_write_is_told(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    up.says("exec agent0000000", out=".git/config\n", code=1)
+    for name in (".envrc", ".mcp.json", ".nvimrc", ".exrc", "mise.toml", "lefthook.yml"):
+        (project / name).write_text("")
+    assert exit_code(status) == 0
+    assert capsys.readouterr().out.splitlines()[4:6] == [
+        "open    .git/config: it was replaced on the host, and the agent can write it since: agent-sandbox up",
+        "open    .envrc, .exrc, .mcp.json, .nvimrc, lefthook.yml and 1 more: not protected: agent-sandbox doctor",
+    ]
+    assert exit_code(lambda: status(json=True)) == 0
+    workspace = json.loads(capsys.readouterr().out)["workspace"]
+    assert (workspace["lost"], len(workspace["unprotected"])) == ([".git/config"], 6)
+
+
 def test_an_edited_policy_is_told_with_what_loads_it(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,18 @@ def test_a_proxy_that_was_started_with_a_broken_policy_is_restarted(up_to_date: 
     assert (len(compose), up_to_date.calls[-1]) == (3, START)
 
 
+def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    up_to_date.says("exec agent0000000", out=".env\n.git/config\n", code=1)
+    with_containers(up_to_date, proxy="healthy", firewall="healthy", agent="unhealthy").says("compose")
+    assert exit_code(lambda: up(quiet=True)) == 0
+    compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
+    assert compose == ["rm --stop --force agent", START.partition("docker-compose.yml ")[2]]
+    assert capsys.readouterr().err == (
+        ".env: it was replaced on the host, and the agent can write it since; look at it\n"
+        ".git/config: it was replaced on the host, and the agent can write it since; look at it\n"
+    )
+
+
 def test_ctrl_c_says_how_to_go_on(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up_to_date.says("ps --all").says("up --detach", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: up(quiet=True)) == 130

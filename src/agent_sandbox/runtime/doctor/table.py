@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.doctor import docker, project
+from agent_sandbox.runtime.doctor import docker, project, workspace
 from agent_sandbox.runtime.doctor.disk import disk
 from agent_sandbox.runtime.doctor.holes import holes
 from agent_sandbox.runtime.doctor.machine import Machine
@@ -37,6 +37,8 @@ CHECKS = (
     Row(name="policy", check=project.policy, project=True),
     Row(name="dotenv", check=project.dotenv, project=True),
     Row(name="owner", check=project.owner, engine=True, project=True),
+    Row(name="mounts", check=workspace.mounts, engine=True, project=True),
+    Row(name="workspace", check=workspace.names, project=True),
     Row(name="images", check=project.images, engine=True, project=True),
     Row(name="subnet", check=subnet, engine=True, project=True),
 )

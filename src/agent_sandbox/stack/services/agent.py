@@ -18,6 +18,9 @@ from agent_sandbox.stack.workspace import Access, Workspace
 HOME = "/home/dev"
 WORKSPACE = "/workspace"
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
+PROGRAMS = "/usr/local/lib/agent-sandbox"
+HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
+ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
 GIB = 1 << 30
 
 
@@ -27,7 +30,7 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
         name="agent",
         image=image,
         user=f"{workspace.owner.uid}:{workspace.owner.gid}",
-        entrypoint=("/usr/local/lib/agent-sandbox/entrypoint",),
+        entrypoint=(f"{PROGRAMS}/entrypoint",),
         command=("sleep", "infinity"),
         working_directory=WORKSPACE,
         environment={
@@ -35,7 +38,8 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
             **trust_environment(),
             **java_environment(where.proxy),
             **manifest.env,
-            "AGENT_SANDBOX_PROTECTED": " ".join(protected.path for protected in workspace.protected),
+            # A line each: a path may hold a space.
+            "AGENT_SANDBOX_PROTECTED": "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
         },
         mounts=(*_workspace(workspace), *_certificates(), *_kept(manifest), *_brought(workspace)),
         shares_network_of="firewall",
@@ -46,7 +50,7 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
         limits=Limits(memory=8 * GIB, cpus=4, pids=4096),
         depends_on=(Dependency(service="firewall", condition=Condition.HEALTHY, restart=True),),
         healthcheck=Healthcheck(
-            test=("test", "-e", READY),
+            test=(HEALTHY,),
             interval=30,
             timeout=5,
             retries=1,

@@ -80,4 +80,4 @@ def test_it_is_told_what_is_protected_so_that_its_start_can_look_for_it() -> Non
     protected = (Protected(path=".git", access=Access.PINNED, why="x"), Protected(path=".git/config", why="y"))
     workspace = replace(WORKSPACE, protected=protected)
     environment = agent_service("agent:1", WHERE, MANIFEST, workspace).environment
-    assert environment["AGENT_SANDBOX_PROTECTED"] == ".git .git/config"
+    assert environment["AGENT_SANDBOX_PROTECTED"] == "pinned .git\nread .git/config"

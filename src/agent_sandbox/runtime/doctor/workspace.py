@@ -1,0 +1,28 @@
+"""Checks of the walls in the workspace: what this machine acts on, and the agent could write."""
+
+from collections.abc import Iterator
+
+from agent_sandbox.runtime.containers import containers
+from agent_sandbox.runtime.doctor.machine import Machine
+from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
+from agent_sandbox.runtime.walls import LOOK, REPLACED, lost_walls, unprotected
+
+
+def mounts(machine: Machine) -> Iterator[CheckResult]:
+    """See that what was read-only at the start still is."""
+    for path in lost_walls(containers(machine.project.name)):
+        yield fail("mounts", f"{path}: {REPLACED}", LOOK)
+
+
+def names(machine: Machine) -> Iterator[CheckResult]:
+    """See that all that should be read-only is, and that no other spelling leads there."""
+    project = machine.project
+    found = unprotected(project.root)
+    for one in found:
+        hint = f"look at it; agent-sandbox init {project.agent} protects what it finds, then agent-sandbox up"
+        yield warn("workspace", f"{one.path} ({one.why}): {one.because}", hint)
+    if (project.root / ".DEVCONTAINER").exists():
+        what = "this disk takes `.GIT` for `.git`: by another case the agent may reach what is read-only by its name"
+        yield warn("workspace", what, "keep the project on a disk that tells them apart; see docs/threat-model.md")
+    elif not found:
+        yield ok("workspace", "what this machine acts on is read-only inside")

@@ -1,0 +1,66 @@
+"""Which walls of a project's workspace do not stand: mounts that ended, and what has none."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from agent_sandbox.runtime.containers import Container
+from agent_sandbox.runtime.engine import ask
+from agent_sandbox.runtime.installed import read_compose
+from agent_sandbox.runtime.protected import candidates
+from agent_sandbox.stack.services.agent import HEALTHY, WORKSPACE
+
+LOST = 1  # the exit status of what looks, in the container, when it found something
+REPLACED = "it was replaced on the host, and the agent can write it since"
+LOOK = "look at it; then agent-sandbox up makes the agent's container anew, and protects it again"
+MADE = "it was made since `init`: the agent can write it"
+LINK = "it is a link, which is not followed: the agent can put another one there"
+TWO_NAMES = "the file has another name as well: what is written by that one stands here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unprotected:
+    """A path that the host acts on, and that the agent can write."""
+
+    path: str
+    why: str
+    because: str
+
+
+def lost_walls(found: Iterable[Container]) -> tuple[str, ...]:
+    """Return the paths whose mounts ended while the agent runs; asked in its container, by a file of its image."""
+    for container in found:
+        if container.service == "agent" and container.state == "running":
+            done = ask("exec", container.id, HEALTHY)
+            return tuple(done.out.splitlines()) if done.code == LOST else ()
+    return ()
+
+
+def unprotected(root: Path) -> tuple[Unprotected, ...]:
+    """Return what `init` would protect now, or could not, and the compose file does not."""
+    mounted = read_only_mounts(read_compose(root))
+    found = {one.path: one for one in candidates(root) if (root / one.path).exists() or not one.always}
+    return tuple(
+        Unprotected(path=path, why=one.why, because=because)
+        for path, one in sorted(found.items())
+        if (because := _because(root, path, mounted))
+    )
+
+
+def _because(root: Path, path: str, mounted: frozenset[str]) -> str:
+    steps = (PurePosixPath(path), *PurePosixPath(path).parents)
+    if not any(str(step) in mounted for step in steps):
+        return LINK if any((root / step).is_symlink() for step in steps if step.parts) else MADE
+    place = root / path
+    return TWO_NAMES if place.is_file() and place.stat().st_nlink > 1 else ""
+
+
+def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:
+    """Return what of the workspace a compose file, read as text, mounts read-only; relative to it."""
+    try:
+        volumes = document["services"]["agent"]["volumes"]
+        targets = [PurePosixPath(volume["target"]) for volume in volumes if volume.get("read_only") == "true"]
+    except (LookupError, TypeError, AttributeError):
+        return frozenset()
+    return frozenset(str(target.relative_to(WORKSPACE)) for target in targets if target.is_relative_to(WORKSPACE))

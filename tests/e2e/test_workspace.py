@@ -1,0 +1,165 @@
+"""What the host runs from a project, on a real engine: read-only inside, also after the host has replaced it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stacks import Project, Projects
+
+HOST_GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=me", "-c", "user.email=me@example.com")
+REPLACED = "it was replaced on the host, and the agent can write it since"
+
+
+def git(folder: Path, *argv: str) -> None:
+    """Run git as the user does, on the host."""
+    run(*HOST_GIT, "-c", "protocol.file.allow=always", *argv, cwd=folder)
+
+
+def fill(project: Path) -> None:
+    """Make a repository with a submodule, a worktree, hooks in a directory of its own, and others' settings."""
+    library = project.parent / "library"
+    for folder in (library, project):
+        folder.mkdir(exist_ok=True)
+        git(folder, "init", "--quiet")
+        git(folder, "commit", "--quiet", "--allow-empty", "--message=first")
+    git(project, "submodule", "--quiet", "add", str(library), "libs/one")
+    git(project, "worktree", "add", "--quiet", str(project.parent / "feature"))
+    git(project, "config", "core.hooksPath", "tools/hooks")
+    for path in ("tools/hooks/pre-commit", ".vscode/tasks.json", ".claude/settings.json", ".envrc", ".mcp.json"):
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text("as the user left it\n")
+    (project / ".git" / "hooks").rename(project.parent / "hooks")
+
+
+@pytest.fixture(scope="module")
+def project(projects: Projects) -> Project:
+    """A running stack in a repository that has a bit of everything."""
+    made = projects.make("repository", "claude", fill=fill)
+    made.sandbox("up")
+    return made
+
+
+def test_the_agent_works_with_git(project: Project) -> None:
+    project.exec("git", "config", "--global", "user.email", "dev@example.com")
+    project.exec("git", "config", "--global", "user.name", "dev")
+    project.exec("sh", "-ec", "echo new >file; git add file; git commit --quiet --message=inside; git branch other")
+    assert project.exec("git", "log", "-1", "--format=%s").stdout == "inside\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config",
+        ".git/hooks/pre-commit",
+        "tools/hooks/pre-commit",
+        ".git/modules/libs/one/config",
+        ".git/modules/libs/one/hooks/pre-commit",
+        "libs/one/.git",
+        ".git/worktrees/feature/commondir",
+        ".git/worktrees/feature/gitdir",
+        ".vscode/tasks.json",
+        ".claude/settings.json",
+        ".envrc",
+        ".mcp.json",
+        ".env",
+        ".devcontainer/policy.yaml",
+    ],
+)
+def test_what_the_host_acts_on_cannot_be_written_replaced_or_linked(project: Project, path: str) -> None:
+    place = project.path / path
+    before = place.read_bytes() if place.exists() else None
+    for command in (
+        f"echo evil >> {path}",
+        f"rm -f {path} && echo evil > {path}",
+        f"echo evil > new && mv -f new {path}",
+        f"ln -f {path} second-name && echo evil > second-name",
+        f"ln -sf /etc/passwd {path}",
+        f"chmod 777 {path}",
+    ):
+        assert project.exec("sh", "-c", command, check=False).returncode != 0, command
+    assert before == (place.read_bytes() if place.exists() else None)
+
+
+@pytest.mark.parametrize("path", [".git", ".git/modules", ".git/modules/libs/one", ".git/worktrees/feature", ".claude"])
+def test_no_parent_can_be_moved_away(project: Project, path: str) -> None:
+    done = project.exec("mv", path, f"{path}-away", check=False)
+    assert "Device or resource busy" in done.stderr
+
+
+def test_nothing_is_left_on_the_host_for_what_was_not_there(project: Project) -> None:
+    assert list((project.path / ".git" / "hooks").iterdir()) == []
+    assert {path.name for path in project.path.iterdir() if path.name.startswith(".")} == {
+        ".claude", ".devcontainer", ".env", ".envrc", ".git", ".gitmodules", ".mcp.json", ".vscode",
+    }  # fmt: skip
+
+
+def status(project: Project) -> dict[str, list[str]]:
+    """Return what the agent could write: mounts that are lost, and paths without one."""
+    found = json.loads(project.sandbox("status", "--json").stdout)["workspace"]
+    return {"lost": found["lost"], "unprotected": [one["path"] for one in found["unprotected"]]}
+
+
+def test_what_the_agent_makes_and_the_host_would_act_on_is_told(project: Project) -> None:
+    assert status(project) == {"lost": [], "unprotected": []}
+    project.exec("sh", "-ec", "touch mise.toml .git/commondir; git init --quiet nested; ln -s nested .idea")
+    try:
+        expected = [".git/commondir", ".idea", "mise.toml", "nested/.git/config", "nested/.git/hooks"]
+        assert status(project)["unprotected"] == expected
+        assert "mise.toml (may run when a shell" in project.sandbox("doctor", check=False).stdout
+    finally:
+        project.exec("rm", "-rf", "mise.toml", ".git/commondir", "nested", ".idea")
+
+
+def replace_settings(project: Path) -> None:
+    git(project, "remote", "add", "origin", "https://example.com/x.git")
+
+
+def replace_env(project: Path) -> None:
+    (project / ".env.new").write_text((project / ".env").read_text())
+    (project / ".env.new").rename(project / ".env")
+
+
+def replace_folder(project: Path) -> None:
+    run("rm", "-r", str(project / ".vscode"))
+    (project / ".vscode").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("replace", "path"), [(replace_settings, ".git/config"), (replace_env, ".env"), (replace_folder, ".vscode")]
+)
+def test_what_the_host_has_replaced_is_seen_refused_and_mended(project: Project, replace: object, path: str) -> None:
+    assert callable(replace)
+    replace(project.path)
+    os.chown(project.path / path, 1000, 1000)  # as it is where the user runs git
+    assert project.exec("test", "-w", path, check=False).returncode == 0  # that is why it matters
+    assert status(project)["lost"] == [path]
+    assert f"fail  mounts      {path}: {REPLACED}" in project.sandbox("doctor", check=False).stdout
+    refused = project.sandbox("exec", "echo", "ran", check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"agent-sandbox: {path} was replaced on the host, and the agent can write it since\n" in refused.stderr
+    assert f"{path}: {REPLACED}" in project.sandbox("up").stderr
+    assert status(project)["lost"] == []
+    assert project.exec("test", "-w", path, check=False).returncode == 1
+    assert project.sandbox("exec", "echo", "ran").stdout == "ran\n"
+
+
+def test_the_engine_sees_it_too(project: Project) -> None:
+    replace_settings_again = ("config", "core.commentChar", ";")
+    git(project.path, *replace_settings_again)
+    deadline = time.monotonic() + 45
+    while project.containers()["agent"]["State"]["Health"]["Status"] != "unhealthy":
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    refused = project.sandbox("exec", "echo", "ran", check=False)
+    assert f"error: .git/config: {REPLACED}\n" in refused.stderr
+    project.sandbox("up")

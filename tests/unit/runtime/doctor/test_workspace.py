@@ -1,0 +1,49 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.doctor import workspace
+from agent_sandbox.runtime.doctor.machine import Machine
+from agent_sandbox.runtime.doctor.result import fail, ok, warn
+from agent_sandbox.runtime.walls import LOOK, MADE, REPLACED
+from fake_docker import FakeDocker
+
+COMPOSE = """\
+name: app-1
+x-agent-sandbox: {agent: example, dev: "1000:1000"}
+services: {agent: {volumes: [{target: /workspace/.devcontainer, read_only: true}]}}
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Look at a project with a stack."""
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(COMPOSE)
+    return Machine(path=tmp_path, cwd=tmp_path)
+
+
+def test_a_mount_that_ended_has_to_be_mended(machine: Machine, docker: FakeDocker) -> None:
+    labels = {"com.docker.compose.service": "agent"}
+    agent = {"Id": "1" * 64, "Config": {"Image": "x", "Labels": labels}, "State": {"Status": "running"}}
+    docker.says("ps --all", out="1\n").says("inspect", out=json.dumps([agent]))
+    docker.says("exec 111111111111", out=".git/config\n", code=1)
+    assert list(workspace.mounts(machine)) == [fail("mounts", f".git/config: {REPLACED}", LOOK)]
+
+
+def test_all_is_well_where_nothing_is_open(machine: Machine) -> None:
+    assert list(workspace.names(machine)) == [ok("workspace", "what this machine acts on is read-only inside")]
+
+
+def test_what_is_open_is_told_with_the_reason_and_the_remedy(machine: Machine) -> None:
+    (machine.cwd / ".envrc").write_text("")
+    what = f".envrc (runs when a shell on the host enters the directory, by direnv): {MADE}"
+    hint = "look at it; agent-sandbox init example protects what it finds, then agent-sandbox up"
+    assert list(workspace.names(machine)) == [warn("workspace", what, hint)]
+
+
+def test_a_disk_that_is_blind_to_case_is_told(machine: Machine) -> None:
+    (machine.cwd / ".DEVCONTAINER").mkdir()
+    (result,) = workspace.names(machine)
+    assert result.what.startswith("this disk takes `.GIT` for `.git`: ")

@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.containers import Container
+from agent_sandbox.runtime.walls import LINK, MADE, TWO_NAMES, Unprotected, lost_walls, read_only_mounts, unprotected
+from fake_docker import FakeDocker
+from repositories import repository
+
+
+def container(service: str, state: str = "running") -> Container:
+    return Container(id=service, service=service, image="x", state=state)
+
+
+def compose(project: Path, *mounted: str) -> None:
+    volumes = ", ".join(f'{{target: "/workspace/{path}", read_only: true}}' for path in (".devcontainer", *mounted))
+    (project / ".devcontainer").mkdir(exist_ok=True)
+    (project / ".devcontainer" / "docker-compose.yml").write_text(f"services: {{agent: {{volumes: [{volumes}]}}}}\n")
+
+
+def found(project: Path) -> dict[str, str]:
+    return {one.path: one.because for one in unprotected(project)}
+
+
+def test_what_lost_its_mount_is_what_the_agents_container_says(docker: FakeDocker) -> None:
+    docker.says("exec agent /usr/local/lib/agent-sandbox/healthy", out=".env\n.git/config\n", code=1)
+    assert lost_walls([container("proxy"), container("agent")]) == (".env", ".git/config")
+
+
+@pytest.mark.parametrize(("out", "code"), [("", 0), ("", 1), ("OCI runtime exec failed\n", 126)])
+def test_a_container_that_can_not_say_so_has_lost_nothing(docker: FakeDocker, out: str, code: int) -> None:
+    docker.says("exec agent", out=out, code=code)
+    assert lost_walls([container("agent")]) == ()
+
+
+def test_an_agent_that_does_not_run_has_no_mounts_to_lose(docker: FakeDocker) -> None:
+    assert (lost_walls([container("agent", "exited"), container("proxy")]), docker.calls) == ((), [])
+
+
+def test_a_project_as_init_left_it_has_nothing_open(tmp_path: Path) -> None:
+    repository(tmp_path)
+    compose(tmp_path, ".git/config", ".git/hooks")
+    assert found(tmp_path) == {}
+
+
+def test_what_was_made_since_is_told_with_what_acts_on_it(tmp_path: Path) -> None:
+    compose(tmp_path)
+    (tmp_path / ".envrc").write_text("")
+    why = "runs when a shell on the host enters the directory, by direnv"
+    assert unprotected(tmp_path) == (Unprotected(path=".envrc", why=why, because=MADE),)
+
+
+def test_a_repository_made_since_and_a_commondir(tmp_path: Path) -> None:
+    compose(tmp_path, ".git/config", ".git/hooks")
+    (repository(tmp_path) / "commondir").write_text("/workspace/elsewhere")
+    repository(tmp_path / "nested")
+    assert found(tmp_path) == dict.fromkeys((".git/commondir", "nested/.git/config", "nested/.git/hooks"), MADE)
+
+
+def test_a_link_can_be_exchanged_and_so_can_what_lies_behind_it(tmp_path: Path) -> None:
+    compose(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "settings.json").write_text("")
+    (tmp_path / ".claude").symlink_to("elsewhere")
+    (tmp_path / ".vscode").symlink_to("gone")
+    assert found(tmp_path) == {".claude/settings.json": LINK, ".vscode": LINK}
+
+
+def test_a_file_with_two_names_is_written_by_the_other(tmp_path: Path) -> None:
+    compose(tmp_path, ".envrc")
+    (tmp_path / ".envrc").write_text("")
+    assert found(tmp_path) == {}
+    (tmp_path / "other").hardlink_to(tmp_path / ".envrc")
+    assert found(tmp_path) == {".envrc": TWO_NAMES}
+
+
+def test_only_what_is_read_only_counts() -> None:
+    volumes = [
+        {"target": "/workspace", "read_only": "false"},
+        {"target": "/workspace/.git"},
+        {"target": "/workspace/.env", "read_only": "true"},
+        {"target": "/etc/ssl/certs", "read_only": "true"},
+    ]
+    assert read_only_mounts({"services": {"agent": {"volumes": volumes}}}) == {".env"}
+
+
+@pytest.mark.parametrize("document", [{}, {"services": None}, {"services": {"agent": {"volumes": ["..:/workspace"]}}}])
+def test_a_compose_file_that_is_another_persons_protects_nothing_that_we_know_of(document: dict[str, object]) -> None:
+    assert read_only_mounts(document) == frozenset()
