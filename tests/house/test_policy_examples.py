@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
-from agent_sandbox.policy import Ambiguous, Policy, decide, parse_request
+from agent_sandbox.policy import Ambiguous, Effect, Policy, compile_policy, decide, parse_request
 from agent_sandbox.policy.planned import PLANNED
-from agent_sandbox.policyfile import layer_beside, load_policy, shipped_services
-from agent_sandbox.policyfile.layerfile import BESIDE
+from agent_sandbox.policyfile import layer_beside, load_layer, load_policy, shipped_services
+from agent_sandbox.policyfile.layerfile import BESIDE, LayerFile
+from agent_sandbox.policytools.requestline import RequestLine, read_request
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.testspec import TestSpec
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "policy"
 SCHEMA = (FOLDER / "schema.md").read_text("utf-8")
@@ -53,6 +58,23 @@ def assert_decides(policy: Policy, example: Path) -> None:
     cases = [line.partition(" ") for line in example.with_suffix(".cases").read_text("utf-8").splitlines()]
     answers = [f"{answer(policy, line)} {line}" for _, _, line in cases]
     assert answers == [f"{expected} {line}" for expected, _, line in cases]
+
+
+def test_the_tests_of_an_example_hold() -> None:
+    services = shipped_services()
+    layers = [load_layer(LayerFile(name="project", path=path), services=services) for path in EXAMPLES]
+    tried = [(compile_policy([layer], services), case) for layer in layers for case in layer.spec.tests]
+    failed = [case for policy, case in tried if answered(policy, case) is not case.effect]
+    assert (len(tried) > 0, failed) == (True, [])
+
+
+def answered(policy: Policy, case: TestSpec) -> Effect:
+    headers = tuple((case.headers or {}).items())
+    line = RequestLine(method=case.method, url=case.url, headers=headers, body_size=case.body_size)
+    try:
+        return decide(policy, read_request(policy, line)).effect
+    except Ambiguous:
+        return Effect.DENY
 
 
 def test_every_example_stands_in_the_document_as_it_is() -> None:

@@ -35,7 +35,7 @@ type Written[T] = Annotated[T | None, BeforeValidator(_is_something)]
 type AtLeastOne[T] = Annotated[Listed[T], AfterValidator(_not_empty)]
 
 
-def _fits[T](parse: Callable[[str], T]) -> Callable[[object], T]:
+def fits[T](parse: Callable[[str], T]) -> Callable[[object], T]:
     """Let pydantic collect what a parser finds unfit, together with everything else."""
 
     def checked(value: object) -> T:
@@ -67,7 +67,7 @@ def _method(text: str) -> str:
 
 def path_of(kind: PathKind) -> PlainValidator:
     """Read a text as a pattern of this kind."""
-    return PlainValidator(_fits(lambda text: parse_path_pattern(kind, text)))
+    return PlainValidator(fits(lambda text: parse_path_pattern(kind, text)))
 
 
 def _one_line(text: str) -> str:
@@ -97,8 +97,8 @@ def refused(what: str, hint: str) -> BeforeValidator:
 
 
 Port = Annotated[int, Field(ge=1, le=65535)]
-Method = Annotated[str, PlainValidator(_fits(_method))]
-Host = Annotated[HostPattern, PlainValidator(_fits(parse_host_pattern))]
+Method = Annotated[str, PlainValidator(fits(_method))]
+Host = Annotated[HostPattern, PlainValidator(fits(parse_host_pattern))]
 Text = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
 Headers = Annotated[dict[str, str], AfterValidator(_as_headers)]
 BodySize = Annotated[int, PlainValidator(lambda value: told(parse_body_size, value))]

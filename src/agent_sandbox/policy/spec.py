@@ -22,6 +22,7 @@ from agent_sandbox.policy.entryspec import (
 from agent_sandbox.policy.fields import Listed, Strict, Text, Written, written_out
 from agent_sandbox.policy.settings import Said
 from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
+from agent_sandbox.policy.testspec import TestSpec
 
 
 class ServiceSpec(Strict):
@@ -77,6 +78,7 @@ class PolicySpec(Strict):
     allow: Section[AllowEntry] = ()
     deny: Section[DenyEntry] = ()
     settings: SettingsSpec = SettingsSpec()
+    tests: Section[TestSpec] = ()
     # What a service says of itself.
     title: Text = ""
     reason: Text = ""
@@ -93,4 +95,5 @@ MODELS: Mapping[str, type[Strict]] = {
     "path": PathSpec,
     "query": QuerySpec,
     "settings": SettingsSpec,
+    "tests": TestSpec,
 }

@@ -6,7 +6,7 @@ from agent_sandbox.policyfile.checking import check_document, nearest
 from agent_sandbox.policyfile.document import Document, parse_document
 from agent_sandbox.problems import UserError
 
-KNOWN_ABOVE = "known are allow, deny, domains, reason, services, settings, tighten, title, version"
+KNOWN_ABOVE = "known are allow, deny, domains, reason, services, settings, tests, tighten, title, version"
 
 SIZES = "write a number of bytes, or one with B, KB, MB, GB, KiB, MiB, GiB: `1MiB`"
 
@@ -54,6 +54,22 @@ def test_a_good_document_is_its_spec() -> None:
         ("settings: {inspect: 0}", "p:1:21: `0` stands where `true` or `false` is wanted"),
         ("settings: {inspect: }", "p:1:21: nothing stands here; take the key out, or fill it"),
         ("settings: {block_stat: 403}", "p:1:12: unknown key 'block_stat'; did you mean `block_status`?"),
+        (
+            "tests: [GET https://a.test/]",
+            "p:1:9: 'GET https://a.test/' stands where an entry is wanted",
+        ),
+        (
+            "tests: [{}]",
+            (
+                "p:1:9: a case is one of `allow`, `deny`; "
+                "write a method and a whole address: `GET https://example.com/path` after it"
+            ),
+        ),
+        (
+            "tests: [{allow: a.test}]",
+            "p:1:17: 'a.test' is no `METHOD URL`; write a method and a whole address: `GET https://example.com/path`",
+        ),
+        ("tests: [{alow: x}]", "p:1:10: unknown key 'alow'; did you mean `allow`?"),
         ("settings: 403", "p:1:11: `403` stands where keys and values are wanted"),
         ("hello", "p:1:1: 'hello' stands where keys and values are wanted"),
         ("- a.test", "p:1:1: a list stands where keys and values are wanted"),
