@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SECONDS = 5.0
+LISTEN = tuple(f"--{entrance}=127.0.0.1:0" for entrance in ("listen", "tls", "http", "dns"))
 
 
 @dataclass
@@ -48,7 +49,7 @@ class ProxyProcess:
         start = f"{self.sabotage}\nfrom agent_sandbox.proxy.__main__ import main\nraise SystemExit(main())"
         command = [sys.executable, "-c", start, "run", f"--policy={self.policy_file}"]
         self.process = subprocess.Popen(
-            [*command, "--listen=127.0.0.1:0", f"--state={self.folder}/state", *trusting, *overrides],
+            [*command, *LISTEN, f"--state={self.folder}/state", *trusting, *overrides],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -57,7 +58,7 @@ class ProxyProcess:
         ready = self.process.stdout.readline()
         assert ready, self.process.communicate()[1]
         self.ready: dict[str, str] = json.loads(ready)
-        self.address = ("127.0.0.1", int(self.ready["listening"].rpartition(":")[2]))
+        self.address = self.entrance("listening")
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._follow, self._read_errors)]
         for reader in self._readers:
             reader.start()
@@ -111,9 +112,13 @@ class ProxyProcess:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
-    def connect(self, *, seconds: float = SECONDS) -> socket.socket:
+    def entrance(self, name: str) -> tuple[str, int]:
+        """Where one of its entrances listens."""
+        return "127.0.0.1", int(self.ready[name].rpartition(":")[2])
+
+    def connect(self, *, seconds: float = SECONDS, entrance: str = "listening") -> socket.socket:
         """Open a plain connection to it."""
-        return socket.create_connection(self.address, seconds)
+        return socket.create_connection(self.entrance(entrance), seconds)
 
     def say(self, data: bytes, *, seconds: float = SECONDS) -> bytes:
         """Send bytes, return all that comes until the end."""
