@@ -16,6 +16,7 @@ STORIES = {
         "check_proxy_variables",
         "open_the_way_to_the_proxy",
         "check_policies",
+        "ask_the_proxy_for_names",
         "check_direct_ways",
         "check_proxy_denies",
         "write_trust_store",

@@ -7,6 +7,9 @@ that `docker compose exec`, the editor's server and its tasks have them, and not
 from collections.abc import Mapping
 
 PROXY_PORT = 8080
+# For clients that heed no proxy variables: they are led there by name, and speak TLS or plain HTTP.
+TLS_PORT, HTTP_PORT, DNS_PORT = 443, 80, 53
+OPENINGS = (f"tcp/{PROXY_PORT}", f"tcp/{TLS_PORT}", f"tcp/{HTTP_PORT}", f"tcp/{DNS_PORT}", f"udp/{DNS_PORT}")
 CA_DIRECTORY = "/usr/local/share/agent-sandbox/ca"
 CA_FILE = f"{CA_DIRECTORY}/ca.crt"
 TRUST_DIRECTORY = "/etc/ssl/certs"

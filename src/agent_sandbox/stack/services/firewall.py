@@ -1,6 +1,6 @@
 """The firewall: owns the network namespace that the agent lives in, locks it before the agent exists, then sleeps."""
 
-from agent_sandbox.stack.environment import CA_DIRECTORY, PROXY_PORT, TRUST_DIRECTORY
+from agent_sandbox.stack.environment import CA_DIRECTORY, OPENINGS, PROXY_PORT, TRUST_DIRECTORY
 from agent_sandbox.stack.model import (
     Attachment,
     Condition,
@@ -25,7 +25,10 @@ def firewall_service(image: str, where: Addresses) -> Service:
         user="0:0",
         hostname="agent",
         entrypoint=("/usr/local/lib/agent-sandbox/firewall",),
-        environment={"AGENT_SANDBOX_PROXY": f"{where.proxy}:{PROXY_PORT}"},
+        environment={
+            "AGENT_SANDBOX_PROXY": f"{where.proxy}:{PROXY_PORT}",
+            "AGENT_SANDBOX_PROXY_PORTS": " ".join(OPENINGS),
+        },
         mounts=(
             Mount(kind=MountKind.VOLUME, source="trust", target=TRUST_DIRECTORY, read_only=False),
             Mount(kind=MountKind.VOLUME, source="ca-public", target=CA_DIRECTORY, read_only=True),
@@ -35,7 +38,8 @@ def firewall_service(image: str, where: Addresses) -> Service:
         networks=(Attachment(network="sandbox", address=where.agent),),
         # NET_ADMIN loads the rules; the other two let it step down to nobody, and so lose it, before the long sleep.
         capabilities=("NET_ADMIN", "SETGID", "SETUID"),
-        read_only=True,
+        # The engine mounts resolv.conf, which the agent shares, as it mounts the root: here it is written.
+        read_only=False,
         init=True,
         # A new namespace would not be the agent's: they come back together, by `docker compose up`.
         restart="no",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agent_sandbox.stack.environment import PROXY_PORT
+from agent_sandbox.stack.environment import DNS_PORT, HTTP_PORT, PROXY_PORT, TLS_PORT
 from agent_sandbox.stack.model import Attachment, Healthcheck, Limits, Mount, MountKind, Service
 from agent_sandbox.stack.naming import Addresses
 
@@ -13,6 +13,7 @@ LOG = f"{STATE}/log/traffic.jsonl"
 POLICY = "/policy/policy.yaml"
 POLICY_NAME = ".devcontainer/policy.yaml"  # where it lies for those who read of it
 MIB = 1 << 20
+ENTRANCES = {"tls": TLS_PORT, "http": HTTP_PORT, "dns": DNS_PORT}
 
 
 def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Service:
@@ -29,6 +30,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
         user="10001:10001",
         command=(
             *("run", "--policy", POLICY, "--policy-name", POLICY_NAME, "--listen", entrance, "--state", STATE),
+            *(word for name, port in ENTRANCES.items() for word in (f"--{name}", f"{where.proxy}:{port}")),
             *(word for name in layers for word in ("--layer", f"{name}={layer_folder(name)}/policy.yaml")),
         ),
         mounts=(

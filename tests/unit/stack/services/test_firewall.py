@@ -7,7 +7,10 @@ FIREWALL = firewall_service("agent:1", WHERE)
 
 def test_it_runs_the_one_script_that_locks_the_network() -> None:
     assert FIREWALL.entrypoint == ("/usr/local/lib/agent-sandbox/firewall",)
-    assert FIREWALL.environment == {"AGENT_SANDBOX_PROXY": f"{WHERE.proxy}:8080"}
+    assert FIREWALL.environment == {
+        "AGENT_SANDBOX_PROXY": f"{WHERE.proxy}:8080",
+        "AGENT_SANDBOX_PROXY_PORTS": "tcp/8080 tcp/443 tcp/80 tcp/53 udp/53",
+    }
 
 
 def test_it_sees_nothing_of_the_project_and_no_key() -> None:
@@ -15,8 +18,8 @@ def test_it_sees_nothing_of_the_project_and_no_key() -> None:
     assert seen == {"trust": False, "ca-public": True}
 
 
-def test_its_root_file_system_is_read_only() -> None:
-    assert FIREWALL.read_only
+def test_it_can_write_the_file_that_names_the_resolver() -> None:
+    assert not FIREWALL.read_only
 
 
 def test_it_does_not_come_back_alone() -> None:

@@ -10,6 +10,7 @@ def test_it_listens_for_the_sandbox_alone_and_reads_the_policy_of_the_project() 
     assert PROXY.command == (
         *("run", "--policy", "/policy/policy.yaml", "--policy-name", ".devcontainer/policy.yaml"),
         *("--listen", f"{WHERE.proxy}:8080", "--state", "/state"),
+        *("--tls", f"{WHERE.proxy}:443", "--http", f"{WHERE.proxy}:80", "--dns", f"{WHERE.proxy}:53"),
     )
 
 
