@@ -1,0 +1,98 @@
+"""Tools that heed no proxy variable: they reach what the policy allows, by name, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import STANDIN_ADDRESS
+
+if TYPE_CHECKING:
+    from stacks import Project, Projects
+
+UNSET = tuple(
+    word
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NODE_USE_ENV_PROXY", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS")
+    for word in ("-u", name, "-u", name.lower())
+)
+FETCH = {
+    "curl": ("curl", "-sS", "--max-time", "9"),
+    "curl with HTTP/1.1": ("curl", "--http1.1", "-sS", "--max-time", "9"),
+    "Python": ("python3", "-c", "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=9).read())"),
+    "Node": ("node", "-e", "fetch(process.argv[1]).then(r => r.text()).then(console.log)"),
+}
+
+
+@pytest.fixture(scope="module")
+def open_project(projects: Projects) -> Project:
+    project = projects.make("names", "claude")
+    project.allow("allowed.test")
+    project.sandbox("up")
+    return project
+
+
+def unproxied(project: Project, *command: str) -> tuple[int, str]:
+    """Run a command for which there is no proxy."""
+    done = project.exec("env", *UNSET, "NO_PROXY=*", "no_proxy=*", *command, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+@pytest.mark.parametrize("client", FETCH)
+def test_a_client_without_a_proxy_reaches_what_is_allowed(open_project: Project, client: str, scheme: str) -> None:
+    path = f"/{client.replace(' ', '-').replace('/', '-')}-{scheme}"
+    code, said = unproxied(open_project, *FETCH[client], f"{scheme}://allowed.test{path}")
+    assert code == 0, said
+    assert path in [request["path"] for request in open_project.internet.requests("allowed.test")]
+    line = next(line for line in open_project.traffic() if line["path"] == path)
+    assert (line["decision"], line["host"]) == ("allow", "allowed.test")
+
+
+@pytest.mark.parametrize("client", FETCH)
+def test_a_client_without_a_proxy_finds_no_other_name(open_project: Project, client: str) -> None:
+    before = len(open_project.internet.requests("denied.test"))
+    code, _ = unproxied(open_project, *FETCH[client], "https://denied.test/")
+    assert code != 0
+    assert len(open_project.internet.requests("denied.test")) == before
+    asked = [line for line in open_project.traffic() if line["event"] == "dns" and line["host"] == "denied.test"]
+    assert asked
+    assert {line["decision"] for line in asked} == {"deny"}
+
+
+def test_a_name_that_is_given_another_address_gets_nowhere_new(open_project: Project) -> None:
+    code, _ = unproxied(
+        open_project, "curl", "-sS", "--max-time", "5", "--connect-to", f"::{STANDIN_ADDRESS}:", "https://allowed.test/"
+    )
+    assert code == 7
+
+
+def test_a_denied_name_at_the_proxys_own_address_hears_why(open_project: Project) -> None:
+    resolver = open_project.exec("cat", "/etc/resolv.conf").stdout
+    proxy = resolver.split()[1]
+    code, said = unproxied(
+        open_project, "curl", "-sS", "--resolve", f"denied.test:443:{proxy}", "https://denied.test/secret"
+    )
+    assert code == 0
+    assert "no rule allows host denied.test" in said
+    assert resolver == f"nameserver {proxy}\noptions timeout:2 attempts:2\n"
+
+
+def test_the_resolver_is_not_the_agents_to_change(open_project: Project) -> None:
+    done = open_project.exec("sh", "-c", "echo nameserver 198.51.100.130 > /etc/resolv.conf", check=False)
+    assert done.returncode != 0
+    assert "Permission denied" in done.stderr
+
+
+def test_other_name_servers_are_refused_at_once(open_project: Project) -> None:
+    ask = (
+        "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(3); "
+        "s.connect((sys.argv[1], 53)); s.send(b'x' * 30); s.recv(9)"
+    )
+    for server in (STANDIN_ADDRESS, "127.0.0.11"):
+        done = open_project.exec("python3", "-c", ask, server, check=False)
+        assert done.stderr.splitlines()[-1] in {
+            "ConnectionRefusedError: [Errno 111] Connection refused",
+            "OSError: [Errno 101] Network is unreachable",
+            "PermissionError: [Errno 1] Operation not permitted",  # the rule says no before a packet is made
+        }
