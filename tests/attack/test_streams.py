@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import h2.config
 import h2.connection
@@ -17,43 +16,16 @@ import h2.events
 import pytest
 
 from capture import ok
+from http2client import Http2Client, fields
 from proxystand import get, read_all, read_answer, read_head
+from websocket import echo, frame, handshake, switch
 
 if TYPE_CHECKING:
     import socket
-    import ssl
 
     from attackstand import Stand
 
-MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 MIB = 1_048_576
-
-
-def handshake(path: str = "/ws", host: str = "allowed.test") -> bytes:
-    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: keep-alive, Upgrade", "Upgrade: WebSocket"]
-    lines += ["Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode()
-
-
-def switch(stream: socket.socket) -> None:
-    accept = base64.b64encode(hashlib.sha1(b"dGhlIHNhbXBsZSBub25jZQ==" + MAGIC).digest())  # noqa: S324 - RFC 6455
-    stream.sendall(
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Accept: %s\r\n\r\n" % accept
-    )
-
-
-def frame(payload: bytes, *, masked: bool) -> bytes:
-    size = bytes([len(payload)]) if len(payload) < 126 else b"\x7e" + len(payload).to_bytes(2)
-    size = bytes([size[0] | (0x80 if masked else 0)]) + size[1:]
-    return b"\x82" + size + (bytes(4) if masked else b"") + payload
-
-
-def echo(stream: socket.socket, _: bytes) -> None:
-    switch(stream)
-    while data := stream.recv(65536):
-        mask, payload = data[2:6], data[6:]
-        stream.sendall(frame(bytes(byte ^ mask[at % 4] for at, byte in enumerate(payload)), masked=False))
 
 
 def test_a_websocket_is_spoken_where_a_rule_allows_its_path(stand: Stand) -> None:
@@ -202,48 +174,6 @@ def test_a_server_that_leaves_in_the_middle_is_noticed_at_once(stand: Stand) -> 
     assert stand.proxy.ask("allowed.test", get("/api/half", "allowed.test")).endswith(b"half")
     assert time.monotonic() - started < 2
     assert "broken off" in stand.proxy.line(path="/api/half")["reason"]
-
-
-class Http2Client:
-    """An HTTP/2 client that does not check what it is told to send."""
-
-    def __init__(self, stream: ssl.SSLSocket) -> None:
-        checks: dict[str, Any] = {"validate_outbound_headers": False, "normalize_outbound_headers": False}
-        self.stream = stream
-        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8", **checks))
-        self.h2.initiate_connection()
-        self.flush()
-
-    def flush(self) -> None:
-        self.stream.sendall(self.h2.data_to_send())
-
-    def send(self, *fields: tuple[str, str], body: bytes | None = None) -> int:
-        """Send a request; return its stream."""
-        number = self.h2.get_next_available_stream_id()
-        self.h2.send_headers(number, list(fields), end_stream=body is None)
-        if body is not None:
-            self.h2.send_data(number, body, end_stream=True)
-        self.flush()
-        return number
-
-    def status(self, number: int) -> str:
-        """Wait for the response on a stream: its status, or what happened instead."""
-        while data := self.stream.recv(65536):
-            for event in self.h2.receive_data(data):
-                if isinstance(event, h2.events.ResponseReceived) and event.stream_id == number:
-                    return str(dict(event.headers)[":status"])  # type: ignore[index] # str, by header_encoding
-                if isinstance(event, h2.events.StreamReset) and event.stream_id == number:
-                    return "reset"
-                if isinstance(event, h2.events.ConnectionTerminated):
-                    return "closed"
-            self.flush()
-        return "closed"
-
-
-def fields(
-    path: str = "/api/x", authority: str = "allowed.test", method: str = "GET", scheme: str = "https"
-) -> list[tuple[str, str]]:
-    return [(":method", method), (":scheme", scheme), (":authority", authority), (":path", path)]
 
 
 def test_every_http2_stream_is_decided(stand: Stand) -> None:

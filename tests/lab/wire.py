@@ -40,12 +40,15 @@ class Wire:
         self.servers: list[Server] = []
         self.sent: dict[Connection, bytes] = {self.client: b""}
         self.closed: list[Connection] = []
+        self.reset: list[Connection] = []
         self.wakeups: list[commands.RequestWakeup] = []
         self.refuse_dial: NotReached | None = None
+        self.patient = False  # servers are reached when the test says so
+        self.opening: list[commands.OpenConnection] = []
         self.server_alpn: bytes | None = None
         runner = HookRunner(hook_table(*addons), tunnel, on_fault=self.faults.append, close=self._abort)
         context = Context(self.client, as_mitmproxy(EngineOptions()))
-        self.layer = Destination(context, tunnel, limits or Limits(), runner.run)
+        self.layer = Destination(context, tunnel, limits or Limits(), runner.run, self.reset.append)
         self.feed(events.Start())
 
     def _abort(self) -> None:
@@ -57,7 +60,9 @@ class Wire:
         while waiting:
             for command in self.layer.handle_event(waiting.popleft()):
                 if isinstance(command, commands.OpenConnection):
-                    waiting.append(self._open(command))
+                    self.opening.append(command)
+                    if not self.patient:
+                        waiting.append(self._open(self.opening.pop()))
                 elif isinstance(command, commands.SendData):
                     self.sent[command.connection] += command.data
                 elif isinstance(command, commands.CloseConnection):
@@ -75,6 +80,10 @@ class Wire:
         self.servers.append(command.connection)
         self.sent[command.connection] = b""
         return events.OpenConnectionCompleted(command, None)
+
+    def reached(self) -> None:
+        """Let the server that is dialled be reached."""
+        self.feed(self._open(self.opening.pop()))
 
     def client_sends(self, data: bytes) -> bytes:
         """Let the client send; return all that it has got so far."""

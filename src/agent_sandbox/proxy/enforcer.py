@@ -46,6 +46,7 @@ class Enforcer:
             decision = tunnel.refused
         if decision.allowed:
             _rewrite(flow.request, request, websocket=ledger.websocket)
+            ledger.request = request
             _allow(flow, ledger, decision)
         else:
             ledger.line.rule, ledger.line.reason = decision.rule, decision.reason

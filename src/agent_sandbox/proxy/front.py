@@ -15,6 +15,7 @@ from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.line import Event, Line
 from agent_sandbox.proxy.peek import RawTunnelError, WrongNameError, what_it_carries
 from agent_sandbox.proxy.registry import Registry
+from agent_sandbox.proxy.revision import OpenConnections, Revision
 from agent_sandbox.proxy.session import Engine, Session
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
@@ -33,11 +34,16 @@ class Front:
         self._limits = engine.limits
         self._policy = policy
         self._registry = Registry(limit=engine.limits.connections)
+        self._connections = OpenConnections()
 
     @property
     def connections(self) -> int:
         """How many are open."""
         return len(self._registry)
+
+    async def review(self, revision: Revision) -> int:
+        """Hold everything that is open against another policy; return how many connections had to be closed."""
+        return await self._connections.review(revision)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of a client that knows the proxy."""
@@ -51,7 +57,9 @@ class Front:
             try:
                 tunnel = await opening(lead, writer, client)
                 if tunnel is not None:
-                    await Session(self._engine, tunnel, lead, writer).handle_client()
+                    session = Session(self._engine, tunnel, lead, writer)
+                    with self._connections.holding(session):
+                        await session.handle_client()
             except (OSError, TimeoutError):
                 pass  # the client went away, or said nothing for too long: nothing was decided
             finally:

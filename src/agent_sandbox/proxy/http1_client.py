@@ -14,6 +14,7 @@ from mitmproxy.proxy.layers.http._events import (
     ErrorCode,
     HttpEvent,
     RequestHeaders,
+    RequestProtocolError,
     RequestTrailers,
     ResponseProtocolError,
 )
@@ -23,6 +24,10 @@ from agent_sandbox.proxy.bodybuffer import BodyBuffer
 
 Commands = layer.CommandGenerator[None]
 HEAD_BYTES = 256 * 1024
+
+
+class AbortConnection(commands.CloseConnection):
+    """Close so that the other side cannot take what it has for the whole."""
 
 
 class TrailerDropper(ChunkedReader):
@@ -55,6 +60,9 @@ class StrictHttp1Client(Http1Client):
     def send(self, event: HttpEvent) -> Commands:
         if isinstance(event, RequestTrailers):
             return  # HTTP/1 has them in chunked bodies only, and few servers read them
+        if isinstance(event, RequestProtocolError) and event.code is not ErrorCode.PASSTHROUGH_CLOSE:
+            yield AbortConnection(self.conn)
+            return
         if isinstance(event, RequestHeaders) and not event.end_stream:
             _frame(event)
         yield from super().send(event)

@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import override
 
-from mitmproxy.connection import Server
+from mitmproxy.connection import Connection, Server
 from mitmproxy.proxy import events, layer
 from mitmproxy.proxy.commands import StartHook
 from mitmproxy.proxy.context import Context
@@ -12,14 +13,24 @@ from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HTTPMode
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
 from agent_sandbox.proxy.held import held_bytes
+from agent_sandbox.proxy.http1_client import AbortConnection
 from agent_sandbox.proxy.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.stream import StrictStream
+from agent_sandbox.proxy.revision import Revision
+from agent_sandbox.proxy.stream import BreakOff, StrictStream
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.writes import joined
 
 Commands = layer.CommandGenerator[None]
+
+
+@dataclass
+class PolicyReplaced(events.Event):
+    """Another policy is in force. `ended` counts the requests that it broke off."""
+
+    revision: Revision
+    ended: int = 0
 
 
 class StrictHttpLayer(HttpLayer):
@@ -33,12 +44,22 @@ class StrictHttpLayer(HttpLayer):
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
+        if isinstance(event, PolicyReplaced):
+            yield from self._review(event)
+            return
         if not isinstance(event, events.Start):
             yield from super()._handle_event(event)
             return
         server = self._server()
         self.connections[self.context.client] = server
         yield from self.event_to_child(server, event)
+
+    def _review(self, event: PolicyReplaced) -> Commands:
+        for stream in [*self.streams.values()]:
+            denial = stream.take_back(event.revision) if isinstance(stream, StrictStream) else None
+            if denial is not None:
+                event.ended += 1
+                yield from self.event_to_child(stream, BreakOff(denial))
 
     def _server(self) -> StrictHttp1Server | StrictHttp2Server:
         context = self.context.fork()
@@ -66,9 +87,17 @@ class Destination(layer.Layer):
     Hooks are run here, in place. mitmproxy makes a task of each and waits for it, four times a request; ours are quick.
     """
 
-    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits, run: Callable[[StartHook], None]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        tunnel: Tunnel,
+        limits: Limits,
+        run: Callable[[StartHook], None],
+        abort: Callable[[Connection], None],
+    ) -> None:
         super().__init__(context)
         self._run = run
+        self._abort = abort
         if tunnel.carries is not Carries.PROXY:
             context.server = Server(address=(tunnel.host, tunnel.port), tls=tunnel.carries is Carries.TLS)
         if tunnel.carries is Carries.TLS:
@@ -77,6 +106,11 @@ class Destination(layer.Layer):
             self._child: layer.Layer = tls
         else:
             self._child = self._http = StrictHttpLayer(context, tunnel, limits)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way."""
+        return not self._http.streams
 
     def held(self, *, to_client: bool) -> int:
         """Return how many bytes wait to be sent to the client, or to servers."""
@@ -91,6 +125,8 @@ class Destination(layer.Layer):
         while waiting:
             for command in joined(self._child.handle_event(waiting.popleft())):
                 if not isinstance(command, StartHook):
+                    if isinstance(command, AbortConnection):
+                        self._abort(command.connection)
                     yield command
                     continue
                 self._run(command)

@@ -5,6 +5,7 @@ from http import HTTPStatus
 
 from mitmproxy import http
 
+from agent_sandbox.policy import Request
 from agent_sandbox.policy.addresses import PUBLIC_ALONE
 from agent_sandbox.proxy.denial import Denial, page
 from agent_sandbox.proxy.dialler import NotReached, Refused
@@ -27,10 +28,15 @@ class Meter:
 
 @dataclass(slots=True, kw_only=True)
 class Ledger:
-    """One request: the line that will be written of it, and the counters that the line is completed from."""
+    """One request: the line that will be written of it, and the counters that the line is completed from.
+
+    `request` is what was allowed. `broken_off` is why it was ended all the same, before it was over.
+    """
 
     line: Line
     started: float
+    request: Request | None = None
+    broken_off: Denial | None = None
     sent: Meter = field(default_factory=Meter)
     received: Meter = field(default_factory=Meter)
     websocket: bool = False
@@ -48,6 +54,13 @@ def ledger_of(flow: http.HTTPFlow) -> Ledger | None:
     """Return what was begun for `flow`."""
     found = flow.metadata.get(KEY)
     return found if isinstance(found, Ledger) else None
+
+
+def break_off(ledger: Ledger, denial: Denial) -> None:
+    """Note that what was allowed is not any more. Of what was written of it already, this is another line."""
+    ledger.broken_off = denial
+    ledger.line.decision, ledger.line.reason, ledger.line.event = "deny", denial.reason, Event.REQUEST
+    ledger.written = False
 
 
 def answer(flow: http.HTTPFlow, denial: Denial) -> http.Response:

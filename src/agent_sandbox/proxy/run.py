@@ -28,6 +28,7 @@ from agent_sandbox.proxy.nameserver import NameServer
 from agent_sandbox.proxy.options import EngineOptions
 from agent_sandbox.proxy.policystore import PolicyStore
 from agent_sandbox.proxy.recorder import Recorder
+from agent_sandbox.proxy.reloader import Reloader
 from agent_sandbox.proxy.session import Engine
 from agent_sandbox.proxy.settings import Settings
 from agent_sandbox.proxy.streamer import Streamer
@@ -47,6 +48,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     load = partial(load_policy, layers=settings.layers)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=load)
     front = Front(_engine(settings, limits, store, recorder), lambda: store.current)
+    reloader = Reloader(store, review=front.review, record=recorder.record)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
     entrances = await _entrances(settings, limits, front, store, recorder)
@@ -60,7 +62,7 @@ async def run(settings: Settings, limits: Limits) -> None:
         }
 
     started = now_utc().isoformat(timespec="seconds")
-    control = await serve_control(settings.control, control_verbs(store, recorder, running))
+    control = await serve_control(settings.control, control_verbs(store, recorder, reloader, running))
     _say_what_is_odd(settings, store)
     _write_ready_line(settings, {"listening": listening, **entrances.listening})
     try:

@@ -2,24 +2,30 @@
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast, override
 
-from mitmproxy.connection import ConnectionState, Server
+from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs, server
 
 from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Streams
 from agent_sandbox.proxy.gulps import Gulps
 from agent_sandbox.proxy.hookrunner import HookRunner
 from agent_sandbox.proxy.hooks import Hooks
-from agent_sandbox.proxy.http_layer import Destination
+from agent_sandbox.proxy.http_layer import Destination, PolicyReplaced
 from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.line import Event, Line
 from agent_sandbox.proxy.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.revision import Revision
+from agent_sandbox.proxy.tls import HTTP2
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+LAST_WORDS_SECONDS = 1.0
 REGULAR = mode_specs.ProxyMode.parse("regular")
 
 
@@ -42,7 +48,7 @@ class Session(server.LiveConnectionHandler):
         self._engine = engine
         self._tunnel = tunnel
         runner = HookRunner(engine.hooks, tunnel, on_fault=self._record_fault, close=self.abort)
-        self.layer: Destination = Destination(self.layer.context, tunnel, engine.limits, runner.run)
+        self.layer: Destination = Destination(self.layer.context, tunnel, engine.limits, runner.run, self._reset)
         self._moved = asyncio.Event()
         self._paused = False
 
@@ -70,9 +76,47 @@ class Session(server.LiveConnectionHandler):
 
     def abort(self) -> None:
         """Close the client's connection, and with it everything that was opened for it."""
-        transport = self.transports.get(self.client)
-        if transport is not None and transport.writer is not None:
-            cast("asyncio.StreamWriter", transport.writer).transport.abort()
+        writer = self._writer(self.client)
+        if writer is not None:
+            writer.transport.abort()
+
+    def _reset(self, connection: Connection) -> None:
+        """End a connection so that its other side sees that something went wrong."""
+        writer = self._writer(connection)
+        if writer is not None:
+            if (raw := writer.get_extra_info("socket")) is not None:
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            writer.transport.abort()
+
+    def _writer(self, connection: Connection) -> asyncio.StreamWriter | None:
+        transport = self.transports.get(connection)
+        return cast("asyncio.StreamWriter | None", transport.writer) if transport is not None else None
+
+    async def review(self, revision: Revision) -> bool:
+        """End what another policy does not allow: requests, and connections that lead where nothing may go."""
+        client, replaced = self._writer(self.client), PolicyReplaced(revision)
+        if client is None:
+            return False
+        await self.server_event(replaced)
+        for peer in [peer for peer in self.transports if isinstance(peer, Server)]:
+            host, port, *_ = peer.address or ("", 0)
+            if revision.closes(host, port):
+                self._reset(peer)
+        if self._outlived(revision) and self.layer.idle:
+            self.abort()
+            return True
+        ended = bool(replaced.ended) or self._outlived(revision)
+        if ended and (self.client.alpn != HTTP2 or self._outlived(revision)):
+            # Long enough for a client that listens to read why.
+            asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, client.transport.abort)
+        return ended
+
+    def _outlived(self, revision: Revision) -> bool:
+        # A tunnel that was refused and would not be now is closed too: its client opens another one, which works.
+        tunnel = self._tunnel
+        if tunnel.carries is Carries.PROXY:
+            return False
+        return revision.closes(tunnel.host, tunnel.port) is (tunnel.refused is None)
 
     @override
     async def open_connection(self, command: commands.OpenConnection) -> None:

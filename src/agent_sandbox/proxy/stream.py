@@ -1,5 +1,6 @@
 """One request and its response: mitmproxy's, but an answer of ours goes out when it is known, not when a body ends."""
 
+from dataclasses import dataclass
 from typing import override
 
 from mitmproxy import http
@@ -7,7 +8,7 @@ from mitmproxy.flow import Error
 from mitmproxy.net.http.validate import validate_headers
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http import GetHttpConnection, HttpStream
+from mitmproxy.proxy.layers.http import DropStream, GetHttpConnection, HttpStream, SendHttp
 from mitmproxy.proxy.layers.http._events import (
     ErrorCode,
     RequestData,
@@ -17,14 +18,22 @@ from mitmproxy.proxy.layers.http._events import (
     RequestTrailers,
     ResponseProtocolError,
 )
-from mitmproxy.proxy.layers.http._hooks import HttpRequestHeadersHook
+from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeadersHook
 
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached
-from agent_sandbox.proxy.ledger import answer, failure
+from agent_sandbox.proxy.ledger import answer, break_off, failure, ledger_of
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.revision import Revision
 
 Commands = layer.CommandGenerator[None]
+
+
+@dataclass
+class BreakOff(events.Event):
+    """What was allowed is allowed no more."""
+
+    denial: Denial
 
 
 class StrictStream(HttpStream):
@@ -35,6 +44,55 @@ class StrictStream(HttpStream):
     def __init__(self, context: Context, stream_id: int, limits: Limits) -> None:
         super().__init__(context, stream_id)
         self._limits = limits
+
+    def take_back(self, revision: Revision) -> Denial | None:
+        """Note it, and return why, if the request was allowed and would not be now."""
+        ledger = ledger_of(self.flow) if self.flow else None
+        request = ledger.request if ledger else None
+        if ledger is None or request is None or ledger.broken_off is not None:
+            return None
+        why = revision.objection(request)
+        if not why:
+            return None
+        denial = Denial(
+            reason=f"the policy was reloaded: {why}",
+            status=revision.new.settings.block_status,
+            host=request.host,
+            method=request.method,
+            path=request.path,
+        )
+        # Now, though it may have to wait: a request whose server is being dialled must not be sent when that is done.
+        break_off(ledger, denial)
+        return denial
+
+    @override
+    def _handle_event(self, event: events.Event) -> Commands:
+        if isinstance(event, BreakOff):
+            yield from self.break_off(event.denial)
+        else:
+            yield from super()._handle_event(event)
+
+    def break_off(self, denial: Denial) -> Commands:
+        """End what goes on, so that neither side takes what it has for the whole."""
+        flow = self._flow
+        if not flow.live:
+            return
+        broken = RequestProtocolError(self.stream_id, denial.reason, ErrorCode.CANCEL)
+        yield SendHttp(broken, self.context.server)
+        if self.server_state in (self.state_stream_response_body, self.state_done, self.state_errored):
+            yield from self._cut(denial.reason)
+        else:
+            flow.response = answer(flow, denial)
+            yield from self._answer()
+
+    def _cut(self, reason: str) -> Commands:
+        flow = self._flow
+        flow.error = Error(reason)
+        yield HttpErrorHook(flow)
+        yield SendHttp(ResponseProtocolError(self.stream_id, reason, ErrorCode.KILL), self.context.client)
+        flow.live = False
+        self.client_state = self.server_state = self.state_errored
+        yield DropStream(self.stream_id)
 
     @override
     def state_wait_for_request_headers(self, event: RequestHeaders) -> Commands:
@@ -64,6 +122,11 @@ class StrictStream(HttpStream):
             yield from self._fail(error if isinstance(error, NotReached) else NotReached(error))
             return False
         self.context.server = self._flow.server_conn = connection
+        ledger = ledger_of(self._flow)
+        if ledger is not None and ledger.broken_off is not None:
+            self._flow.response = answer(self._flow, ledger.broken_off)
+            yield from self._answer()
+            return False
         return True
 
     @override
@@ -110,6 +173,8 @@ class StrictStream(HttpStream):
 
     @override
     def passthrough(self, event: events.Event) -> Commands:
+        if isinstance(event, BreakOff):
+            event = RequestEndOfMessage(self.stream_id)  # as if the client had left
         yield from super().passthrough(event)
         if self._message_in_the_making() > self._limits.websocket_bytes:
             yield commands.CloseConnection(self.context.client)

@@ -50,6 +50,8 @@ def test_an_allowed_request_goes_on_as_it_was_decided(policy: Callable[[str], Po
     assert (data.scheme, data.host, data.port, data.path, data.authority) == (b"https", "a.test", 443, b"/api/x?y", b"")
     assert data.headers.fields == ((b"Host", b"a.test"),)
     assert (ledger.line.decision, ledger.line.path, ledger.line.rule) == ("allow", "/api/x", "policy.yaml:2")
+    assert ledger.request
+    assert ledger.request.url == "https://a.test/api/x?y"
 
 
 def test_an_allowed_http2_request_has_its_authority(policy: Callable[[str], Policy]) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy import front as subject
 from agent_sandbox.proxy.front import Front, is_own
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.line import Event, Line
 from agent_sandbox.proxy.options import EngineOptions
+from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.session import Engine
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from memory import memory_streams
@@ -19,7 +21,6 @@ from memory import memory_streams
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent_sandbox.policy import Policy
     from agent_sandbox.proxy.dialler import Dialler
     from agent_sandbox.proxy.lead import Lead
 
@@ -33,6 +34,7 @@ class Stage:
 
     def __init__(self, policy: Policy, monkeypatch: pytest.MonkeyPatch, *, limits: Limits | None = None) -> None:
         self.lines: list[Line] = []
+        self.ended: list[int] = []
         self.sessions: list[tuple[Tunnel, bytes]] = []
         engine = Engine(
             hooks={},
@@ -51,7 +53,13 @@ class Stage:
                 stage.sessions.append((tunnel, reader.ahead))
 
             async def handle_client(self) -> None:
-                """Do nothing."""
+                """Let the policy be replaced meanwhile."""
+                nothing = Policy.deny_all("")
+                stage.ended.append(await stage.front.review(Revision(old=nothing, new=nothing)))
+
+            async def review(self, _: Revision) -> bool:
+                """End."""
+                return True
 
         monkeypatch.setattr(subject, "Session", Session)
 
@@ -154,6 +162,13 @@ async def test_time_runs_out_for_heads_and_hellos(
         "it said nothing in time",
         "the first message is too long",
     ]
+
+
+async def test_a_session_is_reviewed_while_it_runs(stage: Stage) -> None:
+    await stage.serve(CONNECT + HTTP)
+    assert stage.ended == [1]
+    nothing = Policy.deny_all("")
+    assert await stage.front.review(Revision(old=nothing, new=nothing)) == 0
 
 
 async def test_places_are_counted(stage: Stage) -> None:

@@ -106,3 +106,10 @@ class Streaming:
         """Nor that of the answer."""
         if flow.response:
             flow.response.stream = True
+
+
+def test_a_request_that_its_client_gave_up_is_no_whole_one_to_the_server() -> None:
+    wire = Wire(PLAIN, Streaming())
+    wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nhalf")
+    wire.closes(wire.client)
+    assert wire.reset == wire.servers

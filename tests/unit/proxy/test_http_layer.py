@@ -1,16 +1,26 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import h2.events
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
 from agent_sandbox.proxy.dialler import NotReached
+from agent_sandbox.proxy.enforcer import Enforcer
 from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.http2_server import StrictHttp2Server
-from agent_sandbox.proxy.http_layer import StrictHttpLayer
+from agent_sandbox.proxy.http_layer import PolicyReplaced, StrictHttpLayer
+from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.stream import StrictStream
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from wire import PLAIN, Http2Wire, Wire
+from wire import HTTP2_FIELDS, PLAIN, Http2Wire, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
 
 GET = b"GET /x HTTP/1.1\r\nHost: %s\r\n\r\n"
 
@@ -103,3 +113,24 @@ def test_what_one_event_sends_is_written_once() -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     led_to = wire.layer.handle_event(events.DataReceived(wire.servers[0], answer))
     assert [command.data for command in led_to if isinstance(command, commands.SendData)] == [answer]
+
+
+def test_it_is_idle_between_requests() -> None:
+    wire = Wire(PLAIN)
+    assert wire.layer.idle
+    wire.client_sends(GET % b"a.test")
+    assert not wire.layer.idle
+    wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert wire.layer.idle
+
+
+def test_a_new_policy_ends_those_streams_that_it_does_not_allow(policy: Callable[[str], Policy]) -> None:
+    old = policy("domains: [a.test]")
+    wire = Http2Wire(Enforcer(lambda: old, clock=lambda: 0.0))
+    wire.request(body=b"", trailers=False)
+    wire.h2.send_headers(3, [*HTTP2_FIELDS[:3], (":path", "/kept")], end_stream=True)
+    wire.client_sends(wire.h2.data_to_send())
+    event = PolicyReplaced(Revision(old=old, new=policy("domains: [{host: a.test, rules: [{path: {exact: /kept}}]}]")))
+    wire.feed(event)
+    answered = {event.stream_id for event in wire.events() if isinstance(event, h2.events.ResponseReceived)}
+    assert (event.ended, answered, len(http_layer(wire).streams)) == (1, {1}, 1)

@@ -4,7 +4,7 @@ from mitmproxy.test import tflow
 
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached, Refused
-from agent_sandbox.proxy.ledger import Meter, answer, failure, ledger_of, open_ledger
+from agent_sandbox.proxy.ledger import Meter, answer, break_off, failure, ledger_of, open_ledger
 
 
 def test_a_meter_counts_and_changes_nothing() -> None:
@@ -46,3 +46,12 @@ def test_a_refused_address_is_a_denial() -> None:
 
 def test_a_failure_of_a_flow_that_nobody_knows_is_answered_too() -> None:
     assert failure(tflow.tflow(), NotReached("gone")).status_code == 502
+
+
+def test_what_is_broken_off_is_a_denial_and_another_line() -> None:
+    ledger = open_ledger(tflow.tflow(), client="", started=0)
+    ledger.written, ledger.line.decision = True, "allow"
+    denial = Denial(reason="no more")
+    break_off(ledger, denial)
+    assert (ledger.broken_off, ledger.written) == (denial, False)
+    assert (ledger.line.decision, ledger.line.reason) == ("deny", "no more")

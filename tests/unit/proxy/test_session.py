@@ -2,18 +2,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from mitmproxy.connection import Server
 from mitmproxy.proxy import commands, events
 
-from agent_sandbox.policy import Decision, Effect
+from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.proxy import http1_client
+from agent_sandbox.proxy import session as subject
 from agent_sandbox.proxy.dialler import DialError, Dialler, Refused, Streams
 from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.options import EngineOptions
+from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.session import Engine, Session
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from memory import memory_streams
@@ -199,3 +208,107 @@ async def test_one_side_goes_on_while_the_other_is_paused() -> None:
     stage = Stage(limits=Limits(held_bytes=10))
     stage.session._paused = True
     await stage.session.drain_writers()
+
+
+def allowing(host: str) -> Policy:
+    origin = Origin(file="p", line=1, layer="p")
+    asked = Conditions(host=parse_host_pattern(host))
+    return Policy.of(RuleSet(rules=(Rule(effect=Effect.ALLOW, conditions=asked, origin=origin),)))
+
+
+def revised(old: str, new: str) -> Revision:
+    return Revision(old=allowing(old), new=allowing(new))
+
+
+async def started(stage: Stage) -> asyncio.Task[None]:
+    serving = asyncio.create_task(stage.session.handle_client())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return serving
+
+
+async def test_an_idle_connection_ends_with_its_host() -> None:
+    stage = Stage()
+    serving = await started(stage)
+    assert await stage.session.review(revised("a.test", "a.test")) is False
+    assert stage.to_client.ended == ""
+    assert await stage.session.review(revised("a.test", "b.test")) is True
+    assert stage.to_client.ended == "aborted"
+    stage.client.feed_eof()
+    await serving
+
+
+async def test_a_refused_tunnel_ends_when_it_would_not_be_refused() -> None:
+    stage = Stage(REFUSED)
+    serving = await started(stage)
+    assert await stage.session.review(revised("b.test", "b.test")) is False
+    assert await stage.session.review(revised("b.test", "a.test")) is True
+    assert stage.to_client.ended == "aborted"
+    stage.client.feed_eof()
+    await serving
+
+
+async def test_a_connection_with_a_request_gets_a_moment_for_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "LAST_WORDS_SECONDS", 0.01)
+    stage = Stage()
+    serving = await started(stage)
+    stage.client.feed_data(GET)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert await stage.session.review(revised("a.test", "b.test")) is True
+    assert (stage.to_client.ended, stage.to_server.ended) == ("", "aborted")
+    await asyncio.sleep(0.03)
+    assert stage.to_client.ended == "aborted"
+    stage.client.feed_eof()
+    await serving
+
+
+async def test_the_other_streams_of_http2_live_on() -> None:
+    stage = Stage()
+    serving = await started(stage)
+    stage.session.client.alpn = b"h2"
+
+    def handle(event: events.Event) -> list[commands.Command]:
+        event.ended = 1  # type: ignore[attr-defined] # it is told of one event alone
+        return []
+
+    stage.session.layer.handle_event = handle  # type: ignore[assignment, method-assign]
+    assert await stage.session.review(revised("a.test", "a.test")) is True
+    assert stage.to_client.ended == ""
+    serving.cancel()
+
+
+async def test_a_connection_to_the_proxy_loses_its_servers_alone() -> None:
+    stage = Stage(Tunnel(client="", carries=Carries.PROXY))
+    serving = await started(stage)
+    stage.client.feed_data(b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    stage.server.feed_data(OK)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert stage.to_client.written == OK
+    assert await stage.session.review(revised("b.test", "a.test")) is False
+    assert stage.to_server.ended == ""
+    assert await stage.session.review(revised("a.test", "b.test")) is False
+    assert (stage.to_client.ended, stage.to_server.ended) == ("", "aborted")
+    stage.client.feed_eof()
+    stage.server.feed_eof()
+    await serving
+
+
+async def test_a_connection_that_is_over_is_nothing_to_review() -> None:
+    stage = Stage()
+    kept = stage.session.transports.pop(stage.session.client)
+    assert await stage.session.review(revised("a.test", "b.test")) is False
+    stage.session._reset(stage.session.client)
+    assert stage.to_client.ended == ""
+    stage.session.transports[stage.session.client] = kept
+
+
+async def test_a_reset_is_no_orderly_end() -> None:
+    stage = Stage()
+    options: list[tuple[int, int, bytes]] = []
+    raw = SimpleNamespace(setsockopt=lambda *said: options.append(said))
+    stage.to_client.get_extra_info = {"socket": raw}.get  # type: ignore[method-assign, assignment]
+    stage.session._reset(stage.session.client)
+    assert options == [(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))]
+    assert stage.to_client.ended == "aborted"

@@ -7,14 +7,21 @@ import h2.config
 import h2.connection
 import pytest
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached, Refused
+from agent_sandbox.proxy.enforcer import Enforcer
 from agent_sandbox.proxy.hooks import hook
+from agent_sandbox.proxy.http_layer import PolicyReplaced
 from agent_sandbox.proxy.ledger import answer
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.revision import Revision
+from agent_sandbox.proxy.streamer import Streamer
 from wire import PLAIN, Wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mitmproxy import http
 
     from agent_sandbox.proxy.tunnel import Tunnel
@@ -181,3 +188,108 @@ def test_a_stream_that_asks_for_what_cannot_be_is_a_400(fields: list[tuple[str, 
         assert addon.ended == ["400"]
         assert why.encode() in wire.to_client
     assert wire.servers == []
+
+
+class Stage:
+    """A wire that is decided by a policy, which is replaced by one that allows nothing of it."""
+
+    def __init__(self, policy: Callable[[str], Policy], *, alpn: bytes | None = None) -> None:
+        old = policy("domains: [a.test]")
+        self.revision = Revision(old=old, new=policy("domains: [b.test]"))
+        self.ended = Stream()
+        enforcer = Enforcer(lambda: old, clock=lambda: 0.0)
+        self.wire = Wire(PLAIN, enforcer, Streamer(), Ended(self.ended), alpn=alpn)
+
+    def replace(self, revision: Revision | None = None) -> int:
+        """Replace it; return how many requests that broke off."""
+        event = PolicyReplaced(revision or self.revision)
+        self.wire.feed(event)
+        return event.ended
+
+
+class Ended:
+    """Keeps how flows ended, and does nothing else."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.response, self.error = stream.response, stream.error
+
+
+NO_MORE = "the policy was reloaded: no rule allows host a.test"
+
+
+def test_a_request_that_waits_for_its_answer_gets_a_denial_when_it_is_no_longer_allowed(
+    policy: Callable[[str], Policy],
+) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(GET)
+    assert stage.replace() == 1
+    assert stage.wire.to_client.startswith(b"HTTP/1.1 403")
+    assert reason(stage.wire.to_client) == NO_MORE
+    assert (stage.ended.ended, stage.wire.reset) == (["403"], stage.wire.servers)
+    assert stage.replace() == 0
+
+
+def test_a_request_that_is_still_allowed_goes_on(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(GET)
+    assert stage.replace(Revision(old=stage.revision.new, new=stage.revision.old)) == 0
+    assert stage.wire.server_sends(OK) == OK
+
+
+def test_an_upload_that_is_no_longer_allowed_is_cut(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(POST + b"half")
+    assert stage.replace() == 1
+    assert (reason(stage.wire.to_client), stage.wire.reset) == (NO_MORE, stage.wire.servers)
+    assert stage.wire.client_sends(b" more ").count(b"HTTP/1.1") == 1
+
+
+def test_an_answer_that_is_no_longer_allowed_is_cut(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(GET)
+    stage.wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    assert stage.replace() == 1
+    assert stage.wire.to_client.endswith(b"half")
+    assert stage.wire.client in stage.wire.closed
+    assert (stage.ended.ended, stage.wire.reset) == ([NO_MORE], stage.wire.servers)
+
+
+def test_an_upload_goes_on_behind_no_answer_that_came_early(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(POST + b"half")
+    stage.wire.server_sends(OK)
+    assert stage.replace() == 1
+    assert (stage.ended.ended, stage.wire.reset) == (["200", NO_MORE], stage.wire.servers)
+    assert stage.wire.client in stage.wire.closed
+
+
+def test_a_websocket_that_is_no_longer_allowed_is_closed(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n\r\n"
+    stage.wire.client_sends(GET[:-2] + upgrade)
+    stage.wire.server_sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+    assert stage.replace() == 1
+    assert {stage.wire.client, *stage.wire.servers} == set(stage.wire.closed)
+    assert stage.replace() == 0
+
+
+def test_a_request_that_is_no_longer_allowed_when_its_server_is_reached_is_not_sent(
+    policy: Callable[[str], Policy],
+) -> None:
+    stage = Stage(policy)
+    stage.wire.patient = True
+    stage.wire.client_sends(GET)
+    assert stage.wire.to_server == b""
+    assert stage.replace() == 1
+    stage.wire.reached()
+    assert stage.wire.to_server == b""
+    assert reason(stage.wire.to_client) == NO_MORE
+    assert stage.ended.ended == ["403"]
+
+
+def test_what_no_policy_decided_is_nothing_to_review() -> None:
+    wire = Wire(PLAIN, Stream())
+    wire.client_sends(GET)
+    event = PolicyReplaced(Revision(old=Policy.deny_all(""), new=Policy.deny_all("")))
+    wire.feed(event)
+    assert event.ended == 0

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.line import Event, Line
 from agent_sandbox.proxy.policystore import PolicyStore
 from agent_sandbox.proxy.recorder import Recorder
+from agent_sandbox.proxy.reloader import Reloader
 from agent_sandbox.proxy.verbs import control_verbs
 
 POLICY = Policy.deny_all("x")
@@ -22,7 +22,8 @@ class Desk:
         self.lines: list[bytes] = []
         self.recorder = Recorder([self.lines.append], clock=lambda: 0.0)
         store = PolicyStore(Path("p.yaml"), load=self.load, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
-        self.verbs = control_verbs(store, self.recorder, lambda: {"listening": "127.0.0.1:1"})
+        reloader = Reloader(store, review=nothing_is_open, record=self.recorder.record)
+        self.verbs = control_verbs(store, self.recorder, reloader, lambda: {"listening": "127.0.0.1:1"})
 
     def load(self, _: Path) -> Policy:
         if self.bad:
@@ -45,13 +46,15 @@ async def test_status_describes_policy_process_and_requests() -> None:
     }
 
 
-async def test_reload_answers_with_its_verdict_and_leaves_a_line() -> None:
+async def test_reload_is_answered_by_the_reloader() -> None:
     desk = Desk()
-    assert await desk.verbs["reload"]({}) == {"ok": True, "digest": POLICY.digest, "problems": []}
+    assert (await desk.verbs["reload"]({}))["ok"] is True
     desk.bad = True
     assert await desk.verbs["reload"]({}) == {"ok": False, "digest": POLICY.digest, "problems": ["p.yaml:1: bad"]}
-    reasons = [json.loads(line)["reason"] for line in desk.lines]
-    assert reasons == ["policy reloaded", "policy kept, the file has problems: p.yaml:1: bad"]
+
+
+async def nothing_is_open(_: object) -> int:
+    return 0
 
 
 async def test_denials_are_as_many_as_were_asked_for() -> None:

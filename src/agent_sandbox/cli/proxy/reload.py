@@ -1,5 +1,6 @@
 """`agent-sandbox proxy reload`."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,8 +8,8 @@ import typer
 
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.carry_out import backend, require_running
-from agent_sandbox.cli.options import ProjectPath
-from agent_sandbox.cli.output import say
+from agent_sandbox.cli.options import Json, ProjectPath
+from agent_sandbox.cli.output import emit, emit_json, say
 from agent_sandbox.cli.policy_file import require_policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.installed import open_project
@@ -20,18 +21,41 @@ Control = Annotated[
 ]
 
 
-def reload(*, path: ProjectPath = None, control: Control = None) -> None:
+def reload(*, path: ProjectPath = None, control: Control = None, json: Json = False) -> None:
     """Have the proxy read its policy again, at once; an invalid one changes nothing and fails with its lines."""
     answer = ask_socket(control, "reload") if control else _in_stack(path)
     if answer.get("ok") is not True:
         said = answer.get("problems") or [str(answer.get("error", "the proxy did not take the policy"))]
         problems = [Problem(where="", what=str(text)) for text in said]
         raise UserError([*problems, Problem(where="", what="nothing was changed: the last good policy stays")])
-    say(f"policy loaded, digest {str(answer.get('digest', ''))[:12]}")
+    if json:
+        emit_json(answer)
+        return
+    for line in _changes(answer.get("change", {})):
+        emit(line)
+    closed = f", {answer['closed']} connections closed" if answer.get("closed") else ""
+    say(f"policy loaded, digest {str(answer.get('digest', ''))[:12]}{closed}")
 
 
-def _in_stack(path: Path | None) -> dict[str, Any]:
+def _changes(change: Mapping[str, Any]) -> Iterator[str]:
+    counts = change.get("counts", {})
+    for kind, sign in (("added", "+"), ("removed", "-")):
+        yield from (f"{sign} {rule['effect']} {rule['rule']}  ({rule['origin']})" for rule in change.get(kind, ()))
+        yield from _more(change, kind, f"{sign} and {{}} more rules")
+    yield from (f"no longer reachable: {host}" for host in change.get("unreachable", ()))
+    yield from _more(change, "unreachable", "no longer reachable: {} more hosts")
+    if counts and not any(counts.values()):
+        yield "nothing changed"
+
+
+def _more(change: Mapping[str, Any], kind: str, text: str) -> Iterator[str]:
+    left = change.get("counts", {}).get(kind, 0) - len(change.get(kind, ()))
+    if left > 0:
+        yield text.format(left)
+
+
+def _in_stack(path: Path | None) -> Mapping[str, Any]:
     project = open_project(path, cwd=Path.cwd())
     require_policy(project)  # the same check as the proxy's, with the path as it is here
     require_running(project, "proxy")
-    return dict(ask_stack(backend().plan(project, AskProxy(argv=("reload",)))))
+    return ask_stack(backend().plan(project, AskProxy(argv=("reload",))))

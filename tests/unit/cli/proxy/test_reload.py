@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,49 @@ def test_a_good_policy_is_loaded(project: Path, docker: FakeDocker, capsys: pyte
     with_containers(docker, proxy="unhealthy")
     assert exit_code(reload) == 0
     assert capsys.readouterr() == ("", "policy loaded, digest 0123456789ab\n")
+
+
+ANSWER = {
+    "ok": True,
+    "digest": "0123456789abcdef",
+    "problems": [],
+    "closed": 2,
+    "change": {
+        "added": [{"effect": "allow", "rule": "GET a.test/x", "origin": "policy.yaml:2"}],
+        "removed": [{"effect": "deny", "rule": "any method b.test", "origin": "policy.yaml:4"}],
+        "unreachable": ["a.test"],
+        "counts": {"added": 1, "removed": 7, "unreachable": 3},
+    },
+}
+
+
+def test_what_changed_is_told(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert project.exists()
+    docker.says("agent_sandbox.proxy reload", out=json.dumps(ANSWER))
+    with_containers(docker, proxy="healthy")
+    assert exit_code(reload) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "+ allow GET a.test/x  (policy.yaml:2)",
+        "- deny any method b.test  (policy.yaml:4)",
+        "- and 6 more rules",
+        "no longer reachable: a.test",
+        "no longer reachable: 2 more hosts",
+    ]
+    assert err == "policy loaded, digest 0123456789ab, 2 connections closed\n"
+    assert exit_code(lambda: reload(json=True)) == 0
+    assert json.loads(capsys.readouterr().out) == ANSWER
+
+
+def test_a_reload_without_a_change_says_so(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    change = {"added": [], "removed": [], "unreachable": [], "counts": {"added": 0, "removed": 0, "unreachable": 0}}
+    docker.says("agent_sandbox.proxy reload", out=json.dumps({**ANSWER, "change": change, "closed": 0}))
+    with_containers(docker, proxy="healthy")
+    assert exit_code(reload) == 0
+    assert capsys.readouterr() == ("nothing changed\n", "policy loaded, digest 0123456789ab\n")
 
 
 def test_a_bad_policy_never_reaches_the_proxy(

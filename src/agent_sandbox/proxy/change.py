@@ -1,0 +1,76 @@
+"""What another policy changes, in words that fit an answer: a policy can hold a million rules."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from agent_sandbox.policy import Effect, Policy, decide_connect
+from agent_sandbox.policy.hostpattern import HostPattern, Reach
+from agent_sandbox.policy.request import USUAL_PORTS
+from agent_sandbox.policy.rule import Conditions, Rule
+
+SHOWN = 20  # of each kind; the rest is a number
+# Stands for every name below a wildcard. No label begins so, and no rule can name it.
+ANY = "-any-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Rules that are new, rules that are gone, and hosts where nothing is allowed any more."""
+
+    added: tuple[Rule, ...]
+    removed: tuple[Rule, ...]
+    unreachable: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are of each."""
+        return {"added": len(self.added), "removed": len(self.removed), "unreachable": len(self.unreachable)}
+
+    def told(self) -> dict[str, object]:
+        """Return it as data, the first of each kind and how many there are."""
+        shown = {"added": _rules(self.added), "removed": _rules(self.removed)}
+        return {**shown, "unreachable": [*self.unreachable[:SHOWN]], "counts": self.counts}
+
+
+def change(old: Policy, new: Policy) -> Change:
+    """Compare two policies. Where a rule is written is no part of what it does."""
+    before, after = _by_meaning(old), _by_meaning(new)
+    return Change(
+        added=tuple(rule for key, rule in after.items() if key not in before),
+        removed=tuple(rule for key, rule in before.items() if key not in after),
+        unreachable=tuple(_lost(old, new)),
+    )
+
+
+def _by_meaning(policy: Policy) -> dict[object, Rule]:
+    return {(rule.effect, rule.conditions): rule for rule in policy.rules.rules}
+
+
+def _lost(old: Policy, new: Policy) -> Iterator[str]:
+    rules = chain(old.rules.rules, new.rules.rules)
+    allowing = [rule.conditions for rule in rules if rule.effect is Effect.ALLOW]
+    asked = {(host, port) for conditions in allowing for host in _hosts(conditions.host) for port in _ports(conditions)}
+    before, after = ({host for host, port in asked if _opens(policy, host, port)} for policy in (old, new))
+    yield from sorted(host.replace(ANY, "*") for host in before - after)
+
+
+def _hosts(pattern: HostPattern) -> Iterator[str]:
+    if pattern.reach is not Reach.BELOW:
+        yield pattern.name
+    if pattern.reach is not Reach.EXACT:
+        yield f"{ANY}.{pattern.name}"
+
+
+def _ports(conditions: Conditions) -> Collection[int]:
+    return conditions.ports or USUAL_PORTS
+
+
+def _opens(policy: Policy, host: str, port: int) -> bool:
+    return decide_connect(policy, host=host, port=port).allowed
+
+
+def _rules(rules: Iterable[Rule]) -> list[dict[str, str]]:
+    return [
+        {"effect": str(rule.effect), "rule": str(rule), "origin": str(rule.origin)} for rule in islice(rules, SHOWN)
+    ]

@@ -1,0 +1,64 @@
+"""One policy takes the place of another: what was begun under the old one is held against the new one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent_sandbox.policy import Policy, Request, decide, decide_connect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """The policy that was in force, and the one that is."""
+
+    old: Policy
+    new: Policy
+
+    def objection(self, request: Request) -> str:
+        """Say why a request that is under way would not be forwarded now; nothing where it would be."""
+        decision = decide(self.new, request)
+        return decision.reason if not decision.allowed else ""
+
+    def closes(self, host: str, port: int) -> bool:
+        """Tell whether no connection may lead there now."""
+        return not decide_connect(self.new, host=host, port=port).allowed
+
+
+class Reviewed(Protocol):
+    """A connection that is open."""
+
+    async def review(self, revision: Revision) -> bool:
+        """End what is no longer allowed, and tell whether there was anything."""
+
+    def abort(self) -> None:
+        """End all of it, at once."""
+
+
+class OpenConnections:
+    """All that is open, to be reviewed when the policy changes."""
+
+    def __init__(self) -> None:
+        self._open: dict[Reviewed, None] = {}
+
+    @contextmanager
+    def holding(self, connection: Reviewed) -> Iterator[None]:
+        """Know of `connection` for as long as the block runs."""
+        self._open[connection] = None
+        try:
+            yield
+        finally:
+            self._open.pop(connection, None)
+
+    async def review(self, revision: Revision) -> int:
+        """Review every connection; return how many had something to end. What a fault leaves unreviewed is ended."""
+        left = [*self._open]
+        ended = 0
+        try:
+            while left:
+                ended += await left[-1].review(revision)
+                left.pop()
+        finally:
+            for connection in left:
+                connection.abort()
+        return ended

@@ -1,0 +1,216 @@
+"""What is under way when the policy is replaced: what it no longer allows ends within two seconds, the rest lives."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from attackstand import ALLOWED
+from capture import Capture
+from certificates import make_authority
+from http2client import Http2Client, fields
+from proxystand import ProxyProcess, get, read_all, read_answer, read_head
+from websocket import echo, frame, handshake
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+    from collections.abc import Iterator
+
+BOTH = "version: 1\ndomains: [allowed.test, a.wild.test]\n"
+ONE = "version: 1\ndomains: [a.wild.test]\n"
+NARROW = "version: 1\ndomains: [a.wild.test, {host: allowed.test, rules: [{path: {prefix: /kept}}]}]\n"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
+    """A proxy, and the server that all its hosts are."""
+    folder = tmp_path_factory.mktemp("reload")
+    authority = make_authority(folder, list(ALLOWED))
+    with Capture(certificate=folder / "leaf.pem") as server, Capture() as plain:
+        resolve = {(name, 443): server.port for name in ALLOWED} | {(name, 80): plain.port for name in ALLOWED}
+        plain.answers = server.answers = {"/ws": echo, "/events": tick, "/kept": tick, "/silent": stay_silent}
+        with ProxyProcess(folder, BOTH, resolve=resolve, upstream_ca=authority) as proxy:
+            yield proxy, server
+
+
+@pytest.fixture
+def proxy(pair: tuple[ProxyProcess, Capture]) -> ProxyProcess:
+    """The proxy, with both hosts allowed."""
+    reload(pair[0], BOTH)
+    pair[0].forget()
+    pair[1].forget()
+    return pair[0]
+
+
+@pytest.fixture
+def server(pair: tuple[ProxyProcess, Capture]) -> Capture:
+    """The server."""
+    return pair[1]
+
+
+def tick(stream: socket.socket, _: bytes) -> None:
+    stream.sendall(HEAD)
+    while True:
+        stream.sendall(b"5\r\ntick\n\r\n")
+        time.sleep(0.05)
+
+
+def stay_silent(stream: socket.socket, _: bytes) -> None:
+    read_all(stream)
+
+
+def reload(proxy: ProxyProcess, policy: str) -> dict[str, Any]:
+    proxy.policy_file.write_text(policy)
+    done = proxy.command("reload")
+    assert done.returncode == 0, done
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def ended_after(connection: socket.socket) -> float:
+    """Read to the end; return how long that took."""
+    started = time.monotonic()
+    read_all(connection)
+    return time.monotonic() - started
+
+
+def keep_alive(connection: ssl.SSLSocket, host: str) -> int:
+    connection.sendall(f"GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    return read_answer(connection)[0]
+
+
+def test_a_kept_connection_ends_with_its_host_and_the_one_beside_it_lives_on(proxy: ProxyProcess) -> None:
+    with proxy.tls("allowed.test") as gone, proxy.tls("a.wild.test") as kept:
+        assert (keep_alive(gone, "allowed.test"), keep_alive(kept, "a.wild.test")) == (200, 200)
+        answer = reload(proxy, ONE)
+        assert ended_after(gone) < 2
+        assert keep_alive(kept, "a.wild.test") == 200
+    assert (answer["closed"], answer["change"]["unreachable"]) == (1, ["allowed.test"])
+
+
+def test_events_end_where_they_are_no_longer_allowed(proxy: ProxyProcess) -> None:
+    with proxy.tls("allowed.test") as gone, proxy.tls("a.wild.test") as kept:
+        for connection, host in ((gone, "allowed.test"), (kept, "a.wild.test")):
+            connection.sendall(get("/events", host))
+            assert b"tick" in read_head(connection) + connection.recv(100)
+        assert reload(proxy, ONE)["closed"] == 1
+        assert ended_after(gone) < 2
+        assert kept.recv(100)
+    line = proxy.line(host="allowed.test", path="/events")
+    assert (line["decision"], line["reason"]) == (
+        "deny",
+        "the policy was reloaded: no rule allows host allowed.test",
+    )
+    assert line["bytes_in"] > 0
+
+
+def test_a_request_without_an_answer_gets_a_denial(proxy: ProxyProcess, server: Capture) -> None:
+    with proxy.tls("allowed.test") as gone:
+        gone.sendall(get("/silent", "allowed.test"))
+        server.wait_for(1)
+        reload(proxy, ONE)
+        started = time.monotonic()
+        answer = read_all(gone)
+    assert answer.startswith(b"HTTP/1.1 403")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["reason"].startswith("the policy was reloaded: ")
+    assert time.monotonic() - started < 2
+    assert proxy.line(host="allowed.test", decision="deny")["status"] == 403
+
+
+def test_a_websocket_ends_and_another_one_goes_on(proxy: ProxyProcess) -> None:
+    with proxy.tls("allowed.test") as gone, proxy.tls("a.wild.test") as kept:
+        for connection, host in ((gone, "allowed.test"), (kept, "a.wild.test")):
+            connection.sendall(handshake(host=host))
+            assert b" 101 " in read_head(connection)
+            connection.sendall(frame(b"hello", masked=True))
+            assert connection.recv(100).endswith(b"hello")
+        assert reload(proxy, ONE)["closed"] == 1
+        assert ended_after(gone) < 2
+        kept.sendall(frame(b"again", masked=True))
+        assert kept.recv(100).endswith(b"again")
+    line = proxy.line(host="allowed.test", event="websocket")
+    assert (line["decision"], line["reason"]) == ("deny", "the policy was reloaded: no rule allows host allowed.test")
+
+
+def test_of_the_streams_of_http2_those_end_that_are_no_longer_allowed(proxy: ProxyProcess) -> None:
+    with proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        gone, kept = client.send(*fields("/events")), client.send(*fields("/kept"))
+        assert {client.status(gone), client.status(kept)} == {"200"}
+        assert reload(proxy, NARROW)["closed"] == 1
+        assert client.status(gone) == "reset"
+        assert client.status(client.send(*fields("/kept"))) == "200"
+    assert proxy.line(path="/events")["decision"] == "deny"
+    assert "broken off" in proxy.line(path="/kept")["reason"]
+
+
+def test_a_whole_http2_connection_ends_with_its_host(proxy: ProxyProcess) -> None:
+    with proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        assert client.status(client.send(*fields("/events"))) == "200"
+        reload(proxy, ONE)
+        assert ended_after(stream) < 2
+
+
+def test_an_upload_is_cut_and_the_server_cannot_take_it_for_whole(proxy: ProxyProcess, server: Capture) -> None:
+    begun, ends = threading.Event(), queue.SimpleQueue[str]()
+
+    def listen(stream: socket.socket, _: bytes) -> None:
+        begun.set()
+        try:
+            while stream.recv(65536):
+                pass
+            ends.put("closed")
+        except OSError as error:
+            ends.put(type(error).__name__)
+
+    server.answers["/upload"] = listen
+    head = get("http://allowed.test/upload", "allowed.test", "Transfer-Encoding: chunked", method="POST")
+    with proxy.connect() as gone:
+        gone.sendall(head + b"5\r\nhello\r\n")
+        assert begun.wait(3)
+        reload(proxy, ONE)
+        assert b" 403 " in read_head(gone)
+    assert ends.get(timeout=3) == "ConnectionResetError"
+
+
+def test_plain_requests_to_the_proxy_are_reviewed_too(proxy: ProxyProcess) -> None:
+    def ask(connection: socket.socket, host: str) -> int:
+        connection.sendall(f"GET http://{host}/x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        return read_answer(connection)[0]
+
+    with proxy.connect() as connection:
+        assert [ask(connection, host) for host in ("allowed.test", "a.wild.test")] == [200, 200]
+        reload(proxy, ONE)
+        assert [ask(connection, host) for host in ("allowed.test", "a.wild.test")] == [403, 200]
+
+
+def test_a_tunnel_that_was_refused_makes_room_for_one_that_is_not(proxy: ProxyProcess) -> None:
+    reload(proxy, ONE)
+    with proxy.tls("allowed.test") as refused:
+        assert keep_alive(refused, "allowed.test") == 403
+        reload(proxy, BOTH)
+        assert ended_after(refused) < 2
+    with proxy.tls("allowed.test") as opened:
+        assert keep_alive(opened, "allowed.test") == 200
+
+
+def test_a_reload_says_what_it_changed(proxy: ProxyProcess) -> None:
+    answer = reload(proxy, NARROW)
+    assert answer["change"] == {
+        "added": [{"effect": "allow", "rule": "any method allowed.test/kept/...", "origin": "policy.yaml:2"}],
+        "removed": [{"effect": "allow", "rule": "any method allowed.test", "origin": "policy.yaml:2"}],
+        "unreachable": [],
+        "counts": {"added": 1, "removed": 1, "unreachable": 0},
+    }
+    line = proxy.line(event="policy")
+    assert line["reason"] == (
+        "policy reloaded: 1 rules added, 1 removed; 0 hosts no longer reachable, 0 connections closed"
+    )

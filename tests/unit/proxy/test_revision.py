@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.policy import parse_request
+from agent_sandbox.proxy.revision import OpenConnections, Revision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
+
+GET = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/x")
+
+
+@pytest.fixture
+def revision(policy: Callable[[str], Policy]) -> Revision:
+    return Revision(old=policy("domains: [a.test]"), new=policy("domains: [b.test]"))
+
+
+class Connection:
+    """Open, with something to end or not; falls over where it is told to."""
+
+    def __init__(self, *, ends: bool = False, falls: bool = False) -> None:
+        self.ends, self.falls = ends, falls
+        self.reviews = self.aborted = 0
+
+    async def review(self, _: Revision) -> bool:
+        """Count it."""
+        self.reviews += 1
+        if self.falls:
+            raise LookupError
+        return self.ends
+
+    def abort(self) -> None:
+        """Count it."""
+        self.aborted += 1
+
+
+def test_a_request_is_decided_again(revision: Revision) -> None:
+    assert revision.objection(GET) == "no rule allows host a.test"
+    assert Revision(old=revision.new, new=revision.old).objection(GET) == ""
+
+
+def test_a_destination_is_decided_again(revision: Revision) -> None:
+    assert [revision.closes(host, 443) for host in ("a.test", "b.test")] == [True, False]
+
+
+async def test_all_that_is_open_is_reviewed_and_what_ended_is_counted(revision: Revision) -> None:
+    connections = OpenConnections()
+    first, second, gone = Connection(ends=True), Connection(), Connection(ends=True)
+    with connections.holding(gone):
+        pass
+    with connections.holding(first), connections.holding(second):
+        assert await connections.review(revision) == 1
+    assert [(one.reviews, one.aborted) for one in (first, second, gone)] == [(1, 0), (1, 0), (0, 0)]
+
+
+async def test_what_a_fault_leaves_unreviewed_is_ended(revision: Revision) -> None:
+    connections = OpenConnections()
+    first, broken, last = Connection(), Connection(falls=True), Connection()
+    holding = connections.holding
+    with holding(first), holding(broken), holding(last), pytest.raises(LookupError):
+        await connections.review(revision)
+    assert [(one.reviews, one.aborted) for one in (first, broken, last)] == [(0, 1), (1, 1), (1, 0)]
