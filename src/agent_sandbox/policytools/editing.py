@@ -5,13 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from agent_sandbox.policy.ambiguity import Ambiguous
+from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.path import readings
-from agent_sandbox.policy.pathpattern import PathKind, PathPattern
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policytools.insertion import insertion, written
@@ -66,7 +65,7 @@ def edit(text: str, wanted: ShortRule, read: Readers) -> Edited | Standing:
 def _standing(policy: Policy, wanted: ShortRule, file: str) -> Rule | None:
     """Return the rule that says this already; that a deny beats an allow is a problem."""
     asked = wanted.rule.conditions
-    rules = [rule for rule in policy.rules.rules if _takes_all(rule.conditions, asked)]
+    rules = [rule for rule in policy.rules.rules if covers(rule.conditions, asked)]
     deny = next((rule for rule in rules if rule.effect is Effect.DENY), None)
     if deny and wanted.effect is Effect.ALLOW:
         what = f"{wanted.text} is denied by {deny.origin} ({deny}), and a deny always wins"
@@ -117,24 +116,3 @@ def _shared(asked: Conditions, narrow: Conditions) -> Conditions:
 
 def _both[T](one: frozenset[T] | None, other: frozenset[T] | None) -> frozenset[T] | None:
     return other if one is None else one if other is None else one & other
-
-
-def _takes_all(wide: Conditions, narrow: Conditions) -> bool:
-    """Tell whether `wide` surely takes every request that `narrow` takes."""
-    return (
-        (wide.host == narrow.host or (narrow.host.reach is Reach.EXACT and wide.host.matches(narrow.host.name)))
-        and _within(narrow.ports, wide.ports)
-        and _within(narrow.schemes, wide.schemes)
-        and _within(narrow.methods, wide.methods)
-        and (wide.path in {None, narrow.path} or _is_in(wide.path, narrow.path))
-        and wide.query in {None, narrow.query}
-        and (wide.headers, wide.max_body) == (None, None)
-    )
-
-
-def _within[T](narrow: frozenset[T] | None, wide: frozenset[T] | None) -> bool:
-    return wide is None or (narrow is not None and narrow <= wide)
-
-
-def _is_in(wide: PathPattern | None, narrow: PathPattern | None) -> bool:
-    return bool(wide and narrow and narrow.kind is PathKind.EXACT and wide.matches(narrow.reading))

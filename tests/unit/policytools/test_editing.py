@@ -50,7 +50,8 @@ def test_the_rule_goes_in_and_its_line_is_told(read: Readers) -> None:
     ("line", "rule", "origin"),
     [
         ("allow GET https://a.test/v1/x", "GET, HEAD a.test/v1/...", 5),
-        ("allow HEAD https://a.test/v1/**", "", 0),  # nobody compares a glob with a prefix: it goes in
+        ("allow HEAD https://a.test/v1/**", "GET, HEAD a.test/v1/...", 5),
+        ("allow HEAD https://a.test/**", "", 0),
         ("allow POST https://a.test/?x=1", "POST a.test?x=1", 6),
         ("allow POST https://a.test/", "", 0),  # any query is more than one
         ("allow GET https://b.test/*", "GET, HEAD https://b.test/* on port 443", 8),
