@@ -40,7 +40,7 @@ class Enforcer:
         except (Ambiguous, NotWebSocketError) as doubt:
             _refuse(flow, ledger, doubt)
             return
-        ledger.line.path = request.path
+        ledger.line.scheme, ledger.line.path = request.scheme, request.path
         decision = decide(policy, request)
         if tunnel.refused is not None and decision.allowed:
             decision = tunnel.refused
@@ -50,6 +50,7 @@ class Enforcer:
             _allow(flow, ledger, decision)
         else:
             ledger.line.rule, ledger.line.reason = decision.rule, decision.reason
+            ledger.line.cause = str(decision.cause)
             ledger.line.event = event_of_denial(request, tunnel)
             _deny(flow, _denial(request, decision, policy.settings.block_status))
 

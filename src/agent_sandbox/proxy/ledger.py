@@ -105,5 +105,6 @@ def failure(flow: http.HTTPFlow, why: NotReached) -> http.Response:
     ledger = ledger_of(flow)
     if ledger is not None:
         ledger.line.decision = "deny" if refused else "allow"
+        ledger.line.cause = "address" if refused else ""
         ledger.line.reason = str(why)
     return answer(flow, denial)

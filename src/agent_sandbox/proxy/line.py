@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 255}
+LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 255, "cause": 16, "scheme": 8}
 
 
 class Event(StrEnum):
@@ -26,12 +26,18 @@ class Event(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Line:
-    """The fields of a line. The path goes without its query: values in there can be secret."""
+    """The fields of a line. The path goes without its query: values in there can be secret.
+
+    `cause` is what a denial rests on: a `Cause` of the policy's, `address` where the name led to one that must not be
+    reached, and nothing where the request was too doubtful to ask.
+    """
 
     event: Event
     decision: str = "deny"
     rule: str | None = None
+    cause: str = ""
     reason: str = ""
+    scheme: str = ""
     host: str = ""
     port: int = 0
     method: str = ""
@@ -47,7 +53,7 @@ def render(line: Line, *, now: float) -> dict[str, object]:
     """Return what is written and kept of `line`, its texts cut to size and made valid Unicode."""
     time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     values: dict[str, object] = {"time": time, "event": str(line.event), "decision": line.decision}
-    for name in ("rule", "reason", "host", "port", "method", "path", "status"):
+    for name in ("rule", "cause", "reason", "scheme", "host", "port", "method", "path", "status"):
         values[name] = _bounded(name, getattr(line, name))
     for name in ("bytes_in", "bytes_out"):
         values[name] = getattr(line, name)

@@ -71,7 +71,9 @@ def test_a_denied_request_is_answered_with_the_reason(policy: Callable[[str], Po
     body = json.loads(made.response.content or b"")
     assert (made.response.status_code, body["host"], body["path"]) == (403, "a.test", "/admin")
     assert body["hint"].startswith('add `- "GET https://a.test/admin"` under `allow`')
-    assert (ledger.line.decision, ledger.line.reason) == ("deny", body["reason"])
+    line = ledger.line
+    assert (line.decision, line.cause, line.reason) == ("deny", "request", body["reason"])
+    assert (line.scheme, line.host, line.path) == ("https", "a.test", "/admin")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,7 @@ def test_a_doubt_is_a_denial(policy: Callable[[str], Policy], made: http.HTTPFlo
     assert made.response
     assert made.response.status_code == status
     assert ledger.line.reason.startswith(reason)
+    assert ledger.line.cause == ""
 
 
 def test_a_tunnel_that_was_refused_stays_refused_when_the_policy_has_changed(policy: Callable[[str], Policy]) -> None:

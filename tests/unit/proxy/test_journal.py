@@ -47,7 +47,9 @@ def test_an_answered_request_is_one_line() -> None:
         "event": "request",
         "decision": "allow",
         "rule": None,
+        "cause": "",
         "reason": "why",
+        "scheme": "",
         "host": "a.test",
         "port": 0,
         "method": "",
@@ -93,7 +95,7 @@ def test_what_could_not_be_read_is_a_line() -> None:
     book = Book()
     book.journal.malformed("a bare LF", TUNNEL)
     assert b'"event": "malformed", "decision": "deny"' in book.lines[0]
-    assert b'"reason": "a bare LF", "host": "a.test", "port": 443' in book.lines[0]
+    assert b'"reason": "a bare LF", "scheme": "", "host": "a.test", "port": 443' in book.lines[0]
 
 
 def test_a_client_that_does_not_trust_us_is_a_line_and_no_denial() -> None:

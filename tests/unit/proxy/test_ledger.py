@@ -34,14 +34,14 @@ def test_a_failure_is_a_502_of_an_allowed_request() -> None:
     flow = tflow.tflow()
     ledger = open_ledger(flow, client="", started=0)
     assert failure(flow, NotReached("gone")).status_code == 502
-    assert (ledger.line.decision, ledger.line.reason) == ("allow", "gone")
+    assert (ledger.line.decision, ledger.line.cause, ledger.line.reason) == ("allow", "", "gone")
 
 
 def test_a_refused_address_is_a_denial() -> None:
     flow = tflow.tflow()
     ledger = open_ledger(flow, client="", started=0)
     assert failure(flow, Refused("loopback")).status_code == 403
-    assert (ledger.line.decision, ledger.line.reason) == ("deny", "loopback")
+    assert (ledger.line.decision, ledger.line.cause, ledger.line.reason) == ("deny", "address", "loopback")
 
 
 def test_a_failure_of_a_flow_that_nobody_knows_is_answered_too() -> None:
