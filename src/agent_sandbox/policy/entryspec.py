@@ -90,6 +90,9 @@ class EntrySpec(Strict):
     encoded_slash: bool = False
     inspect: bool | None = None
     reason: Text = ""
+    # What a service says of an entry: what is accepted with it, and a request that it is for.
+    risk: Text = ""
+    probe: Text = ""
 
 
 class DomainSpec(EntrySpec):

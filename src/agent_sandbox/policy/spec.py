@@ -82,6 +82,7 @@ class PolicySpec(Strict):
     # What a service says of itself.
     title: Text = ""
     reason: Text = ""
+    date: Text = ""
 
 
 # Which model stands below a key: where a word is unknown, the words known there are offered.

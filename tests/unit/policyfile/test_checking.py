@@ -6,7 +6,7 @@ from agent_sandbox.policyfile.checking import check_document, nearest
 from agent_sandbox.policyfile.document import Document, parse_document
 from agent_sandbox.problems import UserError
 
-KNOWN_ABOVE = "known are allow, deny, domains, reason, services, settings, tests, tighten, title, version"
+KNOWN_ABOVE = "known are allow, date, deny, domains, reason, services, settings, tests, tighten, title, version"
 
 SIZES = "write a number of bytes, or one with B, KB, MB, GB, KiB, MiB, GiB: `1MiB`"
 
