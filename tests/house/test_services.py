@@ -1,0 +1,133 @@
+"""Every service is what it says: each entry is probed, sinks beside it stay shut, and each names why, risk and date."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from agent_sandbox.policy import Policy, compile_policy, decide, parse_request
+from agent_sandbox.policyfile import shipped_services
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.decision import Effect
+    from agent_sandbox.policy.entryspec import DomainSpec
+
+CASES = yaml.safe_load((Path(__file__).parent / "services.yaml").read_text("utf-8"))
+# Read once: a catalogue reads a service whenever it is asked for one.
+SERVICES = dict(shipped_services())
+TABLE = (Path(__file__).resolve().parents[2] / "docs" / "policy" / "services.md").read_text("utf-8")
+PUBLISHING = sorted(name for name in SERVICES if name.endswith("-publish"))
+# Archives whose clients check a signature, and ask over plain HTTP as they are set up.
+SIGNED: set[str] = set()
+# Forges and registries are for reading; these questions are asked by POST.
+READING = """
+
+""".split()
+QUESTIONS: dict[str, set[str]] = {}
+
+
+@cache
+def policy_of(service: str) -> Policy:
+    return compile_policy([SERVICES[service]], SERVICES)
+
+
+def entries(service: str) -> tuple[DomainSpec, ...]:
+    return SERVICES[service].spec.domains
+
+
+def answer(service: str, line: str) -> Effect:
+    policy = policy_of(service)
+    method, _, url = line.partition(" ")
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or {"http": 80, "https": 443}[parts.scheme]
+    request = parse_request(
+        scheme=parts.scheme,
+        host=host,
+        port=port,
+        method=method,
+        target=url.partition(parts.netloc)[2],
+        encoded_slash=policy.takes_encoded_slash(host),
+    )
+    return decide(policy, request).effect
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_each_entry_of_a_service_lets_its_probe_through_by_itself(service: str) -> None:
+    assert [entry.probe for entry in entries(service) if answer(service, entry.probe) != "allow"] == []
+    asked = [urlsplit(entry.probe.partition(" ")[2]).hostname or "" for entry in entries(service)]
+    beside = [host for host, entry in zip(asked, entries(service), strict=True) if not entry.host.matches(host)]
+    assert beside == []
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_below_the_hosts_of_a_service_nobody_is_let_in(service: str, method: str) -> None:
+    exact = {entry.host.name for entry in entries(service) if not entry.host.reach}
+    assert [host for host in exact if answer(service, f"{method} https://evil.{host}/") != "deny"] == []
+
+
+def test_a_wildcard_stands_where_every_name_below_is_the_provider_s_own() -> None:
+    wide = {(service, str(entry.host)) for service in SERVICES for entry in entries(service) if entry.host.reach}
+    assert wide == {
+        ("vscode", "*.gallery.vsassets.io"),
+        ("vscode", "*.gallerycdn.vsassets.io"),
+        ("vscode", "*.vscode-unpkg.net"),
+    }
+
+
+@pytest.mark.parametrize("service", CASES)
+def test_a_service_lets_through_what_it_is_for_and_no_sink_beside(service: str) -> None:
+    lines = [(effect, line) for effect, lines in CASES[service].items() for line in lines]
+    assert [(answer(service, line), line) for _, line in lines] == lines
+
+
+def test_for_every_service_something_is_tried_that_stays_shut() -> None:
+    assert [name for name in SERVICES if not CASES.get(name, {}).get("deny")] == []
+    assert set(CASES) == set(SERVICES)
+
+
+@pytest.mark.parametrize("publishing", PUBLISHING)
+def test_what_publishes_is_denied_where_packages_are_read(publishing: str) -> None:
+    reading = publishing.removesuffix("-publish")
+    sinks = [entry.probe for entry in entries(publishing)]
+    assert [line for line in sinks if answer(reading, line) != "deny"] == []
+
+
+@pytest.mark.parametrize("service", [name for name in SERVICES if name.endswith("-telemetry")])
+def test_telemetry_is_denied_where_its_tool_is_allowed(service: str) -> None:
+    reports = [entry.probe for entry in entries(service) if "resources.jetbrains.com" not in entry.probe]
+    assert [line for line in reports if answer(service.removesuffix("-telemetry"), line) != "deny"] == []
+
+
+@pytest.mark.parametrize("service", READING)
+def test_a_registry_is_for_reading(service: str) -> None:
+    others = [rule for rule in policy_of(service).rules.rules if rule.conditions.methods != {"GET", "HEAD"}]
+    assert {str(rule.conditions.path) for rule in others} == QUESTIONS.get(service, set())
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_says_why_each_rule_is_there_what_is_risked_and_when_somebody_looked(service: str) -> None:
+    spec, rules = SERVICES[service].spec, policy_of(service).rules.rules
+    assert all((spec.title, spec.reason, re.fullmatch(r"20\d\d-[01]\d-[0-3]\d", spec.date)))
+    assert [str(entry.host) for entry in entries(service) if not (entry.risk and entry.probe and entry.ports)] == []
+    assert [str(rule.origin) for rule in rules if not rule.reason] == []
+    assert (spec.allow, spec.deny, spec.services) == ((), (), ())
+
+
+def test_the_document_holds_each_service_in_its_own_words() -> None:
+    said = [f"| `{name}` | {layer.spec.title} | {layer.spec.reason} |" for name, layer in SERVICES.items()]
+    assert sorted(said) == sorted(row for row in TABLE.splitlines() if row.startswith("| `"))
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_goes_over_tls_and_by_named_methods_alone(service: str) -> None:
+    schemes = frozenset({"https"} | ({"http"} if service in SIGNED else set()))
+    rules = [rule for entry in entries(service) for rule in entry.rules]
+    assert [rule for rule in rules if set(rule.schemes) != schemes or not rule.methods] == []
+    assert {port for entry in entries(service) for port in entry.ports} <= ({80, 443} if service in SIGNED else {443})
