@@ -75,6 +75,7 @@ def test_below_the_hosts_of_a_service_nobody_is_let_in(service: str, method: str
 def test_a_wildcard_stands_where_every_name_below_is_the_provider_s_own() -> None:
     wide = {(service, str(entry.host)) for service in SERVICES for entry in entries(service) if entry.host.reach}
     assert wide == {
+        ("cursor", "*.api5.cursor.sh"),
         ("vscode", "*.gallery.vsassets.io"),
         ("vscode", "*.gallerycdn.vsassets.io"),
         ("vscode", "*.vscode-unpkg.net"),
