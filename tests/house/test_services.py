@@ -27,9 +27,12 @@ PUBLISHING = sorted(name for name in SERVICES if name.endswith("-publish"))
 SIGNED: set[str] = set()
 # Forges and registries are for reading; these questions are asked by POST.
 READING = """
-
+bitbucket gitlab
 """.split()
-QUESTIONS: dict[str, set[str]] = {}
+QUESTIONS = {
+    "bitbucket": {"/*/*/git-upload-pack", "/*/*/info/lfs/objects/batch"},
+    "gitlab": {"/**/git-upload-pack", "/**/info/lfs/objects/batch"},
+}
 
 
 @cache
