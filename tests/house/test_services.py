@@ -27,7 +27,7 @@ PUBLISHING = sorted(name for name in SERVICES if name.endswith("-publish"))
 SIGNED: set[str] = set()
 # Forges and registries are for reading; these questions are asked by POST.
 READING = """
-bitbucket gitlab
+bitbucket gitlab go java ruby rust
 """.split()
 QUESTIONS = {
     "bitbucket": {"/*/*/git-upload-pack", "/*/*/info/lfs/objects/batch"},
