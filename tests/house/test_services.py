@@ -27,11 +27,12 @@ PUBLISHING = sorted(name for name in SERVICES if name.endswith("-publish"))
 SIGNED: set[str] = set()
 # Forges and registries are for reading; these questions are asked by POST.
 READING = """
-bitbucket gitlab go java ruby rust
+bitbucket deno dotnet elixir gitlab go java php ruby rust terraform
 """.split()
 QUESTIONS = {
     "bitbucket": {"/*/*/git-upload-pack", "/*/*/info/lfs/objects/batch"},
     "gitlab": {"/**/git-upload-pack", "/**/info/lfs/objects/batch"},
+    "php": {"/api/security-advisories/"},
 }
 
 
