@@ -24,11 +24,27 @@ SERVICES = dict(shipped_services())
 TABLE = (Path(__file__).resolve().parents[2] / "docs" / "policy" / "services.md").read_text("utf-8")
 PUBLISHING = sorted(name for name in SERVICES if name.endswith("-publish"))
 # Archives whose clients check a signature, and ask over plain HTTP as they are set up.
-SIGNED: set[str] = set()
+SIGNED = {"alpine", "ubuntu"}
 # Forges and registries are for reading; these questions are asked by POST.
-READING = """
-bitbucket deno dotnet elixir gitlab go java php ruby rust terraform
-""".split()
+READING = [
+    "alpine",
+    "bitbucket",
+    "deno",
+    "docker-hub",
+    "dotnet",
+    "elixir",
+    "ghcr",
+    "gitlab",
+    "go",
+    "java",
+    "php",
+    "playwright",
+    "quay",
+    "ruby",
+    "rust",
+    "terraform",
+    "ubuntu",
+]
 QUESTIONS = {
     "bitbucket": {"/*/*/git-upload-pack", "/*/*/info/lfs/objects/batch"},
     "gitlab": {"/**/git-upload-pack", "/**/info/lfs/objects/batch"},
