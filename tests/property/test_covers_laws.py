@@ -1,0 +1,55 @@
+"""The laws of covers: what it proves holds for every request, and dropping a condition is always proven."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.policy import Effect, Request
+from agent_sandbox.policy.covers import covers
+from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.rule import Conditions, Rule
+from policyworld import Entry, allows, layer, requests
+
+
+def first_rule(entry: Entry) -> Rule:
+    return expand(layer({"domains": [entry]}), {}).rules[0]
+
+
+CONDITIONS = ("ports", "schemes", "methods", "path", "query", "headers", "max_body")
+drawn = st.builds(first_rule, allows)
+
+
+def matches(rule: Rule, effect: Effect, request: Request) -> bool:
+    here = rule.conditions.host.matches(request.host)
+    return here and replace(rule, effect=effect).matches(request, readings(request.path))
+
+
+@given(drawn, drawn, st.lists(requests, min_size=10, max_size=10), st.sampled_from(Effect))
+def test_what_covers_proves_holds_for_every_request(
+    wide: Rule, narrow: Rule, asked: list[Request], effect: Effect
+) -> None:
+    if covers(wide.conditions, narrow.conditions):
+        assert all(matches(wide, effect, request) for request in asked if matches(narrow, effect, request))
+
+
+@given(drawn, st.sets(st.sampled_from(CONDITIONS), max_size=3), st.lists(requests, min_size=10, max_size=10))
+def test_with_fewer_conditions_it_is_covered(rule: Rule, dropped: set[str], asked: list[Request]) -> None:
+    fewer: dict[str, Any] = dict.fromkeys(dropped)
+    wide = replace(rule, conditions=replace(rule.conditions, **fewer))
+    assert covers(wide.conditions, rule.conditions)
+    assert all(matches(wide, Effect.ALLOW, request) for request in asked if matches(rule, Effect.ALLOW, request))
+
+
+@given(drawn, drawn)
+def test_each_of_two_that_cover_one_another_matches_the_same(one: Rule, other: Rule) -> None:
+    first: Conditions = one.conditions
+    assert covers(first, first)
+    if covers(first, other.conditions) and covers(other.conditions, first):
+        assert (first.ports, first.max_body, first.query) == (
+            other.conditions.ports,
+            other.conditions.max_body,
+            other.conditions.query,
+        )

@@ -1,0 +1,115 @@
+"""The laws of layers: who narrows can only narrow, wherever it stands, and who replaces never takes back a deny."""
+
+import math
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.policy import Cause, Decision, Effect, Layer, Policy, Request, compile_policy, decide, decide_connect
+from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.ruleset import RuleSet
+from policyworld import Entry, effect, entries, layer, requests, specs
+
+
+def replacing(spec: Entry, chosen: frozenset[int]) -> Entry:
+    """Let some entries take the place of lower layers'."""
+    domains = [
+        {**entry, "merge_mode": "replace"} if number in chosen else entry
+        for number, entry in enumerate(spec["domains"])
+    ]
+    return {**spec, "domains": domains}
+
+
+replacing_specs = st.builds(replacing, specs, st.frozensets(st.integers(0, 3)))
+ordinary = st.builds(layer, specs)
+narrowing = st.builds(lambda spec: layer({**spec, "tighten": True}), specs)
+any_layer = st.one_of(st.builds(layer, replacing_specs), narrowing)
+several = st.lists(ordinary, max_size=3)
+
+
+def together(*layers: Layer) -> Policy:
+    return compile_policy(layers, {})
+
+
+def passes(of: Policy, request: Request) -> tuple[Effect, float]:
+    return decide(of, request).effect, limit(decide(of, request))
+
+
+def limit(of: Decision) -> float:
+    return math.inf if of.max_body is None else of.max_body
+
+
+@given(several, narrowing, requests)
+def test_a_layer_that_tightens_only_narrows(layers: list[Layer], tight: Layer, request: Request) -> None:
+    before, after = together(*layers), together(*layers, tight)
+    assert effect(before, request) is Effect.ALLOW or effect(after, request) is Effect.DENY
+    assert effect(after, request) is Effect.DENY or limit(decide(after, request)) <= limit(decide(before, request))
+    assert before.passthrough(request.host, request.port) or not after.passthrough(request.host, request.port)
+    first, then = (decide_connect(of, host=request.host, port=request.port) for of in (before, after))
+    assert first.allowed or not then.allowed
+
+
+@given(several, narrowing, requests)
+def test_what_passes_is_what_the_others_allow_and_the_narrowing_one_would(
+    layers: list[Layer], tight: Layer, request: Request
+) -> None:
+    def without(section: str) -> Policy:
+        spec = tight.spec.model_copy(update={"tighten": False, section: ()})
+        return together(*(layers if section == "domains" else ()), replace(tight, spec=spec))
+
+    within = effect(without("deny"), request) is Effect.ALLOW or not tight.spec.domains
+    expected = effect(without("domains"), request) is Effect.ALLOW and within
+    assert (effect(together(*layers, tight), request) is Effect.ALLOW) == expected
+
+
+@given(several, narrowing, narrowing, requests, st.randoms(use_true_random=False))
+def test_where_a_narrowing_layer_stands_never_matters(
+    layers: list[Layer], one: Layer, other: Layer, request: Request, random: Random
+) -> None:
+    every = [*layers, one, other]
+    assert passes(together(*every), request) == passes(together(*random.sample(every, len(every))), request)
+
+
+@given(narrowing, requests)
+def test_a_narrowing_layer_alone_allows_nothing(tight: Layer, request: Request) -> None:
+    assert effect(together(tight), request) is Effect.DENY
+
+
+@given(several, entries, narrowing, requests)
+def test_a_denial_by_a_ceiling_names_its_layer(
+    layers: list[Layer], entry: Entry, tight: Layer, request: Request
+) -> None:
+    team = replace(tight, name="team", file="team.yaml")
+    got = decide(together(*layers, layer({"domains": [entry]}), team), request)
+    assert got.cause is not Cause.CEILING or (got.origin is not None and got.origin.layer == "team")
+
+
+@given(any_layer, any_layer, any_layer)
+def test_merging_is_associative_with_ceilings_and_replacements(one: Layer, two: Layer, three: Layer) -> None:
+    first, second, third = (expand(layer, {}) for layer in (one, two, three))
+    assert (first + second) + third == first + (second + third)
+    assert RuleSet() + first == first == first + RuleSet()
+
+
+@given(several, replacing_specs, requests)
+def test_replacing_only_narrows_and_leaves_every_deny(layers: list[Layer], spec: Entry, request: Request) -> None:
+    plain = {**spec, "domains": [{**entry} for entry in spec["domains"]]}
+    for entry in plain["domains"]:
+        entry.pop("merge_mode", None)
+    adding, instead = together(*layers, layer(plain)), together(*layers, layer(spec))
+    assert effect(adding, request) is Effect.ALLOW or effect(instead, request) is Effect.DENY
+    denies = [rule for rule in adding.rules.rules if rule.effect is Effect.DENY]
+    assert denies == [rule for rule in instead.rules.rules if rule.effect is Effect.DENY]
+
+
+@given(several, replacing_specs, requests)
+def test_of_a_host_that_is_replaced_the_highest_layer_alone_speaks(
+    layers: list[Layer], spec: Entry, request: Request
+) -> None:
+    hosts = {entry["host"] for entry in spec["domains"] if "merge_mode" in entry}
+    of = together(*layers, replace(layer(spec), name="top"))
+    allows = [rule for rule in of.index.rules_for(request.host) if rule.effect is Effect.ALLOW]
+    lower = {str(rule.conditions.host) for rule in allows if rule.origin.layer != "top"}
+    assert not lower & hosts
