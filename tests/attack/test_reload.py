@@ -214,3 +214,37 @@ def test_a_reload_says_what_it_changed(proxy: ProxyProcess) -> None:
     assert line["reason"] == (
         "policy reloaded: 1 rules added, 1 removed; 0 hosts no longer reachable, 0 connections closed"
     )
+
+
+WATCHED = "settings: {reload: watch}\n"
+
+
+def test_a_policy_that_is_watched_is_taken_when_it_is_saved_and_kept_while_it_is_wrong(proxy: ProxyProcess) -> None:
+    reload(proxy, BOTH + WATCHED)
+    proxy.forget()
+    with proxy.tls("allowed.test") as gone:
+        assert keep_alive(gone, "allowed.test") == 200
+        replacement = proxy.folder / "replacement"
+        replacement.write_text(ONE + WATCHED)
+        replacement.replace(proxy.policy_file)
+        gone.settimeout(6)
+        assert ended_after(gone) < 5
+    assert proxy.line(event="policy")["reason"].startswith("policy reloaded: 0 rules added, 1 removed; ")
+    proxy.forget()
+    proxy.policy_file.write_text("domain: []\n")
+    assert "unknown key 'domain'" in proxy.line(event="policy", seconds=5)["reason"]
+    assert "unknown key 'domain'" in json.loads(proxy.command("status").stdout)["policy"]["problems"][0]
+    assert health(proxy) == 0
+    with proxy.tls("a.wild.test") as kept:
+        assert keep_alive(kept, "a.wild.test") == 200
+    proxy.forget()
+    proxy.policy_file.write_text(BOTH)
+    assert proxy.line(event="policy", seconds=5)["decision"] == "allow"
+    proxy.forget()
+    proxy.policy_file.write_text(ONE)
+    time.sleep(2.5)
+    assert proxy.lines == []
+
+
+def health(proxy: ProxyProcess) -> int:
+    return proxy.command("health", f"--proxy={proxy.ready['listening']}").returncode

@@ -35,6 +35,7 @@ from agent_sandbox.proxy.streamer import Streamer
 from agent_sandbox.proxy.tls import ClientTls, ServerTls
 from agent_sandbox.proxy.transparent import Transparent
 from agent_sandbox.proxy.verbs import control_verbs
+from agent_sandbox.proxy.watch import identity, watch
 from agent_sandbox.proxy.writer import LineWriter
 
 
@@ -65,8 +66,14 @@ async def run(settings: Settings, limits: Limits) -> None:
     control = await serve_control(settings.control, control_verbs(store, recorder, reloader, running))
     _say_what_is_odd(settings, store)
     _write_ready_line(settings, {"listening": listening, **entrances.listening})
+    files = (settings.policy, *(layer.path for layer in settings.layers))
+    watching = watch(lambda: identity(files), reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
     try:
-        await _told_to_stop()
+        # A watch that fell over takes the proxy along, which its container starts again.
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(watching)
+            await _told_to_stop()
+            task.cancel()
     finally:
         server.close()
         entrances.close()

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from agent_sandbox.proxy.watch import identity, watch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_sandbox.proxy.watch import Identity
+
+
+class Desk:
+    """What is seen at each look, a number standing for a state of the files; after the last one, the watch ends."""
+
+    def __init__(self, *looks: int) -> None:
+        self.looks = list(looks)
+        self.reloads: list[int] = []
+        self.seen = 0
+
+    def look(self) -> Identity:
+        if not self.looks:
+            raise asyncio.CancelledError
+        self.seen = self.looks.pop(0)
+        return ((self.seen,),)
+
+    async def reload(self) -> None:
+        self.reloads.append(self.seen)
+
+    async def watched(self, *, wanted: bool = True) -> list[int]:
+        """Return the states at which was reloaded."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await watch(self.look, self.reload, wanted=lambda: wanted, every=0)
+        return self.reloads
+
+
+async def test_a_change_is_taken_once_it_has_settled() -> None:
+    assert await Desk(1, 1, 2, 2, 2, 2).watched() == [2]
+
+
+async def test_a_file_that_is_being_written_is_left_to_its_writer() -> None:
+    assert await Desk(1, 2, 3, 4, 4, 5, 5).watched() == [4, 5]
+
+
+async def test_a_change_that_is_taken_back_is_none() -> None:
+    assert await Desk(1, 2, 1, 1, 1).watched() == []
+
+
+async def test_nothing_is_reloaded_where_nobody_wants_it() -> None:
+    assert await Desk(1, 2, 2, 2).watched(wanted=False) == []
+
+
+async def test_what_changed_before_it_was_wanted_is_no_change() -> None:
+    desk = Desk(1, 2, 2, 2, 2)
+    answers = [False, True, True, True, True]
+    with contextlib.suppress(asyncio.CancelledError):
+        await watch(desk.look, desk.reload, wanted=lambda: answers.pop(0), every=0)
+    assert desk.reloads == []
+
+
+def test_a_file_is_another_when_it_is_written_replaced_made_or_removed(tmp_path: Path) -> None:
+    folder, other = tmp_path / "a", tmp_path / "b"
+    seen = [identity([folder / "p.yaml"])]
+    for each in (folder, other):
+        each.mkdir()
+        (each / "p.yaml").write_text("same")
+    seen.append(identity([folder / "p.yaml"]))
+    (folder / "p.yaml").write_text("longer")
+    seen.append(identity([folder / "p.yaml"]))
+    (folder / "new").write_text("longer")
+    (folder / "new").replace(folder / "p.yaml")
+    seen.append(identity([folder / "p.yaml"]))
+    folder.rename(tmp_path / "c")
+    other.rename(folder)
+    seen.append(identity([folder / "p.yaml"]))
+    (folder / "p.yaml").unlink()
+    assert identity([folder / "p.yaml"]) == seen[0] == (None,)
+    assert len(set(seen)) == len(seen)
