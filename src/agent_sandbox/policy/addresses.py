@@ -42,6 +42,12 @@ FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
         ("ff00::/8", "multicast"),
     )
 )
+# What `host_services` may name: networks of one's own. Nothing lifts the others.
+LIFTABLE: tuple[Network, ...] = tuple(
+    ip_network(network) for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+)
+# Clouds tell whoever asks there the keys of the machine: never, though they lie in private networks.
+METADATA = frozenset(map(ip_address, ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254")))
 PUBLIC_ALONE = "the proxy connects to public addresses alone; private ones cannot be reached yet"
 NAT64 = IPv6Network("64:ff9b::/96")
 
@@ -59,3 +65,15 @@ def why_forbidden(text: str) -> str | None:
     if address in NAT64:
         address = IPv4Address(int(address) & 0xFFFFFFFF)
     return next((what for network, what in FORBIDDEN if address in network), None)
+
+
+def is_liftable(text: str) -> bool:
+    """Tell whether an entry of `host_services` may lead to this address.
+
+    >>> is_liftable("10.1.2.3"), is_liftable("127.0.0.1"), is_liftable("100.100.100.200")
+    (True, False, False)
+    """
+    if "%" in text:
+        return False
+    address: Address = ip_address(text)
+    return address not in METADATA and any(address in network for network in LIFTABLE)

@@ -8,6 +8,7 @@ from typing import Self
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.dump import dump_conditions
+from agent_sandbox.policy.hostservice import HostService, find_host_service
 from agent_sandbox.policy.index import HostIndex, build_index
 from agent_sandbox.policy.passthrough import goes_unopened
 from agent_sandbox.policy.rule import Rule
@@ -47,6 +48,13 @@ class Policy:
         rules = self.index.rules_for(host)
         return any(rule.conditions.encoded_slash for rule in rules if rule.effect is Effect.ALLOW)
 
+    def host_service(self, host: str, port: int) -> HostService | None:
+        """Return the private place that this host and port lead to, if `host_services` names one.
+
+        Whether the request may go there is for `decide`; whether its address may be dialled, for `is_liftable`.
+        """
+        return find_host_service(self.rules.host_services, host, port)
+
     def passthrough(self, host: str, port: int) -> bool:
         """Tell whether TLS to this host goes through unopened, as `inspect: false` says."""
         if self.rules.always_inspects:
@@ -58,7 +66,8 @@ class Policy:
 def _digest(rules: RuleSet) -> str:
     """Hash what the policy does, not how it is written: comments, order and lines do not count."""
     ceilings = sorted({f"ceiling {_hashed(_lines(ceiling.rules))}" for ceiling in rules.ceilings})
-    return _hashed([f"{settings_of(rules.settings)} {rules.always_inspects}", *ceilings, *_lines(rules.rules)])
+    places = sorted({f"{row.asked} {sorted(row.ports)} leads to {row.to}" for row in rules.host_services})
+    return _hashed([f"{settings_of(rules.settings)} {rules.always_inspects}", *ceilings, *_lines(rules.rules), *places])
 
 
 def _lines(rules: Iterable[Rule]) -> list[str]:

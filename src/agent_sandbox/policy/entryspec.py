@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, PlainValidator, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.addresses import PUBLIC_ALONE, why_forbidden
@@ -17,12 +17,14 @@ from agent_sandbox.policy.fields import (
     Strict,
     Text,
     Written,
+    fits,
     path_of,
     refused,
     told,
 )
 from agent_sandbox.policy.headers import HeaderPattern, header_pattern
 from agent_sandbox.policy.host import is_address
+from agent_sandbox.policy.hostservice import HostServiceRow, Target, host_service_row, parse_target
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern
 from agent_sandbox.policy.query import QueryPattern, query_pattern
 from agent_sandbox.policy.unfit import Unfit
@@ -122,6 +124,28 @@ class DenyEntrySpec(EntrySpec):
 
     inspect: Annotated[bool | None, NO_INSPECT] = None
     rules: AtLeastOne[DenyRuleSpec] = ()
+
+
+class HostServiceSpec(RuleSpec):
+    """A private place, and what may be asked of it."""
+
+    to: Annotated[Target, PlainValidator(fits(parse_target))]
+    ports: AtLeastOne[Port] = ()
+
+    @model_validator(mode="after")
+    def _has_its_ports_once(self) -> "HostServiceSpec":
+        network = self.to.network
+        if network is not None and not self.ports:
+            what, hint = f"a network has no port of its own: `{network}`", "write `ports: [8080]` beside it"
+            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        if network is None and self.ports:
+            what, hint = f"the port stands in `to` already: {self.to.port}", "take `ports` out"
+            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        return self
+
+    def row(self, name: str) -> HostServiceRow:
+        """Return how the place is asked for, and where that leads."""
+        return host_service_row(name, self.to, self.ports)
 
 
 def _reachable[E: EntrySpec](entry: E) -> E:

@@ -38,6 +38,7 @@ def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
     own = RuleSet(
         rules=tuple(_rules(layer)),
         replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
+        host_services=tuple(service.row(name) for name, service in layer.spec.host_services.items()),
         settings=layer.spec.settings.said,
     )
     said = of_services + own
@@ -45,10 +46,11 @@ def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
 
 
 def _narrowing(layer: Layer, said: RuleSet) -> RuleSet:
-    # It may have more inspected than the others want, and not less.
+    # It leads nowhere by itself, and may have more inspected than the others want, and not less.
     settings = {name: value for name, value in said.settings.items() if name != "inspect"}
     return replace(
         said,
+        host_services=(),
         settings=settings,
         always_inspects=said.settings.get("inspect", False),
         rules=tuple(rule for rule in said.rules if rule.effect is Effect.DENY),
@@ -61,6 +63,11 @@ def _rules(layer: Layer) -> Iterator[Rule]:
         entries: tuple[EntrySpec, ...] = getattr(layer.spec, section)
         for number, entry in enumerate(entries):
             yield from _rules_of_entry(layer, effect, entry, (section, number))
+    for name, service in layer.spec.host_services.items():
+        row = service.row(name)
+        # The values are checked already.
+        asked = EntrySpec.model_construct(host=row.asked, ports=tuple(row.ports))
+        yield _rule(Effect.ALLOW, asked, service, layer.origin("host_services", name))
 
 
 def _rules_of_entry(layer: Layer, effect: Effect, entry: EntrySpec, place: tuple[str, int]) -> Iterator[Rule]:

@@ -1,10 +1,12 @@
-"""What a rule may say of hosts: `x`, `*.x` (below x), `.x` (x and below), an address written as such."""
+"""What a rule may say of hosts: `x`, `*.x` (below x), `.x` (x and below), an address written as such, a network."""
 
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import ip_address, ip_network
 from typing import override
 
+from agent_sandbox.policy.addresses import is_liftable
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.host import canonical_host, is_address
 from agent_sandbox.policy.quoted import quoted
@@ -21,6 +23,7 @@ class Reach(StrEnum):
     EXACT = ""
     BELOW = "*."
     APEX_AND_BELOW = "."
+    NETWORK = "network"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -36,10 +39,12 @@ class HostPattern:
 
     @override
     def __str__(self) -> str:
-        return f"{self.reach}{self.name}"
+        return self.name if self.reach is Reach.NETWORK else f"{self.reach}{self.name}"
 
     def matches(self, host: str) -> bool:
         """Tell whether a canonical host is in the set; the naive twin of the index."""
+        if self.reach is Reach.NETWORK:
+            return is_address(host) and is_liftable(host) and ip_address(host) in ip_network(self.name)
         below = host.endswith(f".{self.name}")
         return {
             Reach.EXACT: host == self.name,

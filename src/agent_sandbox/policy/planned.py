@@ -3,7 +3,7 @@
 PLANNED: frozenset[tuple[str, str]] = frozenset(
     (where, key)
     for where, keys in {
-        "": ("host_services", "secrets", "allow_all", "domains_file", "transform"),
+        "": ("secrets", "allow_all", "domains_file", "transform"),
         "services": ("repos", "git", "api", "readonly"),
         "domains": ("transform",),
         "deny": ("transform",),

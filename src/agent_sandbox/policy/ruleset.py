@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.hostpattern import HostPattern
+from agent_sandbox.policy.hostservice import HostServiceRow
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.settings import Said
 
@@ -23,6 +24,7 @@ class RuleSet:
     rules: tuple[Rule, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     replaced: frozenset[HostPattern | ServiceLayer] = frozenset()
+    host_services: tuple[HostServiceRow, ...] = ()
     settings: Said = field(default_factory=dict)
     # A layer that may only narrow has said `inspect: true`: for every host, whatever is said elsewhere.
     always_inspects: bool = False
@@ -32,6 +34,7 @@ class RuleSet:
             rules=tuple(rule for rule in self.rules if not higher.replaces(rule)) + higher.rules,
             ceilings=self.ceilings + higher.ceilings,
             replaced=self.replaced | higher.replaced,
+            host_services=self.host_services + higher.host_services,
             settings={**self.settings, **higher.settings},
             always_inspects=self.always_inspects or higher.always_inspects,
         )

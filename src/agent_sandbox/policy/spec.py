@@ -7,19 +7,21 @@ is one model of an entry. Unknown keys are errors, and so are known ones that th
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.entryspec import (
     DenyEntrySpec,
     DomainSpec,
     EntrySpec,
+    HostServiceSpec,
     PathSpec,
     QuerySpec,
     Reachable,
     RuleSpec,
 )
-from agent_sandbox.policy.fields import Listed, Strict, Text, Written, written_out
+from agent_sandbox.policy.fields import Listed, Strict, Text, Written, fits, written_out
+from agent_sandbox.policy.hostservice import parse_host_service_name
 from agent_sandbox.policy.settings import Said
 from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
 from agent_sandbox.policy.testspec import TestSpec
@@ -62,6 +64,13 @@ def _none_is_empty(value: object) -> object:
     return [] if value is None else value
 
 
+def _none_is_no_name(value: object) -> object:
+    """Take an empty mapping in the same way."""
+    return {} if value is None else value
+
+
+Name = Annotated[str, PlainValidator(fits(parse_host_service_name))]
+type Named[T] = Annotated[dict[Name, T], BeforeValidator(_none_is_no_name)]
 type Section[T] = Annotated[Listed[T], BeforeValidator(_none_is_empty)]
 DomainEntry = Annotated[DomainSpec, Reachable, written_out(write_out_host)]
 AllowEntry = Annotated[EntrySpec, Reachable, written_out(write_out_allow)]
@@ -77,6 +86,7 @@ class PolicySpec(Strict):
     domains: Section[DomainEntry] = ()
     allow: Section[AllowEntry] = ()
     deny: Section[DenyEntry] = ()
+    host_services: Named[HostServiceSpec] = Field(default_factory=dict)
     settings: SettingsSpec = SettingsSpec()
     tests: Section[TestSpec] = ()
     # What a service says of itself.
@@ -92,6 +102,7 @@ MODELS: Mapping[str, type[Strict]] = {
     "domains": DomainSpec,
     "allow": EntrySpec,
     "deny": EntrySpec,
+    "host_services": HostServiceSpec,
     "rules": RuleSpec,
     "path": PathSpec,
     "query": QuerySpec,

@@ -46,6 +46,8 @@ def _problems(error: ValidationError, document: Document, file: str) -> Iterator
 
 def _place(document: Document, location: Location, *, is_key: bool) -> Place:
     """Return where a part stands; what was written in short has no parts, its own place stands for them."""
+    if location[-1:] == ("[key]",):
+        location, is_key = location[:-1], True
     if is_key and location in document.keys:
         return document.keys[location]
     while location not in document.places and location:
@@ -60,7 +62,7 @@ def _by_place(problem: Problem) -> tuple[int, int, str]:
 
 def _unknown_key(details: ErrorDetails) -> Words:
     *parents, key = details["loc"]
-    above = next((str(name) for name in reversed(parents) if isinstance(name, str)), "")
+    above = next((str(name) for name in reversed(parents) if name in MODELS), "")
     if (above, str(key)) in PLANNED:
         return f"`{key}` is not supported yet", "take it out: this version would not do what it says"
     known = list(MODELS[above].model_fields)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_sandbox.policy.addresses import why_forbidden
+from agent_sandbox.policy.addresses import is_liftable, why_forbidden
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,28 @@ def test_an_inner_address_is_forbidden_in_each_of_its_forms(address: str, why: s
 )
 def test_a_public_address_may_be_dialled(address: str) -> None:
     assert why_forbidden(address) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "liftable"),
+    [
+        ("10.0.0.1", True),
+        ("172.31.255.255", True),
+        ("192.168.0.1", True),
+        ("100.64.0.1", True),
+        ("fd12::1", True),
+        ("172.32.0.1", False),
+        ("127.0.0.1", False),
+        ("::1", False),
+        ("169.254.169.254", False),
+        ("100.100.100.200", False),
+        ("fd00:ec2::254", False),
+        ("fd20:ce::254", False),
+        ("fe80::1%eth0", False),
+        ("::ffff:10.0.0.1", False),
+        ("64:ff9b::a00:1", False),
+        ("203.0.113.9", False),
+    ],
+)
+def test_only_networks_of_ones_own_may_be_lifted_and_no_metadata(address: str, *, liftable: bool) -> None:
+    assert is_liftable(address) is liftable

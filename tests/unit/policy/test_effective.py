@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.hostservice import HostService
 from agent_sandbox.policy.layer import Layer
 
 type PolicyOf = Callable[[str], Policy]
@@ -72,3 +73,11 @@ def test_a_digest_changes_with_a_ceiling(layer_of: Callable[..., Layer], policy_
     narrowing = layer_of("tighten: true\ndomains: [b.test]")
     within = compile_policy([layer_of(WRITTEN), narrowing], {})
     assert within.digest == compile_policy([narrowing, layer_of(THE_SAME)], {}).digest != policy_of(WRITTEN).digest
+
+
+def test_a_private_place_leads_where_the_policy_says_and_counts_in_the_digest(policy_of: PolicyOf) -> None:
+    one, other = (policy_of(f"host_services: {{db: {{to: {to}}}}}") for to in ("host:5432", "10.1.2.3:5432"))
+    assert one.host_service("db", 5432) == HostService(name="db", to="host", port=5432)
+    assert one.host_service("db", 80) is None
+    assert other.host_service("10.1.2.3", 5432) == HostService(name="db", to="10.1.2.3", port=5432)
+    assert one.digest != policy_of("host_services: {db: {to: db:5432}}").digest

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from agent_sandbox.policy.headers import header_pattern
 from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.hostservice import Target, host_service_row
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
 from agent_sandbox.policy.spec import PolicySpec
@@ -97,3 +98,30 @@ def test_a_host_alone_may_say_whether_it_is_inspected_and_one_with_rules_that_it
     entries = [{"host": "a.test", "inspect": False}, {"host": "a.test", "inspect": True, "rules": [{}]}]
     assert [entry.inspect for entry in PolicySpec.model_validate({"domains": entries}).domains] == [False, True]
     assert told({"deny": [entries[0]]}) == [(("deny", 0, "inspect"), "unfit")]
+
+
+def place(**keys: object) -> dict[str, object]:
+    return {"host_services": {"x": keys}}
+
+
+def test_a_private_place_knows_how_it_is_asked_for() -> None:
+    (service,) = PolicySpec.model_validate(place(to="host:80", methods=["GET"])).host_services.values()
+    assert service.row("x") == host_service_row("x", Target(to="host", port=80), ())
+    assert service.methods == ("GET",)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, [(("to",), "missing")]),
+        ({"to": 80}, [(("to",), "string_type")]),
+        ({"to": "host"}, [(("to",), "unfit")]),
+        ({"to": "10.0.0.0/24"}, [((), "unfit")]),
+        ({"to": "host:80", "ports": [80]}, [((), "unfit")]),
+        ({"to": "host:80", "rules": []}, [(("rules",), "extra_forbidden")]),
+        ({"to": "host:80", "path": {"regex": "x"}}, [(("path", "regex"), "extra_forbidden")]),
+    ],
+)
+def test_what_is_no_private_place_is_refused_where_it_stands(keys: dict[str, object], expected: list[Any]) -> None:
+    assert told(place(**keys)) == [(("host_services", "x", *location), kind) for location, kind in expected]
+    assert told({"host_services": {"X": {"to": "host:80"}}}) == [(("host_services", "X", "[key]"), "unfit")]

@@ -80,3 +80,28 @@ def test_a_service_that_replaces_names_the_layer_whose_rules_are_dropped(layer_o
     service = layer_of("domains: [a.test]", name="service x", file="services/x.yaml")
     said = expand(layer_of("services: [{name: x, merge_mode: replace}]"), {"x": service})
     assert (said.replaced, len(said.rules)) == (frozenset({"service x"}), 1)
+
+
+def test_a_private_place_is_an_allow_of_what_it_is_asked_for_by(layer_of: LayerOf) -> None:
+    layer = layer_of(
+        """
+        host_services:
+          ollama: {to: host:11434, methods: [GET], reason: models}
+          lan: {to: 10.1.2.0/24, ports: [80, 8080]}
+        """
+    )
+    got = expand(layer, {})
+    told = [(str(rule), str(rule.origin), rule.reason, rule.conditions.ports) for rule in got.rules]
+    assert told == [
+        ("GET, HEAD ollama on port 11434", "policy.yaml:3", "models", frozenset({11434})),
+        ("any method 10.1.2.0/24 on port 80, 8080", "policy.yaml:4", "", frozenset({80, 8080})),
+    ]
+    assert [(row.name, str(row.asked), row.to) for row in got.host_services] == [
+        ("ollama", "ollama", "host"),
+        ("lan", "10.1.2.0/24", ""),
+    ]
+
+
+def test_a_narrowing_layer_leads_to_no_private_place(layer_of: LayerOf) -> None:
+    got = expand(layer_of("tighten: true\nhost_services: {db: {to: db.internal:1}}"), {})
+    assert (got.rules, got.host_services, len(got.ceilings)) == ((), (), 1)

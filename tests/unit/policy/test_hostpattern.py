@@ -31,3 +31,9 @@ def test_a_pattern_is_shown_in_its_canonical_form() -> None:
 
 def test_two_spellings_of_a_pattern_are_one_value() -> None:
     assert parse_host_pattern("*.A.test.") == HostPattern(reach=Reach.BELOW, name="a.test")
+
+
+def test_a_network_takes_the_addresses_in_it_that_may_be_lifted() -> None:
+    pattern = HostPattern(reach=Reach.NETWORK, name="100.64.0.0/10")
+    hosts = ("100.64.0.1", "100.127.255.255", "100.100.100.200", "100.128.0.1", "fd00::1", "100.64.test", "test")
+    assert (str(pattern), [host for host in hosts if pattern.matches(host)]) == ("100.64.0.0/10", list(hosts[:2]))

@@ -1,5 +1,5 @@
 from agent_sandbox.policy.decision import Effect, Origin
-from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policy.index import build_index
 from agent_sandbox.policy.rule import Conditions, Rule
 
@@ -34,3 +34,12 @@ def test_an_address_has_only_rules_that_name_it() -> None:
 def test_the_order_of_rules_never_matters() -> None:
     rules = [the_rule("a.test", line) for line in (3, 1, 2)]
     assert build_index(rules) == build_index(reversed(rules))
+
+
+def test_an_address_has_the_rules_of_its_networks() -> None:
+    pattern = HostPattern(reach=Reach.NETWORK, name="10.1.0.0/16")
+    origin = Origin(file="policy.yaml", line=1, layer="project")
+    rules = [Rule(effect=Effect.ALLOW, conditions=Conditions(host=pattern), origin=origin), the_rule("10.1.2.3", 2)]
+    index = build_index(rules)
+    found = {host: [str(rule.conditions.host) for rule in index.rules_for(host)] for host in ("10.1.2.3", "10.2.2.3")}
+    assert found == {"10.1.2.3": ["10.1.2.3", "10.1.0.0/16"], "10.2.2.3": []}

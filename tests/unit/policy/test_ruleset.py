@@ -1,6 +1,7 @@
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.hostservice import Target, host_service_row
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
 
@@ -21,6 +22,12 @@ def test_a_setting_of_the_higher_layer_stands() -> None:
     lower, higher = RuleSet(settings={"block_status": 418, "inspect": False}), RuleSet(settings={"block_status": 403})
     assert (lower + higher).settings == {"block_status": 403, "inspect": False}
     assert (lower + RuleSet()).settings == lower.settings
+
+
+def test_places_of_all_layers_stand() -> None:
+    rows = [host_service_row("x", Target(to=f"{name}.test", port=1), ()) for name in "ab"]
+    both = RuleSet(host_services=(rows[0],)) + RuleSet(host_services=(rows[1],))
+    assert both.host_services == tuple(rows)
 
 
 def test_what_a_narrowing_layer_insists_on_stays() -> None:

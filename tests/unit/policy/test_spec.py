@@ -17,8 +17,10 @@ def test_nothing_written_is_a_policy_that_says_nothing() -> None:
 
 
 def test_a_section_whose_lines_are_all_comments_is_empty() -> None:
-    sections = {"services": None, "domains": None, "allow": None, "deny": None, "tests": None}
-    assert PolicySpec.model_validate(sections) == PolicySpec(services=(), domains=(), allow=(), deny=(), tests=())
+    sections = dict.fromkeys(("services", "domains", "allow", "deny", "tests", "host_services"))
+    assert PolicySpec.model_validate(sections) == PolicySpec(
+        services=(), domains=(), allow=(), deny=(), tests=(), host_services={}
+    )
 
 
 def test_short_spellings_are_entries_like_the_long_ones() -> None:

@@ -6,7 +6,9 @@ from agent_sandbox.policyfile.checking import check_document, nearest
 from agent_sandbox.policyfile.document import Document, parse_document
 from agent_sandbox.problems import UserError
 
-KNOWN_ABOVE = "known are allow, date, deny, domains, reason, services, settings, tests, tighten, title, version"
+KNOWN_ABOVE = (
+    "known are allow, date, deny, domains, host_services, reason, services, settings, tests, tighten, title, version"
+)
 
 SIZES = "write a number of bytes, or one with B, KB, MB, GB, KiB, MiB, GiB: `1MiB`"
 
@@ -70,6 +72,29 @@ def test_a_good_document_is_its_spec() -> None:
             "p:1:17: 'a.test' is no `METHOD URL`; write a method and a whole address: `GET https://example.com/path`",
         ),
         ("tests: [{alow: x}]", "p:1:10: unknown key 'alow'; did you mean `allow`?"),
+        ("host_services: [a]", "p:1:16: a list stands where keys and values are wanted"),
+        ("host_services: {db: host:80}", "p:1:21: 'host:80' stands where keys and values are wanted"),
+        ("host_services: {db: {}}", "p:1:21: `to` is missing"),
+        ("host_services: {db: {too: host:80, to: host:80}}", "p:1:22: unknown key 'too'; did you mean `to`?"),
+        (
+            "host_services: {Db: {to: host:80}}",
+            "p:1:17: 'Db' is no name of a host service; write one word of a-z, 0-9, `-`: `ollama`",
+        ),
+        (
+            "host_services: {db: {to: host}}",
+            (
+                "p:1:26: 'host' is no target: the port is missing; write `host:11434`, `db.internal:5432`, "
+                "`10.1.2.3:8080`, or `10.1.2.0/24` with `ports`"
+            ),
+        ),
+        (
+            "host_services: {db: {to: 10.1.2.0/24}}",
+            "p:1:21: a network has no port of its own: `10.1.2.0/24`; write `ports: [8080]` beside it",
+        ),
+        (
+            "host_services: {db: {to: host:80, ports: [80]}}",
+            "p:1:21: the port stands in `to` already: 80; take `ports` out",
+        ),
         ("settings: 403", "p:1:11: `403` stands where keys and values are wanted"),
         ("hello", "p:1:1: 'hello' stands where keys and values are wanted"),
         ("- a.test", "p:1:1: a list stands where keys and values are wanted"),
