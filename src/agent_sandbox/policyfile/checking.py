@@ -13,6 +13,7 @@ from agent_sandbox.policy.planned import PLANNED
 from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.spec import MODELS, PolicySpec
 from agent_sandbox.policyfile.document import Document, Place
+from agent_sandbox.policyfile.resolved import RESOLVED, advice_for
 from agent_sandbox.problems import Problem, UserError
 
 Words = tuple[str, str]
@@ -71,6 +72,8 @@ def _unknown_key(details: ErrorDetails) -> Words:
 
 def _unknown_word(details: ErrorDetails) -> Words:
     context = details.get("ctx", {})
+    if context["kind"] == "service" and context["word"] in RESOLVED:
+        return f"service {quoted(context['word'])} has not been resolved yet", advice_for(context["word"])
     return f"unknown {context['kind']} {quoted(context['word'])}", nearest(context["word"], context["words"])
 
 

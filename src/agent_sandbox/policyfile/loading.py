@@ -13,6 +13,7 @@ from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.document import Document, parse_document
 from agent_sandbox.policyfile.layerfile import PROJECT, LayerFile
 from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, found_beside, require_reading
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 
@@ -24,7 +25,7 @@ def load_policy(path: Path, *, layers: Sequence[LayerFile] = ()) -> Policy:
 
     Raises UserError with all that is wrong in any of the files.
     """
-    services = shipped_services()
+    services = services_beside(path)
     present = [layer for layer in layers if layer.is_there]
     return compile_policy(_load_all([*present, LayerFile(name=PROJECT, path=path)], services), services)
 
@@ -45,6 +46,11 @@ def _load_all(files: Iterable[LayerFile], services: "Catalogue") -> list[Layer]:
 def shipped_services() -> "Catalogue":
     """Return the services that ship with the product."""
     return Catalogue(folder=data_root() / "services")
+
+
+def services_beside(policy: Path) -> "Catalogue":
+    """Return the services that a policy may name: the shipped ones, and what has been resolved beside it."""
+    return Catalogue(folder=data_root() / "services", beside=policy.parent / FOLDER)
 
 
 def load_layer(file: LayerFile, *, services: "Catalogue") -> Layer:
@@ -80,17 +86,20 @@ def _refuse_to_replace(document: Document, file: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue(Mapping[str, Layer]):
-    """Services by name: one file each, read when it is named."""
+    """Services by name: one file each, read when it is named. Resolved ones lie beside a policy, and nowhere else."""
 
     folder: Path
+    beside: Path | None = None
 
     @override
     def __getitem__(self, name: str) -> Layer:
         if name not in self.names:
             raise KeyError(name)
-        path = self.folder / f"{name}.yaml"
-        text = decode_policy(read_policy(path), file=str(path))
-        return parse_layer(text, name=f"service {name}", file=str(path), shown=f"services/{path.name}", services=())
+        path = (self.beside if self.beside and name in RESOLVED else self.folder) / f"{name}.yaml"
+        file, shown = str(path), f"{FOLDER}/{path.name}"
+        text = decode_policy(read_policy(path), file=file)
+        layer = parse_layer(text, name=f"service {name}", file=file, shown=shown, services=())
+        return require_reading(layer, file=file) if name in RESOLVED else layer
 
     @override
     def __contains__(self, name: object) -> bool:
@@ -107,7 +116,8 @@ class Catalogue(Mapping[str, Layer]):
     @property
     def names(self) -> tuple[str, ...]:
         """The services there are; only these are ever looked for on disk."""
-        return tuple(sorted(path.stem for path in self.folder.glob("*.yaml")))
+        shipped = {path.stem for path in self.folder.glob("*.yaml")}
+        return tuple(sorted(shipped.difference(RESOLVED).union(found_beside(self.beside) if self.beside else ())))
 
 
 def _bounded(error: UserError) -> UserError:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from agent_sandbox.policy.compile import compile_policy
-from agent_sandbox.policyfile import LayerFile, load_layer, parse_layer, shipped_services
+from agent_sandbox.policyfile import LayerFile, load_layer, parse_layer, services_beside
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.layerfile import PROJECT
 from agent_sandbox.policyfile.reading import read_policy
@@ -39,7 +39,7 @@ def write_edit(file: Path, before: str, after: Edited) -> None:
 
 
 def _readers(file: Path, environ: Mapping[str, str]) -> Readers:
-    services = shipped_services()
+    services = services_beside(file)
     own = LayerFile(name=PROJECT, path=file)
     around = [load_layer(layer, services=services) for layer in layers_here(environ, beside=file)]
     layer = partial(parse_layer, name=own.name, file=str(file), shown=own.shown, services=services.names)

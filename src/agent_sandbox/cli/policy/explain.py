@@ -38,7 +38,7 @@ def explain(  # noqa: PLR0913 - each is an option
     json: Json = False,
 ) -> None:
     """Say whether a request is allowed, by which rule, and how to allow it."""
-    from agent_sandbox.policyfile import shipped_services  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.policyfile import services_beside  # noqa: PLC0415 - `--help` needs none of it
     from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - as above
 
     where = shown(policy or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
@@ -48,7 +48,7 @@ def explain(  # noqa: PLR0913 - each is an option
         headers=tuple(map(read_header, header or ())),
         body_size=None if body is None else read_size(body),
     )
-    answer = explain_request(load_here(where, os.environ), line, services=shipped_services())
+    answer = explain_request(load_here(where, os.environ), line, services=services_beside(where))
     if json:
         emit_json({"policy": str(where), **as_json(answer)})
     else:

@@ -1,0 +1,86 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policyfile.loading import load_policy, parse_layer, services_beside
+from agent_sandbox.policyfile.resolved import advice_for, found_beside, require_reading
+from agent_sandbox.problems import UserError
+
+READING = "domains: [{host: packages.example.org, rules: [{methods: [GET]}]}]"
+
+
+def layer(text: str) -> Layer:
+    return parse_layer(text, name="service python", file="f", shown="s", services=("x",))
+
+
+def told(text: str) -> list[str]:
+    with pytest.raises(UserError) as error:
+        require_reading(layer(text), file="f")
+    return [str(problem) for problem in error.value.problems]
+
+
+@pytest.mark.parametrize("methods", ["GET", "HEAD", "GET, HEAD"])
+def test_a_resolved_service_is_for_reading(methods: str) -> None:
+    good = layer(READING.replace("GET", methods))
+    assert require_reading(good, file="f") == good
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("domains: [packages.example.org]", "packages.example.org"),
+        ("domains: [{host: packages.example.org, rules: [{path: {exact: /a}}]}]", "packages.example.org"),
+        ("domains: [{host: packages.example.org, rules: [{methods: [GET, PUT]}]}]", "packages.example.org"),
+        ('domains: [{host: "*.example.org", rules: [{methods: [GET]}]}]', "*.example.org"),
+        ('domains: [{host: ".example.org", rules: [{methods: [GET]}]}]', ".example.org"),
+    ],
+)
+def test_whoever_wrote_it_it_opens_nothing_wider(text: str, host: str) -> None:
+    what = f"{host}: a resolved service is for reading from hosts by their whole names"
+    assert told(text) == [f"f:1: {what}; write `rules: [{{methods: [GET]}}]`; what is wider belongs in policy.yaml"]
+
+
+def test_it_says_nothing_but_which_hosts_there_are() -> None:
+    text = f"services: [x]\nallow: [GET https://a.test/]\ndeny: [b.test]\n{READING}"
+    assert told(text) == [
+        "f:1: `services` does not go into a resolved service; it belongs in policy.yaml",
+        "f:2: `allow` does not go into a resolved service; it belongs in policy.yaml",
+        "f:3: `deny` does not go into a resolved service; it belongs in policy.yaml",
+    ]
+
+
+def test_it_lies_beside_the_policy_and_is_named_like_any_other(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("services: [python]")
+    with pytest.raises(UserError) as error:
+        load_policy(policy)
+    assert str(error.value) == f"{policy}:1:12: service 'python' has not been resolved yet; {advice_for('python')}"
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "python.yaml").write_text(READING)
+    assert [str(rule.origin) for rule in load_policy(policy).rules.rules] == ["services/python.yaml:1"]
+
+
+def test_a_file_beside_the_policy_never_stands_for_a_shipped_service(tmp_path: Path) -> None:
+    folder = tmp_path / "services"
+    folder.mkdir()
+    for name in ("claude", "mine", "node"):
+        (folder / f"{name}.yaml").write_text("domains: [evil.test]")
+    services = services_beside(tmp_path / "policy.yaml")
+    assert found_beside(folder) == ("node",)
+    assert ("mine" in services, "node" in services, "python" in services) == (False, True, False)
+    assert "evil.test" not in {str(entry.host) for entry in services["claude"].spec.domains}
+
+
+def test_a_link_is_refused_and_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "node.yaml").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="is a symbolic link"):
+        services_beside(tmp_path / "policy.yaml")["node"]
+
+
+def test_the_advice_names_the_command_and_what_it_asks() -> None:
+    assert advice_for("debian") == (
+        "`agent-sandbox policy services resolve debian` asks apt's configuration "
+        "and writes services/debian.yaml beside the policy"
+    )
