@@ -1,9 +1,11 @@
 """Every command line in docs/policy/tools.md prints what stands there (`make golden` writes it anew)."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from agent_sandbox.policytools.lint.checks import CHECKS
 from asking import Ask, ask, empty_project
 from documented import again
 
@@ -25,3 +27,7 @@ def test_every_command_of_the_document_prints_what_stands_there(
     document = DOCUMENT.read_text("utf-8")
     assert list(empty_project.iterdir()) == []
     assert again(document, run) == document
+
+
+def test_the_document_names_every_check_of_lint() -> None:
+    assert re.findall(r"^\| `([a-z-]+)` \|", DOCUMENT.read_text("utf-8"), re.MULTILINE) == list(CHECKS)

@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
-from agent_sandbox.cli.parameters import Option
+from agent_sandbox.cli.parameters import Argument, Option
 
 ProjectPath = Annotated[
     Path | None,
     Option(help="The project's directory; otherwise the one that this directory lies in.", metavar="DIRECTORY"),
 ]
+PolicyArgument = Annotated[Path | None, Argument(help="The policy; otherwise the project's.")]
+PolicyOption = Annotated[Path | None, Option(help="The policy; otherwise the project's.")]
 Json = Annotated[bool, Option(help="Print JSON for a program.", name="--json")]
 Edited = Annotated[bool, Option(help="Take a docker-compose.yml that somebody has edited, this once.")]
 DryRun = Annotated[bool, Option(help="Print what would be done, and do nothing.")]

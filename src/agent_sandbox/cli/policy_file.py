@@ -10,6 +10,15 @@ from agent_sandbox.problems import Problem, UserError
 POLICY_FILE = Path(".devcontainer", "policy.yaml")
 
 
+def named_policy(*files: Path | None, path: Path | None) -> Path:
+    """Return the one policy that is named, as FILE or by --policy, else the project's; as a person would type it."""
+    named = [file for file in files if file is not None]
+    if len(named) > 1:
+        raise UserError([Problem(where=str(named[1]), what="a second policy", hint="name FILE or --policy, not both")])
+    cwd = Path.cwd()
+    return shown(named[0] if named else find_policy(path, cwd=cwd), cwd=cwd)
+
+
 def find_policy(path: Path | None, *, cwd: Path) -> Path:
     """Return the policy of the project at `path`, or of the one that `cwd` lies in."""
     if path is not None:

@@ -11,7 +11,7 @@ from agent_sandbox.policy.hostpattern import HostPattern
 from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.pathpattern import PathPattern
 from agent_sandbox.policy.query import QueryPattern
-from agent_sandbox.policy.request import USUAL_PORTS, Request
+from agent_sandbox.policy.request import DEFAULT_PORTS, USUAL_PORTS, Request
 
 Readings = tuple[str, ...]
 
@@ -142,7 +142,10 @@ def _url(asked: Conditions) -> str:
 
 
 def _ports(asked: Conditions) -> str:
-    return "" if asked.ports in {None, USUAL_PORTS} else f"on port {', '.join(map(str, sorted(asked.ports or ())))}"
+    of_schemes = frozenset(DEFAULT_PORTS[scheme] for scheme in asked.schemes or ())
+    if asked.ports in {None, USUAL_PORTS, of_schemes}:
+        return ""
+    return f"on port {', '.join(map(str, sorted(asked.ports or ())))}"
 
 
 def _headers(asked: Conditions) -> str:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.policy_file import find_policy, require_policy, shown
+from agent_sandbox.cli.policy_file import find_policy, named_policy, require_policy, shown
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.installed import read_project
 
@@ -46,3 +46,12 @@ def test_before_a_stack_runs_its_policy_is_read_and_what_it_would_not_see_is_sai
     (folder / "policy.yaml").write_text("deny: [*]")
     with pytest.raises(UserError):
         require_policy(read_project(project))
+
+
+def test_a_policy_is_named_once_or_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    one, other = tmp_path / "one.yaml", Path("/other.yaml")
+    assert [named_policy(one, None, path=None), named_policy(None, other, path=None)] == [Path("one.yaml"), other]
+    assert named_policy(None, None, path=Path("/a")) == Path("/a/.devcontainer/policy.yaml")
+    with pytest.raises(UserError, match=r"^/other.yaml: a second policy; name FILE or --policy, not both$"):
+        named_policy(one, other, path=None)

@@ -124,6 +124,11 @@ def test_a_rule_gives_the_same_verdict_each_time(effect: Effect, reason: str, to
     [
         (EVERY_CONDITION, "GET, HEAD https://a.test/v1/...?ref=main on port 443, 8443 with accept: x up to 1KiB"),
         (Conditions(host=HOST), "any method a.test"),
+        (Conditions(host=HOST, schemes=frozenset({"https"}), ports=frozenset({443})), "any method https://a.test"),
+        (
+            Conditions(host=HOST, schemes=frozenset({"http"}), ports=frozenset({443})),
+            "any method http://a.test on port 443",
+        ),
         (Conditions(host=HOST, ports=USUAL_PORTS, methods=STANDARD), "any method a.test"),
     ],
 )

@@ -54,7 +54,7 @@ def test_the_rule_goes_in_and_its_line_is_told(read: Readers) -> None:
         ("allow HEAD https://a.test/**", "", 0),
         ("allow POST https://a.test/?x=1", "POST a.test?x=1", 6),
         ("allow POST https://a.test/", "", 0),  # any query is more than one
-        ("allow GET https://b.test/*", "GET, HEAD https://b.test/* on port 443", 8),
+        ("allow GET https://b.test/*", "GET, HEAD https://b.test/*", 8),
         ("allow GET https://b.test:8443/*", "", 0),
         ("allow GET http://b.test/a", "", 0),
         ("deny DELETE https://b.test/c", "DELETE https://b.test/c", 10),

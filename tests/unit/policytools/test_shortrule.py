@@ -11,7 +11,7 @@ from agent_sandbox.problems import Problem, UserError
         (
             ("get  https://a.test/v1/*",),
             "GET https://a.test/v1/*",
-            "GET, HEAD https://a.test/v1/* on port 443",
+            "GET, HEAD https://a.test/v1/*",
             "https://a.test/v1/-any-",
         ),
         (
@@ -23,13 +23,13 @@ from agent_sandbox.problems import Problem, UserError
         (
             ("GET https://b.test",),
             "GET https://b.test",
-            "GET, HEAD https://b.test on port 443",
+            "GET, HEAD https://b.test",
             "https://b.test/",
         ),
         (
             ("PUT https://b.test/**/x",),
             "PUT https://b.test/**/x",
-            "PUT https://b.test/**/x on port 443",
+            "PUT https://b.test/**/x",
             "https://b.test/-any-/x",
         ),
     ],

@@ -1,0 +1,57 @@
+"""`agent-sandbox policy lint [FILE]`."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from agent_sandbox.cli.errors import DONE, MENDABLE
+from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
+from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.policyfile import LayerFile, load_layer, shipped_services
+from agent_sandbox.policyfile.decoding import decode_policy
+from agent_sandbox.policyfile.layerfile import PROJECT
+from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.policytools.comments import comments_by_line
+from agent_sandbox.policytools.lint.checks import CHECKS, Found
+from agent_sandbox.policytools.lint.checks import lint as run_checks
+from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.runtime.layers import load_here
+
+ACCEPT = "# accepted: CHECK, WHY"
+
+
+def lint(
+    file: PolicyArgument = None, *, policy: PolicyOption = None, path: ProjectPath = None, json: Json = False
+) -> int:
+    """Find what is legal in a policy and yet a risk, or without effect. Anything found makes the exit code 1."""
+    where = named_policy(file, policy, path=path)
+    found = run_checks(_subject(where))
+    if json:
+        findings = [{"check": one.check, "file": str(where), **asdict(one.finding)} for one in found]
+        emit_json({"file": str(where), "findings": findings})
+    else:
+        emit("\n".join(as_text(where, found)))
+    return MENDABLE if found else DONE
+
+
+def _subject(where: Path) -> Subject:
+    policy = load_here(where, os.environ)
+    layer = load_layer(LayerFile(name=PROJECT, path=where), services=shipped_services())
+    text = decode_policy(read_policy(where), file=str(where))
+    return Subject(layer=layer, comments=comments_by_line(text), policy=policy)
+
+
+def as_text(file: Path, found: Sequence[Found]) -> Iterator[str]:
+    """Yield the lines for a person: each finding with its reason and its remedy, and how to keep what is meant."""
+    if not found:
+        yield f"{file}: nothing found by {len(CHECKS)} checks"
+        return
+    for one in found:
+        finding = one.finding
+        yield f"{file}:{finding.line}: {one.check}: {finding.what}"
+        yield f"  why   {finding.why}"
+        yield f"  mend  {finding.mend}"
+    many = f"{len(found)} findings" if len(found) > 1 else "1 finding"
+    yield f"{many}; one that is meant is kept by a comment above its line: {ACCEPT}"

@@ -1,0 +1,51 @@
+"""The table of checks, and the one function that runs them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accepted
+from agent_sandbox.policytools.lint.finding import Finding
+from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
+from agent_sandbox.policytools.lint.leaks import shared_store, upload_host
+from agent_sandbox.policytools.lint.services import duplicate_service, unused_service
+from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.unread import plain_http, uninspected
+from agent_sandbox.policytools.lint.untested import no_tests
+from agent_sandbox.policytools.lint.wildcards import tenant_wildcard, unexplained_wildcard
+
+type Check = Callable[[Subject], Iterable[Finding]]
+
+CHECKS: Mapping[str, Check] = {
+    "tenant-wildcard": tenant_wildcard,
+    "unexplained-wildcard": unexplained_wildcard,
+    "upload-host": upload_host,
+    "shared-store": shared_store,
+    "plain-http": plain_http,
+    "uninspected": uninspected,
+    "never-matches": never_matches,
+    "hidden-by-deny": hidden_by_deny,
+    "covered": covered,
+    "duplicate-service": duplicate_service,
+    "unused-service": unused_service,
+    "no-tests": no_tests,
+    "bad-acceptance": lambda subject: bad_acceptance(subject, CHECKS),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A finding and the name of its check."""
+
+    check: str
+    finding: Finding
+
+
+def lint(subject: Subject) -> tuple[Found, ...]:
+    """Return what the checks find and nobody has accepted, by line."""
+    found = {
+        Found(check=name, finding=finding)
+        for name, check in CHECKS.items()
+        for finding in check(subject)
+        if not is_accepted(subject, name, finding.line)
+    }
+    return tuple(sorted(found, key=lambda one: (one.finding.line, one.check, one.finding.what)))

@@ -1,0 +1,65 @@
+"""Hosts where strangers pick up what is left: upload sites, and object stores with the bucket in the path."""
+
+from collections.abc import Iterator
+
+from agent_sandbox.policy.hostpattern import Reach
+from agent_sandbox.policy.pathpattern import PathKind, PathPattern
+from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policytools.lint.finding import Finding
+from agent_sandbox.policytools.lint.lists import Uploads, buckets, is_host, uploads
+from agent_sandbox.policytools.lint.subject import Subject
+
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def upload_host(subject: Subject) -> Iterator[Finding]:
+    """Find rules that let data be left with anybody who asks."""
+    for rule in subject.allows:
+        for group in uploads():
+            host = next((host for host in group.hosts if is_host(rule.conditions.host, host)), "")
+            if host and _is_asked(rule, group):
+                yield Finding(
+                    line=rule.origin.line,
+                    what=f"{host} {group.what}",
+                    why=group.why,
+                    mend="take it out" if group.asked == "any" else "allow reading alone: `methods: [GET]`",
+                )
+
+
+def _is_asked(rule: Rule, group: Uploads) -> bool:
+    methods, path = rule.conditions.methods, rule.conditions.path
+    writes = group.asked == "any" or methods is None or bool(methods - READS)
+    return writes and (not group.below or path is None or _may_be_below(path, group.below))
+
+
+def _may_be_below(path: PathPattern, below: str) -> bool:
+    """Tell whether some path of the pattern may lie there: what a glob begins with before its first star decides."""
+    begins = path.text.partition("*")[0] if path.kind is PathKind.GLOB else path.reading
+    if path.kind is PathKind.EXACT:
+        return begins == below or begins.startswith(f"{below}/")
+    return begins.startswith(below) or below.startswith(begins)
+
+
+def shared_store(subject: Subject) -> Iterator[Finding]:
+    """Find rules for an object store as a whole, where the path names the bucket. Wildcards are another check's."""
+    for rule in subject.allows:
+        if rule.conditions.host.reach is not Reach.EXACT:
+            continue
+        for provider, hosts in buckets().items():
+            if any(is_host(rule.conditions.host, host) for host in hosts) and not _names_a_bucket(rule):
+                yield Finding(
+                    line=rule.origin.line,
+                    what=f"{rule.conditions.host} is every bucket of {provider}: the path names the bucket",
+                    why="a stranger's bucket takes what the agent uploads, and serves what it then runs",
+                    mend="name the bucket: `path: {prefix: /my-bucket/}`",
+                )
+
+
+def _names_a_bucket(rule: Rule) -> bool:
+    """Tell whether the first segment of the path is fixed."""
+    path = rule.conditions.path
+    if path is None:
+        return False
+    first, _, rest = path.text.removeprefix("/").partition("/")
+    ends = path.kind is PathKind.EXACT or bool(rest) or path.kind is PathKind.PREFIX
+    return bool(first) and ends and (path.kind is not PathKind.GLOB or "*" not in first)

@@ -1,0 +1,44 @@
+"""What is linted: one file, what it says, its comments, and the policy that it becomes a part of."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.entryspec import EntrySpec
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policytools.comments import Comment, remarks
+
+# `# accepted: upload-host, the agent publishes its report there`
+ACCEPTED = re.compile(r"accepted: *(?P<check>[\w-]*),? *(?P<why>.*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A layer with its comments by line, and the policy that it makes with services and the other layers."""
+
+    layer: Layer
+    comments: Mapping[int, Comment]
+    policy: Policy
+
+    @property
+    def allows(self) -> Iterator[Rule]:
+        """The allows of the file's own, whether they allow by themselves or only narrow."""
+        ceilings = (rule for ceiling in self.policy.rules.ceilings for rule in ceiling.rules)
+        for rule in (*self.policy.rules.rules, *ceilings):
+            if rule.effect is Effect.ALLOW and rule.origin.layer == self.layer.name:
+                yield rule
+
+    @property
+    def entries(self) -> Iterator[tuple[int, EntrySpec]]:
+        """The entries that allow, with their lines."""
+        for section in ("domains", "allow"):
+            entries: tuple[EntrySpec, ...] = getattr(self.layer.spec, section)
+            for number, entry in enumerate(entries):
+                yield self.layer.origin(section, number).line, entry
+
+    def remarks(self, line: int) -> tuple[str, ...]:
+        """Return the comments on a line and directly above it."""
+        return remarks(self.comments, line)

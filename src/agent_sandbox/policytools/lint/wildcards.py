@@ -1,0 +1,38 @@
+"""Wildcards: over names that strangers create, and without a word on why."""
+
+from collections.abc import Iterator
+
+from agent_sandbox.policy.hostpattern import HostPattern, Reach
+from agent_sandbox.policytools.lint.finding import Finding
+from agent_sandbox.policytools.lint.lists import Tenants, below_suffix, tenants
+from agent_sandbox.policytools.lint.subject import Subject
+
+
+def tenant_wildcard(subject: Subject) -> Iterator[Finding]:
+    """Find wildcards below which anybody can create a name."""
+    for line, entry in subject.entries:
+        if found := _tenants_of(entry.host):
+            group, suffix = found
+            below = f" below {suffix}" if suffix.count(".") > entry.host.name.count(".") else ""
+            what = f"`{entry.host}` takes in {group.what}{below}"
+            yield Finding(line=line, what=what, why=group.why, mend=group.mend)
+
+
+def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
+    """Find wildcards that nothing justifies: no `reason`, no comment on the line or directly above it."""
+    for line, entry in subject.entries:
+        explained = entry.reason or any(rule.reason for rule in entry.rules) or subject.remarks(line)
+        # Over strangers' names no word is enough: the check above speaks of those.
+        if entry.host.reach is not Reach.EXACT and not explained and not _tenants_of(entry.host):
+            yield Finding(
+                line=line,
+                what=f"nothing says why `{entry.host}` has to be a wildcard",
+                why="every name below it is allowed, those that are made tomorrow too",
+                mend="name the hosts, or say why in a comment on the line or above it, or in `reason`",
+            )
+
+
+def _tenants_of(host: HostPattern) -> tuple[Tenants, str] | None:
+    """Return the group and the suffix that a wildcard takes in, the suffix that is nearest to it."""
+    found = ((group, suffix) for group in tenants() for suffix in group.suffixes if below_suffix(host, suffix))
+    return min(found, key=lambda one: one[1].count("."), default=None)

@@ -1,0 +1,43 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.policy.lint import lint
+from agent_sandbox.policytools.lint.checks import CHECKS
+
+WHY = "whoever sits on the way reads what is sent, and answers in the host's name"
+MEND = "write https; where the host has none, say so: `# accepted: plain-http, WHY`"
+
+
+def test_each_finding_has_its_line_its_reason_and_its_remedy(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("allow:\n  - GET http://a.test/\ntests: [{allow: GET http://a.test/}]\n")
+    assert exit_code(lint) == 1
+    expected = (
+        ".devcontainer/policy.yaml:2: plain-http: a.test is asked over plain http\n"
+        f"  why   {WHY}\n"
+        f"  mend  {MEND}\n"
+        "1 finding; one that is meant is kept by a comment above its line: # accepted: CHECK, WHY\n"
+    )
+    assert capsys.readouterr() == (expected, "")
+
+
+def test_a_program_gets_the_same(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("allow:\n  - GET http://a.test/\ntests: [{allow: GET http://a.test/}]\n")
+    assert exit_code(lambda: lint(policy, json=True)) == 1
+    what = "a.test is asked over plain http"
+    finding = {"check": "plain-http", "file": str(policy), "line": 2, "what": what, "why": WHY, "mend": MEND}
+    assert json.loads(capsys.readouterr().out) == {"file": str(policy), "findings": [finding]}
+
+
+def test_nothing_found_is_one_line_and_fine(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("domains:\n  - a.example\n")
+    assert exit_code(lambda: lint(policy=policy)) == 0
+    assert capsys.readouterr().out == f".devcontainer/policy.yaml: nothing found by {len(CHECKS)} checks\n"
+
+
+def test_an_invalid_policy_is_a_problem_and_not_linted(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("domainz: []\n")
+    assert exit_code(lint) == 1
+    assert capsys.readouterr().err.startswith("error: .devcontainer/policy.yaml:1:1: unknown key 'domainz'\n")

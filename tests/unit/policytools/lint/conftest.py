@@ -1,0 +1,44 @@
+"""Findings, as short as they can be told: the line and what was found."""
+
+from collections.abc import Callable, Iterable
+from textwrap import dedent
+
+import pytest
+
+from agent_sandbox.policy import Layer, compile_policy
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policytools.comments import comments_by_line
+from agent_sandbox.policytools.lint.finding import Finding
+from agent_sandbox.policytools.lint.subject import Subject
+
+type SubjectOf = Callable[..., Subject]
+type Find = Callable[..., list[tuple[int, str]]]
+type Check = Callable[[Subject], Iterable[Finding]]
+
+
+def layer(text: str, name: str) -> Layer:
+    shown = "policy.yaml" if name == "project" else f"{name}.yaml"
+    return parse_layer(dedent(text), name=name, file=shown, shown=shown, services=("s", "t"))
+
+
+@pytest.fixture
+def subject_of() -> SubjectOf:
+    """Return what makes a subject of a file, beside services and an organisation's layer."""
+
+    def subject(text: str, *, services: dict[str, str] | None = None, organisation: str = "") -> Subject:
+        known = {name: layer(of, f"service {name}") for name, of in (services or {}).items()}
+        own = layer(text, "project")
+        layers = [layer(organisation, "organisation"), own] if organisation else [own]
+        return Subject(layer=own, comments=comments_by_line(dedent(text)), policy=compile_policy(layers, known))
+
+    return subject
+
+
+@pytest.fixture
+def find(subject_of: SubjectOf) -> Find:
+    """Return what runs one check on a file."""
+
+    def run(check: Check, text: str, **beside: object) -> list[tuple[int, str]]:
+        return [(finding.line, finding.what) for finding in check(subject_of(text, **beside))]
+
+    return run

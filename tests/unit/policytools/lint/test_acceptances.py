@@ -1,0 +1,50 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accepted
+from agent_sandbox.policytools.lint.subject import Subject
+
+type SubjectOf = Callable[..., Subject]
+
+TEXT = """\
+domains:
+  - a.test  # accepted: x, it is ours
+  # accepted: y, said by all
+  # accepted: x, said by one
+  - b.test
+  - c.test
+  # accepted: x
+  - d.test
+  # accepted: nonsense, it is ours
+  - e.test
+  # is accepted: x, it is ours
+  - f.test
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "line", "expected"),
+    [
+        ("x", 2, "yes"),
+        ("y", 2, "no"),
+        ("x", 5, "yes"),
+        ("y", 5, "yes"),
+        ("x", 6, "no"),
+        ("x", 8, "no"),
+        ("x", 12, "no"),
+    ],
+)
+def test_a_finding_is_accepted_by_name_with_a_reason_on_the_line_or_above(
+    subject_of: SubjectOf, check: str, line: int, expected: str
+) -> None:
+    assert is_accepted(subject_of(TEXT), check, line) == (expected == "yes")
+
+
+def test_an_acceptance_that_accepts_nothing_is_found(subject_of: SubjectOf) -> None:
+    found = list(bad_acceptance(subject_of(TEXT), ("x", "y")))
+    assert [(finding.line, finding.what) for finding in found] == [
+        (7, "this `accepted` says not why"),
+        (9, "this `accepted` names no check: 'nonsense'"),
+    ]
+    assert {finding.mend for finding in found} == {"write `# accepted: CHECK, WHY`; checks are x, y"}

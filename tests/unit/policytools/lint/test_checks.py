@@ -1,0 +1,29 @@
+from collections.abc import Callable
+
+from agent_sandbox.policytools.lint.checks import CHECKS, lint
+from agent_sandbox.policytools.lint.subject import Subject
+
+type SubjectOf = Callable[..., Subject]
+
+TEXT = """\
+domains:
+  - "*.github.io"
+  - pastebin.com    # accepted: upload-host, the bot's own account
+  - "*.a.example"
+  - localhost       # accepted: upload-host, not what is wrong here
+tests: [{allow: GET https://pastebin.com/}]
+"""
+
+
+def test_all_findings_come_by_line_and_accepted_ones_do_not(subject_of: SubjectOf) -> None:
+    found = [(one.finding.line, one.check) for one in lint(subject_of(TEXT))]
+    assert found == [(2, "tenant-wildcard"), (4, "unexplained-wildcard"), (5, "never-matches")]
+
+
+def test_a_file_with_nothing_to_find_has_no_findings(subject_of: SubjectOf) -> None:
+    assert lint(subject_of("domains: [a.example]")) == ()
+
+
+def test_the_checks_know_each_others_names(subject_of: SubjectOf) -> None:
+    (one,) = lint(subject_of("# accepted: nonsense, x"))
+    assert (one.check, one.finding.mend.rpartition(" are ")[2]) == ("bad-acceptance", ", ".join(CHECKS))

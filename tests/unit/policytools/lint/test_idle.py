@@ -1,0 +1,105 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policytools.lint import idle
+from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
+
+type Find = Callable[..., list[tuple[int, str]]]
+
+
+@pytest.mark.parametrize("host", ["localhost", "printer.local", "*.internal.invalid", "a.onion", "x.home.arpa"])
+def test_a_name_that_never_leads_to_a_public_address_is_found(find: Find, host: str) -> None:
+    ((line, what),) = find(never_matches, f'domains:\n  - "{host}"')
+    assert (line, what.partition(":")[0]) == (2, f"`{host}` can never be reached")
+
+
+@pytest.mark.parametrize("host", ["example.com", "internal.example.com", "*.local.example.org"])
+def test_other_names_may_be_reached(find: Find, host: str) -> None:
+    assert find(never_matches, f'domains:\n  - "{host}"\ndeny: [localhost]') == []
+
+
+ORGANISATION = """
+tighten: true
+domains:
+  - {host: .a.test, ports: [443], rules: [{methods: [GET], schemes: [https]}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "lines"),
+    [
+        ("b.test", [2]),
+        ('"*.b.test"', [2]),
+        ("{host: a.test, ports: [8443]}", [2]),
+        ("{host: a.test, rules: [{methods: [POST]}]}", [2]),
+        ("{host: a.test, rules: [{schemes: [http]}]}", [2]),
+        ("a.test", []),
+        ('"*.x.a.test"', []),
+        ("x.a.test", []),
+    ],
+)
+def test_what_an_organisation_allows_nothing_of_is_found(find: Find, entry: str, lines: list[int]) -> None:
+    found = find(never_matches, f"domains:\n  - {entry}", organisation=ORGANISATION)
+    assert [
+        line for line, what in found if what.endswith("can never be used: layer organisation allows none of it")
+    ] == lines
+
+
+def test_a_layer_that_only_narrows_is_not_measured_by_itself(find: Find) -> None:
+    assert find(never_matches, f"{ORGANISATION}  - b.test") == []
+
+
+HIDDEN = """
+domains:
+  - a.test
+  - {host: b.test, rules: [{methods: [POST]}]}
+  - "*.c.test"
+allow:
+  - GET https://d.test/x
+  - GET https://e.test/x
+deny:
+  - b.test
+  - .c.test
+  - {host: a.test, rules: [{path: {prefix: /x}}]}
+  - {host: d.test, rules: [{path: {prefix: /x}}]}
+  - {host: e.test, rules: [{path: {prefix: /x}, query: {exact: {a: b}}}]}
+"""
+
+
+def test_an_allow_of_which_a_deny_takes_back_all_is_found(find: Find) -> None:
+    assert find(hidden_by_deny, HIDDEN) == [
+        (4, "`POST b.test` is never allowed: the deny at policy.yaml:10 takes in all of it"),
+        (5, "`any method *.c.test` is never allowed: the deny at policy.yaml:11 takes in all of it"),
+        (7, "`GET, HEAD https://d.test/x` is never allowed: the deny at policy.yaml:13 takes in all of it"),
+    ]
+
+
+COVERED = """
+services: [s]
+domains:
+  - a.test
+  - {host: a.test, rules: [{methods: [GET]}]}
+  - {host: b.test, rules: [{path: {prefix: /v1}}, {path: {exact: /v1/x}}]}
+  - .c.test
+  - "*.x.c.test"
+  - d.test
+  - d.test
+  - {host: a.test, ports: [8443]}
+  - e.test
+"""
+
+
+def test_an_allow_that_another_takes_in_is_found(find: Find) -> None:
+    assert find(covered, COVERED, services={"s": "domains: [e.test, {host: f.test, rules: [{methods: [GET]}]}]"}) == [
+        (5, "`GET, HEAD a.test` adds nothing: policy.yaml:4 allows all of it (`any method a.test`)"),
+        (6, "`any method b.test/v1/x` adds nothing: policy.yaml:6 allows all of it (`any method b.test/v1/...`)"),
+        (8, "`any method *.x.c.test` adds nothing: policy.yaml:7 allows all of it (`any method .c.test`)"),
+        (10, "`any method d.test` adds nothing: policy.yaml:9 allows all of it (`any method d.test`)"),
+        (12, "`any method e.test` adds nothing: service s.yaml:1 allows all of it (`any method e.test`)"),
+    ]
+
+
+def test_of_very_many_rules_only_some_are_compared(find: Find, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle, "MAX_COMPARED", 0)
+    assert find(covered, COVERED, services={"s": ""}) == []

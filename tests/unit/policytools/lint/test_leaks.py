@@ -1,0 +1,82 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policytools.lint.leaks import shared_store, upload_host
+
+type Find = Callable[..., list[tuple[int, str]]]
+
+GISTS = "api.github.com makes gists and snippets for anybody with a token"
+
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [
+        ("pastebin.com", "pastebin.com takes pastes from anybody"),
+        ("{host: transfer.sh, rules: [{methods: [PUT]}]}", "transfer.sh takes files from anybody"),
+        (".uguu.se", "uguu.se takes files from anybody"),
+        ("hooks.slack.com", "hooks.slack.com posts into the chat of whoever made the webhook"),
+        (
+            "{host: webhook.site, rules: [{methods: [GET]}]}",
+            "webhook.site shows each request to whoever opened the inbox",
+        ),
+        ("api.github.com", GISTS),
+        ("{host: api.github.com, rules: [{methods: [POST], path: {prefix: /gists}}]}", GISTS),
+        ("{host: api.github.com, rules: [{methods: [POST], path: {glob: /*/x}}]}", GISTS),
+        ("{host: api.github.com, rules: [{methods: [PATCH], path: {exact: /gists/1}}]}", GISTS),
+    ],
+)
+def test_a_host_that_takes_something_from_anybody_is_found(find: Find, entry: str, what: str) -> None:
+    assert find(upload_host, f"domains:\n  - {entry}") == [(2, what)]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "{host: pastebin.com, rules: [{methods: [GET]}]}",
+        "{host: api.github.com, rules: [{methods: [GET]}, {methods: [POST], path: {prefix: /repos/o/n/}}]}",
+        "{host: api.github.com, rules: [{methods: [POST], path: {exact: /gistsy}}]}",
+        "{host: api.github.com, rules: [{methods: [POST], path: {glob: /repos/*/x}}]}",
+        "example.com",
+    ],
+)
+def test_reading_there_and_writing_elsewhere_is_fine(find: Find, entry: str) -> None:
+    assert find(upload_host, f"domains:\n  - {entry}\ndeny: [pastebin.com]") == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [
+        ("s3.amazonaws.com", "s3.amazonaws.com is every bucket of Amazon S3"),
+        ("s3.eu-west-1.amazonaws.com", "s3.eu-west-1.amazonaws.com is every bucket of Amazon S3"),
+        (
+            "{host: storage.googleapis.com, rules: [{path: {prefix: /}}]}",
+            "storage.googleapis.com is every bucket of Google",
+        ),
+        (
+            "{host: storage.googleapis.com, rules: [{path: {glob: /*/x}}]}",
+            "storage.googleapis.com is every bucket of Google",
+        ),
+        (
+            "{host: storage.googleapis.com, rules: [{path: {glob: /my-*}}]}",
+            "storage.googleapis.com is every bucket of Google",
+        ),
+    ],
+)
+def test_an_object_store_as_a_whole_is_found(find: Find, entry: str, what: str) -> None:
+    ((line, found),) = find(shared_store, f"domains:\n  - {entry}")
+    assert (line, found[: len(what)]) == (2, what)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "{host: s3.amazonaws.com, rules: [{path: {prefix: /bucket/}}, {path: {exact: /bucket}}]}",
+        "{host: s3.amazonaws.com, rules: [{path: {glob: /bucket/*/x}}]}",
+        "bucket.s3.amazonaws.com",
+        '"*.amazonaws.com"',
+        "example.com",
+    ],
+)
+def test_one_bucket_is_fine(find: Find, entry: str) -> None:
+    assert find(shared_store, f"domains:\n  - {entry}") == []

@@ -1,0 +1,56 @@
+import pytest
+
+from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policytools.lint.lists import below_suffix, buckets, is_host, tenants, uploads
+
+
+@pytest.mark.parametrize(
+    ("pattern", "suffix", "expected"),
+    [
+        ("*.github.io", "github.io", "yes"),
+        (".github.io", "github.io", "yes"),
+        ("*.amazonaws.com", "s3.amazonaws.com", "yes"),
+        ("*.s3.eu-west-1.amazonaws.com", "s3.*.amazonaws.com", "yes"),
+        ("*.eu-west-1.amazonaws.com", "s3.*.amazonaws.com", "yes"),
+        ("*.oss-cn-hangzhou.aliyuncs.com", "oss-*.aliyuncs.com", "yes"),
+        ("*.ecs.aliyuncs.com", "oss-*.aliyuncs.com", "no"),
+        ("*.me.github.io", "github.io", "no"),
+        ("me.github.io", "github.io", "no"),
+        ("github.io", "github.io", "no"),
+        ("*.mygithub.io", "github.io", "no"),
+        ("*.ec2.eu-west-1.amazonaws.com", "s3.*.amazonaws.com", "no"),
+    ],
+)
+def test_a_wildcard_over_several_tenants_is_told_from_one_tenants_own(pattern: str, suffix: str, expected: str) -> None:
+    assert below_suffix(parse_host_pattern(pattern), suffix) == (expected == "yes")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "expected"),
+    [
+        ("file.io", "file.io", "yes"),
+        ("*.file.io", "file.io", "no"),
+        (".file.io", "file.io", "yes"),
+        ("s3.eu-west-1.amazonaws.com", "s3.*.amazonaws.com", "yes"),
+        ("s3-eu-west-1.amazonaws.com", "s3-*.amazonaws.com", "yes"),
+        ("s3.amazonaws.com", "s3.*.amazonaws.com", "no"),
+        ("bucket.s3.eu-west-1.amazonaws.com", "s3.*.amazonaws.com", "no"),
+    ],
+)
+def test_a_pattern_is_a_host_of_a_list_or_takes_it_in(pattern: str, host: str, expected: str) -> None:
+    assert is_host(parse_host_pattern(pattern), host) == (expected == "yes")
+
+
+def test_every_name_of_the_lists_is_a_host_and_stands_there_once() -> None:
+    suffixes = [suffix for group in tenants() for suffix in group.suffixes]
+    hosts = [host for group in uploads() for host in group.hosts]
+    stores = [host for of_provider in buckets().values() for host in of_provider]
+    for names in (suffixes, hosts, stores):
+        plain = [name.replace("*", "x") for name in names]
+        assert [name for name in plain if str(parse_host_pattern(name)) != name] == []
+        assert len(set(names)) == len(names) > 10
+
+
+def test_every_group_says_what_why_and_how() -> None:
+    assert [group for group in tenants() if not (group.what and group.why and group.mend)] == []
+    assert {group.asked for group in uploads() if group.what and group.why} == {"writes", "any"}

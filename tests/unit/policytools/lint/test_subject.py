@@ -1,0 +1,26 @@
+from collections.abc import Callable
+
+from agent_sandbox.policytools.lint.subject import Subject
+
+type SubjectOf = Callable[..., Subject]
+
+TEXT = """\
+services: [s]
+domains:
+  # what it is for
+  - a.test
+allow: [GET https://b.test/]
+deny: [c.test]
+"""
+
+
+def test_a_subject_knows_its_own_entries_and_rules_from_those_of_others(subject_of: SubjectOf) -> None:
+    subject = subject_of(TEXT, services={"s": "domains: [d.test]"}, organisation="tighten: true")
+    assert [(line, str(entry.host)) for line, entry in subject.entries] == [(4, "a.test"), (5, "b.test")]
+    assert [str(rule.conditions.host) for rule in subject.allows] == ["a.test", "b.test"]
+    assert subject.remarks(4) == ("what it is for",)
+
+
+def test_what_a_file_narrows_is_its_own_too(subject_of: SubjectOf) -> None:
+    subject = subject_of(f"tighten: true\n{TEXT}", services={"s": ""})
+    assert [str(rule.conditions.host) for rule in subject.allows] == ["a.test", "b.test"]

@@ -1,0 +1,36 @@
+from collections.abc import Callable
+
+from agent_sandbox.policytools.lint.unread import plain_http, uninspected
+
+type Find = Callable[..., list[tuple[int, str]]]
+
+PLAIN = """
+domains:
+  - a.test
+  - host: b.test
+    rules:
+      - {schemes: [https]}
+      - {schemes: [http, https]}
+allow:
+  - GET http://c.test/
+  - GET https://d.test/
+deny:
+  - GET http://e.test/
+"""
+OPAQUE = """
+domains:
+  - {host: a.test, inspect: false}
+  - {host: b.test, inspect: false}  # pins its certificate
+  - {host: c.test, inspect: false, reason: large}
+  - {host: d.test, inspect: true}
+  - e.test
+"""
+
+
+def test_http_that_is_asked_for_by_name_is_found(find: Find) -> None:
+    what = "{} is asked over plain http".format
+    assert find(plain_http, PLAIN) == [(7, what("b.test")), (9, what("c.test"))]
+
+
+def test_a_host_that_is_not_inspected_says_why(find: Find) -> None:
+    assert find(uninspected, OPAQUE) == [(3, "what is said to a.test is not looked at (`inspect: false`)")]

@@ -1,0 +1,23 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policytools.lint.untested import no_tests
+
+type Find = Callable[..., list[tuple[int, str]]]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("domains:\n  - a.test\n  - .b.test", [3]),
+        ("domains:\n  - a.test\nallow:\n  - GET https://b.test/", [4]),
+        ("domains:\n  - a.test\ndeny:\n  - b.test", [4]),
+        ("domains:\n  - a.test\ndeny:\n  - b.test\ntests: [{allow: GET https://a.test/}]", []),
+        ("services: [s]\ndomains:\n  - a.test", []),
+        ("", []),
+    ],
+)
+def test_rules_want_tests_and_a_list_of_hosts_does_not(find: Find, text: str, lines: list[int]) -> None:
+    expected = [(line, "the file has rules and no `tests`") for line in lines]
+    assert find(no_tests, text, services={"s": ""}) == expected

@@ -1,0 +1,53 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policytools.lint.wildcards import tenant_wildcard, unexplained_wildcard
+
+type Find = Callable[..., list[tuple[int, str]]]
+
+
+@pytest.mark.parametrize(
+    ("host", "what"),
+    [
+        ("*.github.io", "every site that anybody publishes"),
+        (".ngrok.app", "every tunnel that anybody opens"),
+        ("*.s3.amazonaws.com", "every bucket that anybody makes"),
+        ("*.amazonaws.com", "every bucket that anybody makes below s3.amazonaws.com"),
+        ("*.nip.io", "every name that anybody points anywhere"),
+        ("*.cloudfront.net", "every customer of the network"),
+        ("*.oast.pro", "every inbox that anybody opens"),
+    ],
+)
+def test_a_wildcard_over_names_that_strangers_create_is_found(find: Find, host: str, what: str) -> None:
+    expected = [(2, f"`{host}` takes in {what}")]
+    assert find(tenant_wildcard, f'domains:\n  - "{host}" # ours, we think') == expected
+
+
+@pytest.mark.parametrize("host", ["me.github.io", "*.me.github.io", "*.example.com", "github.io"])
+def test_names_of_one_owner_are_fine(find: Find, host: str) -> None:
+    assert find(tenant_wildcard, f'domains: ["{host}"]\ndeny: ["*.github.io"]') == []
+
+
+UNEXPLAINED = """
+domains:
+  - "*.a.example"
+  - "*.b.example"   # the mirrors, by country
+  # the shops
+  - .c.example
+
+  - {host: "*.d.example", reason: the tracker's parts}
+  - host: "*.e.example"
+    rules: [{methods: [GET], reason: static files}]
+  - f.example       # not what is below
+  - .g.example
+  - "*.github.io"
+allow:
+  - GET https://h.example/
+deny: ["*.i.example"]
+"""
+
+
+def test_a_wildcard_says_why_it_is_one(find: Find) -> None:
+    why = "nothing says why `{}` has to be a wildcard".format
+    assert find(unexplained_wildcard, UNEXPLAINED) == [(3, why("*.a.example")), (12, why(".g.example"))]
