@@ -106,3 +106,14 @@ def test_status_tells_the_state_and_the_last_denials(claude: Project) -> None:
     text = claude.sandbox("status").stdout
     assert "denied.test" in text
     assert "healthy" in text
+
+
+def test_a_request_to_a_proxy_that_is_gone_fails_within_seconds(projects: Projects) -> None:
+    project = projects.make("gone", "claude")
+    project.sandbox("up")
+    project.compose("kill", "proxy")
+    started = time.monotonic()
+    status, said = project.curl("https://api.anthropic.com/")
+    assert (status, time.monotonic() - started < 6) == (0, True), said
+    project.compose("start", "proxy")
+    assert project.wait_until_it_answers("https://denied.test/", 403)

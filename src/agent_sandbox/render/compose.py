@@ -70,6 +70,7 @@ def _service(service: Service) -> Document:
         "networks": {
             place.network: {"ipv4_address": place.address} if place.address else {} for place in service.networks
         },
+        "sysctls": dict(service.sysctls),
         "depends_on": {
             need.service: {"condition": need.condition.value, "restart": need.restart} for need in service.depends_on
         },

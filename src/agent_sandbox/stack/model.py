@@ -108,6 +108,7 @@ class Service:
     mounts: tuple[Mount, ...] = ()
     networks: tuple[Attachment, ...] = ()
     shares_network_of: str = ""
+    sysctls: Mapping[str, str] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
     read_only: bool
     init: bool

@@ -15,6 +15,8 @@ from agent_sandbox.stack.naming import Addresses
 
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 MIB = 1 << 20
+# A proxy that is gone can refuse nothing: the kernel gives up after three seconds, not after minutes.
+IMPATIENT = {"net.ipv4.tcp_syn_retries": "1", "net.ipv4.tcp_retries2": "4"}
 
 
 def firewall_service(image: str, where: Addresses) -> Service:
@@ -36,6 +38,7 @@ def firewall_service(image: str, where: Addresses) -> Service:
             Mount(kind=MountKind.TMPFS, target="/tmp", size=16 * MIB, read_only=False),  # noqa: S108 - a container's
         ),
         networks=(Attachment(network="sandbox", address=where.agent),),
+        sysctls=IMPATIENT,
         # NET_ADMIN loads the rules; the other two let it step down to nobody, and so lose it, before the long sleep.
         capabilities=("NET_ADMIN", "SETGID", "SETUID"),
         # The engine mounts resolv.conf, which the agent shares, as it mounts the root: here it is written.

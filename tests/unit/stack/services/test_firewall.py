@@ -24,3 +24,7 @@ def test_it_can_write_the_file_that_names_the_resolver() -> None:
 
 def test_it_does_not_come_back_alone() -> None:
     assert FIREWALL.restart == "no"
+
+
+def test_its_kernel_soon_gives_up_on_a_proxy_that_is_gone() -> None:
+    assert FIREWALL.sysctls == {"net.ipv4.tcp_syn_retries": "1", "net.ipv4.tcp_retries2": "4"}
