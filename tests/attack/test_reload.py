@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from attackstand import ALLOWED
-from capture import Capture
-from certificates import make_authority
 from http2client import Http2Client, fields
-from proxystand import ProxyProcess, get, read_all, read_answer, read_head
+from pair import Pair, start_pair
+from proxystand import get, read_all, read_answer, read_head
 from websocket import echo, frame, handshake
 
 if TYPE_CHECKING:
     import socket
     import ssl
     from collections.abc import Iterator
+
+    from capture import Capture
+    from proxystand import ProxyProcess
 
 BOTH = "version: 1\ndomains: [allowed.test, a.wild.test]\n"
 ONE = "version: 1\ndomains: [a.wild.test]\n"
@@ -29,30 +30,31 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A proxy, and the server that all its hosts are."""
-    folder = tmp_path_factory.mktemp("reload")
-    authority = make_authority(folder, list(ALLOWED))
-    with Capture(certificate=folder / "leaf.pem") as server, Capture() as plain:
-        resolve = {(name, 443): server.port for name in ALLOWED} | {(name, 80): plain.port for name in ALLOWED}
-        plain.answers = server.answers = {"/ws": echo, "/events": tick, "/kept": tick, "/silent": stay_silent}
-        with ProxyProcess(folder, BOTH, resolve=resolve, upstream_ca=authority) as proxy:
-            yield proxy, server
+    with start_pair(tmp_path_factory.mktemp("reload"), BOTH) as pair:
+        pair.server.answers |= {"/ws": echo, "/events": tick, "/kept": tick, "/silent": stay_silent}
+        yield pair
 
 
 @pytest.fixture
-def proxy(pair: tuple[ProxyProcess, Capture]) -> ProxyProcess:
-    """The proxy, with both hosts allowed."""
-    reload(pair[0], BOTH)
-    pair[0].forget()
-    pair[1].forget()
-    return pair[0]
+def pair(started: Pair) -> Pair:
+    """The same, with both hosts allowed, and nothing on its records."""
+    reload(started.proxy, BOTH)
+    started.forget()
+    return started
 
 
 @pytest.fixture
-def server(pair: tuple[ProxyProcess, Capture]) -> Capture:
+def proxy(pair: Pair) -> ProxyProcess:
+    """The proxy."""
+    return pair.proxy
+
+
+@pytest.fixture
+def server(pair: Pair) -> Capture:
     """The server."""
-    return pair[1]
+    return pair.server
 
 
 def tick(stream: socket.socket, _: bytes) -> None:

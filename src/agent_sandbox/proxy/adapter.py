@@ -3,6 +3,8 @@
 from mitmproxy import http
 
 from agent_sandbox.policy import Ambiguous, Policy, Request, parse_authority, parse_request
+from agent_sandbox.proxy.fields import end_to_end
+from agent_sandbox.proxy.head import LENGTH
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -29,7 +31,10 @@ def to_request(flow: http.HTTPFlow, tunnel: Tunnel, policy: Policy) -> Request:
         port=port,
         method=_ascii(data.method, "method"),
         target=target,
-        headers=tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in data.headers.fields),
+        headers=tuple(
+            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in end_to_end(flow.request)
+        ),
+        body_size=_body_size(flow.request),
         encoded_slash=policy.takes_encoded_slash(host),
     )
 
@@ -42,6 +47,16 @@ def authority(request: Request) -> str:
     """
     host = f"[{request.host}]" if ":" in request.host else request.host
     return host if request.port == DEFAULT_PORTS[request.scheme] else f"{host}:{request.port}"
+
+
+def _body_size(request: http.Request) -> int | None:
+    """Return how long the body is, None where nothing says so before it ends."""
+    lengths = [value for name, value in request.data.headers.fields if name.lower() == b"content-length"]
+    if not lengths:
+        return None if request.is_http2 or "transfer-encoding" in request.headers else 0
+    if len(lengths) > 1 or not LENGTH.fullmatch(lengths[0]):
+        raise Ambiguous("a Content-Length that is not a plain number")
+    return int(lengths[0])
 
 
 def _authorities(request: http.Request) -> list[str]:

@@ -46,7 +46,7 @@ class Enforcer:
             decision = tunnel.refused
         if decision.allowed:
             _rewrite(flow.request, request, websocket=ledger.websocket)
-            ledger.request = request
+            ledger.request, ledger.sent.limit = request, decision.max_body
             _allow(flow, ledger, decision)
         else:
             ledger.line.rule, ledger.line.reason = decision.rule, decision.reason

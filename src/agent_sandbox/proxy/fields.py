@@ -30,7 +30,7 @@ class NotWebSocketError(ValueError):
 
 def forwarded(request: http.Request, authority: str, *, websocket: bool) -> Fields:
     """Return the fields of `request` as they go upstream, Host being what was decided."""
-    kept = tuple((name, value) for name, value in request.data.headers.fields if _goes_on(name.lower()))
+    kept = end_to_end(request)
     if request.is_http2:
         return kept
     extra: Fields = ((b"Host", authority.encode()),)
@@ -39,6 +39,18 @@ def forwarded(request: http.Request, authority: str, *, websocket: bool) -> Fiel
     elif token := _persistence(request):
         extra += ((b"Connection", token),)
     return (*extra, *kept)
+
+
+def end_to_end(request: http.Request) -> Fields:
+    """Return the fields of `request` that are for the server: what is decided on, and what is forwarded.
+
+    HTTP/2 splits a cookie into crumbs, which on the way to HTTP/1 become one field again: they are that from here on.
+    """
+    kept = tuple((name, value) for name, value in request.data.headers.fields if _goes_on(name.lower()))
+    crumbs = [value for name, value in kept if name.lower() == b"cookie"]
+    if not request.is_http2 or len(crumbs) < 2:
+        return kept
+    return (*(field for field in kept if field[0].lower() != b"cookie"), (b"cookie", b"; ".join(crumbs)))
 
 
 def wants_websocket(request: http.Request) -> bool:

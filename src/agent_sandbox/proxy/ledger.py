@@ -7,6 +7,7 @@ from mitmproxy import http
 
 from agent_sandbox.policy import Request
 from agent_sandbox.policy.addresses import PUBLIC_ALONE
+from agent_sandbox.policy.advice import APPLY
 from agent_sandbox.proxy.denial import Denial, page
 from agent_sandbox.proxy.dialler import NotReached, Refused
 from agent_sandbox.proxy.line import Event, Line
@@ -16,9 +17,17 @@ KEY = "agent-sandbox"
 
 @dataclass(slots=True)
 class Meter:
-    """Passes a body on, chunk by chunk, and counts it. As a flow's `stream` it keeps mitmproxy from holding it."""
+    """Passes a body on, chunk by chunk, and counts it. As a flow's `stream` it keeps mitmproxy from holding it.
+
+    `limit` is the most that may pass.
+    """
 
     count: int = 0
+    limit: int | None = None
+
+    def takes(self, size: int) -> bool:
+        """Tell whether that much more may pass."""
+        return self.limit is None or self.count + size <= self.limit
 
     def __call__(self, data: bytes) -> bytes:
         """Count `data`, and return it as it is."""
@@ -56,11 +65,25 @@ def ledger_of(flow: http.HTTPFlow) -> Ledger | None:
     return found if isinstance(found, Ledger) else None
 
 
-def break_off(ledger: Ledger, denial: Denial) -> None:
+def break_off(ledger: Ledger, denial: Denial, *, cause: str = "") -> None:
     """Note that what was allowed is not any more. Of what was written of it already, this is another line."""
-    ledger.broken_off = denial
-    ledger.line.decision, ledger.line.reason, ledger.line.event = "deny", denial.reason, Event.REQUEST
-    ledger.written = False
+    ledger.broken_off, ledger.written = denial, False
+    line = ledger.line
+    line.event, line.decision, line.cause, line.reason = Event.REQUEST, "deny", cause, denial.reason
+
+
+def too_large(ledger: Ledger) -> Denial:
+    """Return the denial of a body that grew beyond what was allowed to follow."""
+    line = ledger.line
+    return Denial(
+        status=413,
+        reason=f"the body is larger than the {ledger.sent.limit} bytes that {line.rule} allows",
+        host=line.host,
+        method=line.method,
+        path=line.path,
+        rule=line.rule,
+        hint=f"raise `max_body` at {line.rule}, {APPLY}",
+    )
 
 
 def answer(flow: http.HTTPFlow, denial: Denial) -> http.Response:

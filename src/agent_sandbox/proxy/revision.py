@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent_sandbox.policy import Policy, Request, decide, decide_connect
+from agent_sandbox.policy import Decision, Policy, Request, decide, decide_connect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,10 +15,9 @@ class Revision:
     old: Policy
     new: Policy
 
-    def objection(self, request: Request) -> str:
-        """Say why a request that is under way would not be forwarded now; nothing where it would be."""
-        decision = decide(self.new, request)
-        return decision.reason if not decision.allowed else ""
+    def decide(self, request: Request) -> Decision:
+        """Decide again on a request that is under way."""
+        return decide(self.new, request)
 
     def closes(self, host: str, port: int) -> bool:
         """Tell whether no connection may lead there now."""

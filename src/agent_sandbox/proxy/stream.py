@@ -22,7 +22,7 @@ from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeaders
 
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached
-from agent_sandbox.proxy.ledger import answer, break_off, failure, ledger_of
+from agent_sandbox.proxy.ledger import answer, break_off, failure, ledger_of, too_large
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.revision import Revision
 
@@ -51,18 +51,19 @@ class StrictStream(HttpStream):
         request = ledger.request if ledger else None
         if ledger is None or request is None or ledger.broken_off is not None:
             return None
-        why = revision.objection(request)
-        if not why:
+        decision = revision.decide(request)
+        if decision.allowed:
+            ledger.sent.limit = decision.max_body
             return None
         denial = Denial(
-            reason=f"the policy was reloaded: {why}",
+            reason=f"the policy was reloaded: {decision.reason}",
             status=revision.new.settings.block_status,
             host=request.host,
             method=request.method,
             path=request.path,
         )
         # Now, though it may have to wait: a request whose server is being dialled must not be sent when that is done.
-        break_off(ledger, denial)
+        break_off(ledger, denial, cause=str(decision.cause))
         return denial
 
     @override
@@ -84,6 +85,16 @@ class StrictStream(HttpStream):
         else:
             flow.response = answer(flow, denial)
             yield from self._answer()
+
+    @override
+    def state_stream_request_body(self, event: RequestData | RequestTrailers | RequestEndOfMessage) -> Commands:
+        ledger = ledger_of(self._flow)
+        if isinstance(event, RequestData) and ledger is not None and not ledger.sent.takes(len(event.data)):
+            denial = too_large(ledger)
+            break_off(ledger, denial)
+            yield from self.break_off(denial)
+        else:
+            yield from super().state_stream_request_body(event)
 
     def _cut(self, reason: str) -> Commands:
         flow = self._flow

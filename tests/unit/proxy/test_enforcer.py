@@ -140,3 +140,11 @@ def test_the_health_check_is_known_by_its_question(policy: Callable[[str], Polic
     allowing = RuleSet(rules=(Rule(effect=Effect.ALLOW, conditions=asked, origin=origin),))
     ledger = enforce(made, Policy.of(allowing), own)
     assert (ledger.line.event, ledger.line.decision) == (Event.REQUEST, "allow")
+
+
+def test_what_may_follow_is_bounded_as_the_policy_says(policy: Callable[[str], Policy]) -> None:
+    rules = "domains: [{host: a.test, rules: [{methods: [GET], max_body: 10}]}]"
+    assert enforce(flow(), policy(rules)).sent.limit == 10
+    assert enforce(flow(), policy(RULES)).sent.limit is None
+    made = flow("/api/x", (b"Content-Length", b"11"))
+    assert enforce(made, policy(rules)).line.decision == "deny"

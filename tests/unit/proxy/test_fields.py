@@ -4,7 +4,14 @@ import pytest
 from mitmproxy import http
 
 from agent_sandbox.policy import Ambiguous
-from agent_sandbox.proxy.fields import NotWebSocketError, check_expect, forwarded, from_server, wants_websocket
+from agent_sandbox.proxy.fields import (
+    NotWebSocketError,
+    check_expect,
+    end_to_end,
+    forwarded,
+    from_server,
+    wants_websocket,
+)
 
 
 def request(*fields: tuple[bytes, bytes], method: str = "GET", version: str = "HTTP/1.1") -> http.Request:
@@ -80,3 +87,10 @@ def test_servers_do_not_lead_clients_around_the_proxy() -> None:
     fields = ((b"Alt-Svc", b"h3"), (b"Upgrade", b"h2c"), (b"X-Agent-Sandbox", b"blocked"), (b"A", b"b"))
     assert from_server(fields, switching=False) == ((b"A", b"b"),)
     assert from_server(fields, switching=True) == ((b"Upgrade", b"h2c"), (b"A", b"b"))
+
+
+def test_crumbs_are_joined_where_http2_made_them() -> None:
+    crumbs = ((b"cookie", b"a=1"), (b"x", b"y"), (b"Cookie", b"b=2"))
+    assert end_to_end(request(*crumbs)) == crumbs
+    assert end_to_end(request(*crumbs, version="HTTP/2.0")) == ((b"x", b"y"), (b"cookie", b"a=1; b=2"))
+    assert end_to_end(request(*crumbs[:2], version="HTTP/2.0")) == crumbs[:2]

@@ -4,7 +4,7 @@ from mitmproxy.test import tflow
 
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached, Refused
-from agent_sandbox.proxy.ledger import Meter, answer, break_off, failure, ledger_of, open_ledger
+from agent_sandbox.proxy.ledger import Meter, answer, break_off, failure, ledger_of, open_ledger, too_large
 
 
 def test_a_meter_counts_and_changes_nothing() -> None:
@@ -52,6 +52,22 @@ def test_what_is_broken_off_is_a_denial_and_another_line() -> None:
     ledger = open_ledger(tflow.tflow(), client="", started=0)
     ledger.written, ledger.line.decision = True, "allow"
     denial = Denial(reason="no more")
-    break_off(ledger, denial)
+    break_off(ledger, denial, cause="host")
     assert (ledger.broken_off, ledger.written) == (denial, False)
-    assert (ledger.line.decision, ledger.line.reason) == ("deny", "no more")
+    assert (ledger.line.decision, ledger.line.reason, ledger.line.cause) == ("deny", "no more", "host")
+
+
+def test_a_meter_takes_as_much_as_it_may() -> None:
+    assert Meter(count=5).takes(10**9)
+    assert [Meter(count=5, limit=10).takes(size) for size in (5, 6)] == [True, False]
+
+
+def test_a_body_that_is_too_large_is_told_with_what_would_allow_it() -> None:
+    ledger = open_ledger(tflow.tflow(), client="", started=0)
+    ledger.sent.limit, ledger.line.rule = 10, "policy.yaml:4"
+    denial = too_large(ledger)
+    assert (denial.status, denial.reason, denial.hint) == (
+        413,
+        "the body is larger than the 10 bytes that policy.yaml:4 allows",
+        "raise `max_body` at policy.yaml:4, then: docker compose restart proxy",
+    )

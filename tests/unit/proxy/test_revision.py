@@ -40,8 +40,8 @@ class Connection:
 
 
 def test_a_request_is_decided_again(revision: Revision) -> None:
-    assert revision.objection(GET) == "no rule allows host a.test"
-    assert Revision(old=revision.new, new=revision.old).objection(GET) == ""
+    assert revision.decide(GET).reason == "no rule allows host a.test"
+    assert Revision(old=revision.new, new=revision.old).decide(GET).allowed
 
 
 def test_a_destination_is_decided_again(revision: Revision) -> None:

@@ -193,8 +193,8 @@ def test_a_stream_that_asks_for_what_cannot_be_is_a_400(fields: list[tuple[str, 
 class Stage:
     """A wire that is decided by a policy, which is replaced by one that allows nothing of it."""
 
-    def __init__(self, policy: Callable[[str], Policy], *, alpn: bytes | None = None) -> None:
-        old = policy("domains: [a.test]")
+    def __init__(self, policy: Callable[[str], Policy], *, allowed: str = "a.test", alpn: bytes | None = None) -> None:
+        old = policy(f"domains: [{allowed}]")
         self.revision = Revision(old=old, new=policy("domains: [b.test]"))
         self.ended = Stream()
         enforcer = Enforcer(lambda: old, clock=lambda: 0.0)
@@ -293,3 +293,46 @@ def test_what_no_policy_decided_is_nothing_to_review() -> None:
     event = PolicyReplaced(Revision(old=Policy.deny_all(""), new=Policy.deny_all("")))
     wire.feed(event)
     assert event.ended == 0
+
+
+CHUNKED = b"POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+TEN = "{host: a.test, rules: [{methods: [POST], max_body: 10}]}"
+TOO_LARGE = "the body is larger than the 10 bytes that policy.yaml:2 allows"
+
+
+@pytest.mark.parametrize(
+    "pieces", [[b"5\r\nhello\r\n", b"6\r\nworlds\r\n"], [b"b\r\nhello", b"worlds\r\n"], [b"1\r\nx\r\n"] * 11]
+)
+def test_a_body_is_cut_before_it_is_larger_than_allowed(policy: Callable[[str], Policy], pieces: list[bytes]) -> None:
+    stage = Stage(policy, allowed=TEN)
+    stage.wire.client_sends(CHUNKED)
+    for piece in pieces:
+        stage.wire.client_sends(piece)
+    assert stage.wire.to_client.startswith(b"HTTP/1.1 413 Request Entity Too Large\r\nx-agent-sandbox: blocked")
+    assert reason(stage.wire.to_client) == TOO_LARGE
+    assert not stage.wire.to_server.endswith(b"0\r\n\r\n")
+    assert (stage.ended.ended, stage.wire.reset) == (["413"], stage.wire.servers)
+
+
+def test_a_body_of_just_the_size_passes(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy, allowed=TEN)
+    stage.wire.client_sends(CHUNKED + b"5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n")
+    assert stage.wire.server_sends(OK) == OK
+    assert stage.ended.ended == ["200"]
+
+
+def test_a_body_that_grows_behind_an_answer_is_cut_too(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy, allowed=TEN)
+    stage.wire.client_sends(CHUNKED + b"5\r\nhello\r\n")
+    stage.wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    stage.wire.client_sends(b"6\r\nworlds\r\n")
+    assert stage.wire.client in stage.wire.closed
+    assert (stage.ended.ended, stage.wire.reset) == ([TOO_LARGE], stage.wire.servers)
+
+
+def test_what_a_new_policy_lets_follow_holds_for_what_is_under_way(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(CHUNKED + b"5\r\nhello\r\n")
+    assert stage.replace(Revision(old=stage.revision.new, new=policy(f"domains: [{TEN}]"))) == 0
+    stage.wire.client_sends(b"6\r\nworlds\r\n")
+    assert reason(stage.wire.to_client) == TOO_LARGE

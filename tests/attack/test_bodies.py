@@ -1,0 +1,179 @@
+"""What may follow a request: `max_body` and `headers` of the policy, over every framing of a body there is."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from http2client import Http2Client, fields
+from pair import Pair, start_pair
+from proxystand import get, read_all, read_answer, read_head
+from websocket import echo, frame, handshake
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+    from proxystand import ProxyProcess
+
+POLICY = """\
+version: 1
+domains:
+  - host: allowed.test
+    rules:
+      - {methods: [POST], path: {prefix: /small/}, max_body: 100}
+      - {methods: [GET], path: {exact: /ws}, max_body: 100}
+      - {methods: [POST], path: {prefix: /json/}, headers: {content-type: application/json, x-kind: good}}
+"""
+CHUNKED = "Transfer-Encoding: chunked"
+LARGE = b"40\r\n" + bytes(0x40) + b"\r\n"  # two of them are more than is allowed
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A proxy whose policy bounds bodies."""
+    with start_pair(tmp_path_factory.mktemp("bodies"), POLICY) as pair:
+        pair.server.answers["/ws"] = echo
+        yield pair
+
+
+@pytest.fixture
+def pair(started: Pair) -> Pair:
+    """The same, with nothing on its records."""
+    started.forget()
+    return started
+
+
+@pytest.fixture
+def proxy(pair: Pair) -> ProxyProcess:
+    """The proxy."""
+    return pair.proxy
+
+
+def assert_one_line(proxy: ProxyProcess, *, status: int, path: str = "/small/x") -> None:
+    line = proxy.line(path=path)
+    assert (line["decision"], line["status"]) == ("deny", status)
+    assert [other["path"] for other in proxy.lines].count(path) == 1
+
+
+@pytest.mark.parametrize("pieces", [[LARGE + LARGE], [LARGE, LARGE], [LARGE[:-1], LARGE[-1:] + b"4", LARGE[1:]]])
+def test_a_body_in_chunks_is_cut_and_the_server_cannot_take_it_for_whole(pair: Pair, pieces: list[bytes]) -> None:
+    begun, ends = threading.Event(), queue.SimpleQueue[str]()
+    got = bytearray()
+
+    def listen(stream: socket.socket, data: bytes) -> None:
+        got.extend(data)
+        begun.set()
+        try:
+            while data := stream.recv(65536):
+                got.extend(data)
+            ends.put("closed")
+        except OSError as error:
+            ends.put(type(error).__name__)
+
+    pair.server.answers["/small/x"] = listen
+    with pair.proxy.connect() as connection:
+        connection.sendall(get("http://allowed.test/small/x", "allowed.test", CHUNKED, method="POST") + b"1\r\n\0\r\n")
+        assert begun.wait(3)
+        for piece in pieces:
+            connection.sendall(piece)
+        status, body = read_answer(connection)
+    del pair.server.answers["/small/x"]
+    assert status == 413
+    assert json.loads(body)["reason"] == "the body is larger than the 100 bytes that policy.yaml:5 allows"
+    assert ends.get(timeout=3) == "ConnectionResetError"
+    assert got.count(0) <= 100
+    assert not got.endswith(b"0\r\n\r\n")
+    assert_one_line(pair.proxy, status=413)
+
+
+def test_a_length_that_is_too_large_is_denied_before_anything_is_sent(pair: Pair) -> None:
+    request = get("/small/x", "allowed.test", "Content-Length: 101", "Expect: 100-continue", method="POST")
+    with pair.proxy.tls("allowed.test") as stream:
+        stream.sendall(request)
+        assert read_answer(stream)[0] == 403
+    assert_one_line(pair.proxy, status=403)
+    assert pair.server.connections == 0
+
+
+def test_a_client_that_asks_first_is_told_to_go_on_and_then_cut(proxy: ProxyProcess) -> None:
+    with proxy.tls("allowed.test") as stream:
+        stream.sendall(get("/small/x", "allowed.test", CHUNKED, "Expect: 100-continue", method="POST"))
+        assert read_head(stream).startswith(b"HTTP/1.1 100 ")
+        stream.sendall(LARGE + LARGE)
+        assert read_head(stream).startswith(b"HTTP/1.1 413 ")
+    assert_one_line(proxy, status=413)
+
+
+def test_the_next_request_on_the_connection_is_decided_anew(pair: Pair) -> None:
+    with pair.proxy.tls("allowed.test") as stream:
+        head = get("/small/x", "allowed.test", CHUNKED, method="POST").replace(b"Connection: close\r\n", b"")
+        stream.sendall(head + LARGE + LARGE + b"0\r\n\r\n")
+        stream.sendall(get("/small/y", "allowed.test", "Content-Length: 5", method="POST") + b"hello")
+        answers = read_all(stream)
+    assert [answers.count(b"HTTP/1.1 %d " % status) for status in (413, 200)] == [1, 1]
+    assert [(one.line, one.body) for one in pair.server.requests if one.body] == [
+        ("POST /small/y HTTP/1.1", b"hello"),
+    ]
+
+
+def test_a_body_of_http2_is_counted_by_its_data(pair: Pair) -> None:
+    with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        number = client.send(*fields("/small/x", method="POST"), body=bytes(101))
+        assert client.status(number) == "413"
+        assert client.status(client.send(*fields("/small/y", method="POST"), body=b"hello")) == "200"
+    assert_one_line(pair.proxy, status=413)
+    assert "POST /small/x HTTP/1.1" not in [one.line for one in pair.server.requests if one.body]
+
+
+def test_messages_of_a_websocket_are_no_body(proxy: ProxyProcess) -> None:
+    with proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake())
+        assert b" 101 " in read_head(stream)
+        for _ in range(3):
+            stream.sendall(frame(bytes(100), masked=True))
+            assert stream.recv(1000).endswith(bytes(100))
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (["Content-Type: application/json; charset=utf-8", "X-Kind: good"], b"200"),
+        (["content-type: Application/JSON", "x-KIND: good", "X-Kind: good"], b"200"),
+        (["Content-Type: application/json", "X-Kind: good", "X-Kind: bad"], b"403"),
+        (["Content-Type: application/json", "Content-Type: text/plain", "X-Kind: good"], b"403"),
+        (["Content-Type: application/json", "X-Kind: Good"], b"403"),
+        (["X-Kind: good"], b"403"),
+    ],
+)
+def test_what_is_said_of_headers_holds_for_each_of_them(pair: Pair, sent: list[str], status: bytes) -> None:
+    request = get("/json/x", "allowed.test", *sent, "Content-Length: 2", method="POST") + b"{}"
+    assert pair.proxy.ask("allowed.test", request).startswith(b"HTTP/1.1 " + status)
+    assert pair.server.connections == (status == b"200")
+
+
+def test_a_header_that_connection_names_is_forwarded_as_it_was_decided(pair: Pair) -> None:
+    sent = ["Content-Type: application/json", "X-Kind: good", "Connection: x-kind, content-type", "Content-Length: 2"]
+    lines = ["POST /json/x HTTP/1.1", "Host: allowed.test", *sent]
+    with pair.proxy.tls("allowed.test") as stream:
+        stream.sendall(("\r\n".join(lines) + "\r\n\r\n{}").encode())
+        assert read_head(stream).startswith(b"HTTP/1.1 200")
+    (got,) = pair.server.requests
+    assert (got.field("x-kind"), got.field("content-type"), got.field("connection")) == (
+        ["good"],
+        ["application/json"],
+        [],
+    )
+
+
+@pytest.mark.parametrize(("kinds", "status"), [(["good"], "200"), (["good", "bad"], "403"), ([], "403")])
+def test_headers_of_http2_are_decided_by_the_same_names(proxy: ProxyProcess, kinds: list[str], status: str) -> None:
+    sent = [("content-type", "application/json"), *(("x-kind", kind) for kind in kinds)]
+    with proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        assert client.status(client.send(*fields("/json/x", method="POST"), *sent, body=b"{}")) == status

@@ -1,0 +1,44 @@
+"""A proxy with a policy of its own, and two servers that all of its hosts are: one with TLS, one without."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from capture import Capture
+from certificates import make_authority
+from proxystand import ProxyProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NAMES = ("allowed.test", "a.wild.test", "b.wild.test")
+
+
+@dataclass
+class Pair:
+    """The proxy and its servers, which answer alike."""
+
+    proxy: ProxyProcess
+    server: Capture
+    plain: Capture
+
+    def forget(self) -> None:
+        """Begin to count from nothing."""
+        self.proxy.forget()
+        self.server.forget()
+        self.plain.forget()
+
+
+@contextmanager
+def start_pair(folder: Path, policy: str, **options: Any) -> Iterator[Pair]:
+    """Start everything."""
+    authority = make_authority(folder, list(NAMES))
+    with ExitStack() as stack:
+        server = stack.enter_context(Capture(certificate=folder / "leaf.pem"))
+        plain = stack.enter_context(Capture(answers=server.answers))
+        resolve = {(name, 443): server.port for name in NAMES} | {(name, 80): plain.port for name in NAMES}
+        proxy = ProxyProcess(folder, policy, resolve=resolve, upstream_ca=authority, **options)
+        yield Pair(stack.enter_context(proxy), server, plain)
