@@ -36,6 +36,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "check": "Print every problem of a policy file.",
             "show": "Print the effective policy.",
             "lint": "Find what is legal and yet a risk, or without effect.",
+            "test": "Try the cases that a policy has to hold.",
             "explain": "Say whether a request is allowed, and why.",
             "allow": "Add a rule that allows a request to the policy file.",
             "deny": "Add a rule that denies a request or a host.",

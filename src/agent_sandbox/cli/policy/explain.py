@@ -88,17 +88,20 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 def as_text(answer: Explanation, *, file: Path) -> str:
     """Return the answer for a person: what, where it differs, why, what came near, what to do."""
-    decision = answer.decision
-    pointed = [f"{' ' * len(decision.effect)}  {answer.carets}"] if answer.carets else []
-    winner, others = (answer.matched[:1], answer.matched[1:]) if decision.cause is Cause.RULE else ((), answer.matched)
-    rows = [
-        *(("rule", line) for line in _listed(winner)),
-        ("because", winner[0].reason if winner else answer.reason),
-        *(("also", line) for line in _listed(others)),
-        *(("nearest", line) for miss in answer.misses for line in _miss(miss)),
-        *_to_allow(answer.remedy, file),
-    ]
-    return "\n".join((f"{decision.effect}  {answer.method} {answer.url}", *pointed, *_columns(rows)))
+    effect = answer.decision.effect
+    pointed = [f"{' ' * len(effect)}  {answer.carets}"] if answer.carets else []
+    rows = (*why(answer), *_to_allow(answer.remedy, file))
+    return "\n".join((f"{effect}  {answer.method} {answer.url}", *pointed, *columns(rows)))
+
+
+def why(answer: Explanation) -> Iterator[tuple[str, str]]:
+    """Yield what decided, what else matched and what came near, as rows of a name and a text."""
+    by_rule = answer.decision.cause is Cause.RULE
+    winner, others = (answer.matched[:1], answer.matched[1:]) if by_rule else ((), answer.matched)
+    yield from (("rule", line) for line in _listed(winner))
+    yield "because", winner[0].reason if winner else answer.reason
+    yield from (("also", line) for line in _listed(others))
+    yield from (("nearest", line) for miss in answer.misses for line in _miss(miss))
 
 
 def _miss(miss: Miss) -> Iterator[str]:
@@ -124,7 +127,7 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
         yield "or", "under `services`, with all else that it allows"
 
 
-def _columns(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+def columns(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield the rows with their names in a column; a name that repeats is left out."""
     before = ""
     for name, text in rows:

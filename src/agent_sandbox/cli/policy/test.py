@@ -1,0 +1,88 @@
+"""`agent-sandbox policy test [FILE]`."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from agent_sandbox.cli.errors import DONE, MENDABLE
+from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
+from agent_sandbox.cli.output import emit, emit_json, say
+from agent_sandbox.cli.parameters import Option
+from agent_sandbox.cli.policy.explain import columns, why
+from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.policyfile import LayerFile, load_layer, shipped_services
+from agent_sandbox.policyfile.decoding import decode_policy
+from agent_sandbox.policyfile.layerfile import PROJECT
+from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.policytools.testing import Case, Outcome, cases_of, read_cases, run_cases
+from agent_sandbox.runtime.layers import load_here
+
+Cases = Annotated[Path | None, Option(help="A file with more cases: a list such as that under `tests`.")]
+NONE = "write `tests: [{allow: GET https://example.com/}]` into it, or name a file with --cases"
+
+
+def test(
+    file: PolicyArgument = None,
+    *,
+    cases: Cases = None,
+    policy: PolicyOption = None,
+    path: ProjectPath = None,
+    json: Json = False,
+) -> int:
+    """Try the policy's own `tests`, and those of --cases, on it. A case that fails makes the exit code 1."""
+    where = named_policy(file, policy, path=path)
+    outcomes = run_cases(load_here(where, os.environ), _cases(where, cases))
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    if json:
+        emit_json(
+            {
+                "policy": str(where),
+                "passed": len(outcomes) - len(failed),
+                "failed": len(failed),
+                "cases": [as_json(outcome) for outcome in outcomes],
+            }
+        )
+    else:
+        emit("\n".join(as_text(where, outcomes, failed)))
+        if not outcomes:
+            say(NONE)
+    return MENDABLE if failed else DONE
+
+
+def _cases(where: Path, more: Path | None) -> list[Case]:
+    layer = load_layer(LayerFile(name=PROJECT, path=where), services=shipped_services())
+    own = [replace(case, origin=replace(case.origin, file=str(where))) for case in cases_of(layer)]
+    return (
+        own if more is None else [*own, *read_cases(decode_policy(read_policy(more), file=str(more)), file=str(more))]
+    )
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """Return one case for a program."""
+    case, decision = outcome.case, outcome.came.decision
+    return {
+        "file": case.origin.file,
+        "line": case.origin.line,
+        "method": case.line.method,
+        "url": case.line.url,
+        "expected": str(case.expected),
+        "came": str(decision.effect),
+        "passed": outcome.passed,
+        "rule": decision.rule,
+        "because": outcome.came.reason,
+        "reason": case.reason,
+    }
+
+
+def as_text(where: Path, outcomes: Sequence[Outcome], failed: Sequence[Outcome]) -> Iterator[str]:
+    """Yield the lines for a person: each failure as a difference with what explains it, and how many there were."""
+    for outcome in failed:
+        case, came = outcome.case, outcome.came
+        yield f"{case.origin}: {case.line}"
+        yield f"- {case.expected}{f'  {case.reason}' if case.reason else ''}"
+        yield f"+ {came.decision.effect}"
+        yield from columns(why(came))
+        yield ""
+    yield f"{where}: {len(outcomes) - len(failed)} of {len(outcomes)} cases hold" if outcomes else f"{where}: no cases"
