@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "up": "Start the stack, building what is missing.",
     "down": "Stop the stack; state and history stay.",
     "status": "Show the stack, its policy and the last denials.",
+    "verify": "Try every way out of the box, from inside.",
     "shell": "Open a shell in the agent's container.",
     "exec": "Run a command in the agent's container.",
     "logs": "Show what the stack's services print.",
