@@ -4,10 +4,13 @@ No registry is known here: a host is offered since a file of the project names i
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import unquote, urlsplit
+
+# Scheme, host, and the port where one is written.
+Place = tuple[str, str, int | None]
 
 MAX_HOSTS = 40
 URL = r"https?://[^\s\"'<>,;)\]}]+"
@@ -48,6 +51,10 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
         _urls(r"^\s*(?:[\w.,\[\]-]+\s*@\s*)?URL"),
     ),
     "pip.conf": (_urls(r"^[^#;\n]*URL"),),
+    "pyproject.toml": (
+        _urls(r'^\[\[tool\.(?:uv\.index|poetry\.source|pdm\.source)\]\]\n(?:[^\[\n].*\n|\n){0,9}?url\s*=\s*"URL"'),
+    ),
+    "uv.toml": (_urls(r'^(?:index-url|default-index|url)\s*=\s*"URL"'),),
     "Cargo.lock": (_urls(r'^source\s*=\s*"(?:registry|sparse)\+(?:sparse\+)?URL"'),),
     "go.sum": (r"^(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)/\S+ v\S+ h1:",),
     "Gemfile.lock": (_urls(r"^GEM\n(?: .*\n)*?  remote: URL"),),
@@ -89,20 +96,24 @@ def is_looked_at(name: str) -> bool:
 
 def offers(texts: Mapping[str, str]) -> tuple[Offer, ...]:
     """Return the hosts that these files (path to text) name, sorted by host."""
-    named: dict[str, list[tuple[str, str, int | None]]] = {}
-    for path, text in texts.items():
-        for scheme, host, port in dict.fromkeys(places(path.rpartition("/")[2], text)):
-            named.setdefault(host, []).append((path, scheme, port))
-    return tuple(_offer(host, named[host]) for host in sorted(named)[:MAX_HOSTS])
+    return gathered((path, place) for path, text in texts.items() for place in places(path.rpartition("/")[2], text))
 
 
-def places(name: str, text: str) -> Iterator[tuple[str, str, int | None]]:
-    """Yield (scheme, host, port) of what a file of that name says, public names alone."""
+def gathered(named: Iterable[tuple[str, Place]]) -> tuple[Offer, ...]:
+    """Return each host once, with all that name it."""
+    by_host: dict[str, list[tuple[str, str, int | None]]] = {}
+    for by, (scheme, host, port) in dict.fromkeys(named):
+        by_host.setdefault(host, []).append((by, scheme, port))
+    return tuple(_offer(host, by_host[host]) for host in sorted(by_host)[:MAX_HOSTS])
+
+
+def places(name: str, text: str) -> Iterator[Place]:
+    """Yield what a file of that name says, public names alone."""
     for pattern, expressions in PATTERNS.items():
         if fnmatchcase(name, pattern):
             for expression in expressions:
                 for match in re.finditer(expression, text, re.MULTILINE):
-                    yield from _place(_url(match))
+                    yield from place_of(_url(match))
 
 
 def _url(match: re.Match[str]) -> str:
@@ -110,7 +121,8 @@ def _url(match: re.Match[str]) -> str:
     return SPELLINGS[kind](text)
 
 
-def _place(url: str) -> Iterator[tuple[str, str, int | None]]:
+def place_of(url: str) -> Iterator[Place]:
+    """Yield scheme, host and port of a URL whose host has a public name."""
     from agent_sandbox.policy import Ambiguous, canonical_host  # noqa: PLC0415 - brings pydantic; most projects name none
     from agent_sandbox.policy.host import is_address  # noqa: PLC0415 - the same
 

@@ -39,6 +39,26 @@ SAYS: dict[str, tuple[str, list[str]]] = {
         f"[global]\n# https://no.example.test\nindex-url = {R}/simple\nextra-index-url =\n    https://b.example.test/x",
         ["registry.example.test", "b.example.test"],
     ),
+    "pyproject.toml": (
+        f"""
+[project.urls]
+url = "https://no.example.test"
+[[tool.uv.index]]
+name = "a"
+
+url = "{R}/simple"
+[[tool.poetry.source]]
+name = "b"
+url = "https://b.example.test/simple"
+[tool.x]
+url = "https://no.example.test"
+""",
+        ["registry.example.test", "b.example.test"],
+    ),
+    "uv.toml": (
+        f'default-index = "{R}/simple"\n[[index]]\nurl = "https://b.example.test/x"\nhome = "https://no.example.test"',
+        ["registry.example.test", "b.example.test"],
+    ),
     "Cargo.lock": (
         f'source = "registry+{R}/index"\nsource = "sparse+https://s.example.test/"\nsource = "git+https://no.example.test"',
         ["registry.example.test", "s.example.test"],
