@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from agent_sandbox import __version__
 
+INIT = "agent-sandbox init"
 MARK = "agent-sandbox-digest: sha256:"
 STAMPED = re.compile(rf"\A[^\n]*\n(?:#|//) {MARK}(?P<digest>[0-9a-f]{{64}})\n(?P<body>.*)\Z", re.DOTALL)
 
@@ -21,9 +22,9 @@ class Hand(StrEnum):
     FOREIGN = "foreign"
 
 
-def stamped(body: str, *, comment: str) -> str:
+def stamped(body: str, *, comment: str, command: str = INIT) -> str:
     """Return the text with its header; `comment` is what starts a comment in its language."""
-    title = f"Written by agent-sandbox {__version__}. `agent-sandbox init` updates it for as long as nobody edits it."
+    title = f"Written by agent-sandbox {__version__}. `{command}` updates it for as long as nobody edits it."
     return f"{comment} {title}\n{comment} {MARK}{_digest(body)}\n{body}"
 
 

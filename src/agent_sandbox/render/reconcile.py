@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render import devcontainer, dotenv, jsonc
-from agent_sandbox.render.header import Hand, hand_of, stamped, unix
+from agent_sandbox.render.header import INIT, Hand, hand_of, stamped, unix
 
 
 class Verdict(StrEnum):
@@ -63,9 +63,11 @@ class Change:
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def generated(path: str, before: str | None, body: str, *, comment: str, on_conflict: OnConflict) -> Change:
-    """Return what becomes of a file that is all ours."""
-    after = stamped(body, comment=comment)
+def generated(  # noqa: PLR0913 - what is there, what would be, and how it is told
+    path: str, before: str | None, body: str, *, comment: str, on_conflict: OnConflict, command: str = INIT
+) -> Change:
+    """Return what becomes of a file that is all ours; `command` is what writes it."""
+    after = stamped(body, comment=comment, command=command)
     if before is None:
         return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=after)
     if unix(before) == after:

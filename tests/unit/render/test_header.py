@@ -36,3 +36,8 @@ def test_a_file_without_the_header_is_somebody_elses() -> None:
 
 def test_unix_line_ends_stay() -> None:
     assert unix("a\r\nb\n") == "a\nb\n"
+
+
+def test_a_file_names_the_command_that_wrote_it() -> None:
+    assert "`agent-sandbox init` updates it" in TEXT
+    assert "`x y` updates it" in stamped("a: 1\n", comment="#", command="x y")

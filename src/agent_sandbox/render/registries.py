@@ -1,0 +1,53 @@
+"""The file of a service that is resolved: the registries that were found, each with what named it, for reading."""
+
+from collections.abc import Sequence
+
+from agent_sandbox.detect import Offer
+from agent_sandbox.policyfile.resolved import COMMAND, FOLDER, RESOLVED
+from agent_sandbox.render.reconcile import Change, OnConflict, generated
+from agent_sandbox.render.scalar import to_yaml
+
+RISK = "what is fetched runs in the box; the names that are asked for reach the registry"
+# npm asks for a scoped package as `@scope%2Fname`.
+ENCODED_SLASH = {"node"}
+
+
+def path_of(name: str) -> str:
+    """Return where a service lies, seen from the folder of the policy."""
+    return f"{FOLDER}/{name}.yaml"
+
+
+def resolved_service(
+    name: str, offers: Sequence[Offer], *, date: str, before: str | None, on_conflict: OnConflict
+) -> Change:
+    """Return what becomes of the service's file."""
+    body = render_registries(name, offers, date=date)
+    command = f"{COMMAND} {name}"
+    return generated(path_of(name), before, body, comment="#", on_conflict=on_conflict, command=command)
+
+
+def render_registries(name: str, offers: Sequence[Offer], *, date: str) -> str:
+    """Return a service file with an entry for each host."""
+    head = (
+        "version: 1",
+        f"title: {to_yaml(f'Packages, from where {RESOLVED[name]} and this project fetch them')}",
+        f'date: "{date}"',
+        "reason: The registries that are configured, for reading. Publishing needs a rule in policy.yaml.",
+        "domains:",
+    )
+    return "\n".join((*head, *(line for offer in offers for line in _entry(name, offer)))) + "\n"
+
+
+def _entry(name: str, offer: Offer) -> list[str]:
+    ports = offer.ports or tuple(sorted({"https": 443, "http": 80}[scheme] for scheme in offer.schemes))
+    scheme, usual = offer.schemes[0], {"https": 443, "http": 80}[offer.schemes[0]]
+    port = "" if usual in ports else f":{ports[0]}"
+    return [
+        f"  - host: {to_yaml(offer.host)}",
+        f"    ports: {to_yaml(ports)}",
+        *(["    encoded_slash: true"] if name in ENCODED_SLASH else []),
+        f"    reason: {to_yaml('named by ' + ', '.join(offer.files))}",
+        f"    risk: {to_yaml(RISK)}",
+        f"    probe: GET {scheme}://{offer.host}{port}/",
+        f"    rules: [{{methods: [GET], schemes: {to_yaml(offer.schemes)}}}]",
+    ]
