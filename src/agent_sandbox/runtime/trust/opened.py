@@ -1,0 +1,103 @@
+"""What compose files and devcontainer.json take of this machine: paths, variables of the shell, commands."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from os.path import normpath
+from typing import Any
+
+from agent_sandbox.render import jsonc
+from agent_sandbox.render.foreign import load_foreign
+from agent_sandbox.render.project import DEVCONTAINER
+from agent_sandbox.runtime.trust.standing import Standing
+
+# `$NAME`, `${NAME}`, `${NAME:-else}`; a doubled `$` is none.
+VARIABLE = re.compile(r"(?<!\$)(?:\$\$)*\$\{?([A-Za-z_][A-Za-z0-9_]*)")
+ELSEWHERE = ("/", "~", "$")
+PATH = (".", *ELSEWHERE)
+READ_ONLY = ", read-only"
+HOST_COMMAND = "initializeCommand"
+
+
+def mounts(standing: Standing) -> tuple[str, ...]:
+    """Return every path of this machine that a service gets, one line each.
+
+    What compose can take by other keys (devices, secrets, a volume that is a path) stands in the file's difference.
+    """
+    return tuple(dict.fromkeys(line for path in standing.compose for line in _mounts(_document(standing, path))))
+
+
+def variables(standing: Standing) -> tuple[str, ...]:
+    """Return the names of the variables that compose files take from the shell of whoever calls."""
+    return tuple(sorted({name for path in standing.compose for name in _variables(_document(standing, path))}))
+
+
+def members(text: str | None, ours: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a devcontainer.json says beyond what we write there, one line each."""
+    if text is None:
+        return ()
+    try:
+        present = jsonc.parse(text).values
+    except jsonc.JsoncError as error:
+        return (f"{DEVCONTAINER}:{error.line}:{error.column}: {error.what}",)
+    return tuple(
+        f"{'on this machine, ' if key == HOST_COMMAND else ''}{key}: {jsonc.to_text(value)}"
+        for key, value in present.items()
+        if key not in ours or ours[key] != value
+    )
+
+
+def _document(standing: Standing, path: str) -> Mapping[str, Any]:
+    return _mapping(load_foreign(standing.files[path], file=str(standing.root / path)))
+
+
+def _mounts(document: Mapping[str, Any]) -> Iterator[str]:
+    for name, service in _mapping(document.get("services")).items():
+        for mount in _sequence(_mapping(service).get("volumes")):
+            source, target, mode = _long(mount) if isinstance(mount, dict) else _short(str(mount))
+            if source:
+                yield f"{name}: {_shown(source)} as {target}{mode}"
+
+
+def _long(mount: Mapping[str, Any]) -> tuple[str, str, str]:
+    source = str(mount.get("source", "")) if mount.get("type") == "bind" else ""
+    return source, str(mount.get("target", "")), READ_ONLY if mount.get("read_only") == "true" else ""
+
+
+def _short(mount: str) -> tuple[str, str, str]:
+    # `${VARIABLE:-/etc}` has a colon of its own.
+    source, target, mode, *_ = [*re.split(r":(?![-?+])", mount), "", ""]
+    return source if target and source.startswith(PATH) else "", target, READ_ONLY if "ro" in mode.split(",") else ""
+
+
+def _shown(source: str) -> str:
+    """Return a source as it is seen from the project's directory; compose sees it from `.devcontainer`."""
+    return source if source.startswith(ELSEWHERE) else normpath(f".devcontainer/{source}")
+
+
+def _variables(part: Any) -> Iterator[str]:  # noqa: ANN401 - any part of a document
+    match part:
+        case str():
+            yield from VARIABLE.findall(part)
+        case dict():
+            for key, value in part.items():
+                yield from _variables(key)
+                yield from _named(value) if key == "environment" else ()
+                yield from _variables(value)
+        case list():
+            for value in part:
+                yield from _variables(value)
+
+
+def _named(environment: Any) -> Iterator[str]:  # noqa: ANN401 - as above
+    """Yield variables without a value: compose takes the shell's."""
+    if isinstance(environment, dict):
+        yield from (str(key) for key, value in environment.items() if value in ("", "null", "~"))
+    yield from (entry for entry in _sequence(environment) if isinstance(entry, str) and "=" not in entry)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - as above
+    return value if isinstance(value, dict) else {}
+
+
+def _sequence(value: Any) -> Sequence[Any]:  # noqa: ANN401 - as above
+    return value if isinstance(value, list) else ()

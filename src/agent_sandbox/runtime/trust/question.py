@@ -1,0 +1,109 @@
+"""What a person is asked: all that a project wants, or what has changed since the last yes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.render.project import COMPOSE, DEVCONTAINER, DOTENV
+from agent_sandbox.runtime.trust.opened import members, mounts, variables
+from agent_sandbox.runtime.trust.standing import POLICY_FILES, Standing, agent_can_write, look
+from agent_sandbox.runtime.trust.store import open_store
+
+OWNER = "its owner"
+# A policy may name a million hosts; what it reaches is told beside this.
+MOST_LINES = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What `init` would write: the files that are all ours, by path, and what devcontainer.json has to say."""
+
+    files: Mapping[str, str]
+    members: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a yes would mean. Where something was trusted already, only what is new."""
+
+    standing: Standing
+    digest: str
+    changed: tuple[str, ...]
+    known: bool
+    reaches: tuple[str, ...]
+    mounts: tuple[str, ...]
+    injects: tuple[str, ...]
+    editor: tuple[str, ...]
+    notes: tuple[str, ...]
+    differences: tuple[str, ...]
+
+
+def changes(now: Standing, trusted: Standing | None) -> tuple[str, ...]:
+    """Return what has to be looked at, by name: nothing where all is as it was trusted, or asks for less.
+
+    A policy that narrows asks for less. So does a file that is gone, but for those of the stack: a mount less can be a
+    wall less.
+    """
+    if trusted is None:
+        return tuple(now.files)
+    files = [path for path, text in now.files.items() if text != trusted.files.get(path)]
+    widened = any(path in POLICY_FILES for path in files) and _reaches(now, trusted)
+    return (
+        *((OWNER,) if now.owner not in (None, trusted.owner) else ()),
+        *((DOTENV,) if now.compose != trusted.compose else ()),
+        *(path for path in files if path not in POLICY_FILES or widened),
+    )
+
+
+def unseen_in(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what of the project at `root` the user has not said yes to."""
+    return changes(look(root, environ), open_store(environ).load(root))
+
+
+def question_about(now: Standing, trusted: Standing | None, written: Written) -> Question:
+    """Return the question; `written` is what `init` would write here."""
+    as_written = [path for path, text in written.files.items() if now.files.get(path) == text]
+    before = trusted or Standing(root=now.root, owner=None, compose=(), files={})
+    return Question(
+        standing=now,
+        digest=now.apart_from(as_written).digest,
+        changed=changes(now, trusted),
+        known=trusted is not None,
+        reaches=_reaches(now, before),
+        mounts=_beyond(mounts(now), mounts(before)),
+        injects=_beyond(variables(now), variables(before)),
+        editor=_beyond(*(members(one.files.get(DEVCONTAINER), written.members) for one in (now, before))),
+        notes=tuple(_notes(now, before)),
+        differences=tuple(_differences(now, before, written)),
+    )
+
+
+def _reaches(now: Standing, before: Standing) -> tuple[str, ...]:
+    from agent_sandbox.runtime.trust.reach import policy_of, widens  # noqa: PLC0415 - brings pydantic; most runs ask nothing
+
+    return widens(policy_of(now), policy_of(before))
+
+
+def _beyond(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(line for line in now if line not in before)
+
+
+def _notes(now: Standing, before: Standing) -> Iterator[str]:
+    if now.owner not in (None, before.owner):
+        yield f"this directory belongs to user {now.owner}, who can change all of it"
+    for path in now.compose:
+        if agent_can_write(path):
+            yield f"{path}, named by COMPOSE_FILE in {DOTENV}, is the agent's to write: move it into .devcontainer"
+
+
+def _differences(now: Standing, before: Standing, written: Written) -> Iterator[str]:
+    """Yield what was trusted against what there is now; of the stack's file, at first, what `init` would write."""
+    for path in (*now.compose, *(path for path in (DEVCONTAINER, *POLICY_FILES) if path in before.files)):
+        old = before.files.get(path, written.files.get(path, "") if path == COMPOSE else "").splitlines()
+        new = now.files.get(path, "").splitlines()
+        if path in POLICY_FILES and len(old) + len(new) > MOST_LINES:
+            yield f"{path} is too long to compare line by line"
+        else:
+            yield from unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm="")

@@ -1,0 +1,83 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.runtime.trust.reach import NOTHING, policy_of, widens
+from agent_sandbox.runtime.trust.standing import Standing
+
+POLICY = ".devcontainer/policy.yaml"
+UNOPENED = "TLS that is not opened, so that only the host is known, as `inspect: false` says"
+BASE = "version: 1\ndomains: [example.org, {host: api.example.com, rules: [{methods: [GET], path: {prefix: /v1/}}]}]\n"
+
+
+def made_of(text: str | None, **services: str) -> Policy:
+    beside = {f".devcontainer/services/{name}.yaml": said for name, said in services.items()}
+    files = beside if text is None else {**beside, POLICY: text}
+    return policy_of(Standing(root=Path("/p"), owner=None, compose=(), files=files))
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ("domains: [example.org]", ()),
+        ("domains: []", ()),
+        ("domains: [GET https://example.org/x]", ()),
+        ("domains: [{host: api.example.com, rules: [{methods: [GET], path: {exact: /v1/me}}]}]", ()),
+        (
+            "domains: [{host: api.example.com, rules: [{methods: [POST], path: {exact: /v1/me}}]}]",
+            ("POST api.example.com/v1/me",),
+        ),
+        ("# said in other words\ndomains:\n  - example.org", ()),
+        ("domains: [example.org]\ndeny: [example.org]", ()),
+        ("domains: [example.org, example.net]", ("any method example.net",)),
+        ('domains: ["*.example.org"]', ("any method *.example.org",)),
+        ("domains: [{host: example.org, ports: [22]}]", ("any method example.org on port 22",)),
+        ("domains: [example.org]\nsettings: {block_status: 418}", ()),
+        ("domains: [example.org]\nsettings: {reload: watch}", ("policies to come, as `reload: watch` says",)),
+        ("domains: [{host: example.org, inspect: false}]", (UNOPENED,)),
+        ("domains: [example.org]\nsettings: {inspect: false}", (UNOPENED,)),
+        ("domainz: [everything.test]", ()),
+    ],
+)
+def test_only_what_is_new_is_told(after: str, expected: tuple[str, ...]) -> None:
+    assert widens(made_of(f"version: 1\n{after}\n"), made_of(BASE)) == expected
+
+
+def test_a_deny_that_goes_is_something_new() -> None:
+    denied = made_of(f"{BASE}deny: [evil.example.org]\n")
+    assert widens(made_of(BASE), denied) == ("any method evil.example.org, which was denied",)
+
+
+def test_a_deny_that_a_wider_one_takes_in_is_not_missed() -> None:
+    before = made_of(f"{BASE}deny: [evil.example.org]\n")
+    after = made_of(f"{BASE}deny: ['*.example.org']\n")
+    assert widens(after, before) == ()
+
+
+def test_a_ceiling_that_goes_is_something_new() -> None:
+    layered = "domains: [example.org]\nservices: [{name: github, merge_mode: replace}]\n"
+    assert "what `merge_mode: replace` took away" in widens(made_of(f"version: 1\n{BASE[11:]}"), made_of(layered))
+
+
+def test_beside_nothing_all_is_new() -> None:
+    lines = ("GET, HEAD api.example.com/v1/...", "any method example.org")
+    assert widens(made_of(BASE), NOTHING) == lines
+
+
+@pytest.mark.parametrize("text", [None, "", "domainz: [x.test]", "\udcff", "a: [", "services: [unknown]"])
+def test_a_policy_that_is_none_lets_nothing_through(text: str | None) -> None:
+    assert widens(made_of(text), NOTHING) == ()
+
+
+def test_of_a_service_the_rules_are_counted() -> None:
+    (line,) = widens(made_of("version: 1\nservices: [github]\n"), NOTHING)
+    assert re.fullmatch(r"service github: \d+ rules", line)
+
+
+def test_a_service_that_lies_in_the_project_is_spelled_out() -> None:
+    mirror = "version: 1\ndomains: [{host: mirror.example.com, rules: [{methods: [GET]}]}]\n"
+    policy = made_of("version: 1\nservices: [python]\n", python=mirror)
+    assert widens(policy, NOTHING) == ("GET, HEAD mirror.example.com",)
+    assert widens(policy, made_of("version: 1\nservices: [python]\n", python=mirror.replace("mirror", "old"))) != ()
