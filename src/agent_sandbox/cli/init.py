@@ -13,6 +13,9 @@ from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
 from agent_sandbox.runtime.installed import require_outermost
+from agent_sandbox.runtime.trust.remember import remember
+from agent_sandbox.runtime.trust.standing import look
+from agent_sandbox.runtime.trust.store import open_store
 from agent_sandbox.stack.workspace import Ide
 
 WOULD = {
@@ -67,6 +70,7 @@ def init(  # noqa: PLR0913 - each is an option
     prepared = prepare(wish, os.environ)
     if not dry_run and not prepared.conflicts:
         prepared.write()
+        remember(open_store(os.environ), prepared, look(prepared.project, os.environ))
     if as_json:
         emit_json(_as_json(prepared, dry_run=dry_run))
     else:

@@ -1,0 +1,30 @@
+"""`init` in a directory of a test."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.render.reconcile import OnConflict
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
+
+AGENT = known_agents(data_root() / "templates")[0]
+
+type Init = Callable[..., Prepared]
+
+
+@pytest.fixture
+def init(tmp_path: Path) -> Init:
+    """Return what runs `init` in a directory, and writes."""
+
+    def init(root: Path, *, force: bool = False) -> Prepared:
+        root.mkdir(exist_ok=True)
+        choice = OnConflict.REPLACE if force else OnConflict.KEEP
+        wish = Wish(agent=AGENT, path=root, title=None, ide=None, on_conflict=choice, detect=False)
+        prepared = prepare(wish, {"HOME": str(tmp_path / "home")})
+        prepared.write()
+        return prepared
+
+    return init

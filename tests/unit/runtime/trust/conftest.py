@@ -1,0 +1,3 @@
+from initialising import init
+
+__all__ = ["init"]
