@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -47,6 +48,7 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
+        os.environ["XDG_STATE_HOME"] = str(folder / "home" / "state")  # what is trusted here ends with it
         internet = start_internet(folder, image=proxy_image(), name=INTERNET, public="198.51.100.64/26")
         projects = Projects(internet, folder)
         try:

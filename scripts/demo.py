@@ -135,6 +135,7 @@ def main() -> int:
     """Show the stack where Docker runs, the proxy elsewhere."""
     with tempfile.TemporaryDirectory(prefix="agent-sandbox-demo-") as name:
         folder = Path(name)
+        os.environ["XDG_STATE_HOME"] = str(folder / "home" / "state")  # what is trusted here ends with it
         os.chmod(folder, 0o755)  # noqa: PTH101, S103  # the stack's users are not the user who runs this
         return (demo_stack if engine_answers() else demo_proxy)(folder)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import run
+from stacks import run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,8 +128,10 @@ def test_a_service_that_can_not_start_gives_its_reason(down: Project) -> None:
     compose = down.path / ".devcontainer" / "docker-compose.yml"
     before = compose.read_text()
     compose.write_text(before.replace("/usr/local/lib/agent-sandbox/firewall", "/usr/local/lib/nowhere"))
-    done = down.sandbox("up", "--edited", check=False)
+    trust(down.path)
+    done = down.sandbox("up", check=False)
     compose.write_text(before)
+    trust(down.path)
     down.sandbox("destroy", "--yes")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-3].startswith("error: firewall: exited with code ")

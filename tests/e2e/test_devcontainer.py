@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import ROOT, run
+from stacks import ROOT, run, trust
 
 if TYPE_CHECKING:
     from stacks import Project, Projects
@@ -62,6 +62,7 @@ def add_override(project: Project) -> None:
     config.write_text(
         text.replace('"docker-compose.yml"', f'["docker-compose.yml", {json.dumps(str(project.override))}]')
     )
+    trust(project.path)
 
 
 def test_devcontainer_json_is_valid_for_the_client(projects: Projects, devcontainer: tuple[str | Path, ...]) -> None:

@@ -1,8 +1,24 @@
-"""What a fake docker says of a stack's containers."""
+"""What a fake docker is asked of a stack, and what it says of its containers."""
 
 import json
+import os
+from pathlib import Path
 
+from agent_sandbox.runtime.trust.standing import look
+from agent_sandbox.runtime.trust.store import open_store
 from fake_docker import FakeDocker
+
+
+def trust(root: Path) -> None:
+    """Say yes to a project as it is."""
+    open_store(os.environ).save(look(root, os.environ))
+
+
+def compose_line(root: Path) -> str:
+    """Return how compose is called for app-1 at `root`: with what was trusted there, and nothing else."""
+    store = open_store(os.environ)
+    (copy,) = store.copies(look(root, os.environ))
+    return f"compose --project-name app-1 --project-directory .devcontainer --env-file /dev/null --file {copy}"
 
 
 def with_containers(docker: FakeDocker, **states: str) -> FakeDocker:

@@ -104,6 +104,7 @@ class Project:
     def allow(self, *hosts: str) -> None:
         """Write a policy that allows these hosts, besides what the agent itself needs."""
         self.policy.write_text(f"version: 1\nservices: [claude]\ndomains: [{', '.join(hosts)}]\n")
+        trust(self.path)
 
     def containers(self) -> dict[str, Any]:
         """Return `docker inspect` of each service's container."""
@@ -179,7 +180,14 @@ def connect_to(internet: Internet, path: Path) -> Path:
     override.write_text(json.dumps({"services": {"proxy": proxy}, "networks": networks}))
     env = path / ".env"
     env.write_text(env.read_text().replace("docker-compose.yml", f"docker-compose.yml:{override}"))
+    trust(path)
     return override
+
+
+def trust(path: Path) -> None:
+    """Say yes to all that a project asks for now, as a machine does: by the digest."""
+    digest = json.loads(agent_sandbox("trust", "--json", cwd=path).stdout)["digest"]
+    agent_sandbox("trust", "--yes", digest, cwd=path)
 
 
 class Projects:

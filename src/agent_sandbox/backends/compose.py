@@ -24,6 +24,7 @@ from agent_sandbox.backends.verbs import (
 from agent_sandbox.images import DIGEST_LABEL, Image
 from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM
 
+DIRECTORY = ".devcontainer"
 START_SECONDS = 120  # a cold start takes 5; a machine that is short of everything gets time to say what it lacks
 # Which base was asked for: asking for another is a reason to build, asking for none is not.
 BASE_LABEL = "agent-sandbox.base"
@@ -137,9 +138,14 @@ def _hand_over(project: Project, *arguments: str) -> HandOver:
 
 
 def compose_argv(project: Project) -> tuple[str, ...]:
-    """Return `docker compose` for that project alone, whatever the user's shell has set."""
+    """Return `docker compose` for that project alone, whatever the user's shell has set.
+
+    Its files may be copies that lie elsewhere: their paths are relative to where they come from. Variables are the
+    shell's: no `.env` of the project can say what a file means.
+    """
     files = tuple(word for file in project.files for word in ("--file", _relative(file, project.root)))
-    return ("docker", "compose", "--project-name", project.name, *files)
+    settled = ("--project-directory", DIRECTORY, "--env-file", "/dev/null")
+    return ("docker", "compose", "--project-name", project.name, *settled, *files)
 
 
 def _relative(file: Path, root: Path) -> str:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_sandbox.render.header import Hand
 from agent_sandbox.stack.workspace import Owner
 
 
@@ -17,7 +16,6 @@ class Project:
     owner: Owner
     images: tuple[str, ...]
     files: tuple[Path, ...]
-    hand: Hand  # who wrote its compose file last
 
     @property
     def policy(self) -> Path:

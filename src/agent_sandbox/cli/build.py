@@ -7,10 +7,12 @@ import typer
 
 from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.options import DryRun, Edited, ProjectPath
+from agent_sandbox.cli.gate import open_trusted
+from agent_sandbox.cli.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.output import say
 from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, NoCache, Quiet
 from agent_sandbox.runtime.building import build_of, images_to_build
+from agent_sandbox.runtime.installed import open_project
 
 Agents = Annotated[
     list[str] | None,
@@ -25,7 +27,7 @@ def build(  # noqa: PLR0913 - each is an option
     base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     no_cache: NoCache = False,
-    edited: Edited = False,
+    yes: Yes = "",
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> int:
@@ -33,7 +35,12 @@ def build(  # noqa: PLR0913 - each is an option
 
     They are made of Debian's packages and the agent's own program, at pinned versions; only the base image is pulled.
     """
-    images = images_to_build(tuple(agents or ()), path, cwd=Path.cwd(), edited=edited)
+    images = images_to_build(
+        tuple(agents or ()),
+        path,
+        cwd=Path.cwd(),
+        opened=lambda: open_project(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes),
+    )
     verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)
     try:
         carry_out(backend().build(verb), dry_run=dry_run, quiet=quiet)

@@ -18,9 +18,9 @@ COMMANDS: dict[str, str] = {
     "init": "Write .devcontainer/ and .env into a project.",
     "build": "Build the images that are missing or outdated.",
     "up": "Start the stack, building what is missing.",
+    "trust": "Look at what a project asks for, and say yes to it.",
     "down": "Stop the stack; state and history stay.",
     "status": "Show the stack, its policy and the last denials.",
-    "verify": "Try every way out of the box, from inside.",
     "shell": "Open a shell in the agent's container.",
     "exec": "Run a command in the agent's container.",
     "logs": "Show what the stack's services print.",
@@ -41,7 +41,6 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "explain": "Say whether a request is allowed, and why.",
             "allow": "Add a rule that allows a request to the policy file.",
             "deny": "Add a rule that denies a request or a host.",
-            "suggest": "Propose rules for what was denied.",
         },
     ),
     "proxy": (

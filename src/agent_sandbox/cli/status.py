@@ -10,14 +10,15 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.carry_out import backend
 from agent_sandbox.cli.options import Json, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
-from agent_sandbox.render.header import Hand
 from agent_sandbox.runtime.decisions import as_text as decision_as_text
-from agent_sandbox.runtime.installed import COMPOSE_FILE, HANDS, open_project
+from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_stack
 from agent_sandbox.runtime.status import Loaded, Status, look
+from agent_sandbox.runtime.trust.question import unseen_in
 from agent_sandbox.runtime.walls import REPLACED
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
+UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
 NAMED = 5  # paths
 APPLY = "agent-sandbox proxy reload"
 # The rest of them is what `agent-sandbox policy check` prints.
@@ -43,6 +44,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         ask=lambda argv: ask_stack(backend().plan(project, AskProxy(argv=argv))),
         digest=lambda: load_here(project.policy, os.environ).digest,
         left_out=left_out(project, os.environ),
+        unseen=unseen_in(project.root, os.environ),
     )
     if json:
         emit_json(as_json(found))
@@ -57,7 +59,7 @@ def as_json(found: Status) -> dict[str, Any]:
         "project": project.name,
         "root": str(project.root),
         "agent": project.agent,
-        "compose": project.hand.value,
+        "unseen": list(found.unseen),
         "services": [
             {"service": c.service, "state": c.state, "health": c.health, "ready": c.ready, "image": c.image}
             for c in found.containers
@@ -82,7 +84,7 @@ def as_text(found: Status) -> str:
     project = found.project
     width = max((len(c.condition) for c in found.containers), default=0)
     services = [f"  {c.service:<9} {c.condition:<{width}}  {c.image}" for c in found.containers]
-    edited = [] if project.hand is Hand.OURS else [f"stack   {COMPOSE_FILE} {HANDS[project.hand]}"]
+    unseen = [f"trust   {UNSEEN.format(', '.join(found.unseen))}"] if found.unseen else []
     digest = (found.host_digest[:12],) if found.host_digest else ()
     policy = (str(project.policy.relative_to(project.root)), *digest, SAID[found.loaded])
     requests = found.proxy.get("requests", {})
@@ -91,7 +93,7 @@ def as_text(found: Status) -> str:
     return "\n".join(
         (
             f"{project.name}  {project.agent}  {project.root}",
-            *edited,
+            *unseen,
             *(services or ["  not running: agent-sandbox up"]),
             f"policy  {' '.join(policy)}",
             *_kept(found.proxy.get("policy", {})),

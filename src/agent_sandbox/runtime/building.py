@@ -1,22 +1,26 @@
 """What a build is made of: whose images, and what the user adds."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Build, Cache, Freshness
 from agent_sandbox.images import Image, images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.facts import owner_of
-from agent_sandbox.runtime.installed import COMPOSE_FILE, find_upwards, images_of, open_to_run, read_project
+from agent_sandbox.runtime.installed import COMPOSE_FILE, find_root, images_of, read_project
 
 BEGIN = b"-----BEGIN CERTIFICATE-----"
 KEY = b"PRIVATE KEY-----"
 
 
-def images_to_build(agents: tuple[str, ...], path: Path | None, *, cwd: Path, edited: bool) -> tuple[Image, ...]:
-    """Return the images of the named agents, or of the project's stack where none is named, each once."""
-    root = path.absolute() if path else find_upwards(COMPOSE_FILE, cwd)
+def images_to_build(
+    agents: tuple[str, ...], path: Path | None, *, cwd: Path, opened: Callable[[], Project]
+) -> tuple[Image, ...]:
+    """Return the images of the named agents, or of the project's stack, as it is `opened`, where none is named."""
+    root = find_root(path, cwd=cwd)
     installed = root is not None and (root / COMPOSE_FILE).exists()
     templates = data_root() / "templates"
     if not agents and not installed:
@@ -24,7 +28,7 @@ def images_to_build(agents: tuple[str, ...], path: Path | None, *, cwd: Path, ed
         where, what = str(root or cwd), "there is no stack here, and no agent is named"
         raise UserError([Problem(where=where, what=what, hint=f"agent-sandbox build AGENT, with one of: {known}")])
     if not agents:
-        return images_of(open_to_run(path, cwd=cwd, edited=edited))
+        return images_of(opened())
     owner = read_project(root).owner if root and installed else owner_of(root or cwd)
     images = (image for agent in agents for image in images_for(load_manifest(templates, agent), owner))
     return tuple({image.name: image for image in images}.values())

@@ -1,5 +1,6 @@
 """Find the stack that a project has, by the file that `init` wrote."""
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,10 +10,10 @@ from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.header import Hand, hand_of
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.dotenv import compose_files
 from agent_sandbox.runtime.files import read_text
+from agent_sandbox.runtime.trust.store import open_store
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
 
@@ -20,35 +21,33 @@ COMPOSE_FILE = Path(".devcontainer", "docker-compose.yml")
 POLICY_FILE = Path(".devcontainer", "policy.yaml")
 RECORD = "x-agent-sandbox"
 OURS = "agent-sandbox/"
-HANDS = {
-    Hand.OURS: "is as agent-sandbox wrote it",
-    Hand.EDITED: "has been edited since agent-sandbox wrote it",
-    Hand.FOREIGN: "was not written by agent-sandbox",
-}
 
 
-def find_upwards(file: Path, start: Path) -> Path | None:
-    """Return the nearest directory, from `start` upwards, that holds `file`."""
-    return next((folder for folder in (start, *start.parents) if (folder / file).exists()), None)
+def find_root(path: Path | None, *, cwd: Path) -> Path | None:
+    """Return the project's directory: `path`, or the one that `cwd` lies in.
+
+    A stack inside a project counts where the user has looked at it. Otherwise the outermost one is meant: what lies
+    further in could be the agent's work.
+    """
+    if path is not None:
+        return path.absolute()
+    store = open_store(os.environ)
+    found = [folder for folder in (cwd, *cwd.parents) if (folder / COMPOSE_FILE).exists()]
+    return next((folder for folder in found if store.load(folder)), found[-1] if found else None)
 
 
 def open_project(path: Path | None, *, cwd: Path) -> Project:
-    """Return the project at `path`, or the one that `cwd` lies in; a stack of another directory's is refused."""
-    project = find_project(path, cwd=cwd)
-    require_own(project)
-    return project
+    """Return the project at `path`, or the one that `cwd` lies in; a stack of another directory's is refused.
 
-
-def open_to_run(path: Path | None, *, cwd: Path, edited: bool) -> Project:
-    """Return the project as `open_project` does, to run what its compose file says.
-
-    Whoever can write there could have taken every wall out, so it has to be as `init` wrote it, or as the user says.
+    Where the user has said yes to its files, it is what they said then: compose is given these and no others.
     """
-    project = open_project(path, cwd=cwd)
-    if project.hand is not Hand.OURS and not edited:
-        what = f"this file {HANDS[project.hand]}: what it says now could open the box"
-        hint = f"agent-sandbox init {project.agent} shows the difference; --edited takes it this once"
-        raise UserError([Problem(where=str(project.root / COMPOSE_FILE), what=what, hint=hint)])
+    root = _require_stack(find_root(path, cwd=cwd), cwd)
+    store = open_store(os.environ)
+    trusted = store.load(root)
+    if trusted:
+        return parse_project(root, trusted.files[str(COMPOSE_FILE)], files=store.copies(trusted))
+    project = read_project(root)
+    require_own(project)
     return project
 
 
@@ -67,7 +66,7 @@ def require_own(project: Project) -> None:
 
 def require_outermost(folder: Path) -> None:
     """Refuse a second stack below a project that has one, where nobody has asked for it."""
-    root = find_upwards(COMPOSE_FILE, folder)
+    root = find_root(None, cwd=folder)
     if root is not None and root != folder:
         what = f"this lies in {root}, which has a stack already"
         hint = f"--path {shlex.quote(str(root))} means that one, --path . makes another one here"
@@ -75,20 +74,26 @@ def require_outermost(folder: Path) -> None:
 
 
 def find_project(path: Path | None, *, cwd: Path) -> Project:
-    """Return the project at `path`, or the one that `cwd` lies in, whoever's its stack is."""
-    root = path.absolute() if path else find_upwards(COMPOSE_FILE, cwd)
+    """Return the project at `path`, or the one that `cwd` lies in, as its files are, whoever's its stack is."""
+    return read_project(_require_stack(find_root(path, cwd=cwd), cwd))
+
+
+def _require_stack(root: Path | None, cwd: Path) -> Path:
     if root is None or not (root / COMPOSE_FILE).exists():
-        where = str(root or cwd)
-        raise UserError(
-            [Problem(where=where, what="there is no stack here", hint="agent-sandbox init AGENT makes one")]
-        )
-    return read_project(root)
+        hint = "agent-sandbox init AGENT makes one"
+        raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
+    return root
 
 
 def read_project(root: Path) -> Project:
     """Return what the project's own files say of its stack."""
-    file = root / COMPOSE_FILE
     text = read_text(root, str(COMPOSE_FILE)) or ""
+    return parse_project(root, text, files=compose_files(root, COMPOSE_FILE))
+
+
+def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
+    """Return what a compose file says of the stack at `root`, which is made up of `files`."""
+    file = root / COMPOSE_FILE
     document = _document(text, file)
     record = _mapping(document.get(RECORD))
     name, agent, dev = document.get("name"), record.get("agent"), record.get("dev")
@@ -101,8 +106,7 @@ def read_project(root: Path) -> Project:
         agent=agent,
         owner=_owner(file, dev),
         images=tuple(dict.fromkeys(_images(document))),
-        files=compose_files(root, COMPOSE_FILE),
-        hand=hand_of(text),
+        files=files,
     )
 
 

@@ -33,6 +33,7 @@ class Status:
     """A stack, its policy, and what was denied last."""
 
     project: Project
+    unseen: tuple[str, ...]
     containers: tuple[Container, ...]
     host_digest: str
     problems: tuple[Problem, ...]
@@ -68,13 +69,21 @@ class Status:
 type Ask = Callable[[tuple[str, ...]], Mapping[str, Any]]
 
 
-def look(project: Project, *, ask: Ask, digest: Callable[[], str], left_out: tuple[str, ...] = ()) -> Status:
+def look(
+    project: Project,
+    *,
+    ask: Ask,
+    digest: Callable[[], str],
+    left_out: tuple[str, ...] = (),
+    unseen: tuple[str, ...] = (),
+) -> Status:
     """Gather the status; a proxy that is down or a policy that is invalid is part of it, not a failure."""
     found = containers(project.name)
     running = any(container.service == "proxy" and container.state == "running" for container in found)
     host_digest, problems = _checked(digest)
     return Status(
         project=project,
+        unseen=unseen,
         containers=found,
         host_digest=host_digest,
         problems=problems,

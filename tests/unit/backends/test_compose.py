@@ -23,7 +23,6 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import Image
-from agent_sandbox.render.header import Hand
 from agent_sandbox.stack.workspace import Owner
 
 ROOT = Path("/home/ann/my project")
@@ -34,10 +33,10 @@ PROJECT = Project(
     owner=Owner(),
     images=("agent-sandbox/proxy:1", "agent-sandbox/example:1"),
     files=(ROOT / ".devcontainer" / "docker-compose.yml",),
-    hand=Hand.OURS,
 )
 COMPOSE = (
     *("docker", "compose", "--project-name", "my-project-0123abcd"),
+    *("--project-directory", ".devcontainer", "--env-file", "/dev/null"),
     *("--file", ".devcontainer/docker-compose.yml"),
 )
 IMAGE = Image(

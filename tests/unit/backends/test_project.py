@@ -1,10 +1,9 @@
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.render.header import Hand
 from agent_sandbox.stack.workspace import Owner
 
 
 def test_the_policy_lies_where_an_editor_finds_it() -> None:
-    project = Project(root=Path("/p"), name="p-1", agent="example", owner=Owner(), images=(), files=(), hand=Hand.OURS)
+    project = Project(root=Path("/p"), name="p-1", agent="example", owner=Owner(), images=(), files=())
     assert project.policy == Path("/p/.devcontainer/policy.yaml")

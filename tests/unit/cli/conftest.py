@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.cli import gate
 from agent_sandbox.images import Owner, agent_name, proxy_name
 from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
@@ -11,6 +12,7 @@ from agent_sandbox.runtime import installed
 from agent_sandbox.runtime.installed import images_of, read_project
 from asking import ask, empty_project
 from fake_docker import FakeDocker, docker
+from fake_stack import trust
 
 __all__ = ["ask", "docker", "empty_project", "project", "up_to_date"]
 
@@ -25,13 +27,15 @@ services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(AGE
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in a project with a stack called app-1 and a valid policy."""
+    """Stand in a project with a stack called app-1 and a valid policy, to which the user has said yes."""
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(stamped(COMPOSE, comment="#"))
     (tmp_path / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.org]\n")
     monkeypatch.chdir(tmp_path)
     # Its name is short here, for messages that can be read; that it is refused is tested beside `installed`.
-    monkeypatch.setattr(installed, "require_own", lambda project: project)
+    for module in (installed, gate):
+        monkeypatch.setattr(module, "require_own", lambda project: project)
+    trust(tmp_path)
     return tmp_path
 
 

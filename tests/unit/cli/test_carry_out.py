@@ -7,12 +7,11 @@ from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.carry_out import backend, carry_out, require_made, require_ready, require_running
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.header import Hand
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
-PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=(), hand=Hand.OURS)
+PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=())
 
 
 def test_stacks_are_kept_by_compose() -> None:

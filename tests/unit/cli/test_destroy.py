@@ -1,23 +1,16 @@
 import io
 import sys
 from pathlib import Path
-from typing import override
 
 import pytest
 
 from agent_sandbox.cli.destroy import destroy
 from agent_sandbox.cli.errors import exit_code
 from fake_docker import FakeDocker
+from fake_stack import compose_line
+from person import Person
 
-REMOVE = "compose --project-name app-1 --file .devcontainer/docker-compose.yml down --remove-orphans --volumes"
-
-
-class Person(io.StringIO):
-    """A person at a terminal who types one line."""
-
-    @override
-    def isatty(self) -> bool:
-        return True
+REMOVE = " down --remove-orphans --volumes"
 
 
 @pytest.fixture
@@ -30,7 +23,7 @@ def engine(project: Path, docker: FakeDocker) -> FakeDocker:
 
 def test_yes_removes_everything_without_asking(engine: FakeDocker) -> None:
     assert exit_code(lambda: destroy(yes=True)) == 0
-    assert engine.calls[-1] == REMOVE
+    assert engine.calls[-1] == f"{compose_line(Path.cwd())}{REMOVE}"
 
 
 def test_what_has_nothing_on_the_engine_is_not_said_to_be_removed(
@@ -41,7 +34,7 @@ def test_what_has_nothing_on_the_engine_is_not_said_to_be_removed(
     assert exit_code(destroy) == 0
     assert exit_code(lambda: destroy(yes=True, quiet=True)) == 0
     assert capsys.readouterr().err == "app-1 has nothing on this engine: nothing was removed\n"
-    assert REMOVE not in docker.calls
+    assert not any(call.endswith(REMOVE) for call in docker.calls)
 
 
 @pytest.mark.parametrize(("typed", "code", "removed"), [("y\n", 0, 1), ("YES\n", 0, 1), ("n\n", 1, 0), ("", 1, 0)])
@@ -56,7 +49,7 @@ def test_a_person_is_shown_what_goes_and_asked(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Person(typed))
     assert exit_code(lambda: destroy(quiet=True)) == code
-    assert engine.calls.count(REMOVE) == removed
+    assert engine.calls.count(f"{compose_line(Path.cwd())}{REMOVE}") == removed
     shown = "containers: app-1-agent-1\nnetworks: none\nvolumes: app-1_state\nRemove all of it? [y/N] "
     assert capsys.readouterr().err == shown + ("" if removed else "nothing was removed\n")
 
@@ -76,4 +69,4 @@ def test_without_a_terminal_nothing_is_asked_and_nothing_removed(
 
 def test_a_dry_run_only_prints(engine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: destroy(dry_run=True)) == 0
-    assert (capsys.readouterr().out, engine.calls) == (f"docker {REMOVE}\n", [])
+    assert (capsys.readouterr().out, engine.calls) == (f"docker {compose_line(Path.cwd())}{REMOVE}\n", [])

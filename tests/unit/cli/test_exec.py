@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -5,9 +6,10 @@ import pytest
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.exec import exec as execute
 from agent_sandbox.runtime import process
+from agent_sandbox.runtime.trust.store import open_store
 from agent_sandbox.stack.services.agent import ENTER
 from fake_docker import FakeDocker
-from fake_stack import with_containers
+from fake_stack import compose_line, with_containers
 
 NOT_READY = "  hint: agent-sandbox up starts it, agent-sandbox logs agent shows why it is not ready\n"
 
@@ -26,7 +28,7 @@ def test_the_command_takes_our_place_in_the_projects_directory(
     with_containers(docker, agent="healthy")
     with pytest.raises(BecameError) as raised:
         execute(["ls", "-l"])
-    compose = ("docker", "compose", "--project-name", "app-1", "--file", ".devcontainer/docker-compose.yml")
+    compose = ("docker", *compose_line(project).split())
     assert raised.value.args == ((*compose, "exec", "-T", "agent", ENTER, "ls", "-l"), project)
 
 
@@ -73,12 +75,22 @@ def test_a_dry_run_asks_nothing(project: Path, docker: FakeDocker, capsys: pytes
     assert docker.calls == []
 
 
-def test_an_edited_stack_is_not_taken_silently(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+def test_a_changed_stack_is_entered_as_it_was_trusted(
+    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    became: list[tuple[str, ...]] = []
+    monkeypatch.setattr(process, "become", lambda argv, cwd: became.append((*argv, str(cwd))))
+    with_containers(docker, agent="healthy")
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
+    assert exit_code(lambda: execute(["ls"])) == 0
+    assert " ".join(became[0]).startswith(f"docker {compose_line(project)} exec ")
+
+
+def test_a_stack_that_nobody_has_looked_at_is_not_entered(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_store(os.environ).forget(project)
     assert exit_code(lambda: execute(["ls"])) == 1
-    expected = f"error: {file}: this file has been edited since agent-sandbox wrote it: what it says now could open"
-    assert capsys.readouterr().err.splitlines()[0] == f"{expected} the box"
+    assert ", and there is no terminal to ask at\n" in capsys.readouterr().err
     assert docker.calls == []

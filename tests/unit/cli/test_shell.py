@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -5,8 +6,9 @@ import pytest
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.shell import shell
 from agent_sandbox.runtime import process
+from agent_sandbox.runtime.trust.store import open_store
 from fake_docker import FakeDocker
-from fake_stack import with_containers
+from fake_stack import compose_line, with_containers
 
 
 def test_a_shell_is_zsh_in_the_agents_container(
@@ -27,12 +29,22 @@ def test_a_stack_that_is_down_is_told(project: Path, docker: FakeDocker, capsys:
     assert capsys.readouterr().err == "error: app-1: the stack is not running\n  hint: agent-sandbox up\n"
 
 
-def test_an_edited_stack_is_not_taken_silently(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+def test_a_changed_stack_is_entered_as_it_was_trusted(
+    project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    became: list[tuple[str, ...]] = []
+    monkeypatch.setattr(process, "become", lambda argv, cwd: became.append((*argv, str(cwd))))
+    with_containers(docker, agent="healthy")
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
+    assert exit_code(shell) == 0
+    assert " ".join(became[0]).startswith(f"docker {compose_line(project)} exec ")
+
+
+def test_a_stack_that_nobody_has_looked_at_is_not_entered(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_store(os.environ).forget(project)
     assert exit_code(shell) == 1
-    expected = f"error: {file}: this file has been edited since agent-sandbox wrote it: what it says now could open"
-    assert capsys.readouterr().err.splitlines()[0] == f"{expected} the box"
+    assert ", and there is no terminal to ask at\n" in capsys.readouterr().err
     assert docker.calls == []

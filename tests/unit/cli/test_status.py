@@ -47,15 +47,17 @@ def test_a_person_sees_services_policy_and_denials(
     ]
 
 
-def test_an_edited_stack_is_told(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_user_has_not_looked_at_is_told(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert up.rules
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(f"{file.read_text()}# mine\n")
     assert exit_code(status) == 0
-    expected = "stack   .devcontainer/docker-compose.yml has been edited since agent-sandbox wrote it"
+    expected = "trust   you have not said yes to .devcontainer/docker-compose.yml as it is now: agent-sandbox trust"
     assert capsys.readouterr().out.splitlines()[1] == expected
     assert exit_code(lambda: status(json=True)) == 0
-    assert json.loads(capsys.readouterr().out)["compose"] == "edited"
+    assert json.loads(capsys.readouterr().out)["unseen"] == [".devcontainer/docker-compose.yml"]
 
 
 def test_what_the_agent_could_write_is_told(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:

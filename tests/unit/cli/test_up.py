@@ -6,12 +6,9 @@ import pytest
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.up import up
 from fake_docker import FakeDocker
-from fake_stack import with_containers
+from fake_stack import compose_line, with_containers
 
-START = (
-    "compose --project-name app-1 --file .devcontainer/docker-compose.yml"
-    " up --detach --no-build --remove-orphans --wait --wait-timeout 120"
-)
+START = " up --detach --no-build --remove-orphans --wait --wait-timeout 120"
 
 
 def test_up_starts_the_stack_and_names_the_next_step(
@@ -19,7 +16,7 @@ def test_up_starts_the_stack_and_names_the_next_step(
 ) -> None:
     up_to_date.says("ps --all").says("up --detach", err=" Container app-1-proxy-1  Started\n")
     assert exit_code(up) == 0
-    assert up_to_date.calls[-1] == START
+    assert up_to_date.calls[-1] == compose_line(Path.cwd()) + START
     lines = capsys.readouterr().err.splitlines()[3:]
     assert lines[:2] == ["starting the stack ...", "  proxy started"]
     assert lines[-1] == "app-1 is up: agent-sandbox shell opens a shell in it"
@@ -51,7 +48,7 @@ def test_a_proxy_that_was_started_with_a_broken_policy_is_restarted(up_to_date: 
     assert exit_code(lambda: up(quiet=True)) == 0
     compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
     assert compose[0] == "restart proxy"
-    assert (len(compose), up_to_date.calls[-1]) == (3, START)
+    assert (len(compose), up_to_date.calls[-1]) == (3, compose_line(Path.cwd()) + START)
 
 
 def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +56,7 @@ def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, caps
     with_containers(up_to_date, proxy="healthy", firewall="healthy", agent="unhealthy").says("compose")
     assert exit_code(lambda: up(quiet=True)) == 0
     compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
-    assert compose == ["rm --stop --force agent", START.partition("docker-compose.yml ")[2]]
+    assert compose == ["rm --stop --force agent", START.strip()]
     assert capsys.readouterr().err == (
         ".env: it was replaced on the host, and the agent can write it since; look at it\n"
         ".git/config: it was replaced on the host, and the agent can write it since; look at it\n"
@@ -77,9 +74,8 @@ def test_ctrl_c_says_how_to_go_on(up_to_date: FakeDocker, capsys: pytest.Capture
 def test_a_dry_run_prints_builds_and_start(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert project.exists()
     assert exit_code(lambda: up(dry_run=True)) == 0
-    assert (capsys.readouterr().out.splitlines()[-1], docker.calls) == (f"docker {START}", [])
+    assert (capsys.readouterr().out.splitlines()[-1], docker.calls) == (f"docker {compose_line(project)}{START}", [])
 
 
 @pytest.mark.parametrize(
@@ -120,13 +116,19 @@ def test_compose_v1_alone_is_told(up_to_date: FakeDocker, capsys: pytest.Capture
     assert capsys.readouterr().err.startswith("error: docker: the docker command has no compose v2\n  hint: install")
 
 
-def test_an_edited_stack_is_not_taken_silently(
+def test_what_the_user_has_not_looked_at_is_not_started(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(file.read_text().replace("services:", "x-mine: privileged\nservices:"))
     assert exit_code(up) == 1
-    expected = f"error: {file}: this file has been edited since agent-sandbox wrote it: what it says now could open"
-    assert capsys.readouterr().err.splitlines()[0] == f"{expected} the box"
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2] == (
+        f"error: {project}: nobody has said yes to .devcontainer/docker-compose.yml, and there is no terminal to ask at"
+    )
+    digest = said[-3].removeprefix("digest ")
+    assert said[-1] == f"  hint: agent-sandbox trust, at a terminal; or, after a look: --yes {digest}"
     assert docker.calls == []
-    assert exit_code(lambda: up(dry_run=True, edited=True)) == 0
+    docker.says("ps --all").says("image inspect", err="none", code=1)
+    exit_code(lambda: up(yes=digest))
+    assert docker.calls != []

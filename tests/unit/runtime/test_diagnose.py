@@ -5,13 +5,12 @@ from pathlib import Path
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
-from agent_sandbox.render.header import Hand
 from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.diagnose import first_failed, why_not_up
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 
-PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=(), hand=Hand.OURS)
+PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=())
 STEP = RunCommand(argv=("docker", "compose", "up"), cwd=Path("/p"), project="app-1", purpose="starting the stack")
 
 

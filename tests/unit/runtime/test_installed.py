@@ -11,16 +11,18 @@ from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import agent_name, base_name, proxy_name
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.header import Hand, stamped
+from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.installed import (
     find_project,
+    find_root,
     images_of,
     is_own,
     open_project,
-    open_to_run,
     require_outermost,
 )
+from agent_sandbox.runtime.trust.standing import look
+from agent_sandbox.runtime.trust.store import open_store
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
 
@@ -52,7 +54,6 @@ def expected(root: Path) -> Project:
         owner=OWNER,
         images=(proxy_name(), agent_name(AGENT, OWNER)),
         files=(root / ".devcontainer" / "docker-compose.yml",),
-        hand=Hand.OURS,
     )
 
 
@@ -153,30 +154,41 @@ def test_a_stack_below_a_project_that_has_one_is_refused(tmp_path: Path) -> None
     )
 
 
-def test_a_stack_that_nobody_has_edited_may_run(tmp_path: Path) -> None:
-    root = project_at(tmp_path / "app")
-    assert open_to_run(root, cwd=tmp_path, edited=False) == expected(root)
+def trust(root: Path) -> None:
+    open_store(os.environ).save(look(root, os.environ))
 
 
-@pytest.mark.parametrize(
-    ("header", "hand", "said"),
-    [
-        (2, Hand.EDITED, "has been edited since agent-sandbox wrote it"),
-        (0, Hand.FOREIGN, "was not written by agent-sandbox"),
-    ],
-)
-def test_an_edited_stack_runs_where_the_user_says_so(tmp_path: Path, header: int, hand: Hand, said: str) -> None:
+def test_compose_is_given_what_was_trusted_whatever_the_file_says_now(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     file = root / ".devcontainer" / "docker-compose.yml"
-    ours, body = file.read_text().splitlines()[:header], file.read_text().splitlines()[2:]
-    file.write_text("\n".join((*ours, *body, "  more: {privileged: true}\n")))
-    with pytest.raises(UserError) as raised:
-        open_to_run(root, cwd=tmp_path, edited=False)
-    assert str(raised.value) == (
-        f"{file}: this file {said}: what it says now could open the box;"
-        f" agent-sandbox init {AGENT} shows the difference; --edited takes it this once"
-    )
-    assert open_to_run(root, cwd=tmp_path, edited=True) == replace(expected(root), hand=hand)
+    trusted = file.read_text()
+    trust(root)
+    file.write_text(trusted.replace("odd: null", "odd: {privileged: true}"))
+    project = open_project(root, cwd=tmp_path)
+    (copy,) = project.files
+    assert copy.read_text() == trusted
+    assert project == replace(expected(root), files=(copy,))
+    assert not copy.is_relative_to(root)
+
+
+def test_a_stack_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    nested = project_at(root / "vendor" / "lib")
+    (nested / "src").mkdir()
+    assert find_root(None, cwd=nested / "src") == root
+    assert find_project(None, cwd=nested).root == root
+    assert find_root(nested, cwd=root) == nested
+    with pytest.raises(UserError, match=f"{nested}: this lies in {root}, which has a stack already"):
+        require_outermost(nested)
+
+
+def test_a_stack_below_a_project_counts_once_the_user_has_looked_at_it(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    nested = project_at(root / "vendor" / "lib")
+    trust(nested)
+    assert find_root(None, cwd=nested) == nested
+    assert find_root(None, cwd=root / "vendor") == root
+    require_outermost(nested)
 
 
 A_LINK = "can't be used: too many levels of symbolic links; it is a symbolic link, which agent-sandbox does not follow:"

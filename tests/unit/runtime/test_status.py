@@ -7,12 +7,11 @@ import pytest
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.header import Hand
 from agent_sandbox.runtime.status import Loaded, look
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 
-PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=(), hand=Hand.OURS)
+PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=())
 DENIAL = {"decision": "deny", "host": "example.com", "path": "/"}
 PROBE = {"decision": "deny", "event": "health"}
 

@@ -8,11 +8,11 @@ import typer
 
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.carry_out import backend, require_running
-from agent_sandbox.cli.options import Json, ProjectPath
+from agent_sandbox.cli.gate import open_trusted
+from agent_sandbox.cli.options import Json, ProjectPath, Yes
 from agent_sandbox.cli.output import emit, emit_json, say
 from agent_sandbox.cli.policy_file import require_policy
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_socket, ask_stack
 
 Control = Annotated[
@@ -21,9 +21,9 @@ Control = Annotated[
 ]
 
 
-def reload(*, path: ProjectPath = None, control: Control = None, json: Json = False) -> None:
+def reload(*, path: ProjectPath = None, control: Control = None, json: Json = False, yes: Yes = "") -> None:
     """Have the proxy read its policy again, at once; an invalid one changes nothing and fails with its lines."""
-    answer = ask_socket(control, "reload") if control else _in_stack(path)
+    answer = ask_socket(control, "reload") if control else _in_stack(path, yes)
     if answer.get("ok") is not True:
         said = answer.get("problems") or [str(answer.get("error", "the proxy did not take the policy"))]
         problems = [Problem(where="", what=str(text)) for text in said]
@@ -54,8 +54,8 @@ def _more(change: Mapping[str, Any], kind: str, text: str) -> Iterator[str]:
         yield text.format(left)
 
 
-def _in_stack(path: Path | None) -> Mapping[str, Any]:
-    project = open_project(path, cwd=Path.cwd())
+def _in_stack(path: Path | None, yes: str) -> Mapping[str, Any]:
+    project = open_trusted(path, cwd=Path.cwd(), yes=yes)
     require_policy(project)  # the same check as the proxy's, with the path as it is here
     require_running(project, "proxy")
     return ask_stack(backend().plan(project, AskProxy(argv=("reload",))))

@@ -10,7 +10,7 @@ from typing import Any
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.engine import answer, ask
-from agent_sandbox.runtime.installed import COMPOSE_FILE, find_project, find_upwards
+from agent_sandbox.runtime.installed import find_project, find_root
 
 
 @dataclass(kw_only=True)
@@ -57,7 +57,7 @@ class Machine:
     @property
     def has_project(self) -> bool:
         """Whether there is a stack to look at."""
-        return self.path is not None or find_upwards(COMPOSE_FILE, self.cwd) is not None
+        return find_root(self.path, cwd=self.cwd) is not None
 
     @cached_property
     def project(self) -> Project:

@@ -4,7 +4,6 @@ import os
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.images import DIGEST_LABEL
-from agent_sandbox.render.header import Hand
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
@@ -13,8 +12,9 @@ from agent_sandbox.runtime.dotenv import variable
 from agent_sandbox.runtime.engine import labels_of
 from agent_sandbox.runtime.facts import owner_of
 from agent_sandbox.runtime.files import read_text
-from agent_sandbox.runtime.installed import COMPOSE_FILE, HANDS, images_of, is_own
+from agent_sandbox.runtime.installed import COMPOSE_FILE, images_of, is_own
 from agent_sandbox.runtime.layers import left_out, load_here
+from agent_sandbox.runtime.trust.question import unseen_in
 
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
@@ -29,14 +29,15 @@ def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check ta
 
 
 def stack(machine: Machine) -> CheckResult:
-    """See that the stack is this directory's own, not another's copied, and as `init` wrote it."""
+    """See that the stack is this directory's own, not another's copied, and that the user has looked at it."""
     project = machine.project
     if not is_own(project):
         what = f"{project.name} belongs to another directory: this project was moved, copied or cloned"
         return fail("stack", what, f"agent-sandbox init {project.agent} gives it a stack of its own")
-    if project.hand is not Hand.OURS:
-        what = f"{COMPOSE_FILE} {HANDS[project.hand]}: what it says now could open the box"
-        return warn("stack", what, f"agent-sandbox init {project.agent} shows the difference")
+    unseen = unseen_in(project.root, os.environ)
+    if unseen:
+        what = f"you have not said yes to {', '.join(unseen)} as it is now"
+        return warn("stack", what, "agent-sandbox trust shows it and asks")
     return ok("stack", f"{project.name} in {project.root}")
 
 

@@ -16,6 +16,7 @@ from agent_sandbox.runtime.facts import owner_of
 from agent_sandbox.runtime.installed import images_of, read_project
 from agent_sandbox.stack.naming import stack_name
 from fake_docker import FakeDocker
+from fake_stack import trust
 
 AGENT = known_agents(data_root() / "templates")[0]
 
@@ -35,6 +36,7 @@ def machine(tmp_path: Path) -> Machine:
     )
     (tmp_path / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.org]\n")
     (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
+    trust(tmp_path)
     return Machine(path=tmp_path, cwd=tmp_path)
 
 
@@ -55,15 +57,11 @@ def test_a_copied_project_is_told_from_its_original(machine: Machine) -> None:
     )
 
 
-def test_an_edited_stack_is_a_warning(machine: Machine) -> None:
+def test_what_the_user_has_not_looked_at_is_a_warning(machine: Machine) -> None:
     file = machine.project.root / ".devcontainer" / "docker-compose.yml"
     file.write_text(f"{file.read_text()}# mine\n")
-    assert checks.stack(Machine(path=machine.path, cwd=machine.cwd)) == warn(
-        "stack",
-        ".devcontainer/docker-compose.yml has been edited since agent-sandbox wrote it: what it says now could open"
-        " the box",
-        f"agent-sandbox init {AGENT} shows the difference",
-    )
+    what = "you have not said yes to .devcontainer/docker-compose.yml as it is now"
+    assert checks.stack(machine) == warn("stack", what, "agent-sandbox trust shows it and asks")
 
 
 def test_a_policy_that_denies_everything_is_a_warning(machine: Machine) -> None:

@@ -1,0 +1,78 @@
+"""`agent-sandbox trust`."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from agent_sandbox.cli.gate import agree, question_of
+from agent_sandbox.cli.options import Json, ProjectPath, Yes
+from agent_sandbox.cli.output import emit, emit_json, say
+from agent_sandbox.cli.parameters import Option
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.installed import find_project
+from agent_sandbox.runtime.trust.question import Question, changes
+from agent_sandbox.runtime.trust.standing import look
+from agent_sandbox.runtime.trust.store import Store, open_store
+
+Revoke = Annotated[bool, Option(help="Take the yes back: you will be asked again.")]
+All = Annotated[bool, Option(help="Print the directories that you have said yes to.", name="--list")]
+
+
+def trust(
+    *, path: ProjectPath = None, yes: Yes = "", revoke: Revoke = False, every: All = False, json: Json = False
+) -> None:
+    """Show what a project would reach, mount and inject, and ask once; a change is shown and asked about again.
+
+    `up`, `build` and the other commands that take up its settings ask the same. What narrows is not asked about.
+    """
+    store = open_store(os.environ)
+    if every:
+        _list(store, json=json)
+    elif revoke:
+        _revoke(store, path)
+    else:
+        _look(store, path, yes=yes, json=json)
+
+
+def _look(store: Store, path: Path | None, *, yes: str, json: bool) -> None:
+    root = find_project(path, cwd=Path.cwd()).root
+    now, trusted = look(root, os.environ), store.load(root)
+    question = question_of(now, trusted)
+    if json and not yes:
+        emit_json(_as_json(question))
+        return
+    if changes(now, trusted):
+        agree(question, yes=yes)
+    store.save(now)
+    say(f"{now.root} is trusted as it is now, digest {question.digest}")
+
+
+def _revoke(store: Store, path: Path | None) -> None:
+    root = path.absolute() if path else find_project(path, cwd=Path.cwd()).root
+    if not store.forget(root):
+        hint = "agent-sandbox trust --list prints what is"
+        raise UserError([Problem(where=str(root), what="this is not trusted", hint=hint)])
+    say(f"{root} is not trusted any more: what runs there goes on until agent-sandbox down")
+
+
+def _list(store: Store, *, json: bool) -> None:
+    roots = [str(standing.root) for standing in store]
+    if json:
+        emit_json(roots)
+    elif roots:
+        emit("\n".join(roots))
+
+
+def _as_json(question: Question) -> dict[str, object]:
+    return {
+        "project": str(question.standing.root),
+        "digest": question.digest,
+        "trusted": not question.changed,
+        "changed": question.changed,
+        "reaches": question.reaches,
+        "mounts": question.mounts,
+        "injects": question.injects,
+        "editor": question.editor,
+        "notes": question.notes,
+        "differences": question.differences,
+    }

@@ -1,0 +1,93 @@
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.trust.question import unseen_in
+from agent_sandbox.runtime.trust.store import open_store
+from asking import Ask
+from person import Person
+
+POLICY = ".devcontainer/policy.yaml"
+
+
+@pytest.fixture
+def wider(project: Path) -> Path:
+    """Stand in a project whose policy has grown since the user said yes."""
+    (project / POLICY).write_text("version: 1\ndomains: [example.org, example.net]\n")
+    return project
+
+
+def test_what_is_new_is_shown_asked_about_and_remembered(
+    wider: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Person("y\n"))
+    answer = ask("trust")
+    *shown, last = answer.err.splitlines()
+    assert (answer.code, answer.out, unseen_in(wider, os.environ)) == (0, "", ())
+    assert shown[:3] == [
+        f"{wider} asks for more than you have said yes to:",
+        "  also reaches  any method example.net",
+        "  also mounts   nothing",
+    ]
+    digest = shown[-1].removeprefix("digest ")
+    assert last == f"Say yes to this? [y/N] {wider} is trusted as it is now, digest {digest}"
+    assert ask("trust").err == f"{wider} is trusted as it is now, digest {digest}\n"
+
+
+def test_json_only_looks_and_gives_the_digest_that_ci_needs(wider: Path, ask: Ask) -> None:
+    said = json.loads(ask("trust", "--json").out)
+    assert said == {
+        "project": str(wider),
+        "digest": said["digest"],
+        "trusted": False,
+        "changed": [POLICY],
+        "reaches": ["any method example.net"],
+        "mounts": [],
+        "injects": [],
+        "editor": [],
+        "notes": [],
+        "differences": [
+            f"--- a/{POLICY}",
+            f"+++ b/{POLICY}",
+            "@@ -1,2 +1,2 @@",
+            " version: 1",
+            "-domains: [example.org]",
+            "+domains: [example.org, example.net]",
+        ],
+    }
+    assert unseen_in(wider, os.environ) == (POLICY,)
+    assert ask("trust", "--yes", said["digest"]).code == 0
+    assert json.loads(ask("trust", "--json").out)["trusted"] is True
+
+
+def test_the_digest_of_something_else_is_no_yes(wider: Path, ask: Ask) -> None:
+    answer = ask("trust", "--yes", "0123")
+    assert (answer.code, unseen_in(wider, os.environ)) == (1, (POLICY,))
+    assert "error: " + f"{wider}: what it asks for now has not the digest that was given, 0123" in answer.err
+
+
+def test_a_yes_to_less_is_a_yes_to_no_more_than_that(project: Path, ask: Ask) -> None:
+    before = (project / POLICY).read_text()
+    (project / POLICY).write_text("version: 1\n")
+    assert ask("trust").code == 0
+    (project / POLICY).write_text(before)
+    assert unseen_in(project, os.environ) == (POLICY,)
+
+
+def test_a_yes_can_be_taken_back(project: Path, ask: Ask) -> None:
+    answer = ask("trust", "--revoke")
+    said = f"{project} is not trusted any more: what runs there goes on until agent-sandbox down\n"
+    assert (answer.code, answer.err) == (0, said)
+    answer = ask("trust", "--revoke", "--path", str(project))
+    expected = f"error: {project}: this is not trusted\n  hint: agent-sandbox trust --list prints what is\n"
+    assert (answer.code, answer.err) == (1, expected)
+
+
+def test_what_is_trusted_is_listed(project: Path, ask: Ask) -> None:
+    assert ask("trust", "--list").out == f"{project}\n"
+    assert json.loads(ask("trust", "--list", "--json").out) == [str(project)]
+    open_store(os.environ).forget(project)
+    assert ask("trust", "--list").out == ""
