@@ -3,7 +3,6 @@
 import math
 import re
 from random import Random
-from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, deci
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.expand import expand
 from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from policyworld import PATTERNS, Entry, allows, effect, entries, layer, policy, requests, specs, with_more
 
@@ -47,7 +47,7 @@ def test_a_deny_overrides_whatever_allows(spec: Entry, entry: Entry, request: Re
     assert not denied or effect(with_more(spec, "deny", entry), request) is Effect.DENY
 
 
-def here(of: Policy, request: Request) -> list[Any]:
+def here(of: Policy, request: Request) -> tuple[Rule, ...]:
     return of.index.rules_for(request.host)
 
 

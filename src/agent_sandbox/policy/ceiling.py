@@ -22,7 +22,7 @@ class Ceiling:
 
     def verdict(self, request: Request, readings: Readings) -> Decision | None:
         """Return the verdict that lets the largest body follow, None for a request that does not stay within."""
-        rules = self.index.rules_for(request.host)
+        rules = self.index.rules_about(request.host, readings)
         within = (rule.verdict for rule in rules if rule.matches(request, readings))
         return max(within, key=lambda verdict: verdict.limit, default=None)
 

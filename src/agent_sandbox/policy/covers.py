@@ -12,6 +12,7 @@ EVERY_PATH = parse_path_pattern(PathKind.PREFIX, "/")
 EVERY_SCHEME = frozenset({"http", "https"})
 # What no pattern holds: it stands for whatever a star of the narrower pattern may be.
 ANYTHING = "\0"
+WILD = frozenset({Reach.BELOW, Reach.APEX_AND_BELOW})
 
 
 def covers(wide: Conditions, narrow: Conditions) -> bool:
@@ -39,7 +40,7 @@ def _named(asked: Conditions) -> frozenset[tuple[str, str]]:
 
 
 def _host(wide: HostPattern, narrow: HostPattern) -> bool:
-    if narrow.reach is Reach.EXACT or wide.reach is Reach.EXACT:
+    if not {narrow.reach, wide.reach} <= WILD:
         return wide == narrow or (narrow.reach is Reach.EXACT and wide.matches(narrow.name))
     same = wide.name == narrow.name and (wide.reach is narrow.reach or wide.reach is Reach.APEX_AND_BELOW)
     return same or narrow.name.endswith(f".{wide.name}")

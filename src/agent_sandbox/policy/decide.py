@@ -19,10 +19,9 @@ def decide(policy: Policy, request: Request) -> Decision:
     """Answer a request: a matching deny wins, else a matching allow within every ceiling, else it is denied."""
     if policy.refusal:
         return _refused(policy)
-    rules = policy.index.rules_for(request.host)
     ways = readings(request.path)
     answer = None
-    for rule in rules:
+    for rule in policy.index.rules_about(request.host, ways):
         if not rule.matches(request, ways):
             continue
         if rule.effect is Effect.DENY:
@@ -31,6 +30,7 @@ def decide(policy: Policy, request: Request) -> Decision:
         if answer is None or rule.verdict.limit > answer.limit:
             answer = rule.verdict
     if answer is None:
+        rules = policy.index.rules_for(request.host)
         return no_rule_for_request(request, ways, rules) or no_rule_for_host(policy.index, request.host)
     for ceiling in policy.rules.ceilings:
         within = ceiling.verdict(request, ways)

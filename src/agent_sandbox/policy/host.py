@@ -5,6 +5,7 @@ would read as another host (`127.1`, `0x7f.1`, a full-width letter) is a doubt, 
 """
 
 import re
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 import idna
@@ -21,6 +22,8 @@ LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 MAX_LENGTH = 253
 
 
+# The same few hosts are asked for all the time; a doubt is never kept.
+@lru_cache(maxsize=1024)
 def canonical_host(text: str) -> str:
     """Return the one spelling of a host, or raise Ambiguous.
 

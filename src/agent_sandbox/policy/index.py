@@ -1,31 +1,44 @@
 """Rules by host: one dict look-up a label, however many hosts there are."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent_sandbox.policy.hostpattern import Reach
-from agent_sandbox.policy.rule import Rule, RulesByHost
+from agent_sandbox.policy.rule import Readings, Rule
+from agent_sandbox.policy.ruletable import NO_RULES, Rules, rules_of_host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostIndex:
     """`exact` by host, `below` by the suffix that a host must end in, `networks` for addresses: they are few."""
 
-    exact: RulesByHost
-    below: RulesByHost
-    networks: tuple[Rule, ...] = ()
+    exact: Mapping[str, Rules]
+    below: Mapping[str, Rules]
+    networks: Rules = NO_RULES
 
-    def rules_for(self, host: str) -> list[Rule]:
+    def rules_for(self, host: str) -> tuple[Rule, ...]:
         """Return the rules whose host pattern takes this host, the most specific first."""
-        found = [*self.exact.get(host, ())]
+        found: tuple[Rule, ...] = self.exact.get(host, NO_RULES)
+        for rules in self._wider(host) if self.below or self.networks else ():
+            found = (*found, *rules)
+        return found
+
+    def rules_about(self, host: str, readings: Readings) -> tuple[Rule, ...]:
+        """Return at least those of `rules_for` that could take such a path."""
+        found = self.exact.get(host, NO_RULES).about(readings)
+        for rules in self._wider(host) if self.below or self.networks else ():
+            found = (*found, *rules.about(readings))
+        return found
+
+    def _wider(self, host: str) -> Iterator[Rules]:
         dot = host.find(".")
         while dot != -1:
-            found += self.below.get(host[dot + 1 :], ())
+            if rules := self.below.get(host[dot + 1 :]):
+                yield rules
             dot = host.find(".", dot + 1)
         if self.networks:
-            found += (rule for rule in self.networks if rule.conditions.host.matches(host))
-        return found
+            yield Rules(rule for rule in self.networks if rule.conditions.host.matches(host))
 
 
 def build_index(rules: Iterable[Rule]) -> HostIndex:
@@ -33,7 +46,7 @@ def build_index(rules: Iterable[Rule]) -> HostIndex:
     exact: defaultdict[str, list[Rule]] = defaultdict(list)
     below: defaultdict[str, list[Rule]] = defaultdict(list)
     networks: list[Rule] = []
-    for rule in sorted(rules, key=lambda rule: rule.sort_key):
+    for rule in rules:
         host = rule.conditions.host
         if host.reach is Reach.NETWORK:
             networks.append(rule)
@@ -42,8 +55,8 @@ def build_index(rules: Iterable[Rule]) -> HostIndex:
             exact[host.name].append(rule)
         if host.reach is not Reach.EXACT:
             below[host.name].append(rule)
-    return HostIndex(exact=_frozen(exact), below=_frozen(below), networks=tuple(networks))
+    return HostIndex(exact=_tables(exact), below=_tables(below), networks=rules_of_host(networks))
 
 
-def _frozen(table: dict[str, list[Rule]]) -> RulesByHost:
-    return {host: tuple(rules) for host, rules in table.items()}
+def _tables(table: dict[str, list[Rule]]) -> dict[str, Rules]:
+    return {host: rules_of_host(rules) for host, rules in table.items()}

@@ -17,7 +17,7 @@ TOKEN = re.compile(r"[A-Z][A-Z_-]{0,31}", re.ASCII)
 
 def canonical_method(text: str) -> str:
     """Return the method as it is; methods are case-sensitive, and `get` is no GET."""
-    if not TOKEN.fullmatch(text):
+    if text not in NAMEABLE and not TOKEN.fullmatch(text):
         raise Ambiguous(f"{quoted(text)} is no method")
     return text
 

@@ -1,6 +1,7 @@
 """Denials for want of a rule: they name the nearest one and what differed."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Cause, Decision, Effect
@@ -9,10 +10,14 @@ from agent_sandbox.policy.index import HostIndex
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policy.rule import Readings, Rule
 
+# A denial is no occasion for more work than an allow: the most specific ones are near enough.
+MAX_COMPARED = 1000
+
 
 def no_rule_for_request(request: Request, readings: Readings, rules: Sequence[Rule]) -> Decision | None:
     """Deny what no rule of the host takes; None when the host has no rule at all."""
-    misses = [(list(rule.differences(request, readings)), rule) for rule in rules if rule.effect is Effect.ALLOW]
+    allows = (rule for rule in rules if rule.effect is Effect.ALLOW)
+    misses = [(list(rule.differences(request, readings)), rule) for rule in islice(allows, MAX_COMPARED)]
     if not misses:
         return None
     # The fewest differences; among equals the most specific, which comes first.

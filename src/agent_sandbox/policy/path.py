@@ -9,8 +9,8 @@ import re
 from agent_sandbox.policy.ambiguity import Ambiguous
 
 # The short way for nearly every path: nothing in it that could be read in two ways.
-START, REST = r"[A-Za-z0-9_~!$&'()*+,=:@-]", r"[A-Za-z0-9_~!$&'()*+,=:@.-]*"
-PLAIN = re.compile(rf"/(?:{START}{REST}/)*(?:{START}{REST})?")
+START, REST = r"[A-Za-z0-9_~!$&'()*+,=:@-]", r"[A-Za-z0-9_~!$&'()*+,=:@.-]*+"
+PLAIN = re.compile(rf"(?:/{START}{REST})++/?|/")
 ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 PARAMETERS = re.compile(r";[^/]*")

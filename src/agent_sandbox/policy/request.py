@@ -73,7 +73,7 @@ def parse_request(  # noqa: PLR0913 - a request is made of these
     if len(target) > MAX_TARGET:
         raise Ambiguous(f"the target is longer than {MAX_TARGET} characters")
     path, _, query = target.partition("?")
-    if NOT_IN_A_QUERY.search(query):
+    if query and NOT_IN_A_QUERY.search(query):
         raise Ambiguous("the query holds a character that no URL holds, or a fragment")
     return Request(
         scheme=SCHEMES[scheme],

@@ -1,6 +1,6 @@
 """One rule: a conjunction of conditions on a request, and what follows when all hold."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import override
 
@@ -157,5 +157,3 @@ def _size(asked: Conditions) -> str:
 
 
 PARTS: tuple[Callable[[Conditions], str], ...] = (_methods, _url, _ports, _headers, _size)
-
-RulesByHost = Mapping[str, tuple[Rule, ...]]

@@ -43,3 +43,9 @@ def test_an_address_has_the_rules_of_its_networks() -> None:
     index = build_index(rules)
     found = {host: [str(rule.conditions.host) for rule in index.rules_for(host)] for host in ("10.1.2.3", "10.2.2.3")}
     assert found == {"10.1.2.3": ["10.1.2.3", "10.1.0.0/16"], "10.2.2.3": []}
+
+
+def test_the_rules_about_a_path_are_those_of_the_host_and_of_all_above() -> None:
+    index = build_index(map(the_rule, ("a.test.example", "*.test.example", "b.test.example")))
+    assert index.rules_about("a.test.example", ("/",)) == index.rules_for("a.test.example")
+    assert len(index.rules_about("a.test.example", ("/",))) == 2

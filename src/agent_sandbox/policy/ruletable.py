@@ -1,0 +1,76 @@
+"""The rules of one host, the most specific first: a few are looked at one by one, many are found by the path."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import override
+
+from agent_sandbox.policy.pathpattern import PathKind, PathPattern
+from agent_sandbox.policy.rule import Readings, Rule
+
+# Up to so many rules are asked sooner than a path is taken apart.
+FEW = 12
+
+
+class Rules(tuple[Rule, ...]):
+    """Some rules of a host."""
+
+    __slots__ = ()
+
+    def about(self, readings: Readings) -> tuple[Rule, ...]:  # noqa: ARG002 - what many rules go by
+        """Return at least those that could take such a path, in their order."""
+        return self
+
+
+NO_RULES = Rules()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The rules whose paths begin with the segments that lead here, by their places in the table."""
+
+    rules: list[int] = field(default_factory=list)
+    below: dict[str, "Node"] = field(default_factory=dict)
+
+
+class ManyRules(Rules):
+    """Rules of a host that has many, in a trie of the literal segments that their paths begin with."""
+
+    root: Node
+
+    @override
+    def about(self, readings: Readings) -> tuple[Rule, ...]:
+        found = list(self.root.rules)
+        for reading in readings:
+            node = self.root
+            for segment in reading.split("/"):
+                following = node.below.get(segment)
+                if following is None:
+                    break
+                node = following
+                found += node.rules
+        return tuple([self[place] for place in (sorted(set(found)) if len(found) > 1 else found)])
+
+
+def rules_of_host(rules: Iterable[Rule]) -> Rules:
+    """Return the table of a host's rules."""
+    ordered = sorted(rules, key=lambda rule: rule.sort_key)
+    if len(ordered) <= FEW:
+        return Rules(ordered)
+    table = ManyRules(ordered)
+    table.root = Node()
+    for place, rule in enumerate(ordered):
+        node = table.root
+        for segment in _beginning(rule.conditions.path):
+            node = node.below.setdefault(segment, Node())
+        node.rules.append(place)
+    return table
+
+
+def _beginning(path: PathPattern | None) -> list[str]:
+    """Return the segments that every path in the pattern begins with."""
+    if path is None:
+        return []
+    if path.kind is not PathKind.GLOB:
+        return path.below.removesuffix("/").split("/") if path.kind is PathKind.PREFIX else path.reading.split("/")
+    stars = (number for number, segment in enumerate(path.glob) if len(segment) > 1)
+    return [segment[0] for segment in path.glob[: next(stars, len(path.glob))]]

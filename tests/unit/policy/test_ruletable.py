@@ -1,0 +1,56 @@
+import pytest
+
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
+from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policy.ruletable import FEW, Rules, rules_of_host
+
+HOST = parse_host_pattern("a.test")
+
+
+def the_rule(path: str | None, line: int) -> Rule:
+    kind, _, text = (path or "").partition(" ")
+    pattern = parse_path_pattern(PathKind(kind), text) if path else None
+    origin = Origin(file="policy.yaml", line=line, layer="project")
+    return Rule(effect=Effect.ALLOW, conditions=Conditions(host=HOST, path=pattern), origin=origin)
+
+
+def table(*paths: str | None) -> Rules:
+    return rules_of_host(the_rule(path, line) for line, path in enumerate(paths))
+
+
+MANY = (
+    *(None, "prefix /", "exact /a", "prefix /a", "prefix /a/", "glob /a/*", "glob /**/b", "glob /a/b", "exact /a/b"),
+    *("exact /a%40", *(f"exact /{number}" for number in range(FEW))),
+)
+
+
+def test_a_few_rules_are_all_looked_at() -> None:
+    rules = table("exact /a", None)
+    assert (rules.about(("/b",)), type(rules)) == (rules, Rules)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/", ["any method a.test", "any method a.test/...", "any method a.test/**/b"]),
+        ("/7", ["any method a.test/7"]),
+        ("/a/b", ["any method a.test/a/b", "any method a.test/a/*", "any method a.test/a/..."]),
+        ("/a%40", ["any method a.test/a%40"]),
+    ],
+)
+def test_of_many_those_are_looked_at_whose_paths_begin_so(path: str, told: list[str]) -> None:
+    found = [str(rule) for rule in table(*MANY).about(readings(path))]
+    assert set(told) <= set(found)
+    assert len(found) < len(MANY) - FEW
+
+
+@pytest.mark.parametrize("path", ["/", "/a", "/a/", "/a/b", "/a/b/c", "/x/b", "/a%40", "/a;x=1/b", "/3", "/nobody"])
+def test_all_that_match_are_among_them_in_the_order_of_all(path: str) -> None:
+    many, ways = table(*MANY), readings(path)
+    asked = [rule for rule in many if rule.conditions.path is None or any(map(rule.conditions.path.matches, ways))]
+    about = many.about(ways)
+    assert [rule for rule in about if rule in asked] == asked
+    assert list(about) == [rule for rule in many if rule in about]
