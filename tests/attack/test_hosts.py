@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import pytest
 
+from attackstand import LEADS_INSIDE
 from capture import Capture
 from proxystand import ProxyProcess, get, read_all, read_head
 
@@ -74,16 +74,14 @@ def test_a_port_that_a_rule_names_is_the_only_one_open(stand: Stand) -> None:
 
 
 def test_an_allowed_name_that_leads_inside_is_refused_at_the_dial(stand: Stand) -> None:
-    answer = stand.proxy.say(get("http://localhost/", "localhost", "Accept: application/json"))
+    answer = stand.proxy.say(get("http://inside.test/", "inside.test", "Accept: application/json"))
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked")
-    line = stand.proxy.line(decision="deny", host="localhost")
-    assert line["reason"].startswith("localhost leads to ")
-    assert line["reason"].endswith("loopback address") or "::1" in line["reason"]
+    line = stand.proxy.line(decision="deny", host="inside.test")
+    assert line["reason"] == "inside.test leads to 127.0.0.1, a loopback address"
 
 
-NAMES = ["localhost", "x.localhost"]
 INNER = [
-    *NAMES,
+    *("inside.test", "localhost", "x.localhost"),
     *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1"),
     "0.0.0.0",  # noqa: S104 - asked for, not bound
     *("169.254.169.254", "168.63.129.16", "100.100.100.200", "224.0.0.1", "255.255.255.255", "198.18.0.1"),
@@ -100,8 +98,8 @@ OTHER_SPELLINGS = [
 def open_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
     """A proxy whose policy names what leads inside, and a server on loopback that nothing may reach all the same."""
     with Capture() as capture:
-        entries = "".join(f'  - {{host: "{host}", ports: [80, 443, {capture.port}]}}\n' for host in NAMES)
-        with ProxyProcess(tmp_path_factory.mktemp("open"), f"version: 1\ndomains:\n{entries}") as proxy:
+        policy = f"version: 1\ndomains: [{{host: inside.test, ports: [80, 443, {capture.port}]}}]\n"
+        with ProxyProcess(tmp_path_factory.mktemp("open"), policy, sabotage=LEADS_INSIDE) as proxy:
             assert json.loads(proxy.command("status").stdout)["policy"]["problems"] == []
             yield proxy, capture
 
@@ -124,16 +122,16 @@ def test_no_spelling_of_an_inner_address_is_dialled_even_where_policy_names_it(
 
 def test_the_refusal_says_what_kind_of_address_it_was(open_proxy: tuple[ProxyProcess, Capture]) -> None:
     proxy, _ = open_proxy
-    answer = proxy.say(get("http://localhost/latest/", "localhost", "Accept: application/json"))
-    reason = proxy.line(decision="deny", host="localhost", path="/latest/", status=403)["reason"]
-    assert re.fullmatch(r"localhost leads to (127\.0\.0\.1|::1), an? .*loopback.* address", reason)
-    assert b"no policy can: the proxy connects to public addresses alone; private ones cannot be reached yet" in answer
+    answer = proxy.say(get("http://inside.test/latest/", "inside.test", "Accept: application/json"))
+    reason = proxy.line(decision="deny", host="inside.test", path="/latest/", status=403)["reason"]
+    assert reason == "inside.test leads to 127.0.0.1, a loopback address"
+    assert b"the proxy connects to public addresses alone, unless `host_services` names a private one" in answer
 
 
 def test_no_policy_can_allow_an_inner_address(open_proxy: tuple[ProxyProcess, Capture], tmp_path: Path) -> None:
     _, capture = open_proxy
-    with ProxyProcess(tmp_path, "version: 1\ndomains: [127.0.0.1]\n") as proxy:
+    with ProxyProcess(tmp_path, "version: 1\ndomains: [127.0.0.1]\nhost_services: {x: {to: 127.0.0.1:80}}\n") as proxy:
         said = json.loads(proxy.command("status").stdout)["policy"]["problems"]
-        assert len(said) == 1
-        assert "127.0.0.1 is no public address (loopback); take it out" in said[0]
+        assert "127.0.0.1 is no public address" in said[0]
+        assert "127.0.0.1 is no private address" in said[1]
         assert proxy.say(get(f"http://127.0.0.1:{capture.port}/", "127.0.0.1"))[:12] == b"HTTP/1.1 403"

@@ -31,11 +31,17 @@ domains:
   - host: ports.test
     ports: [8443]
   - "*.wild.test"
-  - localhost
+  - inside.test
   - 203.0.113.7
 deny:
   - host: allowed.test
     rules: [{path: {prefix: /api/secret/}}]
+"""
+# A name of the outside, and its name server says that it is here: what an attacker does with a name of his own.
+LEADS_INSIDE = """\
+import socket
+resolve = socket.getaddrinfo
+socket.getaddrinfo = lambda host, *rest, **more: resolve("127.0.0.1" if host == "inside.test" else host, *rest, **more)
 """
 ALLOWED = ("allowed.test", "a.wild.test", "a.b.wild.test", "203.0.113.7")
 EVIL = ("evil.test", "evilallowed.test", "allowed.test.evil.test", "wild.test", "allowed-test")
@@ -89,7 +95,7 @@ def badly_certified(folder: Path, trusted: Path) -> dict[str, Path]:
 @contextmanager
 def start_stand(folder: Path) -> Iterator[Stand]:
     """Start everything."""
-    authority = make_authority(folder, [*ALLOWED, *EVIL, "ports.test", "localhost"])
+    authority = make_authority(folder, [*ALLOWED, *EVIL, "ports.test", "inside.test"])
     with ExitStack() as stack:
         allowed = stack.enter_context(Capture(certificate=folder / "leaf.pem"))
         plain = stack.enter_context(Capture())
@@ -102,5 +108,5 @@ def start_stand(folder: Path) -> Iterator[Stand]:
         for host, certificate in badly_certified(folder, authority).items():
             resolve[(host, 443)] = stack.enter_context(Capture(certificate=certificate)).port
         resolve[("plain.wild.test", 443)] = stack.enter_context(Capture(greeting=b"220 mail ready\r\n")).port
-        proxy = ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority)
+        proxy = ProxyProcess(folder, POLICY, resolve=resolve, upstream_ca=authority, sabotage=LEADS_INSIDE)
         yield Stand(stack.enter_context(proxy), allowed, plain, evil)

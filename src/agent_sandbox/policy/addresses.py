@@ -48,7 +48,7 @@ LIFTABLE: tuple[Network, ...] = tuple(
 )
 # Clouds tell whoever asks there the keys of the machine: never, though they lie in private networks.
 METADATA = frozenset(map(ip_address, ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254")))
-PUBLIC_ALONE = "the proxy connects to public addresses alone; private ones cannot be reached yet"
+PUBLIC_ALONE = "the proxy connects to public addresses alone, unless `host_services` names a private one"
 NAT64 = IPv6Network("64:ff9b::/96")
 
 

@@ -1,9 +1,8 @@
 """How a person can allow exactly what was denied, in one sentence."""
 
-from agent_sandbox.policy.addresses import PUBLIC_ALONE, why_forbidden
 from agent_sandbox.policy.decision import Cause, Decision
-from agent_sandbox.policy.host import is_address
 from agent_sandbox.policy.method import NAMEABLE
+from agent_sandbox.policy.privateplace import how_to_name, why_private
 from agent_sandbox.policy.request import USUAL_PORTS, Request
 
 FILE = ".devcontainer/policy.yaml"
@@ -31,8 +30,8 @@ def advise(asked: Request | str, decision: Decision, *, port: int = 443) -> str:
 
 
 def _for_host(host: str, port: int) -> str:
-    if is_address(host) and why_forbidden(host):
-        return f"no policy can: {PUBLIC_ALONE}"
+    if why_private(host):
+        return f"{host} {why_private(host)}: {how_to_name(host, port)}"
     return f"add `{entry_for_host(host, port)}` under `domains` in {FILE}, {APPLY}"
 
 

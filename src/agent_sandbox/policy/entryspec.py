@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, PlainValidator, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from agent_sandbox.policy.addresses import PUBLIC_ALONE, why_forbidden
 from agent_sandbox.policy.fields import (
     AtLeastOne,
     BodySize,
@@ -23,9 +22,9 @@ from agent_sandbox.policy.fields import (
     told,
 )
 from agent_sandbox.policy.headers import HeaderPattern, header_pattern
-from agent_sandbox.policy.host import is_address
 from agent_sandbox.policy.hostservice import HostServiceRow, Target, host_service_row, parse_target
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern
+from agent_sandbox.policy.privateplace import how_to_name, why_private
 from agent_sandbox.policy.query import QueryPattern, query_pattern
 from agent_sandbox.policy.unfit import Unfit
 
@@ -150,10 +149,9 @@ class HostServiceSpec(RuleSpec):
 
 def _reachable[E: EntrySpec](entry: E) -> E:
     """Refuse to allow what the proxy would not dial."""
-    name = entry.host.name
-    kind = why_forbidden(name) if is_address(name) else None
-    if kind is not None:
-        raise Unfit(f"{name} is no public address ({kind})", f"take it out: {PUBLIC_ALONE}")
+    why = why_private(entry.host.name)
+    if why is not None:
+        raise Unfit(f"{entry.host} {why}", how_to_name(entry.host.name, entry.ports[0] if entry.ports else 443))
     return entry
 
 

@@ -3,16 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from agent_sandbox.policy.addresses import PUBLIC_ALONE, why_forbidden
 from agent_sandbox.policy.advice import BEYOND_AN_ENTRY, ENCODED, entry_for_host
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.host import is_address
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.privateplace import how_to_name, why_private
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
@@ -36,8 +35,8 @@ def remedy(policy: Policy, request: Request, decision: Decision, services: Mappi
         return Remedy(in_the_way=BEYOND_AN_ENTRY[Cause.RULE].format(decision.rule))
     if request.method not in NAMEABLE:
         return Remedy(in_the_way=f"no rule can name the method {request.method}")
-    if is_address(request.host) and why_forbidden(request.host):
-        return Remedy(in_the_way=f"no policy can: {PUBLIC_ALONE}")
+    if why_private(request.host):
+        return Remedy(in_the_way=how_to_name(request.host, request.port))
     ways = readings(request.path)
     beyond = (str(ceiling.origin) for ceiling in policy.rules.ceilings if ceiling.verdict(request, ways) is None)
     in_the_way = "; ".join(BEYOND_AN_ENTRY[Cause.CEILING].format(origin) for origin in beyond)

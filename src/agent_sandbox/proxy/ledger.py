@@ -123,7 +123,7 @@ def failure(flow: http.HTTPFlow, why: NotReached) -> http.Response:
         host=flow.request.data.host,
         method=flow.request.method,
         path=flow.request.path.partition("?")[0],
-        hint=f"no policy can: {PUBLIC_ALONE}" if refused else "",
+        hint=PUBLIC_ALONE if refused else "",
     )
     ledger = ledger_of(flow)
     if ledger is not None:

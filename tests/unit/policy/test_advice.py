@@ -2,7 +2,6 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policy.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.advice import advise, entry_for_host, entry_for_request
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide, decide_connect
@@ -26,8 +25,10 @@ APPLY = "then: docker compose restart proxy"
             "POST https://a.test/x?y",
             f'add `- "POST https://a.test/x"` under `allow` in .devcontainer/policy.yaml, {APPLY}',
         ),
-        ("GET https://10.0.0.1/", f"no policy can: {PUBLIC_ALONE}"),
-        ("GET http://[::1]:8080/", f"no policy can: {PUBLIC_ALONE}"),
+        (
+            "GET https://10.0.0.1/",
+            ("10.0.0.1 is no public address (private): name it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
+        ),
         (
             "GET https://203.0.113.7/",
             f"add `- 203.0.113.7` under `domains` in .devcontainer/policy.yaml, {APPLY}",

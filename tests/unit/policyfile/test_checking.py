@@ -1,6 +1,5 @@
 import pytest
 
-from agent_sandbox.policy.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.spec import PolicySpec
 from agent_sandbox.policyfile.checking import check_document, nearest
 from agent_sandbox.policyfile.document import Document, parse_document
@@ -41,14 +40,51 @@ def test_a_good_document_is_its_spec() -> None:
             "services: [{name: node, repos: [a]}]",
             "p:1:25: `repos` is not supported yet; take it out: this version would not do what it says",
         ),
-        ("domains: [10.0.0.1]", f"p:1:11: 10.0.0.1 is no public address (private); take it out: {PUBLIC_ALONE}"),
+        (
+            "domains: [10.0.0.1]",
+            (
+                "p:1:11: 10.0.0.1 is no public address (private); "
+                "name it under `host_services`: `NAME: {to: 10.0.0.1:443}`"
+            ),
+        ),
         (
             'domains: [{host: "[fd00::1]"}]',
-            f"p:1:11: fd00::1 is no public address (private); take it out: {PUBLIC_ALONE}",
+            (
+                "p:1:11: fd00::1 is no public address (private); "
+                'name it under `host_services`: `NAME: {to: "[fd00::1]:443"}`'
+            ),
         ),
         (
             "allow: [GET http://169.254.169.254/x]",
-            f"p:1:9: 169.254.169.254 is no public address (link-local); take it out: {PUBLIC_ALONE}",
+            (
+                "p:1:9: 169.254.169.254 is no public address (link-local); "
+                "no policy can: nothing in the sandbox reaches it"
+            ),
+        ),
+        (
+            "domains: [localhost]",
+            (
+                "p:1:11: localhost can only lead to a private place; "
+                "the engine's machine is named under `host_services`: `NAME: {to: host:443}`"
+            ),
+        ),
+        (
+            "domains: ['*.corp.internal']",
+            (
+                "p:1:11: *.corp.internal can only lead to a private place; "
+                "name it under `host_services`: `NAME: {to: corp.internal:443}`"
+            ),
+        ),
+        (
+            "domains: [{host: printer.local, ports: [631]}]",
+            (
+                "p:1:11: printer.local can only lead to a private place; "
+                "name it under `host_services`: `NAME: {to: printer.local:631}`"
+            ),
+        ),
+        (
+            "allow: [GET http://db/]",
+            ("p:1:9: db can only lead to a private place; name it under `host_services`: `NAME: {to: db:80}`"),
         ),
         ("version: 2", "p:1:10: `2` does not go here; write 1"),
         ("settings: {block_status: 500}", "p:1:26: `500` does not go here; write 403 or 418"),

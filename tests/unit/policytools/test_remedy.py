@@ -3,7 +3,6 @@ from collections.abc import Callable
 import pytest
 
 from agent_sandbox.policy import Layer, Policy, Request, compile_policy, decide
-from agent_sandbox.policy.addresses import PUBLIC_ALONE
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.remedy import Remedy, remedy
 
@@ -54,7 +53,7 @@ def test_the_narrowest_line_that_works_is_told(
     [
         ("GET https://b.test/", "a deny always wins: take out or narrow the entry at policy.yaml:2"),
         ("TRACE https://a.test/", "no rule can name the method TRACE"),
-        ("GET https://10.0.0.1/", f"no policy can: {PUBLIC_ALONE}"),
+        ("GET https://10.0.0.1/", "name it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
     ],
 )
 def test_where_no_line_helps_it_says_what_stands_in_the_way(

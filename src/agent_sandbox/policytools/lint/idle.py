@@ -9,8 +9,8 @@ from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
 
-# Names that never lead to a public address (RFC 6761, 6762, 7686, 8375, and ICANN's reservation of `internal`).
-NEVER_PUBLIC = ("localhost", "local", "internal", "home.arpa", "onion", "invalid")
+# Names that lead nowhere (RFC 6761, 7686). Those that lead to private places are errors already.
+NOWHERE = ("onion", "invalid")
 # Rules of one host are compared with each other: where there are more, the rest is taken as it is.
 MAX_COMPARED = 500
 
@@ -19,13 +19,13 @@ def never_matches(subject: Subject) -> Iterator[Finding]:
     """Find allows that no request can make use of."""
     for line, entry in subject.entries:
         name = entry.host.name
-        reserved = next((end for end in NEVER_PUBLIC if f".{name}".endswith(f".{end}")), "")
+        reserved = next((end for end in NOWHERE if f".{name}".endswith(f".{end}")), "")
         if reserved:
             yield Finding(
                 line=line,
-                what=f"`{entry.host}` can never be reached: names under `{reserved}` have no public address",
+                what=f"`{entry.host}` can never be reached: names under `{reserved}` have no address",
                 why="the entry says that something is allowed, and it is not",
-                mend="take it out; a service on this machine or network goes under `host_services`",
+                mend="take it out",
             )
     for rule in subject.allows:
         for ceiling in subject.policy.rules.ceilings:

@@ -10,7 +10,7 @@ domains:
   - "*.github.io"
   - pastebin.com    # accepted: upload-host, the bot's own account
   - "*.a.example"
-  - localhost       # accepted: upload-host, not what is wrong here
+  - a.onion         # accepted: upload-host, not what is wrong here
 tests: [{allow: GET https://pastebin.com/}]
 """
 

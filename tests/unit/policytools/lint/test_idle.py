@@ -8,8 +8,8 @@ from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_m
 type Find = Callable[..., list[tuple[int, str]]]
 
 
-@pytest.mark.parametrize("host", ["localhost", "printer.local", "*.internal.invalid", "a.onion", "x.home.arpa"])
-def test_a_name_that_never_leads_to_a_public_address_is_found(find: Find, host: str) -> None:
+@pytest.mark.parametrize("host", ["*.internal.invalid", "a.onion"])
+def test_a_name_that_leads_nowhere_is_found(find: Find, host: str) -> None:
     ((line, what),) = find(never_matches, f'domains:\n  - "{host}"')
     assert (line, what.partition(":")[0]) == (2, f"`{host}` can never be reached")
 
