@@ -15,6 +15,7 @@ from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.line import Event, Line
 from agent_sandbox.proxy.peek import RawTunnelError, WrongNameError, what_it_carries
 from agent_sandbox.proxy.registry import Registry
+from agent_sandbox.proxy.relay import Relay, goes_unopened
 from agent_sandbox.proxy.revision import OpenConnections, Revision
 from agent_sandbox.proxy.session import Engine, Session
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -57,13 +58,22 @@ class Front:
             try:
                 tunnel = await opening(lead, writer, client)
                 if tunnel is not None:
-                    session = Session(self._engine, tunnel, lead, writer)
-                    with self._connections.holding(session):
-                        await session.handle_client()
+                    await self._go_on(tunnel, lead, writer)
             except (OSError, TimeoutError):
                 pass  # the client went away, or said nothing for too long: nothing was decided
             finally:
                 writer.close()
+
+    async def _go_on(self, tunnel: Tunnel, lead: Lead, writer: asyncio.StreamWriter) -> None:
+        policy = self._policy()
+        if goes_unopened(tunnel, lead.ahead, policy):
+            relay = Relay(self._engine, tunnel, lead, writer, policy=policy)
+            with self._connections.holding(relay):
+                await relay.run()
+        else:
+            session = Session(self._engine, tunnel, lead, writer)
+            with self._connections.holding(session):
+                await session.handle_client()
 
     async def _open(self, lead: Lead, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         async with asyncio.timeout(self._limits.head_seconds):

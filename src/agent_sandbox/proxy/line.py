@@ -13,6 +13,7 @@ class Event(StrEnum):
 
     REQUEST = "request"
     CONNECT = "connect"
+    TUNNEL = "tunnel"  # TLS that went through unopened
     RAW_TUNNEL = "raw_tunnel"
     MALFORMED = "malformed"
     WEBSOCKET = "websocket"

@@ -19,9 +19,13 @@ class Revision:
         """Decide again on a request that is under way."""
         return decide(self.new, request)
 
+    def decide_connect(self, host: str, port: int) -> Decision:
+        """Decide again on where a connection leads."""
+        return decide_connect(self.new, host=host, port=port)
+
     def closes(self, host: str, port: int) -> bool:
         """Tell whether no connection may lead there now."""
-        return not decide_connect(self.new, host=host, port=port).allowed
+        return not self.decide_connect(host, port).allowed
 
 
 class Reviewed(Protocol):

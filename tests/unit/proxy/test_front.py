@@ -171,6 +171,26 @@ async def test_a_session_is_reviewed_while_it_runs(stage: Stage) -> None:
     assert await stage.front.review(Revision(old=nothing, new=nothing)) == 0
 
 
+async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    relayed: list[tuple[Tunnel, bytes]] = []
+
+    class Relay:
+        """Stands in for the relay."""
+
+        def __init__(self, _: Engine, tunnel: Tunnel, lead: Lead, *__: object, policy: Policy) -> None:
+            relayed.append((tunnel, lead.ahead))
+            assert policy.digest
+
+        async def run(self) -> None:
+            """Do nothing."""
+
+    monkeypatch.setattr(subject, "Relay", Relay)
+    monkeypatch.setattr(subject, "goes_unopened", lambda *_: True)
+    await stage.serve(CONNECT + HTTP)
+    assert relayed == [(Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=443), HTTP)]
+    assert stage.sessions == []
+
+
 async def test_places_are_counted(stage: Stage) -> None:
     assert stage.front.connections == 0
 

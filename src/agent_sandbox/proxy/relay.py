@@ -1,0 +1,121 @@
+"""TLS that goes through unopened, as `inspect: false` says: the bytes of both sides, counted, and not looked at.
+
+Whom the client means was read from its hello, which goes on as it came. Whether the server is who it says, the client
+sees for itself.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.proxy.clienthello import read_hello
+from agent_sandbox.proxy.denial import UNDECIDED
+from agent_sandbox.proxy.dialler import DialError, Refused, Streams
+from agent_sandbox.proxy.gulps import Gulps
+from agent_sandbox.proxy.lead import Lead
+from agent_sandbox.proxy.ledger import Meter
+from agent_sandbox.proxy.line import Event, Line
+from agent_sandbox.proxy.revision import Revision
+from agent_sandbox.proxy.session import Engine
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+
+Read = Callable[[], Awaitable[bytes]]
+
+
+def goes_unopened(tunnel: Tunnel, hello: bytes, policy: Policy) -> bool:
+    """Tell whether what a client said first may go to its server as it is.
+
+    Not so a hello that may hide a second name (ECH): a server of many hosts would go by that one.
+    """
+    if tunnel.carries is not Carries.TLS or tunnel.refused or not policy.passthrough(tunnel.host, tunnel.port):
+        return False
+    said = read_hello(hello)
+    return said is not None and not said.encrypted
+
+
+class Relay:
+    """One connection of a client, the one of its server, and the line that will be written of both."""
+
+    def __init__(
+        self, engine: Engine, tunnel: Tunnel, lead: Lead, writer: asyncio.StreamWriter, *, policy: Policy
+    ) -> None:
+        self._engine = engine
+        self._tunnel = tunnel
+        self._lead = lead
+        self._writers = [writer]
+        self._sent, self._received = Meter(), Meter()
+        self._allowed = decide_connect(policy, host=tunnel.host, port=tunnel.port)
+        self._taken_back = False
+        self._line = Line(event=Event.TUNNEL, rule=self._allowed.rule, reason=UNDECIDED.reason, client=tunnel.client)
+        self._line.scheme, self._line.host, self._line.port = str(tunnel.carries), tunnel.host, tunnel.port
+
+    async def run(self) -> None:
+        """Connect, pass on, and write the line, however it ends."""
+        started, line = time.monotonic(), self._line
+        try:
+            streams = await self._dial()
+            if streams is not None:
+                await self._pass_both_ways(*streams)
+        finally:
+            line.bytes_out, line.bytes_in = self._sent.count, self._received.count
+            line.duration_ms = (time.monotonic() - started) * 1000
+            self._engine.record(line)
+            for writer in self._writers:
+                writer.close()
+
+    def abort(self) -> None:
+        """End both connections, at once."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def review(self, revision: Revision) -> bool:
+        """End what another policy does not let through, or not unopened."""
+        decision = revision.decide_connect(self._tunnel.host, self._tunnel.port)
+        if decision.allowed and revision.new.passthrough(self._tunnel.host, self._tunnel.port):
+            return False
+        why = "what is asked there is looked at now" if decision.allowed else decision.reason
+        self._taken_back = True
+        self._line.decision, self._line.reason = "deny", f"the policy was reloaded: {why}"
+        self.abort()
+        return True
+
+    async def _dial(self) -> Streams | None:
+        line = self._line
+        try:
+            streams = await self._engine.dialler.dial(self._tunnel.host, self._tunnel.port)
+        except DialError as error:
+            if not self._taken_back:
+                refused = isinstance(error.why, Refused)
+                line.decision, line.cause = ("deny", "address") if refused else ("allow", "")
+                line.reason = str(error.why)
+            return None
+        self._writers.append(streams[1])
+        if self._taken_back:
+            return None
+        line.decision, line.reason = "allow", self._allowed.reason
+        return streams
+
+    async def _pass_both_ways(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (client, _) = self._writers
+        try:
+            async with asyncio.timeout(self._engine.limits.idle_seconds) as patience, asyncio.TaskGroup() as both:
+                both.create_task(self._pass(self._lead.read, writer, self._sent, patience))
+                both.create_task(self._pass(Gulps(reader).read, client, self._received, patience))
+        except* OSError as broken:
+            self.abort()
+            if not self._taken_back:
+                self._line.reason += f"; broken off: {_told(broken)}"
+
+    async def _pass(self, read: Read, writer: asyncio.StreamWriter, meter: Meter, patience: asyncio.Timeout) -> None:
+        loop = asyncio.get_running_loop()
+        while data := await read():
+            patience.reschedule(loop.time() + self._engine.limits.idle_seconds)
+            writer.write(meter(data))
+            await writer.drain()
+        writer.write_eof()
+
+
+def _told(broken: ExceptionGroup[OSError]) -> str:
+    first = broken.exceptions[0]
+    return "neither side said anything for too long" if isinstance(first, TimeoutError) else str(first)

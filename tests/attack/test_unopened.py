@@ -1,0 +1,207 @@
+"""TLS that goes through unopened, as `inspect: false` says: what it still may not do."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pair import Pair, start_pair
+from proxystand import get, read_all, read_head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from proxystand import ProxyProcess
+
+UNOPENED = "version: 1\ndomains: [{host: allowed.test, inspect: false}, {host: a.wild.test, inspect: false}]\n"
+OPENED = "version: 1\ndomains: [allowed.test, {host: a.wild.test, inspect: false}]\n"
+ONE = "version: 1\ndomains: [{host: a.wild.test, inspect: false}]\n"
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A proxy that opens nothing of two hosts."""
+    with start_pair(tmp_path_factory.mktemp("unopened"), UNOPENED) as pair:
+        yield pair
+
+
+@pytest.fixture
+def pair(started: Pair) -> Pair:
+    """The same, with nothing on its records."""
+    reload(started.proxy, UNOPENED)
+    started.forget()
+    return started
+
+
+def reload(proxy: ProxyProcess, policy: str) -> None:
+    proxy.policy_file.write_text(policy)
+    assert proxy.command("reload").returncode == 0
+
+
+@contextlib.contextmanager
+def through(proxy: ProxyProcess, host: str = "allowed.test", sni: str | None = None) -> Iterator[ssl.SSLSocket]:
+    """Speak TLS with the server itself: its authority is trusted, the proxy's is not."""
+    context = ssl.create_default_context(cafile=proxy.upstream_ca)
+    with (
+        proxy.tunnel(host) as connection,
+        context.wrap_socket(connection, server_hostname=sni or host) as stream,
+    ):
+        yield stream
+
+
+def hello(sni: str | None) -> bytes:
+    """Return what a client would say first."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing, server_hostname=sni).do_handshake()
+    return outgoing.read()
+
+
+def test_the_client_sees_the_servers_own_certificate_and_the_log_has_one_line_with_the_bytes(pair: Pair) -> None:
+    with through(pair.proxy) as stream:
+        stream.sendall(get("/anything/../at%00all", "evil.test"))
+        assert read_head(stream).startswith(b"HTTP/1.1 200")
+    line = pair.proxy.line(event="tunnel", host="allowed.test", port=443)
+    assert (line["decision"], line["rule"]) == ("allow", "policy.yaml:2")
+    assert line["bytes_out"] > 300
+    assert line["bytes_in"] > 300
+    assert [other["event"] for other in pair.proxy.lines] == ["tunnel"]
+
+
+@pytest.mark.parametrize(("sni", "reason"), [("b.wild.test", "sni_mismatch"), (None, "sni_missing")])
+def test_another_name_in_the_hello_ends_it(pair: Pair, sni: str | None, reason: str) -> None:
+    with pair.proxy.tunnel("allowed.test") as connection:
+        connection.sendall(hello(sni))
+        assert read_all(connection)[:1] in (b"", b"\x15")
+    line = pair.proxy.line(event="connect")
+    assert (line["decision"], line["reason"].partition(":")[0]) == ("deny", reason)
+    assert (bytes(pair.server.raw), pair.server.connections) == (b"", 0)
+
+
+def test_what_is_no_tls_does_not_go_through(pair: Pair) -> None:
+    with pair.proxy.tunnel("allowed.test") as connection:
+        connection.sendall(b"SSH-2.0-x\r\n")
+        assert read_all(connection) == b""
+    assert pair.proxy.line(event="raw_tunnel")["decision"] == "deny"
+    assert pair.server.connections == 0
+
+
+def test_plain_http_in_the_tunnel_is_looked_at(pair: Pair) -> None:
+    with pair.proxy.tunnel("allowed.test", 80) as connection:
+        connection.sendall(get("/a/../b", "allowed.test"))
+        assert read_head(connection).startswith(b"HTTP/1.1 400")
+    assert pair.plain.connections == 0
+    assert pair.proxy.say(get("http://allowed.test/x", "allowed.test")).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_a_hello_in_pieces_is_judged_whole_and_arrives_whole(pair: Pair, size: int) -> None:
+    said = hello("allowed.test")
+    with pair.proxy.tunnel("allowed.test") as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(said), size):
+            connection.sendall(said[at : at + size])
+        assert connection.recv(3)[:2] == b"\x16\x03"  # the server's hello: it has understood ours
+
+
+def test_half_a_hello_reaches_nobody(pair: Pair) -> None:
+    with pair.proxy.tunnel("allowed.test") as connection:
+        connection.sendall(hello("allowed.test")[:-1])
+        connection.shutdown(socket.SHUT_WR)
+        assert read_all(connection) == b""
+    assert pair.proxy.line(event="raw_tunnel")["reason"] == "closed in its hello"
+    assert pair.server.connections == 0
+
+
+def test_what_follows_the_hello_is_the_servers_matter(pair: Pair) -> None:
+    with pair.proxy.tunnel("allowed.test") as connection:
+        connection.sendall(hello("allowed.test") + b"\x00plain")
+        data = read_all(connection)
+    assert b"\x15" in data or data == b""
+    assert pair.proxy.line(event="tunnel")["bytes_out"] == len(hello("allowed.test")) + 6
+
+
+def test_a_hello_that_may_hide_a_name_is_opened(pair: Pair) -> None:
+    with pair.proxy.tunnel("allowed.test") as connection:
+        connection.sendall(with_ech(hello("allowed.test")))
+        assert connection.recv(3)[:2] == b"\x16\x03"
+    assert pair.server.connections == 0
+
+
+def with_ech(data: bytes) -> bytes:
+    """Add an extension for an encrypted hello to a hello, as every browser does."""
+    extra = b"\xfe\x0d\x00\x04\x00\x01\x02\x03"
+    message = data[9:]
+    at = 2 + 32
+    at += 1 + message[at]
+    at += 2 + int.from_bytes(message[at : at + 2])
+    at += 1 + message[at]
+    length = int.from_bytes(message[at : at + 2]) + len(extra)
+    body = message[:at] + length.to_bytes(2) + message[at + 2 :] + extra
+    record = b"\x01" + len(body).to_bytes(3) + body
+    return data[:3] + len(record).to_bytes(2) + record
+
+
+def test_a_narrower_rule_has_it_opened(pair: Pair) -> None:
+    reload(pair.proxy, UNOPENED + "deny: [GET https://allowed.test/secret]\n")
+    with pair.proxy.tls("allowed.test") as stream:
+        stream.sendall(get("/secret", "allowed.test"))
+        assert read_head(stream).startswith(b"HTTP/1.1 403")
+    assert pair.server.connections == 0
+
+
+@pytest.mark.parametrize("policy", [OPENED, ONE])
+def test_it_ends_when_it_is_no_longer_let_through_and_another_lives_on(pair: Pair, policy: str) -> None:
+    with through(pair.proxy) as gone, through(pair.proxy, "a.wild.test") as kept:
+        reload(pair.proxy, policy)
+        started = time.monotonic()
+        assert read_all(gone) == b""
+        assert time.monotonic() - started < 2
+        kept.sendall(get("/x", "a.wild.test"))
+        assert read_head(kept).startswith(b"HTTP/1.1 200")
+    line = pair.proxy.line(event="tunnel", host="allowed.test")
+    assert (line["decision"], line["reason"].partition(":")[0]) == ("deny", "the policy was reloaded")
+
+
+def test_an_address_behind_the_name_is_checked_as_ever(tmp_path: Path) -> None:
+    policy = "version: 1\ndomains: [{host: localhost.wild.test, inspect: false}]\n"
+    sabotage = (
+        "from agent_sandbox.proxy import dialler\n"
+        "async def resolve(host, port): return ['127.0.0.1']\n"
+        "dialler.Dialler.__init__.__kwdefaults__['resolve'] = resolve\n"
+    )
+    with start_pair(tmp_path, policy, sabotage=sabotage) as pair:
+        with pair.proxy.tunnel("localhost.wild.test") as connection:
+            connection.sendall(hello("localhost.wild.test"))
+            assert read_all(connection) == b""
+        line = pair.proxy.line(event="tunnel")
+    assert (line["decision"], line["cause"]) == ("deny", "address")
+    assert line["reason"] == "localhost.wild.test leads to 127.0.0.1, a loopback address"
+
+
+def test_a_large_download_is_not_held(pair: Pair) -> None:
+    stopped = threading.Event()
+
+    def play(stream: socket.socket, _: bytes) -> None:
+        stream.settimeout(1)
+        try:
+            for _part in range(300):
+                stream.sendall(bytes(1_048_576))
+        except OSError:
+            stopped.set()
+
+    pair.server.answers["/unread"] = play
+    before = pair.proxy.memory()
+    with through(pair.proxy) as stream:
+        stream.sendall(get("/unread", "allowed.test"))
+        assert stopped.wait(5)
+        assert pair.proxy.memory() - before < 24 * 1_048_576
