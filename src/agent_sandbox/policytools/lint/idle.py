@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.hostpattern import Reach
-from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.neighbours import apart, beside
 
 # Names that lead nowhere (RFC 6761, 7686). Those that lead to private places are errors already.
 NOWHERE = ("onion", "invalid")
@@ -29,29 +29,13 @@ def never_matches(subject: Subject) -> Iterator[Finding]:
             )
     for rule in subject.allows:
         for ceiling in subject.policy.rules.ceilings:
-            if rule not in ceiling.rules and all(_apart(rule.conditions, other.conditions) for other in ceiling.rules):
+            if rule not in ceiling.rules and all(apart(rule.conditions, other.conditions) for other in ceiling.rules):
                 yield Finding(
                     line=rule.origin.line,
                     what=f"`{rule}` can never be used: layer {ceiling.origin.layer} allows none of it",
                     why="the entry says that something is allowed, and it is not",
                     mend=f"take it out, or have it allowed at {ceiling.origin}, too",
                 )
-
-
-def _apart(one: Conditions, other: Conditions) -> bool:
-    """Tell whether no request can match both, where hosts, ports, schemes or methods show it."""
-    sets = ((one.ports, other.ports), (one.schemes, other.schemes), (one.methods, other.methods))
-    return _hosts_apart(one, other) or any(
-        mine is not None and theirs is not None and not mine & theirs for mine, theirs in sets
-    )
-
-
-def _hosts_apart(one: Conditions, other: Conditions) -> bool:
-    names = (one.host.name, other.host.name)
-    if one.host.reach is Reach.EXACT or other.host.reach is Reach.EXACT:
-        exact, pattern = (one, other) if one.host.reach is Reach.EXACT else (other, one)
-        return not pattern.host.matches(exact.host.name)
-    return not any(f".{mine}".endswith(f".{theirs}") for mine, theirs in (names, names[::-1]))
 
 
 def hidden_by_deny(subject: Subject) -> Iterator[Finding]:
@@ -94,7 +78,5 @@ def _place(rule: Rule) -> tuple[int, int, str]:
 
 
 def _beside(subject: Subject, rule: Rule, effect: Effect) -> Sequence[Rule]:
-    """Return the rules that may take in this one: those of its host, and of the wildcards above it."""
-    host = rule.conditions.host
-    found = subject.policy.index.rules_for(host.name if host.reach is Reach.EXACT else f"*.{host.name}")
+    found = beside(subject.policy.index, rule.conditions.host)
     return [other for other in found if other.effect is effect][:MAX_COMPARED]

@@ -1,0 +1,79 @@
+"""`agent-sandbox policy diff [OLD] [NEW]`."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+from agent_sandbox.cli.errors import DONE, MENDABLE
+from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
+from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.cli.parameters import Argument, Option
+from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.policytools.difference import Change, Difference, difference
+from agent_sandbox.runtime.policy_versions import load_version, read_file, read_version
+
+Old = Annotated[str | None, Argument(help="A file, a commit of git (main, HEAD~1), or COMMIT:PATH; otherwise HEAD.")]
+New = Annotated[str | None, Argument(help="The same; otherwise the project's policy as it is now.")]
+ExitCode = Annotated[bool, Option(help="End with 1 when something becomes reachable or stops.")]
+
+# How a change reads on the side that it opens, and on the side that it closes.
+OPENS: Mapping[str, Callable[[Change], str]] = {
+    "rule": lambda change: f"+ {change.what}",
+    "deny": lambda change: f"+ no longer denied: {change.what}",
+    "ceiling": lambda change: f"+ no longer narrowed, or less, by {change.what}",
+    "slash": lambda change: f"+ encoded slashes in paths of {change.what}",
+    "inspect": lambda change: f"+ no longer looked into: TLS to {change.what}",
+    "target": lambda change: f"+ {change.what}",
+}
+STOPS: Mapping[str, Callable[[Change], str]] = {
+    "rule": lambda change: f"- {change.what}",
+    "deny": lambda change: f"- now denied: {change.what}",
+    "ceiling": lambda change: f"- now narrowed, or more, by {change.what}",
+    "slash": lambda change: f"- encoded slashes in paths of {change.what}",
+    "inspect": lambda change: f"- looked into again: TLS to {change.what}",
+    "target": lambda change: f"- {change.what}",
+}
+
+
+def diff(  # noqa: PLR0913 - each is an option
+    old: Old = None,
+    new: New = None,
+    *,
+    policy: PolicyOption = None,
+    path: ProjectPath = None,
+    exit_code: ExitCode = False,
+    json: Json = False,
+) -> int:
+    """Say what becomes reachable from an old policy to a new one, and what stops; how it is written does not count."""
+    file = named_policy(policy, path=path)
+    before = read_version(old or "HEAD", file=file)
+    after = read_version(new, file=file) if new else read_file(file)
+    changes = difference(*(load_version(version, os.environ, file=file) for version in (before, after)))
+    if json:
+        emit_json({"old": before.name, "new": after.name, "opens": _data(changes.opens), "stops": _data(changes.stops)})
+    else:
+        emit("\n".join(as_text(changes, old=before.name, new=after.name)))
+    return MENDABLE if exit_code and (changes.opens or changes.stops) else DONE
+
+
+def _data(changes: Sequence[Change]) -> list[dict[str, object]]:
+    return [
+        {"kind": change.kind, "what": change.what, **asdict(change.origin), "but": list(change.exceptions)}
+        for change in changes
+    ]
+
+
+def as_text(changes: Difference, *, old: str, new: str) -> Iterator[str]:
+    """Yield the lines for a person: what opens before what stops, each with the line that does it."""
+    yield f"{old} -> {new}"
+    if not (changes.opens or changes.stops):
+        yield "nothing becomes reachable, nothing stops"
+    for title, words, side in (("becomes reachable", OPENS, changes.opens), ("stops", STOPS, changes.stops)):
+        rows = [(words[change.kind](change), change) for change in side]
+        width = max((len(text) for text, _ in rows), default=0)
+        if rows:
+            yield title
+        for text, change in rows:
+            yield f"  {text:<{width}}  {change.origin}"
+            yield from (f"      but {exception}" for exception in change.exceptions)

@@ -1,0 +1,160 @@
+"""What becomes reachable between two policies, and what stops: by what they mean, not by how they are written.
+
+Nothing that opens is left out: a request that the new policy allows and the old one does not is always within one of
+the changes. A change may name more than that, where two rules together say what one said before.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from agent_sandbox.policy.ceiling import Ceiling
+from agent_sandbox.policy.covers import EVERY_SCHEME, covers
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.hostpattern import HostPattern, Reach
+from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policytools.neighbours import apart, beside
+
+MAX_EXCEPTIONS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Requests that pass on one side alone. `what` says which, `origin` where the line stands that makes the change.
+
+    `kind` is `rule` for a rule that is there on one side alone, `deny` and `ceiling` for what is there on the other
+    side alone, `slash`, `inspect` and `target` for what a whole host is subject to.
+    """
+
+    kind: str
+    what: str
+    origin: Origin
+    exceptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What becomes reachable, and what stops."""
+
+    opens: tuple[Change, ...]
+    stops: tuple[Change, ...]
+
+
+def difference(old: Policy, new: Policy) -> Difference:
+    """Compare two policies."""
+    return Difference(opens=tuple(_opens(old, new)), stops=tuple(_opens(new, old)))
+
+
+def _opens(old: Policy, new: Policy) -> Iterator[Change]:
+    if new.refusal:
+        return
+    yield from _by_rules(old, new)
+    yield from _by_denies(old, new)
+    yield from _by_ceilings(old, new)
+    yield from _by_slashes(old, new)
+    yield from _by_hosts(old, new)
+
+
+def _allows(policy: Policy) -> Iterator[Rule]:
+    return (rule for rule in policy.rules.rules if rule.effect is Effect.ALLOW)
+
+
+def _by_rules(old: Policy, new: Policy) -> Iterator[Change]:
+    for rule in _allows(new):
+        before = [] if old.refusal else beside(old.index, rule.conditions.host)
+        here = beside(new.index, rule.conditions.host)
+        decided = [other for other in before if other.effect is Effect.ALLOW]
+        decided += [other for other in here if other.effect is Effect.DENY]
+        left = _left(rule.conditions, decided)
+        if left and all(_is_within(left, ceiling) for ceiling in new.rules.ceilings):
+            what = str(replace(rule, conditions=left))
+            yield Change(kind="rule", what=what, origin=rule.origin, exceptions=_exceptions(new, left))
+
+
+def _left(asked: Conditions, decided: Sequence[Rule]) -> Conditions | None:
+    """Return what of an allow none of the rules takes in, by method, scheme and port; None where nothing is left."""
+    methods, ports = asked.methods or frozenset(), asked.ports or frozenset()
+    parts = [
+        (method, scheme, port)
+        for method, scheme, port in product(sorted(methods), sorted(asked.schemes or EVERY_SCHEME), sorted(ports))
+        if not any(covers(rule.conditions, _part(asked, method, scheme, port)) for rule in decided)
+    ]
+    if not parts:
+        return None
+    methods, schemes, ports = map(frozenset, zip(*parts, strict=True))
+    return replace(asked, methods=methods, schemes=None if schemes == EVERY_SCHEME else schemes, ports=ports)
+
+
+def _part(asked: Conditions, method: str, scheme: str, port: int) -> Conditions:
+    return replace(asked, methods=frozenset({method}), schemes=frozenset({scheme}), ports=frozenset({port}))
+
+
+def _is_within(asked: Conditions, ceiling: Ceiling) -> bool:
+    return not all(apart(asked, rule.conditions) for rule in ceiling.rules)
+
+
+def _exceptions(policy: Policy, asked: Conditions) -> tuple[str, ...]:
+    """Return the denies that take a part back."""
+    denies = (rule for rule in policy.rules.rules if rule.effect is Effect.DENY and not apart(rule.conditions, asked))
+    return tuple(f"{rule.origin} denies {rule}" for rule in denies)[:MAX_EXCEPTIONS]
+
+
+def _by_denies(old: Policy, new: Policy) -> Iterator[Change]:
+    """Yield the old denies that the new policy does not hold, where it allows something of what they denied."""
+    for deny in old.rules.rules:
+        if deny.effect is Effect.ALLOW:
+            continue
+        still = (rule for rule in beside(new.index, deny.conditions.host) if rule.effect is Effect.DENY)
+        if not any(covers(rule.conditions, deny.conditions) for rule in still) and any(
+            not apart(deny.conditions, rule.conditions) for rule in _allows(new)
+        ):
+            yield Change(kind="deny", what=str(deny), origin=deny.origin)
+
+
+def _by_ceilings(old: Policy, new: Policy) -> Iterator[Change]:
+    """Yield the old ceilings that no new one lies within."""
+    for ceiling in old.rules.ceilings:
+        if not any(_lies_within(other, ceiling) for other in new.rules.ceilings):
+            yield Change(kind="ceiling", what=f"layer {ceiling.origin.layer}", origin=ceiling.origin)
+
+
+def _lies_within(narrow: Ceiling, wide: Ceiling) -> bool:
+    return all(any(covers(above.conditions, rule.conditions) for above in wide.rules) for rule in narrow.rules)
+
+
+def _by_slashes(old: Policy, new: Policy) -> Iterator[Change]:
+    """Yield the hosts at which `%2F` can be read now: whatever else is allowed there then holds for such paths too."""
+    seen = {rule.conditions.host for rule in _allows(old) if rule.conditions.encoded_slash}
+    for rule in _allows(new):
+        host = rule.conditions.host
+        if rule.conditions.encoded_slash and host not in seen and not _is_unknown(old, host):
+            seen.add(host)
+            yield Change(kind="slash", what=str(host), origin=rule.origin)
+
+
+def _is_unknown(policy: Policy, host: HostPattern) -> bool:
+    """Tell whether nothing of this host is allowed: all of it is a change already."""
+    exact = host.reach is Reach.EXACT
+    return exact and not any(rule.effect is Effect.ALLOW for rule in beside(policy.index, host))
+
+
+def _by_hosts(old: Policy, new: Policy) -> Iterator[Change]:
+    """Yield the hosts that are no longer looked into, and the private places that lead elsewhere."""
+    seen: set[tuple[str, str]] = set()
+    for rule in _allows(new):
+        for port in sorted(rule.conditions.ports or ()):
+            for kind, what in _of_host(old, new, rule.conditions.host, port):
+                if (kind, what) not in seen:
+                    seen.add((kind, what))
+                    yield Change(kind=kind, what=what, origin=rule.origin)
+
+
+def _of_host(old: Policy, new: Policy, host: HostPattern, port: int) -> Iterator[tuple[str, str]]:
+    # For a wildcard, some name below it: there is no other rule for that one alone.
+    name = host.name if host.reach is Reach.EXACT else f"any.{host.name}"
+    if new.passthrough(name, port) and not old.passthrough(name, port):
+        yield "inspect", str(host)
+    here, before = new.host_service(name, port), old.host_service(name, port)
+    if here and before and here.to != before.to:
+        yield "target", f"{name}:{port} leads to {here.to}, and led to {before.to}"

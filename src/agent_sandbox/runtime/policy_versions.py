@@ -1,0 +1,68 @@
+"""The policy as it was: in another file, or in a commit of git."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policyfile import load_layer, parse_layer, shipped_services
+from agent_sandbox.policyfile.decoding import decode_policy
+from agent_sandbox.policyfile.layerfile import PROJECT
+from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.layers import layers_here
+from agent_sandbox.runtime.process import capture
+
+# Reading one object runs nothing that the repository's own settings name: no filter, no helper, no fetch of what is
+# missing. An agent may have written those settings.
+CAT = ("git", "-c", "protocol.allow=never", "cat-file", "blob")
+SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """The text of a policy, and what to call it."""
+
+    name: str
+    content: bytes
+
+
+def read_version(word: str, *, file: Path) -> Version:
+    """Return what `word` names: a file, `REF:PATH` as git has it, or a REF at which the policy `file` is meant."""
+    if Path(word).exists():
+        return Version(name=word, content=read_policy(Path(word)))
+    if ":" in word:
+        return _of_git(word, word, cwd=Path.cwd())
+    return _of_git(f"{word}:./{file.name}", f"{word}:{file}", cwd=file.parent)
+
+
+def read_file(file: Path) -> Version:
+    """Return the policy as it is now."""
+    return Version(name=str(file), content=read_policy(file))
+
+
+def load_version(version: Version, environ: Mapping[str, str], *, file: Path) -> Policy:
+    """Return the policy that the version makes with the layers of this machine."""
+    services = shipped_services()
+    text = decode_policy(version.content, file=version.name)
+    layer = parse_layer(text, name=PROJECT, file=version.name, shown=version.name, services=services.names)
+    others = [load_layer(one, services=services) for one in layers_here(environ, beside=file)]
+    return compile_policy([*others, layer], services)
+
+
+def _of_git(name: str, shown: str, *, cwd: Path) -> Version:
+    if name.startswith("-"):
+        raise _unknown(shown, "no reference of git begins with `-`")
+    try:
+        said = capture((*CAT, name), cwd=cwd, timeout=SECONDS)
+    except OSError as error:
+        raise _unknown(shown, f"git cannot be run: {error.strerror}") from error
+    if said.code != 0:
+        raise _unknown(shown, said.err.strip().removeprefix("fatal: ") or f"git ends with {said.code}")
+    return Version(name=shown, content=said.out.encode())
+
+
+def _unknown(shown: str, what: str) -> UserError:
+    hint = "name a file, a reference such as `main` or `HEAD~1`, or `REF:PATH`"
+    return UserError([Problem(where=shown, what=what, hint=hint)])

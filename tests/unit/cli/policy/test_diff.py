@@ -1,0 +1,51 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.policy.diff import OPENS, STOPS, diff
+
+
+def test_what_opens_comes_before_what_stops(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("new.yaml").write_text("domains:\n  - example.org\n  - .b.example\ndeny: [x.b.example]\n")
+    assert exit_code(lambda: diff(str(policy), "new.yaml")) == 0
+    expected = (
+        ".devcontainer/policy.yaml -> new.yaml\n"
+        "becomes reachable\n"
+        "  + any method .b.example                             new.yaml:3\n"
+        "      but new.yaml:4 denies any method x.b.example\n"
+        "  + no longer denied: POST https://example.org/admin  .devcontainer/policy.yaml:7\n"
+        "stops\n"
+        "  - GET, HEAD api.example.com/v1/...  .devcontainer/policy.yaml:5\n"
+    )
+    assert capsys.readouterr() == (expected, "")
+
+
+def test_the_same_policy_in_other_words_is_no_difference(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("new.yaml").write_text(f"# the same\n{policy.read_text()}\n")
+    assert exit_code(lambda: diff("new.yaml", exit_code=True)) == 0
+    expected = "new.yaml -> .devcontainer/policy.yaml\nnothing becomes reachable, nothing stops\n"
+    assert capsys.readouterr() == (expected, "")
+
+
+def test_a_difference_is_exit_code_1_where_that_is_asked_for(policy: Path) -> None:
+    Path("new.yaml").write_text("domains: [example.org]\n")
+    assert exit_code(lambda: diff(str(policy), "new.yaml", exit_code=True)) == 1
+    assert exit_code(lambda: diff(str(policy), "new.yaml")) == 0
+
+
+def test_a_program_gets_both_sides(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("new.yaml").write_text(policy.read_text().replace("[GET]", "[GET, PUT]"))
+    assert exit_code(lambda: diff(str(policy), "new.yaml", json=True)) == 0
+    change = {"kind": "rule", "what": "PUT api.example.com/v1/...", "file": "new.yaml", "line": 5, "layer": "project"}
+    assert json.loads(capsys.readouterr().out) == {
+        "old": ".devcontainer/policy.yaml",
+        "new": "new.yaml",
+        "opens": [{**change, "but": []}],
+        "stops": [],
+    }
+
+
+def test_every_kind_of_change_has_words_on_both_sides() -> None:
+    assert set(OPENS) == set(STOPS) == {"rule", "deny", "ceiling", "slash", "inspect", "target"}

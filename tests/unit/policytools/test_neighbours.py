@@ -1,0 +1,75 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
+from agent_sandbox.policytools.neighbours import apart, beside, hosts_apart
+
+type PolicyOf = Callable[[str], Policy]
+
+POLICY = """
+domains: [a.test, .a.test, "*.b.a.test", c.test]
+host_services: {lab: {to: 10.1.0.0/16, ports: [80]}}
+"""
+
+
+def pattern(text: str) -> HostPattern:
+    return HostPattern(reach=Reach.NETWORK, name=text) if "/" in text else parse_host_pattern(text)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("a.test", [".a.test", "a.test"]),
+        ("x.b.a.test", ["*.b.a.test", ".a.test"]),
+        ("*.a.test", [".a.test"]),
+        ("*.b.a.test", ["*.b.a.test", ".a.test"]),
+        ("10.1.0.0/24", ["10.1.0.0/16"]),
+        ("10.1.0.1", ["10.1.0.0/16"]),
+        ("d.test", []),
+    ],
+)
+def test_rules_that_may_take_in_a_host_are_those_of_it_and_above(
+    policy_of: PolicyOf, host: str, expected: list[str]
+) -> None:
+    assert [str(rule.conditions.host) for rule in beside(policy_of(POLICY).index, pattern(host))] == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("a.test", "a.test", "together"),
+        ("a.test", "b.test", "apart"),
+        ("a.test", ".a.test", "together"),
+        ("a.test", "*.a.test", "apart"),
+        ("*.a.test", ".b.a.test", "together"),
+        ("*.a.test", "*.b.test", "apart"),
+        ("10.0.0.1", "10.0.0.0/8", "together"),
+        ("*.a.test", "10.0.0.0/8", "apart"),
+        ("10.0.0.0/8", "10.1.0.0/16", "together"),
+    ],
+)
+def test_hosts_are_apart_where_none_can_be_in_both(one: str, other: str, expected: str) -> None:
+    assert (
+        hosts_apart(pattern(one), pattern(other)) == hosts_apart(pattern(other), pattern(one)) == (expected == "apart")
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("{host: a.test, rules: [{methods: [POST]}]}", "together"),
+        ("{host: b.test, rules: [{methods: [POST]}]}", "apart"),
+        ("{host: a.test, rules: [{methods: [PUT]}]}", "apart"),
+        ("{host: a.test, rules: [{schemes: [http]}]}", "apart"),
+        ("{host: a.test, ports: [8443]}", "apart"),
+        ("{host: a.test, rules: [{path: {exact: /other}}]}", "together"),
+    ],
+)
+def test_rules_are_apart_where_hosts_ports_schemes_or_methods_prove_it(
+    policy_of: PolicyOf, entry: str, expected: str
+) -> None:
+    rule = "{host: a.test, ports: [443], rules: [{methods: [POST], schemes: [https], path: {exact: /x}}]}"
+    (one, other) = policy_of(f"domains:\n  - {rule}\n  - {entry}").rules.rules
+    assert apart(one.conditions, other.conditions) == (expected == "apart")

@@ -1,0 +1,75 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime import policy_versions
+from agent_sandbox.runtime.policy_versions import Version, load_version, read_file, read_version
+
+FILE = Path(".devcontainer/policy.yaml")
+HINT = "name a file, a reference such as `main` or `HEAD~1`, or `REF:PATH`"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a repository whose policy has been edited since its one commit."""
+    monkeypatch.chdir(tmp_path)
+    FILE.parent.mkdir()
+    FILE.write_text("domains: [a.test]\n")
+    who = ("-c", "user.name=me", "-c", "user.email=me@example.com")
+    for argv in (("init", "--quiet", "--initial-branch=main"), ("add", "."), (*who, "commit", "--quiet", "-m", "x")):
+        subprocess.run(["git", *argv], check=True)
+    FILE.write_text("domains: [b.test]\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("main", "main:.devcontainer/policy.yaml"),
+        ("HEAD", "HEAD:.devcontainer/policy.yaml"),
+        ("main:.devcontainer/policy.yaml", "main:.devcontainer/policy.yaml"),
+    ],
+)
+@pytest.mark.usefixtures("repository")
+def test_a_commit_has_the_policy_as_it_was(word: str, name: str) -> None:
+    assert read_version(word, file=FILE) == Version(name=name, content=b"domains: [a.test]\n")
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_file_comes_before_a_commit_of_its_name() -> None:
+    Path("main").write_text("domains: [c.test]\n")
+    assert read_version("main", file=FILE) == Version(name="main", content=b"domains: [c.test]\n")
+    assert read_file(FILE) == Version(name=str(FILE), content=b"domains: [b.test]\n")
+
+
+@pytest.mark.parametrize("word", ["nonsense", "main:missing.yaml", "--help", "-x:y"])
+@pytest.mark.usefixtures("repository")
+def test_what_git_does_not_know_is_a_problem(word: str) -> None:
+    with pytest.raises(UserError) as raised:
+        read_version(word, file=FILE)
+    (problem,) = raised.value.problems
+    assert (problem.where.startswith(word), problem.hint) == (True, HINT)
+
+
+def test_without_git_the_next_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_versions, "CAT", (str(tmp_path / "no-git"),))
+    with pytest.raises(UserError, match=r"^main:.*: git cannot be run: No such file or directory; name a file"):
+        read_version("main", file=tmp_path / "policy.yaml")
+
+
+def test_a_version_is_loaded_with_the_layers_of_this_machine(fenced: Path) -> None:
+    version = Version(name="main:policy.yaml", content=b"domains: [a.test]")
+    assert [str(rule.origin) for rule in load_version(version, os.environ, file=FILE).rules.rules] == [
+        "main:policy.yaml:1"
+    ]
+    (fenced / "etc").mkdir()
+    (fenced / "etc" / "policy.yaml").write_text("domains: [b.test]")
+    assert len(load_version(version, os.environ, file=FILE).rules.ceilings) == 1
+
+
+def test_a_version_that_is_invalid_is_told_by_its_name() -> None:
+    with pytest.raises(UserError, match=r"^main:policy.yaml:1:1: unknown key 'domainz'"):
+        load_version(Version(name="main:policy.yaml", content=b"domainz: []"), os.environ, file=FILE)
