@@ -3,7 +3,7 @@
 # Behind a proxy that re-signs TLS, pip knows the company's CA; the builds of images then need it too.
 export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
 
-.PHONY: help setup demo check test test-unit test-deep test-lowest bench lock engine golden clean
+.PHONY: help setup demo check test test-unit test-deep test-lowest attack bench lock engine golden clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -25,6 +25,9 @@ test-unit: setup ## The unit and property tests alone, on all cores: seconds, wh
 
 test-deep: setup ## The property tests with many more examples
 	@HYPOTHESIS_PROFILE=deep .venv/bin/pytest tests/property
+
+attack: setup ## Attack it, row by row, on a real engine, and print the score
+	@.venv/bin/python scripts/attack.py
 
 bench: setup ## Measure beside peers, as ratios
 	@.venv/bin/python -m benchmarks

@@ -1,0 +1,40 @@
+"""Each row of the attacks names tests that exist, or says why there is none."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+TESTS = Path(__file__).resolve().parents[1]
+ROWS: dict[str, dict[str, Any]] = yaml.safe_load((TESTS / "attack" / "rows.yaml").read_text())
+ALL = [(attack, said) for rows in ROWS.values() for attack, said in rows.items()]
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    tree = ast.parse(path.read_text())
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@pytest.mark.parametrize(("attack", "said"), ALL, ids=[attack.split()[0] for attack, _ in ALL])
+def test_a_row_names_tests_that_exist_or_says_why_it_has_none(attack: str, said: Any) -> None:  # noqa: ANN401 - data
+    if isinstance(said, dict):
+        assert list(said) == ["open"]
+        assert said["open"]
+        return
+    assert said, attack
+    for test in said:
+        file, _, name = test.partition("::")
+        path = TESTS / file
+        assert path.is_file(), test
+        assert not name or name in names_in(path), test
+
+
+def test_no_row_stands_there_twice() -> None:
+    numbers = [attack.split()[0] for attack, _ in ALL]
+    assert len(numbers) == len(set(numbers))
