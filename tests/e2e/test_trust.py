@@ -148,7 +148,11 @@ def test_a_compose_file_that_the_agent_can_write_is_read_only_as_it_was_looked_a
     trust(cloned.path)
 
 
-def test_a_yes_can_be_taken_back(cloned: Project) -> None:
-    assert cloned.sandbox("trust", "--list").stdout == f"{cloned.path}\n"
+def test_a_yes_can_be_taken_back_and_what_runs_is_still_found_by_its_name(cloned: Project) -> None:
+    assert f"{cloned.path}\n" in cloned.sandbox("trust", "--list").stdout
     cloned.sandbox("trust", "--revoke")
     assert cloned.sandbox("up", check=False).returncode == 1
+    assert json.loads(cloned.sandbox("status", "--json").stdout)["policy"]["loaded_digest"] != ""
+    assert cloned.sandbox("logs", "proxy").returncode == 0
+    cloned.sandbox("down")
+    assert mounted(cloned) == ""

@@ -7,12 +7,11 @@ import typer
 
 from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.gate import open_trusted
+from agent_sandbox.cli.gate import open_trusted, open_unasked
 from agent_sandbox.cli.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.output import say
 from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, NoCache, Quiet
 from agent_sandbox.runtime.building import build_of, images_to_build
-from agent_sandbox.runtime.installed import open_project
 
 Agents = Annotated[
     list[str] | None,
@@ -39,7 +38,7 @@ def build(  # noqa: PLR0913 - each is an option
         tuple(agents or ()),
         path,
         cwd=Path.cwd(),
-        opened=lambda: open_project(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes),
+        opened=lambda: open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes),
     )
     verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)
     try:

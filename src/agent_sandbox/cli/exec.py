@@ -7,10 +7,9 @@ import typer
 
 from agent_sandbox.backends.verbs import Exec
 from agent_sandbox.cli.carry_out import backend, carry_out, require_ready
-from agent_sandbox.cli.gate import open_known
+from agent_sandbox.cli.gate import open_known, open_unasked
 from agent_sandbox.cli.options import DryRun, ProjectPath
 from agent_sandbox.cli.terminal import terminal
-from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.stack.services.agent import ENTER
 
 # What follows the command's name is the command's, options too.
@@ -27,7 +26,7 @@ def exec(  # noqa: A001 - the command's name
     dry_run: DryRun = False,
 ) -> None:
     """Run a command in the agent's container, as `dev` in /workspace; its exit code is passed on."""
-    project = open_project(path, cwd=Path.cwd()) if dry_run else open_known(path, cwd=Path.cwd())
+    project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_known(path, cwd=Path.cwd())
     if not dry_run:
         require_ready(project, "agent")
     carry_out(backend().plan(project, Exec(argv=(ENTER, *command), terminal=terminal())), dry_run=dry_run, quiet=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.output import say
+from agent_sandbox.cli.output import printable, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.installed import COMPOSE_FILE, find_project, open_project, parse_project, require_own
 from agent_sandbox.runtime.trust.question import Question, changes, question_about
@@ -39,6 +39,12 @@ def open_known(path: Path | None, *, cwd: Path) -> Project:
     return open_project(root, cwd=cwd) if known else open_trusted(root, cwd=cwd)
 
 
+def open_unasked(path: Path | None, *, cwd: Path) -> Project:
+    """Return the project for a plan that is only printed: with the files that a yes would be to, if there is none."""
+    project = open_project(path, cwd=cwd)
+    return project if project.files else find_project(path, cwd=cwd)
+
+
 def question_of(now: Standing, trusted: Standing | None) -> Question:
     """Return the question about a project, whose stack has to be its own."""
     from agent_sandbox.runtime.trust.written import written_here  # noqa: PLC0415 - renders; most runs ask nothing
@@ -53,7 +59,7 @@ def agree(question: Question, *, yes: str) -> None:
     if yes == question.digest:
         return
     root = str(question.standing.root)
-    say("\n".join(as_lines(question)))
+    say("\n".join(map(printable, as_lines(question))))  # a name may hold a line end
     if yes:
         what = f"what it asks for now has not the digest that was given, {yes}"
         raise UserError([Problem(where=root, what=what, hint=f"look at it; then: --yes {question.digest}")])
@@ -94,4 +100,4 @@ def _block(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 def _bounded(lines: Sequence[str]) -> list[str]:
     more = len(lines) - MOST
-    return [*lines[:MOST], *([f"... and {more} more lines"] if more > 0 else [])]
+    return [*lines[:MOST], *([f"... and {more} more lines: look into the file"] if more > 0 else [])]

@@ -7,7 +7,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Restart, Up
 from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.gate import open_trusted
+from agent_sandbox.cli.gate import open_trusted, open_unasked
 from agent_sandbox.cli.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.output import say
 from agent_sandbox.cli.policy_file import require_policy
@@ -15,7 +15,7 @@ from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, Quiet
 from agent_sandbox.runtime.building import build_of
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.diagnose import why_not_up
-from agent_sandbox.runtime.installed import images_of, open_project
+from agent_sandbox.runtime.installed import images_of
 from agent_sandbox.runtime.walls import REPLACED, lost_walls
 
 
@@ -32,7 +32,7 @@ def up(  # noqa: PLR0913 - each is an option
 
     `docker compose up -d` does the same but for the building.
     """
-    project = open_project(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
+    project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
     require_policy(project)  # the proxy would refuse everything: better said here, with every line
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     try:

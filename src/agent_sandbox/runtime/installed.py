@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ def find_root(path: Path | None, *, cwd: Path) -> Path | None:
 def open_project(path: Path | None, *, cwd: Path) -> Project:
     """Return the project at `path`, or the one that `cwd` lies in; a stack of another directory's is refused.
 
-    Where the user has said yes to its files, it is what they said then: compose is given these and no others.
+    Where the user has said yes to its files, it is what they said then: compose is given these and no others. Where
+    they have not, it is given none: what runs is found by its name.
     """
     root = _require_stack(find_root(path, cwd=cwd), cwd)
     store = open_store(os.environ)
@@ -48,7 +50,7 @@ def open_project(path: Path | None, *, cwd: Path) -> Project:
         return parse_project(root, trusted.files[str(COMPOSE_FILE)], files=store.copies(trusted))
     project = read_project(root)
     require_own(project)
-    return project
+    return replace(project, files=())
 
 
 def is_own(project: Project) -> bool:

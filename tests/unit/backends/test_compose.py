@@ -173,3 +173,7 @@ def test_a_restart_waits_until_the_service_does_its_work_again() -> None:
         (*COMPOSE, "restart", "proxy"),
         (*COMPOSE, *again),
     ]
+
+
+def test_a_project_whose_files_nobody_has_looked_at_is_found_by_its_name() -> None:
+    assert compose.compose_argv(replace(PROJECT, files=())) == COMPOSE[:-2]

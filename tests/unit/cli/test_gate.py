@@ -7,7 +7,7 @@ import pytest
 
 from agent_sandbox.cli import gate
 from agent_sandbox.cli.errors import exit_code
-from agent_sandbox.cli.gate import agree, as_lines, open_known, open_trusted
+from agent_sandbox.cli.gate import agree, as_lines, open_known, open_trusted, open_unasked
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.trust.question import Question, unseen_in
 from agent_sandbox.runtime.trust.standing import Standing, look
@@ -77,7 +77,7 @@ def test_what_is_very_long_is_counted_but_a_difference_is_shown_whole() -> None:
     lines = list(as_lines(replace(QUESTION, reaches=many, differences=many)))
     assert (lines[60], lines[61]) == (
         "                any method 59.test",
-        "                ... and 10 more lines",
+        "                ... and 10 more lines: look into the file",
     )
     assert lines[-2:] == ["", "digest 0123"]
     assert list(many) == lines[-72:-2]
@@ -112,8 +112,8 @@ def test_a_digest_is_a_yes_to_nothing_else(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_name_in_a_project_can_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    refused(replace(QUESTION, mounts=("agent: \x1b[2K/ as /x",)))
-    assert "  mounts        agent: \\x1b[2K/ as /x\n" in capsys.readouterr().err
+    refused(replace(QUESTION, mounts=("agent: \x1b[2K/ as /x\n  injects nothing",)))
+    assert "  mounts        agent: \\x1b[2K/ as /x\\x0a  injects nothing\n" in capsys.readouterr().err
 
 
 def test_what_the_user_has_said_yes_to_is_opened_unasked(project: Path) -> None:
@@ -164,3 +164,10 @@ def test_a_copy_of_a_project_is_sent_to_init_before_anything_is_asked(
     (project / POLICY).write_text(WIDER)
     with pytest.raises(UserError, match="the stack app-1 belongs to another directory"):
         open_trusted(project, cwd=project)
+
+
+def test_a_plan_that_is_only_printed_has_the_files_that_a_yes_would_be_to(project: Path) -> None:
+    trusted = open_unasked(None, cwd=project).files
+    assert trusted == open_store(os.environ).copies(look(project, os.environ))
+    open_store(os.environ).forget(project)
+    assert open_unasked(None, cwd=project).files == (project / ".devcontainer" / "docker-compose.yml",)

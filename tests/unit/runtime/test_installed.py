@@ -61,12 +61,12 @@ def test_a_project_is_found_from_any_directory_inside_it(tmp_path: Path) -> None
     root = project_at(tmp_path / "a project")
     inside = root / "src" / "deep"
     inside.mkdir(parents=True)
-    assert open_project(None, cwd=inside) == expected(root)
+    assert find_project(None, cwd=inside) == expected(root)
 
 
 def test_a_path_names_the_project_itself(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
-    assert open_project(root, cwd=tmp_path) == expected(root)
+    assert find_project(root, cwd=tmp_path) == expected(root)
     (root / "src").mkdir()
     with pytest.raises(UserError, match="there is no stack here; agent-sandbox init AGENT makes one"):
         open_project(root / "src", cwd=tmp_path)
@@ -169,6 +169,11 @@ def test_compose_is_given_what_was_trusted_whatever_the_file_says_now(tmp_path: 
     assert copy.read_text() == trusted
     assert project == replace(expected(root), files=(copy,))
     assert not copy.is_relative_to(root)
+
+
+def test_compose_is_given_nothing_that_nobody_has_looked_at(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    assert open_project(root, cwd=tmp_path) == replace(expected(root), files=())
 
 
 def test_a_stack_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) -> None:
