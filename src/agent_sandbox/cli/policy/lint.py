@@ -9,7 +9,7 @@ from agent_sandbox.cli.errors import DONE, MENDABLE
 from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
 from agent_sandbox.cli.policy_file import named_policy
-from agent_sandbox.policyfile import LayerFile, load_layer, shipped_services
+from agent_sandbox.policyfile import LayerFile, load_layer, services_beside
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.layerfile import PROJECT
 from agent_sandbox.policyfile.reading import read_policy
@@ -38,7 +38,7 @@ def lint(
 
 def _subject(where: Path) -> Subject:
     policy = load_here(where, os.environ)
-    layer = load_layer(LayerFile(name=PROJECT, path=where), services=shipped_services())
+    layer = load_layer(LayerFile(name=PROJECT, path=where), services=services_beside(where))
     text = decode_policy(read_policy(where), file=str(where))
     return Subject(layer=layer, comments=comments_by_line(text), policy=policy)
 

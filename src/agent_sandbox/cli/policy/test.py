@@ -12,7 +12,7 @@ from agent_sandbox.cli.output import emit, emit_json, say
 from agent_sandbox.cli.parameters import Option
 from agent_sandbox.cli.policy.explain import columns, why
 from agent_sandbox.cli.policy_file import named_policy
-from agent_sandbox.policyfile import LayerFile, load_layer, shipped_services
+from agent_sandbox.policyfile import LayerFile, load_layer, services_beside
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.layerfile import PROJECT
 from agent_sandbox.policyfile.reading import read_policy
@@ -52,7 +52,7 @@ def test(
 
 
 def _cases(where: Path, more: Path | None) -> list[Case]:
-    layer = load_layer(LayerFile(name=PROJECT, path=where), services=shipped_services())
+    layer = load_layer(LayerFile(name=PROJECT, path=where), services=services_beside(where))
     own = [replace(case, origin=replace(case.origin, file=str(where))) for case in cases_of(layer)]
     return (
         own if more is None else [*own, *read_cases(decode_policy(read_policy(more), file=str(more)), file=str(more))]
