@@ -42,6 +42,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "explain": "Say whether a request is allowed, and why.",
             "allow": "Add a rule that allows a request to the policy file.",
             "deny": "Add a rule that denies a request or a host.",
+            "services": "List, show, compare and resolve services.",
         },
     ),
     "proxy": (

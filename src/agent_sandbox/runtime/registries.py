@@ -64,7 +64,7 @@ class Machine:
 
 def this_machine(environ: Mapping[str, str]) -> Machine:
     """Return the machine that we run on."""
-    return Machine(environ=environ, run=answer_of)
+    return Machine(environ=environ, run=answer_of, root=ROOT)
 
 
 def answer_of(argv: Sequence[str]) -> str:

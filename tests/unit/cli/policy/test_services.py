@@ -1,0 +1,153 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policyfile import shipped_services
+from agent_sandbox.runtime import registries
+from asking import Ask
+
+pytestmark = pytest.mark.usefixtures("policy")
+USAGE = "  hint: agent-sandbox policy services list | show NAME | diff OLD [NEW] | resolve [NAME]\n"
+COMMAND = "agent-sandbox policy services resolve"
+ADVICE = f"`{COMMAND} python` asks pip's configuration and writes services/python.yaml beside the policy"
+
+
+@pytest.fixture
+def npm(policy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Have no tool but npm, which asks a mirror, and return the project."""
+    monkeypatch.setattr(registries, "answer_of", lambda argv: "https://npm.example.org/" if argv[0] == "npm" else "")
+    monkeypatch.setattr(registries, "ROOT", tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return policy.parent
+
+
+def test_each_service_is_a_line_with_its_hosts_and_when_somebody_looked(ask: Ask) -> None:
+    answer = ask("policy", "services")
+    lines = answer.out.splitlines()
+    assert (answer.code, lines[0].split()) == (0, ["SERVICE", "HOSTS", "LOOKED", "AT", "IS"])
+    assert [line.split()[0] for line in lines[1:]] == [*shipped_services(), "debian", "node", "python"]
+    assert f"python                     -  -           not resolved here: {COMMAND} python" in lines
+    assert ask("policy", "services", "list").out == answer.out
+
+
+def test_a_program_reads_the_same(ask: Ask) -> None:
+    first, *_ = json.loads(ask("policy", "services", "--json").out)
+    assert (first["name"], first["title"], first["hosts"]) == ("aider", "Aider", 2)
+
+
+def test_a_service_is_shown_with_risks_and_reasons(ask: Ask) -> None:
+    assert (
+        ask("policy", "services", "show", "go-telemetry").out
+        == """\
+go-telemetry: Go, telemetry (2026-11-21)
+What the Go toolchain reports of its use, where somebody has turned it on.
+
+telemetry.go.dev
+  risk   who uses what, and when, is reported
+  probe  POST https://telemetry.go.dev/upload/2026-11-21
+  POST https://telemetry.go.dev/upload/...  weekly counts
+"""
+    )
+    shown = json.loads(ask("policy", "services", "show", "go-telemetry", "--json").out)
+    assert [(entry["host"], len(entry["rules"])) for entry in shown["entries"]] == [("telemetry.go.dev", 1)]
+
+
+def test_outside_a_project_the_shipped_ones_are_shown(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    assert ask("policy", "services", "show", "rust").out.startswith("rust: Rust crates")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", "rst"], "error: rst: is no service\n  hint: did you mean `rust`?\n"),
+        (["show", "python"], f"error: python: has not been resolved yet\n  hint: {ADVICE}\n"),
+        (["show"], f"error: `show` goes with 1 words after it, not 0\n{USAGE}"),
+        (["list", "rust"], f"error: `list` goes with 0 words after it, not 1\n{USAGE}"),
+        (["diff"], f"error: `diff` goes with 1 or 2 words after it, not 0\n{USAGE}"),
+        (["resolve", "a", "b"], f"error: `resolve` goes with 0 or 1 words after it, not 2\n{USAGE}"),
+    ],
+)
+def test_what_makes_no_sense_is_said(ask: Ask, words: list[str], said: str) -> None:
+    answer = ask("policy", "services", *words)
+    assert (answer.code, answer.err) == (1, said)
+
+
+def write(folder: Path, **services: str) -> str:
+    folder.mkdir()
+    for name, text in services.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return str(folder)
+
+
+def test_two_versions_are_compared_by_what_they_let_through(ask: Ask) -> None:
+    one = 'title: One\ndate: "2025-01-01"\ndomains: [{host: a.test, rules: [{methods: [GET], reason: pages}]}]'
+    old = write(Path("old"), one=one, two="title: Two\ndomains: [b.test]")
+    new = write(Path("new"), one=one.replace("GET", "POST").replace("2025", "2026"), three="title: Three\ndate: now")
+    assert (
+        ask("policy", "services", "diff", old, new).out
+        == """\
++ three: Three (now)
+- two: Two ()
+-   allow any method b.test
+  one (2026-01-01, was 2025-01-01)
++   allow POST a.test  (pages)
+-   allow GET, HEAD a.test  (pages)
+"""
+    )
+    found = json.loads(ask("policy", "services", "diff", old, new, "--json").out)
+    assert (found["added"], found["removed"], found["changed"][0]["dates"]) == (
+        ["three"],
+        ["two"],
+        ["2025-01-01", "2026-01-01"],
+    )
+    assert ask("policy", "services", "diff", old, old).out == "no difference in what services let through\n"
+
+
+def test_without_a_newer_one_it_is_what_this_program_ships(ask: Ask) -> None:
+    out = ask("policy", "services", "diff", write(Path("old"), one="domains: [a.test]")).out
+    assert "+ rust: Rust crates (2026-11-21)\n" in out
+    assert "- one:  ()\n-   allow any method a.test\n" in out
+
+
+def test_a_service_is_resolved_beside_the_policy_and_used(ask: Ask, npm: Path) -> None:
+    answer = ask("policy", "services", "resolve", "node")
+    assert (answer.code, answer.out) == (
+        0,
+        "written    .devcontainer/services/node.yaml\nnode       npm.example.org: named by npm's configuration\n",
+    )
+    assert answer.err == (
+        "to use it: `- node` under `services` in .devcontainer/policy.yaml, then: agent-sandbox proxy reload\n"
+    )
+    (npm / "policy.yaml").write_text("services: [node]")
+    assert ask("policy", "explain", "GET", "https://npm.example.org/@a%2Fb").out.startswith("allow")
+    assert ask("policy", "explain", "PUT", "https://npm.example.org/a").out.startswith("deny")
+    assert ask("policy", "services", "show", "node").out.splitlines()[3:5] == [
+        "npm.example.org",
+        "  risk   what is fetched runs in the box; the names that are asked for reach the registry",
+    ]
+
+
+def test_a_dry_run_shows_the_file_and_writes_none(ask: Ask, npm: Path) -> None:
+    answer = ask("policy", "services", "resolve", "node", "--dry-run")
+    assert "+  - host: npm.example.org\n" in answer.out
+    assert (answer.err, (npm / "services").exists()) == ("nothing was written: this was a dry run\n", False)
+
+
+def test_what_has_been_edited_is_kept_and_shown(ask: Ask, npm: Path) -> None:
+    ask("policy", "services", "resolve", "node")
+    file = npm / "services" / "node.yaml"
+    file.write_text(f"{file.read_text()}# mine\n")
+    answer = ask("policy", "services", "resolve")
+    assert answer.code == 1
+    assert "-# mine\n" in answer.out
+    assert answer.err == (
+        "note: debian: nothing on this machine or in the project names a registry; "
+        "configure apt, or name a file of its configuration: --from FILE\n"
+        "note: python: nothing on this machine or in the project names a registry; "
+        "configure pip, or name a file of its configuration: --from FILE\n"
+        "error: .devcontainer/services/node.yaml: it has been edited; nothing was written\n"
+        "  hint: `--force` makes it what the diff shows\n"
+    )
+    assert ask("policy", "services", "resolve", "node", "--force").code == 0

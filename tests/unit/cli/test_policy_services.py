@@ -1,0 +1,21 @@
+from agent_sandbox.cli.policy_services import diff_as_text, list_as_text, show_as_text
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policytools.services import Difference
+
+BARE = parse_layer("", name="service x", file="f", shown="s", services=())
+
+
+def test_a_service_that_says_nothing_is_shown_as_it_is() -> None:
+    assert show_as_text("x", BARE) == "x:  ()\n"
+
+
+def test_columns_are_as_wide_as_what_stands_in_them() -> None:
+    assert list_as_text({"x" * 9: BARE}).splitlines()[:2] == [
+        "SERVICE    HOSTS  LOOKED AT  IS",
+        "xxxxxxxxx      0             ",
+    ]
+
+
+def test_where_nothing_differs_it_says_so() -> None:
+    nothing = Difference(added=(), removed=(), changed=())
+    assert diff_as_text(nothing, {}, {}) == "no difference in what services let through"

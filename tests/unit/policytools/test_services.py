@@ -1,0 +1,49 @@
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policytools.services import Difference, difference, entries, rules_of
+
+ONE = """
+date: "2025-01-01"
+domains:
+  - host: a.test
+    risk: little
+    rules: [{methods: [GET], reason: pages}, {methods: [POST], path: {exact: /x}, reason: questions}]
+  - b.test
+"""
+
+
+def service(text: str, name: str = "x") -> Layer:
+    return parse_layer(text, name=f"service {name}", file=name, shown=f"services/{name}.yaml", services=())
+
+
+def told(difference: Difference) -> list[tuple[str, tuple[str, str], list[str], list[str]]]:
+    return [
+        (change.name, change.dates, [*map(str, change.opened)], [*map(str, change.closed)])
+        for change in difference.changed
+    ]
+
+
+def test_each_host_has_its_own_rules() -> None:
+    found = list(entries(service(ONE)))
+    assert [(str(entry.spec.host), entry.spec.risk, [*map(str, entry.rules)]) for entry in found] == [
+        ("a.test", "little", ["GET, HEAD a.test", "POST a.test/x"]),
+        ("b.test", "", ["any method b.test"]),
+    ]
+    assert [rule for entry in found for rule in entry.rules] == list(rules_of(service(ONE)))
+
+
+def test_two_versions_differ_in_services_and_in_what_these_let_through() -> None:
+    new = ONE.replace("2025-01-01", "2026-01-01").replace("/x", "/y")
+    got = difference({"x": service(ONE), "gone": service(ONE)}, {"x": service(new), "come": service(ONE)})
+    assert (got.added, got.removed) == (("come",), ("gone",))
+    assert told(got) == [("x", ("2025-01-01", "2026-01-01"), ["POST a.test/y"], ["POST a.test/x"])]
+
+
+def test_what_is_worded_or_ordered_anew_is_no_difference() -> None:
+    moved = "domains: [b.test, {host: a.test, rules: [{methods: [POST], path: {exact: /x}}, {methods: [GET, HEAD]}]}]"
+    assert difference({"x": service(ONE)}, {"x": service(moved)}) == Difference(added=(), removed=(), changed=())
+
+
+def test_a_deny_that_becomes_an_allow_is_a_difference() -> None:
+    deny, allow = "deny: [{host: a.test, ports: [443]}]", "domains: [{host: a.test, ports: [443]}]"
+    assert [len(change.opened) for change in difference({"x": service(deny)}, {"x": service(allow)}).changed] == [1]

@@ -1,0 +1,72 @@
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policyfile import load_policy
+from agent_sandbox.problems import UserError
+from agent_sandbox.render.reconcile import Verdict
+from agent_sandbox.runtime.registries import Machine
+from agent_sandbox.runtime.resolving import resolve, write
+
+
+def machine(root: Path, *, npm: str = "https://npm.example.org/") -> Machine:
+    def run(argv: Sequence[str]) -> str:
+        return npm if argv[0] == "npm" else ""
+
+    return Machine(environ={}, run=run, root=root)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """Return the policy of a project, which need not be one that can be read."""
+    path = tmp_path / "app" / ".devcontainer" / "policy.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("services: [node]")
+    return path
+
+
+def test_a_policy_that_names_a_service_loads_once_it_is_resolved(policy: Path) -> None:
+    with pytest.raises(UserError, match="has not been resolved yet"):
+        load_policy(policy)
+    write(policy, resolve("node", policy, machine(policy.parent)))
+    assert [str(rule) for rule in load_policy(policy).rules.rules] == ["GET, HEAD https://npm.example.org"]
+
+
+def test_without_a_name_each_service_is_tried_and_what_is_not_found_is_told(policy: Path) -> None:
+    plan = resolve(None, policy, machine(policy.parent))
+    assert [(change.path, change.verdict) for change in plan.changes] == [("services/node.yaml", Verdict.WRITTEN)]
+    assert [problem.where for problem in plan.nothing] == ["debian", "python"]
+
+
+def test_where_nothing_is_found_at_all_it_is_an_error(policy: Path) -> None:
+    with pytest.raises(UserError) as error:
+        resolve(None, policy, machine(policy.parent, npm=""))
+    assert [problem.where for problem in error.value.problems] == ["debian", "node", "python"]
+
+
+def test_what_somebody_has_edited_is_kept_unless_forced(policy: Path) -> None:
+    write(policy, resolve("node", policy, machine(policy.parent)))
+    file = policy.parent / "services" / "node.yaml"
+    file.write_text(f"{file.read_text()}# mine\n")
+    plan = resolve("node", policy, machine(policy.parent))
+    assert [(change.why, change.verdict) for change in plan.kept] == [("it has been edited", Verdict.KEPT)]
+    write(policy, plan)
+    assert file.read_text().endswith("# mine\n")
+    write(policy, resolve("node", policy, machine(policy.parent), force=True))
+    assert not file.read_text().endswith("# mine\n")
+
+
+def test_a_file_named_besides_is_read(policy: Path, tmp_path: Path) -> None:
+    sources = tmp_path / "box.list"
+    sources.write_text("deb http://deb.example.org/debian stable main\n")
+    plan = resolve("debian", policy, machine(policy.parent), source=sources)
+    assert [offer.host for offer in plan.offers["debian"]] == ["deb.example.org"]
+
+
+def test_no_other_service_is_resolved(policy: Path) -> None:
+    with pytest.raises(UserError) as error:
+        resolve("rust", policy, machine(policy.parent))
+    assert str(error.value) == (
+        "rust: is no service that is resolved; known are debian, node, python: all others ship with agent-sandbox"
+    )
