@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 CASES = yaml.safe_load((Path(__file__).parent / "services.yaml").read_text("utf-8"))
 # Read once: a catalogue reads a service whenever it is asked for one.
 SERVICES = dict(shipped_services())
-TABLE = (Path(__file__).resolve().parents[2] / "docs" / "policy" / "services.md").read_text("utf-8")
+TABLE = (
+    (Path(__file__).resolve().parents[2] / "docs" / "policy" / "services.md")
+    .read_text("utf-8")
+    .partition("<!-- table -->")[2]
+)
 PUBLISHING = sorted(name for name in SERVICES if name.endswith("-publish"))
 # Archives whose clients check a signature, and ask over plain HTTP as they are set up.
 SIGNED = {"alpine", "ubuntu"}
