@@ -3,14 +3,20 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable
+from ipaddress import ip_address
 
-from agent_sandbox.policy.addresses import why_forbidden
+from agent_sandbox.policy.addresses import is_liftable, why_forbidden
+from agent_sandbox.policy.hostservice import ENGINE, HostService
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.overrides import Override
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Connect = Callable[[str, int], Awaitable[Streams]]
+PlaceOf = Callable[[str, int], HostService | None]
+
+# What the engine's machine is called in a container; the stack gives the proxy, and nobody else, an address for it.
+ENGINES_NAME = "host.docker.internal"
 
 
 class NotReached(str):
@@ -44,19 +50,28 @@ async def connect(address: str, port: int) -> Streams:
     return await asyncio.open_connection(address, port)
 
 
+def no_place(_: str, __: int) -> None:
+    """Know no private place."""
+
+
 class Dialler:
-    """Opens every connection that leaves the proxy."""
+    """Opens every connection that leaves the proxy.
+
+    `place_of` tells where in private networks a host and port lead, as the policy that is in force says.
+    """
 
     def __init__(
         self,
         *,
         limits: Limits,
         overrides: Iterable[Override] = (),
+        place_of: PlaceOf = no_place,
         resolve: Resolve = resolve,
         connect: Connect = connect,
     ) -> None:
         self._limits = limits
         self._overrides = {(entry.host, entry.port): entry for entry in overrides}
+        self._place_of = place_of
         self._resolve = resolve
         self._connect = connect
 
@@ -65,12 +80,13 @@ class Dialler:
         override = self._overrides.get((host, port))
         if override is not None:
             return await self._first([override.address], override.to, host)
-        addresses = await self._lookup(host, port)
+        place = self._place_of(host, port)
+        addresses = await self._lookup(_name_of(place) if place else host, port)
         for address in addresses:
             kind = why_forbidden(address)
-            if kind is not None:
+            if kind is not None and not (place and _lifts(place, address)):
                 raise DialError(Refused(f"{host} leads to {address}, a {kind} address"))
-        return await self._first(addresses, port, host)
+        return await self._first(addresses, place.port if place else port, host)
 
     async def _lookup(self, host: str, port: int) -> list[str]:
         try:
@@ -97,3 +113,13 @@ class Dialler:
         except TimeoutError:
             raise DialError(NotReached(f"{host}:{port} did not answer in {self._limits.connect_seconds:g} s")) from None
         raise DialError(NotReached(f"{host}:{port} cannot be reached: {error.strerror if error else ''}")) from error
+
+
+def _name_of(place: HostService) -> str:
+    return ENGINES_NAME if place.to == ENGINE else place.to
+
+
+def _lifts(place: HostService, address: str) -> bool:
+    if not is_liftable(address):
+        return False
+    return place.network is None or ip_address(address) in place.network

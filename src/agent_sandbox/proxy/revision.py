@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agent_sandbox.policy import Decision, Policy, Request, decide, decide_connect
+from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, decide_connect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,15 +17,20 @@ class Revision:
 
     def decide(self, request: Request) -> Decision:
         """Decide again on a request that is under way."""
-        return decide(self.new, request)
+        return self._or_moved(decide(self.new, request), request.host, request.port)
 
     def decide_connect(self, host: str, port: int) -> Decision:
-        """Decide again on where a connection leads."""
-        return decide_connect(self.new, host=host, port=port)
+        """Decide again on a connection that is open."""
+        return self._or_moved(decide_connect(self.new, host=host, port=port), host, port)
 
-    def closes(self, host: str, port: int) -> bool:
-        """Tell whether no connection may lead there now."""
-        return not self.decide_connect(host, port).allowed
+    def _or_moved(self, decision: Decision, host: str, port: int) -> Decision:
+        if self.old.host_service(host, port) == self.new.host_service(host, port):
+            return decision
+        return replace(decision, effect=Effect.DENY, reason=f"{host}:{port} leads elsewhere now")
+
+    def opens(self, host: str, port: int) -> bool:
+        """Tell whether a new connection may lead there."""
+        return decide_connect(self.new, host=host, port=port).allowed
 
 
 class Reviewed(Protocol):

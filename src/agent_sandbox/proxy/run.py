@@ -93,7 +93,12 @@ async def _entrances(
 def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Recorder) -> Engine:
     return Engine(
         hooks=_hooks(settings, store, recorder),
-        dialler=Dialler(limits=limits, overrides=settings.overrides),
+        dialler=Dialler(
+            limits=limits,
+            overrides=settings.overrides,
+            # Asked of the policy that is in force when it is dialled.
+            place_of=lambda host, port: store.current.host_service(host, port),  # noqa: PLW0108 - as the line above says
+        ),
         limits=limits,
         options=EngineOptions(tcp_timeout=limits.idle_seconds),
         record=recorder.record,

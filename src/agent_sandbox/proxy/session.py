@@ -100,7 +100,7 @@ class Session(server.LiveConnectionHandler):
         await self.server_event(replaced)
         for peer in [peer for peer in self.transports if isinstance(peer, Server)]:
             host, port, *_ = peer.address or ("", 0)
-            if revision.closes(host, port):
+            if not revision.decide_connect(host, port).allowed:
                 self._reset(peer)
         if self._outlived(revision) and self.layer.idle:
             self.abort()
@@ -116,7 +116,9 @@ class Session(server.LiveConnectionHandler):
         tunnel = self._tunnel
         if tunnel.carries is Carries.PROXY:
             return False
-        return revision.closes(tunnel.host, tunnel.port) is (tunnel.refused is None)
+        if tunnel.refused is not None:
+            return revision.opens(tunnel.host, tunnel.port)
+        return not revision.decide_connect(tunnel.host, tunnel.port).allowed
 
     @override
     async def open_connection(self, command: commands.OpenConnection) -> None:

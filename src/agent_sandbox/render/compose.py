@@ -71,6 +71,7 @@ def _service(service: Service) -> Document:
             place.network: {"ipv4_address": place.address} if place.address else {} for place in service.networks
         },
         "sysctls": dict(service.sysctls),
+        "extra_hosts": dict(service.extra_hosts),
         "depends_on": {
             need.service: {"condition": need.condition.value, "restart": need.restart} for need in service.depends_on
         },

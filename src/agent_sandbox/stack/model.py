@@ -109,6 +109,7 @@ class Service:
     networks: tuple[Attachment, ...] = ()
     shares_network_of: str = ""
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    extra_hosts: Mapping[str, str] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
     read_only: bool
     init: bool

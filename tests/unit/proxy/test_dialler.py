@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from agent_sandbox.policy.hostservice import HostService
 from agent_sandbox.proxy import dialler as subject
 from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Refused, Streams
 from agent_sandbox.proxy.limits import Limits
@@ -24,9 +26,11 @@ class World:
         self.answers = list(answers)
         self.slow = slow
         self.dead = dead
+        self.asked: list[str] = []
         self.dialled: list[tuple[str, int]] = []
 
-    async def resolve(self, _: str, __: int) -> list[str]:
+    async def resolve(self, name: str, _: int) -> list[str]:
+        self.asked.append(name)
         if self.slow:
             await asyncio.sleep(1)
         answer = self.answers.pop(0)
@@ -42,8 +46,13 @@ class World:
             await asyncio.sleep(1)
         return cast("Streams", (address, port))
 
-    def dialler(self, *overrides: Override) -> Dialler:
-        return Dialler(limits=LIMITS, overrides=overrides, resolve=self.resolve, connect=self.connect)
+    def dialler(self, *overrides: Override, place: HostService | None = None) -> Dialler:
+        def place_of(host: str, port: int) -> HostService | None:
+            return place if place and (host, port) == (place.name, place.port) else None
+
+        return Dialler(
+            limits=LIMITS, overrides=overrides, place_of=place_of, resolve=self.resolve, connect=self.connect
+        )
 
 
 async def failure(world: World, host: str = "a.test") -> tuple[type[NotReached], str]:
@@ -120,3 +129,74 @@ async def test_a_connection_is_opened_to_the_literal_address(monkeypatch: pytest
     monkeypatch.setattr(asyncio, "open_connection", open_connection)
     got: Any = await subject.connect("203.0.113.1", 443)
     assert got == ("203.0.113.1", 443)
+
+
+OLLAMA = HostService(name="ollama", to="host", port=11434)
+TRACKER = HostService(name="tracker.internal", to="tracker.internal", port=443)
+LAB = HostService(name="10.20.0.7", to="10.20.0.7", port=9090, network=ip_network("10.20.0.0/24"))
+
+
+@pytest.mark.parametrize(
+    ("place", "asked", "address"),
+    [
+        (OLLAMA, "host.docker.internal", "172.17.0.1"),
+        (TRACKER, "tracker.internal", "10.1.2.3"),
+        (TRACKER, "tracker.internal", "fd12::1"),
+        (TRACKER, "tracker.internal", "100.64.0.9"),
+        (TRACKER, "tracker.internal", "203.0.113.9"),
+        (LAB, "10.20.0.7", "10.20.0.7"),
+    ],
+)
+async def test_a_private_place_is_reached_by_its_name_and_port(place: HostService, asked: str, address: str) -> None:
+    world = World([address])
+    await world.dialler(place=place).dial(place.name, place.port)
+    assert (world.asked, world.dialled) == ([asked], [(address, place.port)])
+
+
+@pytest.mark.parametrize("place", [OLLAMA, TRACKER])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ["127.0.0.1"],
+        ["10.1.2.3", "127.0.0.1"],
+        ["169.254.169.254"],
+        ["100.100.100.200"],
+        ["fd00:ec2::254"],
+        ["::1"],
+        ["fe80::1%eth0"],
+        ["::ffff:10.0.0.1"],
+        ["64:ff9b::a00:1"],
+        ["0.0.0.0"],  # noqa: S104 - an answer of a name server, not an address to listen at
+        ["224.0.0.1"],
+    ],
+)
+async def test_no_place_lifts_what_nothing_may_reach(place: HostService, answer: list[str]) -> None:
+    world = World(answer)
+    with pytest.raises(DialError) as caught:
+        await world.dialler(place=place).dial(place.name, place.port)
+    assert isinstance(caught.value.why, Refused)
+    assert world.dialled == []
+
+
+@pytest.mark.parametrize(("host", "port"), [("tracker.internal", 80), ("other.internal", 443), ("10.1.2.3", 443)])
+async def test_a_place_lifts_its_own_name_and_port_alone(host: str, port: int) -> None:
+    world = World(["10.1.2.3"])
+    with pytest.raises(DialError, match="a private address"):
+        await world.dialler(place=TRACKER).dial(host, port)
+    assert world.dialled == []
+
+
+async def test_an_address_outside_the_network_that_was_named_stays_closed() -> None:
+    world = World(["10.20.1.7"])
+    with pytest.raises(DialError, match="a private address"):
+        await world.dialler(place=LAB).dial(LAB.name, LAB.port)
+    assert world.dialled == []
+
+
+async def test_a_place_that_changes_its_address_is_checked_each_time() -> None:
+    world = World(["10.1.2.3"], ["169.254.169.254"])
+    dialler = world.dialler(place=TRACKER)
+    await dialler.dial(TRACKER.name, TRACKER.port)
+    with pytest.raises(DialError, match="a link-local address"):
+        await dialler.dial(TRACKER.name, TRACKER.port)
+    assert world.dialled == [("10.1.2.3", 443)]

@@ -45,7 +45,20 @@ def test_a_request_is_decided_again(revision: Revision) -> None:
 
 
 def test_a_destination_is_decided_again(revision: Revision) -> None:
-    assert [revision.closes(host, 443) for host in ("a.test", "b.test")] == [True, False]
+    assert [revision.decide_connect(host, 443).allowed for host in ("a.test", "b.test")] == [False, True]
+    assert [revision.opens(host, 443) for host in ("a.test", "b.test")] == [False, True]
+
+
+def test_a_place_that_is_another_one_now_is_another_destination(policy: Callable[[str], Policy]) -> None:
+    old, new = (policy(f"host_services: {{ollama: {{to: '{to}:11434'}}}}") for to in ("host", "10.0.0.1"))
+    asked = parse_request(scheme="http", host="ollama", port=11434, method="GET", target="/x")
+    there = policy("domains: [a.test]\nhost_services: {ollama: {to: 'host:11434'}}")
+    assert Revision(old=old, new=there).decide(asked).allowed
+    moved = Revision(old=there, new=policy("host_services: {ollama: {to: 'host:11434'}, x: {to: 'ollama:11434'}}"))
+    decision = moved.decide(asked)
+    assert (decision.allowed, decision.reason) == (False, "ollama:11434 leads elsewhere now")
+    assert (moved.decide_connect("ollama", 11434).allowed, moved.opens("ollama", 11434)) == (False, True)
+    assert new.host_service("10.0.0.1", 11434) is not None
 
 
 async def test_all_that_is_open_is_reviewed_and_what_ended_is_counted(revision: Revision) -> None:

@@ -46,6 +46,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
             Mount(kind=MountKind.TMPFS, target="/tmp", size=64 * MIB, read_only=False),  # noqa: S108 - a container's
         ),
         networks=(Attachment(network="sandbox", address=where.proxy), Attachment(network="egress")),
+        extra_hosts={"host.docker.internal": "host-gateway"},
         read_only=True,
         init=True,
         # A proxy that dies takes the agent's way out with it; it may come back by itself.

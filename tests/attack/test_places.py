@@ -1,0 +1,112 @@
+"""`host_services`: the only way to an address that is not public, and to nothing beside it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from capture import Capture
+from proxystand import ProxyProcess, get, read_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POLICY = """\
+version: 1
+domains: [public.test]
+host_services:
+  ollama: {to: "host:11434", methods: [POST], path: {prefix: /api/}}
+  tracker: {to: "tracker.corp.internal:8080"}
+  lab: {to: 10.20.0.0/24, ports: [9090]}
+"""
+# The names of a company, and a machine on which every private address is the capture server.
+WORLD = """
+import asyncio
+from agent_sandbox.proxy import dialler
+NAMES = {{
+    "host.docker.internal": "172.17.0.1",
+    "ollama": "10.9.9.9",
+    "tracker.corp.internal": "10.1.2.3",
+    "public.test": "10.1.2.3",
+    "10.20.0.7": "10.20.0.7",
+    "10.20.1.7": "10.20.1.7",
+}}
+async def resolve(host, port):
+    return [NAMES[host]]
+async def connect(address, port):
+    return await asyncio.open_connection("127.0.0.1", {port})
+dialler.Dialler.__init__.__kwdefaults__.update(resolve=resolve, connect=connect)
+"""
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
+    """A proxy in such a company."""
+    with Capture() as inside:
+        sabotage = WORLD.format(port=inside.port)
+        with ProxyProcess(tmp_path_factory.mktemp("places"), POLICY, sabotage=sabotage) as proxy:
+            yield proxy, inside
+
+
+@pytest.mark.parametrize(
+    ("method", "authority", "path"),
+    [
+        ("POST", "ollama:11434", "/api/chat"),
+        ("GET", "tracker.corp.internal:8080", "/x"),
+        ("GET", "10.20.0.7:9090", "/"),
+    ],
+)
+def test_a_place_that_is_named_is_reached(
+    stand: tuple[ProxyProcess, Capture], method: str, authority: str, path: str
+) -> None:
+    proxy, inside = stand
+    inside.forget()
+    answer = proxy.say(get(f"http://{authority}{path}", authority, "Content-Length: 0", method=method), seconds=2)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert [request.field("host") for request in inside.requests] == [[authority]]
+
+
+@pytest.mark.parametrize(
+    ("authority", "path"),
+    [
+        ("ollama:11434", "/admin"),
+        ("ollama:11435", "/api/chat"),
+        ("ollama", "/api/chat"),
+        ("host.docker.internal:11434", "/api/chat"),
+        ("172.17.0.1:11434", "/api/chat"),
+        ("host:11434", "/api/chat"),
+        ("tracker:8080", "/x"),
+        ("tracker.corp.internal", "/x"),
+        ("tracker.corp.internal:22", "/x"),
+        ("10.1.2.3:8080", "/x"),
+        ("10.20.1.7:9090", "/"),
+        ("10.20.0.7:9091", "/"),
+        ("public.test", "/"),
+        ("a.tracker.corp.internal:8080", "/x"),
+    ],
+)
+def test_nothing_beside_it_is(stand: tuple[ProxyProcess, Capture], authority: str, path: str) -> None:
+    proxy, inside = stand
+    inside.forget()
+    answer = proxy.say(get(f"http://{authority}{path}", authority, "Content-Length: 0", method="POST"), seconds=2)
+    assert answer[9:12] in (b"400", b"403")
+    assert (bytes(inside.raw), inside.connections) == (b"", 0)
+
+
+def test_a_connection_to_a_place_that_leads_elsewhere_is_not_used_again(stand: tuple[ProxyProcess, Capture]) -> None:
+    proxy, inside = stand
+    inside.forget()
+    request = get("http://ollama:11434/api/chat", "ollama:11434", "Content-Length: 0", method="POST")
+    request = request.replace(b"Connection: close\r\n", b"")
+    with proxy.connect() as connection:
+        for _ in range(2):
+            connection.sendall(request)
+            assert read_answer(connection)[0] == 200
+        assert inside.connections == 1
+        proxy.policy_file.write_text(POLICY + "  another: {to: 'ollama:11434'}\n")
+        assert json.loads(proxy.command("reload").stdout)["ok"]
+        connection.sendall(request)
+        assert read_answer(connection)[0] == 200
+    assert inside.connections == 2
