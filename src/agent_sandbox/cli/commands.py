@@ -38,7 +38,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "show": "Print the effective policy.",
             "lint": "Find what is legal and yet a risk, or without effect.",
             "test": "Try the cases that a policy has to hold.",
-            "diff": "Say what becomes reachable between two versions, and what stops.",
+            "diff": "Say what a change opens, and what it closes.",
             "explain": "Say whether a request is allowed, and why.",
             "allow": "Add a rule that allows a request to the policy file.",
             "deny": "Add a rule that denies a request or a host.",

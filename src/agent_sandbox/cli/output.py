@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from agent_sandbox.problems import Problem
@@ -37,10 +37,12 @@ def say(text: str) -> None:
     sys.stderr.write(f"{_printable_lines(text)}\n")
 
 
-def say_problems(problems: Iterable[Problem]) -> None:
-    """Print each problem as `error: where: what`, and its hint on a line of its own."""
+def say_problems(problems: Iterable[Problem], *, beside: Callable[[Problem], str] = lambda _: "") -> None:
+    """Print each problem as `error: where: what`, what stands `beside` it, and its hint on a line of its own."""
     for problem in problems:
         # A path may hold a line end; what went wrong may be several lines of a program's.
         say(f"error: {printable(problem.where)}: {problem.what}" if problem.where else f"error: {problem.what}")
+        if more := beside(problem):
+            say(more)
         if problem.hint:
             say(f"  hint: {printable(problem.hint)}")

@@ -1,37 +1,48 @@
 """`agent-sandbox policy check [FILE]`."""
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 from agent_sandbox.cli.errors import DONE, MENDABLE
-from agent_sandbox.cli.options import Json, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json
-from agent_sandbox.cli.parameters import Argument
-from agent_sandbox.cli.policy_file import find_policy, shown
-from agent_sandbox.problems import UserError
+from agent_sandbox.cli.excerpt import excerpt
+from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
+from agent_sandbox.cli.output import emit, emit_json, say_problems
+from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.policyfile.decoding import decode_policy
+from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.layers import load_here
 
-File = Annotated[Path | None, Argument(help="The policy; otherwise the project's.")]
 
-
-def check(file: File = None, *, path: ProjectPath = None, json: Json = False) -> int:
+def check(
+    file: PolicyArgument = None, *, policy: PolicyOption = None, path: ProjectPath = None, json: Json = False
+) -> int:
     """Print every problem of a policy file, with its line."""
-    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
-
-    where = shown(file or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
+    where = named_policy(file, policy, path=path)
     try:
-        policy = load_here(where, os.environ)
+        loaded = load_here(where, os.environ)
     except UserError as error:
         if not json:
-            raise
+            say_problems(error.problems, beside=_excerpts(where))
+            return MENDABLE
         emit_json({"file": str(where), "valid": False, "problems": [asdict(problem) for problem in error.problems]})
         return MENDABLE
-    rules = len(policy.rules.rules)
+    rules = len(loaded.rules.rules)
     if json:
-        emit_json({"file": str(where), "valid": True, "problems": [], "digest": policy.digest, "rules": rules})
+        emit_json({"file": str(where), "valid": True, "problems": [], "digest": loaded.digest, "rules": rules})
     else:
-        emit(f"{where}: valid, {rules} rules, digest {policy.digest[:12]}")
-        if policy.refusal:
-            emit(f"everything is denied: {policy.refusal}")
+        emit(f"{where}: valid, {rules} rules, digest {loaded.digest[:12]}")
+        if loaded.refusal:
+            emit(f"everything is denied: {loaded.refusal}")
     return DONE
+
+
+def _excerpts(file: Path) -> Callable[[Problem], str]:
+    """Return what shows the line of a problem, where it is in this file and the file can be shown at all."""
+    try:
+        lines = decode_policy(read_policy(file), file=str(file)).splitlines()
+    except UserError:
+        return lambda _: ""
+    return lambda problem: excerpt(problem, lines) if problem.where.startswith(f"{file}:") else ""

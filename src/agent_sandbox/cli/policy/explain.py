@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from agent_sandbox.cli.options import Json, ProjectPath
+from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
 from agent_sandbox.cli.parameters import Argument, Option
-from agent_sandbox.cli.policy_file import find_policy, shown
+from agent_sandbox.cli.policy_file import named_policy
 from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.explaining import Explanation, Miss
@@ -18,7 +18,6 @@ from agent_sandbox.policytools.requestline import RequestLine, read_header, read
 
 Method = Annotated[str, Argument(help="GET, POST, ...")]
 Url = Annotated[str, Argument(help="https://host/path?query")]
-PolicyFile = Annotated[Path | None, Option(help="The policy; otherwise the project's.")]
 APPLY = "agent-sandbox proxy reload"
 VERBS = {Effect.ALLOW: "allows", Effect.DENY: "denies"}
 
@@ -33,7 +32,7 @@ def explain(  # noqa: PLR0913 - each is an option
     *,
     header: Headers = None,
     body: Body = None,
-    policy: PolicyFile = None,
+    policy: PolicyOption = None,
     path: ProjectPath = None,
     json: Json = False,
 ) -> None:
@@ -41,7 +40,7 @@ def explain(  # noqa: PLR0913 - each is an option
     from agent_sandbox.policyfile import services_beside  # noqa: PLC0415 - `--help` needs none of it
     from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - as above
 
-    where = shown(policy or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
+    where = named_policy(policy, path=path)
     line = RequestLine(
         method=method.upper(),
         url=url,

@@ -1,37 +1,39 @@
 """`agent-sandbox policy show [FILE]`."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_sandbox.cli.options import Json, ProjectPath
+from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
-from agent_sandbox.cli.policy.check import File
-from agent_sandbox.cli.policy_file import find_policy, shown
+from agent_sandbox.cli.policy_file import named_policy
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policy.settings import Settings
 
 if TYPE_CHECKING:
     from agent_sandbox.policyfile import LayerFile
 
 # What a layer that only narrows lets through: all that others allow has to be within.
-CEILING = "within"
-NOTHING = ("allow", "", "")  # the columns of a policy without a rule
+WITHIN = "within"
 
 
-def show(file: File = None, *, path: ProjectPath = None, json: Json = False) -> None:
-    """Print what the policy comes to: every rule with the line that it stands on, services included."""
+def show(
+    file: PolicyArgument = None, *, policy: PolicyOption = None, path: ProjectPath = None, json: Json = False
+) -> None:
+    """Print what the policy comes to: every rule with the layer and the line that it stands on, services included."""
     from agent_sandbox.runtime.layers import layers_here, load_here  # noqa: PLC0415 - `--help` needs none of it
 
-    where = shown(file or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
-    policy, layers = load_here(where, os.environ), layers_here(os.environ, beside=where)
+    where = named_policy(file, policy, path=path)
+    loaded, layers = load_here(where, os.environ), layers_here(os.environ, beside=where)
     if json:
-        emit_json(as_json(where, policy, layers))
+        emit_json(as_json(where, loaded, layers))
     else:
-        emit(as_text(where, policy, layers))
+        emit("\n".join(as_text(where, loaded, layers)))
 
 
 def as_json(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> dict[str, object]:
@@ -47,23 +49,50 @@ def as_json(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> dict[s
             {"layer": ceiling.origin.layer, "rules": [dump_rule(rule) for rule in _ordered(ceiling.rules)]}
             for ceiling in policy.rules.ceilings
         ],
+        "host_services": [
+            {"name": row.name, "asked": str(row.asked), "ports": sorted(row.ports), "to": row.to or str(row.asked)}
+            for row in policy.rules.host_services
+        ],
     }
 
 
-def as_text(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> str:
-    """Return the effective policy for a person: one rule a line, in columns, everything else denied."""
-    rows = [(str(rule.effect), str(rule), str(rule.origin), rule.reason) for rule in _ordered(policy.rules.rules)]
-    rows += [
-        (CEILING, str(rule), str(rule.origin), rule.reason)
-        for ceiling in policy.rules.ceilings
-        for rule in _ordered(ceiling.rules)
+def as_text(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> Iterator[str]:
+    """Yield the effective policy for a person: layer by layer, one rule a line, everything else denied."""
+    yield f"{file}, digest {policy.digest[:12]}"
+    yield from (f"with {layer.shown}: {layer.path}" for layer in layers)
+    within = [(WITHIN, rule) for ceiling in policy.rules.ceilings for rule in ceiling.rules]
+    rules = [(str(rule.effect), rule) for rule in policy.rules.rules]
+    rows = [
+        (rule.origin, (effect, str(rule), f":{rule.origin.line}"), _notes(policy, rule))
+        for effect, rule in sorted((*rules, *within), key=lambda row: _place(row[1]))
     ]
-    widths = [max(len(row[column]) for row in (*rows, NOTHING)) for column in range(3)]
-    lines = ["  ".join((*map(str.ljust, row[:3], widths), row[3])).rstrip() for row in rows]
-    last = f"{'deny':<{widths[0]}}  everything else{f': {policy.refusal}' if policy.refusal else ''}"
-    beside = (f"with {layer.shown}: {layer.path}" for layer in layers)
-    return "\n".join((f"{file} (digest {policy.digest[:12]})", *beside, *lines, last))
+    widths = [max((len(columns[number]) for _, columns, _ in rows), default=0) for number in range(3)]
+    for heading, group in groupby(rows, key=lambda row: f"{row[0].layer}  {row[0].file}"):
+        yield f"\n{heading}"
+        for _, columns, notes in group:
+            yield f"  {'  '.join((*map(str.ljust, columns, widths), notes))}".rstrip()
+    yield f"\neverything else is denied{f': {policy.refusal}' if policy.refusal else ''}"
+    yield from _settings(policy)
+
+
+def _place(rule: Rule) -> tuple[bool, str, int, str]:
+    """Order by file, and services last: what people wrote comes before what ships."""
+    origin = rule.origin
+    return origin.layer.startswith("service "), origin.file, origin.line, str(rule)
 
 
 def _ordered(rules: Iterable[Rule]) -> list[Rule]:
-    return sorted(rules, key=lambda rule: (rule.origin.file, rule.origin.line, str(rule)))
+    return sorted(rules, key=_place)
+
+
+def _notes(policy: Policy, rule: Rule) -> str:
+    asked = rule.conditions
+    places = {policy.host_service(asked.host.name, port) for port in asked.ports or ()}
+    leads = sorted(f"leads to {place.to}:{place.port}" for place in places if place)
+    unread = ["not looked into"] if asked.inspect is False else []
+    return "; ".join((*leads, *unread, *([rule.reason] if rule.reason else [])))
+
+
+def _settings(policy: Policy) -> Iterator[str]:
+    usual = asdict(Settings())
+    yield from (f"{name}: {value}" for name, value in asdict(policy.settings).items() if value != usual[name])

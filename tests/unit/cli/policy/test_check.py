@@ -18,8 +18,12 @@ def test_every_problem_has_its_line_and_column(policy: Path, capsys: pytest.Capt
     policy.write_text("version: 1\ndomainz: [x]\nservicez: []\n")
     assert exit_code(check) == 1
     expected = (
-        "error: .devcontainer/policy.yaml:2:1: unknown key 'domainz'\n  hint: did you mean `domains`?\n"
-        "error: .devcontainer/policy.yaml:3:1: unknown key 'servicez'\n  hint: did you mean `services`?\n"
+        "error: .devcontainer/policy.yaml:2:1: unknown key 'domainz'\n"
+        "  2 | domainz: [x]\n    | ^^^^^^^\n"
+        "  hint: did you mean `domains`?\n"
+        "error: .devcontainer/policy.yaml:3:1: unknown key 'servicez'\n"
+        "  3 | servicez: []\n    | ^^^^^^^^\n"
+        "  hint: did you mean `services`?\n"
     )
     assert capsys.readouterr() == ("", expected)
 
@@ -44,3 +48,21 @@ def test_a_program_gets_the_same_as_json(policy: Path, capsys: pytest.CaptureFix
 def test_any_file_can_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: check(tmp_path / "missing.yaml")) == 1
     assert capsys.readouterr().err.startswith(f"error: {tmp_path}/missing.yaml: no such file\n")
+
+
+def test_a_file_that_cannot_be_shown_is_told_all_the_same(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_bytes(b"domains: [\xff]")
+    assert exit_code(lambda: check(policy=policy)) == 1
+    told = "error: .devcontainer/policy.yaml:1:11: byte 0xff is not UTF-8\n  hint: save the file as UTF-8\n"
+    assert capsys.readouterr().err == told
+
+
+def test_a_problem_of_another_layer_is_shown_without_a_line_of_this_one(
+    policy: Path, capsys: pytest.CaptureFixture[str], fenced: Path
+) -> None:
+    organisation = fenced / "etc" / "policy.yaml"
+    organisation.parent.mkdir()
+    organisation.write_text("domainz: []")
+    assert exit_code(lambda: check(policy)) == 1
+    told = f"error: {organisation}:1:1: unknown key 'domainz'\n  hint: did you mean `domains`?\n"
+    assert capsys.readouterr().err == told

@@ -13,19 +13,45 @@ def test_every_rule_is_shown_with_its_line(policy: Path, capsys: pytest.CaptureF
     digest = load_policy(policy).digest[:12]
     assert exit_code(show) == 0
     expected = (
-        f".devcontainer/policy.yaml (digest {digest})\n"
-        "allow  any method example.org            policy.yaml:3\n"
-        "allow  GET, HEAD api.example.com/v1/...  policy.yaml:5\n"
-        "deny   POST https://example.org/admin    policy.yaml:7\n"
-        "deny   everything else\n"
+        f".devcontainer/policy.yaml, digest {digest}\n"
+        "\n"
+        "project  policy.yaml\n"
+        "  allow  any method example.org            :3\n"
+        "  allow  GET, HEAD api.example.com/v1/...  :5\n"
+        "  deny   POST https://example.org/admin    :7\n"
+        "\n"
+        "everything else is denied\n"
     )
     assert capsys.readouterr() == (expected, "")
+
+
+ALL_KINDS = """\
+services: [github]
+domains: [{host: a.test, inspect: false, reason: it pins}]
+host_services: {ollama: {to: host:11434}}
+settings: {block_status: 418}
+"""
+
+
+def test_services_come_last_and_what_is_special_is_noted(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text(ALL_KINDS)
+    assert exit_code(lambda: show(policy=policy)) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert shown[3:5] == [
+        "allow any method a.test :2 not looked into; it pins",
+        "allow any method ollama on port 11434 :3 leads to host:11434",
+    ]
+    assert shown[6] == "service github services/github.yaml"
+    assert shown[-2:] == ["everything else is denied", "block_status: 418"]
+    assert exit_code(lambda: show(policy, json=True)) == 0
+    places = json.loads(capsys.readouterr().out)["host_services"]
+    assert places == [{"name": "ollama", "asked": "ollama", "ports": [11434], "to": "host"}]
 
 
 def test_an_empty_policy_is_one_denial_with_its_reason(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("version: 1\n")
     assert exit_code(show) == 0
-    assert capsys.readouterr().out.splitlines()[1].startswith("deny   everything else: ")
+    assert capsys.readouterr().out.splitlines()[1:] == ["", "everything else is denied: policy.yaml allows nothing yet"]
 
 
 def test_a_program_gets_the_rules_as_json(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,14 +79,19 @@ def test_the_layers_of_this_machine_are_shown_with_their_rules(
     digest = load_here(policy, {}).digest[:12]
     assert exit_code(show) == 0
     expected = (
-        f".devcontainer/policy.yaml (digest {digest})\n"
+        f".devcontainer/policy.yaml, digest {digest}\n"
         f"with organisation/policy.yaml: {organisation}\n"
-        "deny    any method bad.example.org        organisation/policy.yaml:2\n"
-        "allow   any method example.org            policy.yaml:3\n"
-        "allow   GET, HEAD api.example.com/v1/...  policy.yaml:5\n"
-        "deny    POST https://example.org/admin    policy.yaml:7\n"
-        "within  any method .example.org           organisation/policy.yaml:1\n"
-        "deny    everything else\n"
+        "\n"
+        "organisation  organisation/policy.yaml\n"
+        "  within  any method .example.org           :1\n"
+        "  deny    any method bad.example.org        :2\n"
+        "\n"
+        "project  policy.yaml\n"
+        "  allow   any method example.org            :3\n"
+        "  allow   GET, HEAD api.example.com/v1/...  :5\n"
+        "  deny    POST https://example.org/admin    :7\n"
+        "\n"
+        "everything else is denied\n"
     )
     assert capsys.readouterr() == (expected, "")
     assert exit_code(lambda: show(json=True)) == 0

@@ -1,0 +1,29 @@
+"""The line of a file that a problem speaks of, with a caret below the place."""
+
+import re
+from collections.abc import Sequence
+
+from agent_sandbox.problems import Problem
+
+PLACE = re.compile(r".*:(?P<line>[0-9]+):(?P<column>[0-9]+)", re.DOTALL)
+WIDEST = 100
+
+
+def excerpt(problem: Problem, lines: Sequence[str]) -> str:
+    r"""Return two lines to print below a problem; empty where it names no place in the file.
+
+    >>> print(excerpt(Problem(where="policy.yaml:2:1", what="unknown key 'domainz'"), ["version: 1", "domainz: []"]))
+      2 | domainz: []
+        | ^^^^^^^
+    """
+    found = PLACE.fullmatch(problem.where)
+    if found is None or not 0 < int(found["line"]) <= len(lines):
+        return ""
+    number, column = found["line"], int(found["column"])
+    # Far to the right, or behind a tab, a caret would stand below something else.
+    line = lines[int(number) - 1].rstrip()
+    if column > WIDEST or "\t" in line:
+        return f"  {number} | {line[:WIDEST]}"
+    word = re.match(r"[\"'][^\"']*[\"']|[^\s,:\]}]+", line[column - 1 :])
+    carets = "^" * min(len(word[0]) if word else 1, WIDEST)
+    return f"  {number} | {line[:WIDEST]}\n  {' ' * len(number)} | {' ' * (column - 1)}{carets}"
