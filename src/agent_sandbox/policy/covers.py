@@ -40,6 +40,8 @@ def _named(asked: Conditions) -> frozenset[tuple[str, str]]:
 
 
 def _host(wide: HostPattern, narrow: HostPattern) -> bool:
+    if wide.reach is Reach.EVERY and narrow.reach in WILD:
+        return True
     if not {narrow.reach, wide.reach} <= WILD:
         return wide == narrow or (narrow.reach is Reach.EXACT and wide.matches(narrow.name))
     same = wide.name == narrow.name and (wide.reach is narrow.reach or wide.reach is Reach.APEX_AND_BELOW)

@@ -22,9 +22,11 @@ from agent_sandbox.policy.fields import (
     told,
 )
 from agent_sandbox.policy.headers import HeaderPattern, header_pattern
+from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.hostservice import HostServiceRow, Target, host_service_row, parse_target
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern
 from agent_sandbox.policy.privateplace import how_to_name, why_private
+from agent_sandbox.policy.publicsuffix import refuse_strangers
 from agent_sandbox.policy.query import QueryPattern, query_pattern
 from agent_sandbox.policy.unfit import Unfit
 
@@ -149,6 +151,9 @@ class HostServiceSpec(RuleSpec):
 
 def _reachable[E: EntrySpec](entry: E) -> E:
     """Refuse to allow what the proxy would not dial."""
+    refuse_strangers(entry.host)
+    if entry.host.reach is Reach.EVERY:
+        return entry
     why = why_private(entry.host.name)
     if why is not None:
         raise Unfit(f"{entry.host} {why}", how_to_name(entry.host.name, entry.ports[0] if entry.ports else 443))

@@ -1,4 +1,7 @@
-"""What a rule may say of hosts: `x`, `*.x` (below x), `.x` (x and below), an address written as such, a network."""
+"""What a rule may say of hosts: `x`, `*.x` (below x), `.x` (x and below), an address written as such.
+
+`*` is every name and no address. A network comes from `host_services` alone.
+"""
 
 import re
 from dataclasses import dataclass
@@ -13,8 +16,6 @@ from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.unfit import Unfit
 
 HOST_CHARACTERS = re.compile(r"[\w.:\[\]-]*")
-# Registries that sell names below a two-letter country: `*.co.uk` is everybody in it.
-SOLD_BELOW_A_COUNTRY = frozenset({"ac", "co", "com", "edu", "go", "gob", "gov", "mil", "ne", "net", "nom", "or", "org"})
 
 
 class Reach(StrEnum):
@@ -23,6 +24,7 @@ class Reach(StrEnum):
     EXACT = ""
     BELOW = "*."
     APEX_AND_BELOW = "."
+    EVERY = "*"
     NETWORK = "network"
 
 
@@ -41,10 +43,17 @@ class HostPattern:
     def __str__(self) -> str:
         return self.name if self.reach is Reach.NETWORK else f"{self.reach}{self.name}"
 
+    @property
+    def sample(self) -> str:
+        """A host of the set: its own name, or the first that comes to mind."""
+        return {Reach.BELOW: f"x.{self.name}", Reach.EVERY: "x.example"}.get(self.reach, self.name)
+
     def matches(self, host: str) -> bool:
         """Tell whether a canonical host is in the set; the naive twin of the index."""
         if self.reach is Reach.NETWORK:
             return is_address(host) and is_liftable(host) and ip_address(host) in ip_network(self.name)
+        if self.reach is Reach.EVERY:
+            return not is_address(host)
         below = host.endswith(f".{self.name}")
         return {
             Reach.EXACT: host == self.name,
@@ -53,10 +62,13 @@ class HostPattern:
         }[self.reach]
 
 
+EVERY = HostPattern(reach=Reach.EVERY, name="")
+
+
 def parse_host_pattern(text: str) -> HostPattern:
     """Return the pattern, or raise Unfit with what is wrong and how to write it."""
-    if text == "*":
-        raise Unfit("`*` would allow every host", "name the hosts")
+    if text == Reach.EVERY:
+        return EVERY
     reach = next(reach for reach in (Reach.BELOW, Reach.APEX_AND_BELOW, Reach.EXACT) if text.startswith(reach))
     name = text[len(reach) :]
     _refuse_what_is_no_host(text, name)
@@ -64,8 +76,8 @@ def parse_host_pattern(text: str) -> HostPattern:
         name = canonical_host(name)
     except Ambiguous as doubt:
         raise Unfit(str(doubt), "write one host: a name such as `example.com`, or an address") from doubt
-    if reach is not Reach.EXACT:
-        _refuse_wide(text, name)
+    if reach is not Reach.EXACT and is_address(name):
+        raise Unfit(f"`{text}` is a wildcard over an address", "name each address")
     return HostPattern(reach=reach, name=name)
 
 
@@ -74,19 +86,11 @@ def _refuse_what_is_no_host(text: str, name: str) -> None:
     if "://" in text:
         raise Unfit(f"{shown} is a URL, not a host", "name the host alone; paths go under `rules`")
     if "/" in text:
-        raise Unfit(f"{shown} holds a path", "name the host alone; paths go under `rules`, networks are not supported")
+        hint = "name the host alone; paths go under `rules`, networks under `host_services`"
+        raise Unfit(f"{shown} holds a path", hint)
     if "*" in name:
         raise Unfit(f"{shown} has a `*` inside", "a wildcard is written `*.example.com`")
     if not HOST_CHARACTERS.fullmatch(name):
         raise Unfit(f"{shown} holds characters that no host has", "write one host, such as `example.com`")
     if ":" in name and not name.startswith("["):
         raise Unfit(f"{shown} is not a host alone", "ports go under `ports`; IPv6 is written `[2001:db8::1]`")
-
-
-def _refuse_wide(text: str, name: str) -> None:
-    if is_address(name):
-        raise Unfit(f"`{text}` is a wildcard over an address", "name each address")
-    labels = name.split(".")
-    sold = len(labels) == 2 and len(labels[1]) == 2 and labels[0] in SOLD_BELOW_A_COUNTRY
-    if len(labels) == 1 or sold:
-        raise Unfit(f"`{text}` takes in every name that anybody registers below `{name}`", "name the hosts you need")

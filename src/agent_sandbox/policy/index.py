@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from agent_sandbox.policy.host import is_address
 from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.rule import Readings, Rule
 from agent_sandbox.policy.ruletable import NO_RULES, Rules, rules_of_host
@@ -11,7 +12,10 @@ from agent_sandbox.policy.ruletable import NO_RULES, Rules, rules_of_host
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostIndex:
-    """`exact` by host, `below` by the suffix that a host must end in, `networks` for addresses: they are few."""
+    """`exact` by host, `below` by the suffix that a host must end in, `networks` for addresses: they are few.
+
+    Below the empty suffix is every name.
+    """
 
     exact: Mapping[str, Rules]
     below: Mapping[str, Rules]
@@ -37,6 +41,8 @@ class HostIndex:
             if rules := self.below.get(host[dot + 1 :]):
                 yield rules
             dot = host.find(".", dot + 1)
+        if (every := self.below.get("")) and not is_address(host):
+            yield every
         if self.networks:
             yield Rules(rule for rule in self.networks if rule.conditions.host.matches(host))
 
@@ -51,7 +57,7 @@ def build_index(rules: Iterable[Rule]) -> HostIndex:
         if host.reach is Reach.NETWORK:
             networks.append(rule)
             continue
-        if host.reach is not Reach.BELOW:
+        if host.reach in {Reach.EXACT, Reach.APEX_AND_BELOW}:
             exact[host.name].append(rule)
         if host.reach is not Reach.EXACT:
             below[host.name].append(rule)

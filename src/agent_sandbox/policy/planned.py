@@ -3,7 +3,7 @@
 PLANNED: frozenset[tuple[str, str]] = frozenset(
     (where, key)
     for where, keys in {
-        "": ("secrets", "allow_all", "domains_file", "transform"),
+        "": ("secrets", "domains_file", "transform"),
         "services": ("repos", "git", "api", "readonly"),
         "domains": ("transform",),
         "deny": ("transform",),

@@ -21,6 +21,7 @@ from agent_sandbox.policy.entryspec import (
     RuleSpec,
 )
 from agent_sandbox.policy.fields import Listed, Strict, Text, Written, fits, written_out
+from agent_sandbox.policy.hostpattern import EVERY
 from agent_sandbox.policy.hostservice import parse_host_service_name
 from agent_sandbox.policy.settings import Said
 from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
@@ -82,6 +83,7 @@ class PolicySpec(Strict):
 
     version: Literal[1] = 1
     tighten: bool = False
+    allow_all: bool = False
     services: Section[Annotated[ServiceSpec, BeforeValidator(_named)]] = ()
     domains: Section[DomainEntry] = ()
     allow: Section[AllowEntry] = ()
@@ -93,6 +95,15 @@ class PolicySpec(Strict):
     title: Text = ""
     reason: Text = ""
     date: Text = ""
+
+    @field_validator("domains", "allow")
+    @classmethod
+    def _names_its_hosts(cls, entries: tuple[EntrySpec, ...], info: ValidationInfo) -> tuple[EntrySpec, ...]:
+        every = [number for number, entry in enumerate(entries) if entry.host == EVERY]
+        if every and not info.data.get("allow_all"):
+            what, hint = "`*` would allow every host", "name the hosts; if all of them are meant, `allow_all: true`"
+            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": (every[0],)})
+        return entries
 
 
 # Which model stands below a key: where a word is unknown, the words known there are offered.

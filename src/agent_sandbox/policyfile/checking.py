@@ -39,7 +39,8 @@ def check_document(document: Document, *, file: str, services: Sequence[str]) ->
 
 def _problems(error: ValidationError, document: Document, file: str) -> Iterator[Problem]:
     for details in error.errors(include_url=False):
-        location = details["loc"]
+        # A check of several parts together says which of them is meant.
+        location = (*details["loc"], *details.get("ctx", {}).get("at", ()))
         what, hint = WORDS.get(details["type"], _as_pydantic_says)(details)
         place = _place(document, location, is_key=details["type"] == "extra_forbidden")
         yield Problem(where=f"{file}:{place.line}:{place.column}", what=what, hint=hint)

@@ -11,7 +11,7 @@ def beside(index: HostIndex, host: HostPattern) -> Sequence[Rule]:
     """Return the rules that may take in one of this host: those of it, of wildcards above it and of its networks."""
     if host.reach is Reach.NETWORK:
         return index.networks
-    return index.rules_for(host.name if host.reach is Reach.EXACT else f"*.{host.name}")
+    return index.rules_for(host.name if host.reach is Reach.EXACT else f"*.{host.name}".removesuffix("."))
 
 
 def apart(one: Conditions, other: Conditions) -> bool:
@@ -30,4 +30,6 @@ def hosts_apart(one: HostPattern, other: HostPattern) -> bool:
     if Reach.NETWORK in {one.reach, other.reach}:
         # A name or a wildcard never means an address; two networks are not compared.
         return one.reach is not other.reach
+    if Reach.EVERY in {one.reach, other.reach}:
+        return False
     return not any(f".{mine.name}".endswith(f".{theirs.name}") for mine, theirs in ((one, other), (other, one)))

@@ -7,7 +7,6 @@ from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.entryspec import EntrySpec
 from agent_sandbox.policy.expand import expand
-from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.pathpattern import PathKind
 from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.rule import Conditions, Rule
@@ -61,7 +60,7 @@ def sample(asked: Conditions) -> Request:
     usual = DEFAULT_PORTS[scheme]
     return parse_request(
         scheme=scheme,
-        host=f"x.{asked.host.name}" if asked.host.reach is Reach.BELOW else asked.host.name,
+        host=asked.host.sample,
         port=usual if usual in ports else min(ports),
         method=_method(asked),
         target=f"{_path(asked)}{'?' if asked.query else ''}{asked.query or ''}",

@@ -26,6 +26,12 @@ ALL = Conditions(host=ANY)
         (".a.test", ".a.test", True),
         (".b.a.test", ".a.test", False),
         (".a.test", "*.ba.test", False),
+        ("*", "*.a.test", True),
+        ("*", "a.test", True),
+        ("*", "*", True),
+        ("*", ".a.test", True),
+        ("*", "203.0.113.7", False),
+        ("*.a.test", "*", False),
     ],
 )
 def test_a_wider_host_takes_in_a_narrower_one(wide: str, narrow: str, *, expected: bool) -> None:

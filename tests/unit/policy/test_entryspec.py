@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent_sandbox.policy.headers import header_pattern
-from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.hostpattern import EVERY, parse_host_pattern
 from agent_sandbox.policy.hostservice import Target, host_service_row
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
@@ -125,3 +125,13 @@ def test_a_private_place_knows_how_it_is_asked_for() -> None:
 def test_what_is_no_private_place_is_refused_where_it_stands(keys: dict[str, object], expected: list[Any]) -> None:
     assert told(place(**keys)) == [(("host_services", "x", *location), kind) for location, kind in expected]
     assert told({"host_services": {"X": {"to": "host:80"}}}) == [(("host_services", "X", "[key]"), "unfit")]
+
+
+def test_an_allow_is_no_wildcard_over_strangers_a_deny_may_be() -> None:
+    assert told({"domains": ["*.com", "*.example.com"]}) == [(("domains", 0), "unfit")]
+    assert len(PolicySpec.model_validate({"deny": ["*.com", ".github.io"]}).deny) == 2
+
+
+def test_every_name_may_be_meant_by_one_star() -> None:
+    (entry,) = PolicySpec.model_validate({"allow_all": True, "domains": [{"host": "*", "ports": [443]}]}).domains
+    assert entry.host == EVERY

@@ -57,7 +57,7 @@ def test_one_value_of_a_parameter_is_a_list_of_one() -> None:
         (Port, 65536, "less_than_equal"),
         (Method, "GTE", "word"),
         (Method, 1, "string_type"),
-        (Host, "*", "unfit"),
+        (Host, "*a", "unfit"),
         (AtLeastOne[Port], [], "unfit"),
         (AtLeastOne[Port], 443, "tuple_type"),
         (Written[str], None, "unfit"),

@@ -37,3 +37,13 @@ def test_a_network_takes_the_addresses_in_it_that_may_be_lifted() -> None:
     pattern = HostPattern(reach=Reach.NETWORK, name="100.64.0.0/10")
     hosts = ("100.64.0.1", "100.127.255.255", "100.100.100.200", "100.128.0.1", "fd00::1", "100.64.test", "test")
     assert (str(pattern), [host for host in hosts if pattern.matches(host)]) == ("100.64.0.0/10", list(hosts[:2]))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sample"),
+    [("a.test", "a.test"), ("*.a.test", "x.a.test"), (".a.test", "a.test"), ("*", "x.example")],
+)
+def test_a_pattern_can_tell_a_host_that_it_takes(pattern: str, sample: str) -> None:
+    read = parse_host_pattern(pattern)
+    assert read.sample == sample
+    assert read.matches(sample)

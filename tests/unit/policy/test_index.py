@@ -49,3 +49,8 @@ def test_the_rules_about_a_path_are_those_of_the_host_and_of_all_above() -> None
     index = build_index(map(the_rule, ("a.test.example", "*.test.example", "b.test.example")))
     assert index.rules_about("a.test.example", ("/",)) == index.rules_for("a.test.example")
     assert len(index.rules_about("a.test.example", ("/",))) == 2
+
+
+def test_every_name_is_taken_and_no_address() -> None:
+    assert hosts_for("a.test", "*", "a.test") == ["a.test", "*"]
+    assert hosts_for("203.0.113.7", "*") == []

@@ -6,7 +6,8 @@ from agent_sandbox.policyfile.document import Document, parse_document
 from agent_sandbox.problems import UserError
 
 KNOWN_ABOVE = (
-    "known are allow, date, deny, domains, host_services, reason, services, settings, tests, tighten, title, version"
+    "known are allow, allow_all, date, deny, domains, host_services, reason, services, settings, tests, tighten, "
+    "title, version"
 )
 
 SIZES = "write a number of bytes, or one with B, KB, MB, GB, KiB, MiB, GiB: `1MiB`"
@@ -145,7 +146,26 @@ def test_a_good_document_is_its_spec() -> None:
         ("domains: [{host: true}]", 'p:1:18: `true` is no text here; quote it if it is meant: "true"'),
         ("domains: [{host: 443}]", 'p:1:18: `443` is no text here; quote it if it is meant: "443"'),
         ("domains: [{host: }]", "p:1:18: nothing stands where text is wanted"),
-        ("domains: ['*']", "p:1:11: `*` would allow every host; name the hosts"),
+        (
+            "domains: [a.test, '*']",
+            "p:1:19: `*` would allow every host; name the hosts; if all of them are meant, `allow_all: true`",
+        ),
+        (
+            "allow_all: false\nallow: [GET https://*/]",
+            "p:2:9: `*` would allow every host; name the hosts; if all of them are meant, `allow_all: true`",
+        ),
+        (
+            "domains: ['*.github.io']",
+            (
+                "p:1:11: `*.github.io` takes in every name that anybody registers below `github.io`; "
+                "name the hosts you need"
+            ),
+        ),
+        (
+            "domains: [{host: .co.uk}]",
+            "p:1:11: `.co.uk` takes in every name that anybody registers below `co.uk`; name the hosts you need",
+        ),
+        ("allow_all: 1", "p:1:12: `1` stands where `true` or `false` is wanted"),
         (
             "domains: ['*.com']",
             "p:1:11: `*.com` takes in every name that anybody registers below `com`; name the hosts you need",

@@ -47,6 +47,10 @@ def test_rules_that_may_take_in_a_host_are_those_of_it_and_above(
         ("*.a.test", "*.b.test", "apart"),
         ("10.0.0.1", "10.0.0.0/8", "together"),
         ("*.a.test", "10.0.0.0/8", "apart"),
+        ("*", "10.0.0.0/8", "apart"),
+        ("*", "10.0.0.1", "apart"),
+        ("*", "*.a.test", "together"),
+        ("a.test", "*", "together"),
         ("10.0.0.0/8", "10.1.0.0/16", "together"),
     ],
 )
@@ -73,3 +77,8 @@ def test_rules_are_apart_where_hosts_ports_schemes_or_methods_prove_it(
     rule = "{host: a.test, ports: [443], rules: [{methods: [POST], schemes: [https], path: {exact: /x}}]}"
     (one, other) = policy_of(f"domains:\n  - {rule}\n  - {entry}").rules.rules
     assert apart(one.conditions, other.conditions) == (expected == "apart")
+
+
+def test_beside_every_name_is_what_speaks_of_every_name(policy_of: PolicyOf) -> None:
+    policy = policy_of("allow_all: true\ndomains: ['*', a.test]")
+    assert [str(rule.conditions.host) for rule in beside(policy.index, pattern("*"))] == ["*"]

@@ -57,7 +57,12 @@ HOW = "write a method and a whole address: `GET https://example.com/path`"
         (Effect.ALLOW, "GTE https://a.test/", "unknown method 'GTE'", "did you mean `GET`?"),
         (Effect.ALLOW, "a.test", "'a.test' is no `METHOD URL`", HOW),
         (Effect.ALLOW, "", "'' is no `METHOD URL`", HOW),
-        (Effect.DENY, "*", "`*` would allow every host", "name the hosts"),
+        (
+            Effect.ALLOW,
+            "GET https://*/",
+            "`*` would allow every host",
+            "name the hosts; if all of them are meant, `allow_all: true`",
+        ),
         (Effect.ALLOW, "GET https://a.test/?\udcff", "byte 0xff is not UTF-8", "save the file as UTF-8"),
         (Effect.ALLOW, f"GET https://a.test/?{'x' * 33_000}", "the target is longer than 32768 characters", ""),
     ],

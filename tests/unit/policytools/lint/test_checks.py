@@ -7,7 +7,7 @@ type SubjectOf = Callable[..., Subject]
 
 TEXT = """\
 domains:
-  - "*.github.io"
+  - "*.pages.dev"
   - pastebin.com    # accepted: upload-host, the bot's own account
   - "*.a.example"
   - a.onion         # accepted: upload-host, not what is wrong here

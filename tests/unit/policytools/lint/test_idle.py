@@ -31,6 +31,7 @@ domains:
     [
         ("b.test", [2]),
         ('"*.b.test"', [2]),
+        ('"*"\nallow_all: true', []),
         ("{host: a.test, ports: [8443]}", [2]),
         ("{host: a.test, rules: [{methods: [POST]}]}", [2]),
         ("{host: a.test, rules: [{schemes: [http]}]}", [2]),

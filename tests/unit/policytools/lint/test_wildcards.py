@@ -10,8 +10,8 @@ type Find = Callable[..., list[tuple[int, str]]]
 @pytest.mark.parametrize(
     ("host", "what"),
     [
-        ("*.github.io", "every site that anybody publishes"),
-        (".ngrok.app", "every tunnel that anybody opens"),
+        ("*.pages.dev", "every site that anybody publishes"),
+        (".bore.pub", "every tunnel that anybody opens"),
         ("*.s3.amazonaws.com", "every bucket that anybody makes"),
         ("*.amazonaws.com", "every bucket that anybody makes below s3.amazonaws.com"),
         ("*.nip.io", "every name that anybody points anywhere"),
@@ -26,7 +26,7 @@ def test_a_wildcard_over_names_that_strangers_create_is_found(find: Find, host: 
 
 @pytest.mark.parametrize("host", ["me.github.io", "*.me.github.io", "*.example.com", "github.io"])
 def test_names_of_one_owner_are_fine(find: Find, host: str) -> None:
-    assert find(tenant_wildcard, f'domains: ["{host}"]\ndeny: ["*.github.io"]') == []
+    assert find(tenant_wildcard, f'domains: ["{host}"]\ndeny: ["*.pages.dev"]') == []
 
 
 UNEXPLAINED = """
@@ -41,7 +41,7 @@ domains:
     rules: [{methods: [GET], reason: static files}]
   - f.example       # not what is below
   - .g.example
-  - "*.github.io"
+  - "*.pages.dev"
 allow:
   - GET https://h.example/
 deny: ["*.i.example"]
