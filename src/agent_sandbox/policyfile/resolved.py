@@ -18,6 +18,11 @@ COMMAND = "agent-sandbox policy services resolve"
 READING = frozenset({"GET", "HEAD"})
 
 
+def paths_beside(policy: Path) -> tuple[Path, ...]:
+    """Return where each of these services lies, once it has been resolved for a policy."""
+    return tuple(policy.parent / FOLDER / f"{name}.yaml" for name in RESOLVED)
+
+
 def found_beside(folder: Path) -> tuple[str, ...]:
     """Return which of these services have been resolved there; what can't be read is a problem, and no absence."""
     paths = {name: folder / f"{name}.yaml" for name in RESOLVED}

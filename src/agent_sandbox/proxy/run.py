@@ -10,6 +10,7 @@ from functools import partial
 from OpenSSL import SSL
 
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.policyfile.resolved import paths_beside
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import http1_client
 from agent_sandbox.proxy.ca import load_authority, now_utc
@@ -66,7 +67,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     control = await serve_control(settings.control, control_verbs(store, recorder, reloader, running))
     _say_what_is_odd(settings, store)
     _write_ready_line(settings, {"listening": listening, **entrances.listening})
-    files = (settings.policy, *(layer.path for layer in settings.layers))
+    files = (settings.policy, *paths_beside(settings.policy), *(layer.path for layer in settings.layers))
     watching = watch(lambda: identity(files), reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
     try:
         # A watch that fell over takes the proxy along, which its container starts again.

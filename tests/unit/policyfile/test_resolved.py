@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policyfile.loading import load_policy, parse_layer, services_beside
-from agent_sandbox.policyfile.resolved import advice_for, found_beside, require_reading
+from agent_sandbox.policyfile.resolved import advice_for, found_beside, paths_beside, require_reading
 from agent_sandbox.problems import UserError
 
 READING = "domains: [{host: packages.example.org, rules: [{methods: [GET]}]}]"
@@ -84,3 +84,11 @@ def test_the_advice_names_the_command_and_what_it_asks() -> None:
         "`agent-sandbox policy services resolve debian` asks apt's configuration "
         "and writes services/debian.yaml beside the policy"
     )
+
+
+def test_their_files_are_known_before_they_are_there() -> None:
+    assert [str(path) for path in paths_beside(Path("a", "policy.yaml"))] == [
+        "a/services/debian.yaml",
+        "a/services/node.yaml",
+        "a/services/python.yaml",
+    ]

@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent_sandbox.policyfile.resolved import paths_beside
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.project import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.runtime.dotenv import compose_files
 from agent_sandbox.runtime.files import read_bytes, read_text
 
 # The policy, and services that were resolved beside it.
-POLICY_FILES = (POLICY, *(f".devcontainer/services/{name}.yaml" for name in ("debian", "node", "python")))
+POLICY_FILES = (POLICY, *map(str, paths_beside(Path(POLICY))))
 MAX_POLICY = 10 << 20  # what the proxy takes
 # Bytes that are no UTF-8 stay what they are on the way to a record and back.
 LOSSLESS = "surrogateescape"
