@@ -26,8 +26,9 @@ STORIES = {
     "entrypoint": [
         "forget_ready",
         "check_proxy_variables",
-        "check_direct_ways",
         "check_proxy_denies",
+        "check_protected",
+        "check_walls",
         "check_workspace",
         "remove_stale_dotfiles",
         "link_dotfiles",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    import subprocess
+
     from shells import Shell, StandInProxy
 
 LOCK = "deny_everything; open_the_way_to_the_proxy; "
@@ -76,3 +78,25 @@ def test_a_proxy_that_is_late_is_waited_for(shell: Shell, proxy: StandInProxy) -
     check_proxy_denies; echo passed
     """
     assert shell(PARTS, script, AGENT_SANDBOX_PROXY=proxy.address).stdout == "passed\n"
+
+
+def probe(shell: Shell, said: str, code: int) -> subprocess.CompletedProcess[str]:
+    """Check the walls by a probe that says this."""
+    script = shell.home / "probe.py"
+    script.write_text(f"#!/bin/sh\nprintf '{said}'\nexit {code}\n")
+    script.chmod(0o755)
+    return shell(PARTS, f"here={shell.home}; check_walls; echo passed", check=False)
+
+
+def test_walls_that_hold_are_nothing_to_talk_about(shell: Shell) -> None:
+    done = probe(shell, r"closed  direct  tcp\n1 tried, none got out\n", 0)
+    assert (done.stdout, done.stderr) == ("passed\n", "")
+
+
+def test_what_got_out_is_named_and_nothing_starts(shell: Shell) -> None:
+    done = probe(shell, r"closed  direct  tcp\nLEAK    direct  udp\n2 tried, 1 got out\n", 1)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert done.stderr == (
+        "LEAK    direct  udp\n2 tried, 1 got out\nagent-sandbox: the walls do not hold; "
+        "look at the lines above; docker compose up --force-recreate makes the stack anew\n"
+    )

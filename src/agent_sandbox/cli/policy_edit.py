@@ -3,15 +3,17 @@
 import os
 from difflib import unified_diff
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from agent_sandbox.cli.output import emit, say
-from agent_sandbox.cli.parameters import Argument, Option
-from agent_sandbox.cli.policy_file import find_policy, shown
+from agent_sandbox.cli.parameters import Argument
+from agent_sandbox.cli.policy_file import named_policy
 from agent_sandbox.policy.decision import Effect
 
+if TYPE_CHECKING:
+    from agent_sandbox.policytools.shortrule import ShortRule
+
 Url = Annotated[str | None, Argument(help="The URL, where the method stands alone.")]
-PolicyFile = Annotated[Path | None, Option(help="The policy; otherwise the project's.")]
 APPLY = "to apply it: docker compose restart proxy (or agent-sandbox proxy reload)"
 DONE = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}
 
@@ -20,18 +22,24 @@ def add_rule(  # noqa: PLR0913 - what a command line can say
     effect: Effect, rule: str, url: str | None, *, policy: Path | None, path: Path | None, dry_run: bool
 ) -> None:
     """Put the rule into the policy file and say where, or print what that would change."""
+    from agent_sandbox.policytools.shortrule import read_short_rule  # noqa: PLC0415 - `--help` needs none of it
+
+    wanted = read_short_rule(effect, (rule, *([] if url is None else [url])))
+    if put(wanted, named_policy(policy, path=path), dry_run=dry_run):
+        say(APPLY)
+
+
+def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
+    """Put the rule into the file, or print what that would change; return whether there is something to apply."""
     # `--help` needs none of it.
     from agent_sandbox.policytools.editing import Standing  # noqa: PLC0415
     from agent_sandbox.policytools.insertion import written  # noqa: PLC0415
-    from agent_sandbox.policytools.shortrule import read_short_rule  # noqa: PLC0415
     from agent_sandbox.runtime.policy_edit import planned_edit, write_edit  # noqa: PLC0415
     from agent_sandbox.runtime.trust.remember import remembering  # noqa: PLC0415
 
-    wanted = read_short_rule(effect, (rule, *([] if url is None else [url])))
-    file = shown(policy or find_policy(path, cwd=Path.cwd()), cwd=Path.cwd())
     before, after = planned_edit(file, wanted, os.environ)
     if isinstance(after, Standing):
-        emit(f"{wanted.text} is {DONE[effect]} already, by {after.rule.origin}: {after.rule}")
+        emit(f"{wanted.text} is {DONE[wanted.effect]} already, by {after.rule.origin}: {after.rule}")
     elif dry_run:
         emit(difference(file, before, after.text))
     else:
@@ -40,7 +48,8 @@ def add_rule(  # noqa: PLR0913 - what a command line can say
         emit(f"{file}:{after.line}: added `- {written(wanted.text)}` under `{wanted.section}`")
         for deny in after.beaten_by:
             say(f"a part of it stays denied, by {deny.origin}: {deny}")
-        say(APPLY)
+        return True
+    return False
 
 
 def difference(file: Path, before: str, after: str) -> str:

@@ -7,6 +7,7 @@ from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.entryspec import EntrySpec
 from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.pathpattern import PathKind
 from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.rule import Conditions, Rule
@@ -22,13 +23,14 @@ SECTIONS = {Effect.ALLOW: "allow", Effect.DENY: "deny"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortRule:
-    """An entry of `allow` or `deny`: the text of it, what that comes to, and a request that it takes."""
+    """An entry of `allow` or `deny`: its text, what that comes to, a request that it takes, and a layer of it alone."""
 
     effect: Effect
     text: str
     spec: EntrySpec
     rule: Rule
     request: Request
+    alone: Layer
 
     @property
     def section(self) -> str:
@@ -50,7 +52,8 @@ def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
         raise UserError(Problem(where=text, what=found.what, hint=found.hint) for found in error.problems) from error
     except Ambiguous as doubt:
         raise UserError([Problem(where=text, what=str(doubt))]) from doubt
-    return ShortRule(effect=effect, text=text, spec=getattr(layer.spec, section)[0], rule=rule, request=request)
+    spec = getattr(layer.spec, section)[0]
+    return ShortRule(effect=effect, text=text, spec=spec, rule=rule, request=request, alone=layer)
 
 
 def sample(asked: Conditions) -> Request:

@@ -2,16 +2,16 @@
 
 from typing import Annotated
 
-from agent_sandbox.cli.options import DryRun, ProjectPath
+from agent_sandbox.cli.options import DryRun, PolicyOption, ProjectPath
 from agent_sandbox.cli.parameters import Argument
-from agent_sandbox.cli.policy_edit import PolicyFile, Url, add_rule
+from agent_sandbox.cli.policy_edit import Url, add_rule
 from agent_sandbox.policy.decision import Effect
 
 Rule = Annotated[str, Argument(help="'GET https://example.com/path', in quotes or as two words; or a host.")]
 
 
 def deny(
-    rule: Rule, url: Url = None, *, policy: PolicyFile = None, path: ProjectPath = None, dry_run: DryRun = False
+    rule: Rule, url: Url = None, *, policy: PolicyOption = None, path: ProjectPath = None, dry_run: DryRun = False
 ) -> None:
     """Deny what a request line says, or a whole host; a deny wins over every allow."""
     add_rule(Effect.DENY, rule, url, policy=policy, path=path, dry_run=dry_run)

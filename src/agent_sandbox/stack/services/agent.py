@@ -21,6 +21,7 @@ READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
 ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
+PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
 GIB = 1 << 30
 
 

@@ -1,0 +1,156 @@
+"""`agent-sandbox policy suggest [FILE]`."""
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from agent_sandbox.backends.verbs import ReadTraffic, Terminal
+from agent_sandbox.cli.carry_out import backend, require_running
+from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
+from agent_sandbox.cli.output import emit, emit_json, say
+from agent_sandbox.cli.parameters import Argument, Option
+from agent_sandbox.cli.policy_edit import APPLY, put
+from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.cli.terminal import terminal
+from agent_sandbox.policytools.denials import Denials, Seen, read_denials
+from agent_sandbox.policytools.generalising import IDS, WORDS
+from agent_sandbox.policytools.suggesting import Proposal, Suggestions
+from agent_sandbox.policytools.suggesting import suggest as suggest_rules
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.runtime.layers import load_here
+from agent_sandbox.runtime.proxy_control import watch_stack
+from agent_sandbox.runtime.traffic import STDIN, traffic_lines
+
+File = Annotated[Path | None, Argument(help="A traffic log, `-` for standard input; otherwise the running stack's.")]
+Choose = Annotated[bool, Option(help="Ask for each, and add those that you say yes to.")]
+STARS = (
+    f"a star stands where {IDS} different values that hold digits were seen with all else the same,"
+    f" or {WORDS} values of any kind in requests that only read"
+)
+MOST_SHOWN = 50
+MOST_VALUES = 3
+
+
+def suggest(
+    file: File = None,
+    *,
+    choose: Choose = False,
+    policy: PolicyOption = None,
+    path: ProjectPath = None,
+    json: Json = False,
+) -> None:
+    """Propose the narrowest rules for what was denied. Nothing is applied: the log says what an agent wanted."""
+    where = named_policy(policy, path=path)
+    if choose:
+        _require_person(file)
+    found = suggest_rules(_denials(file, path), load_here(where, os.environ))
+    if json:
+        emit_json({"policy": str(where), **as_json(found)})
+    elif choose:
+        _choose(found, where)
+    else:
+        emit(as_text(found))
+        if any(proposal.values for proposal in found.proposals):
+            say(STARS)
+
+
+def as_json(found: Suggestions) -> dict[str, Any]:
+    """Return all of it for a program."""
+    return {
+        "proposals": [
+            {
+                "line": proposal.rule.text,
+                **_seen(proposal.seen),
+                "stars": [list(values) for values in proposal.values],
+                "warnings": list(proposal.warnings),
+            }
+            for proposal in found.proposals
+        ],
+        "left_out": [{"why": why, **_seen(seen), "example": seen.example} for why, seen in found.left_out.items()],
+        "unreadable_lines": found.unreadable,
+    }
+
+
+def as_text(found: Suggestions) -> str:
+    """Return the proposals for a person, as commands to run, and what is not proposed."""
+    lines = [line for proposal in found.proposals[:MOST_SHOWN] for line in _proposal(proposal)]
+    if len(found.proposals) > MOST_SHOWN:
+        lines += [f"and {len(found.proposals) - MOST_SHOWN} more, seen less often: --json has them all", ""]
+    if not found.proposals:
+        lines += ["nothing to suggest", ""]
+    if found.left_out or found.unreadable:
+        lines += ["left out:", *_left_out(found)]
+    return "\n".join(lines).rstrip()
+
+
+def _proposal(proposal: Proposal) -> Iterator[str]:
+    yield f"agent-sandbox policy allow {shlex.quote(proposal.rule.text)}"
+    yield f"  {_times(proposal.seen)}{_span(proposal.seen)}"
+    for values in proposal.values:
+        more = ", ..." if len(values) > MOST_VALUES else ""
+        yield f"  a star stands for {len(values)} values: {', '.join(values[:MOST_VALUES])}{more}"
+    for warning in proposal.warnings:
+        yield f"  careful: {warning}"
+    yield ""
+
+
+def _left_out(found: Suggestions) -> Iterator[str]:
+    for why, seen in sorted(found.left_out.items(), key=lambda item: -item[1].count):
+        yield f"  {_times(seen)}, {why}: {seen.example}"
+    if found.unreadable:
+        yield f"  {found.unreadable} {'line is' if found.unreadable == 1 else 'lines are'} no line of a traffic log"
+
+
+def _times(seen: Seen) -> str:
+    return "once" if seen.count == 1 else f"{seen.count} times"
+
+
+def _span(seen: Seen) -> str:
+    first, last = (time.partition(".")[0].removesuffix("Z").replace("T", " ") for time in (seen.first, seen.last))
+    if not first:
+        return ""
+    return f", {first} UTC" if first == last else f", {first} to {last} UTC"
+
+
+def _seen(seen: Seen) -> dict[str, Any]:
+    return {"count": seen.count, "first": seen.first or None, "last": seen.last or None}
+
+
+def _denials(file: Path | None, path: Path | None) -> Denials:
+    if file is not None:
+        return read_denials(traffic_lines(file))
+    project = open_project(path, cwd=Path.cwd())
+    require_running(project, "proxy")
+    lines: list[str] = []
+    watch_stack(backend().plan(project, ReadTraffic(argv=("--denied",))), on_line=lines.append)
+    return read_denials(lines)
+
+
+def _require_person(file: Path | None) -> None:
+    if file == STDIN or terminal() is Terminal.NONE:
+        what = "`--choose` asks, and nobody sits here"
+        raise UserError([Problem(where="", what=what, hint="without it, the proposals are printed")])
+
+
+def _choose(found: Suggestions, file: Path) -> None:
+    """Ask for one after the other; no answer is no."""
+    added = 0
+    for number, proposal in enumerate(found.proposals, start=1):
+        emit("\n".join(_proposal(proposal)).rstrip())
+        answer = _ask(f"add it? ({number} of {len(found.proposals)}) [y/N/q] ")
+        if answer == "q":
+            break
+        if answer == "y":
+            added += put(proposal.rule, file)
+    if added:
+        say(APPLY)
+
+
+def _ask(question: str) -> str:
+    try:
+        return input(question).strip().lower()
+    except EOFError:
+        return "q"

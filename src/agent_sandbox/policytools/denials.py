@@ -1,0 +1,129 @@
+"""The traffic log, read for what was denied: bounded, and believed in nothing, for the agent has a hand in it."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_sandbox.policy.ambiguity import Ambiguous
+from agent_sandbox.policy.quoted import quoted
+from agent_sandbox.policy.request import Request, parse_request
+
+# More different requests than these are counted, and no longer told apart.
+MOST_REQUESTS = 10_000
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
+# What holds a request, and what the policy answered to it for want of a rule.
+REQUESTS = frozenset({"request", "websocket"})
+WITHOUT_A_RULE = frozenset({"host", "request", "policy"})
+CONNECTIONS = frozenset({"connect", "tls", "raw_tunnel", "malformed"})
+REASONS = {
+    "rule": "a deny says so",
+    "ceiling": "a layer that only narrows does not let it through",
+    "address": "the name leads to an address that nothing in the sandbox may reach",
+}
+DOUBTFUL = "it could not be read in one way"
+NO_REQUEST = "a connection in which no request could be read"
+TOO_MANY = f"more than {MOST_REQUESTS} different requests"
+
+
+@dataclass(slots=True, kw_only=True)
+class Seen:
+    """How often something was there, and when first and last."""
+
+    count: int = 0
+    first: str = ""
+    last: str = ""
+    example: str = ""
+
+    def add(self, other: "Seen") -> None:
+        """Count another one in."""
+        self.count += other.count
+        self.first = min(filter(None, (self.first, other.first)), default="")
+        self.last = max(self.last, other.last)
+        self.example = self.example or other.example
+
+
+@dataclass(slots=True, kw_only=True)
+class Denials:
+    """What was denied for want of a rule, what for another reason, and the hosts that led where nothing may go."""
+
+    requests: dict[Request, Seen] = field(default_factory=dict)
+    others: dict[str, Seen] = field(default_factory=dict)
+    closed: set[str] = field(default_factory=set)
+    unreadable: int = 0
+
+    def leave_out(self, why: str, seen: Seen) -> None:
+        """Count what is not told apart."""
+        self.others.setdefault(why, Seen()).add(seen)
+
+
+def read_denials(lines: Iterable[str]) -> Denials:
+    """Return what the lines of a traffic log say was denied; other lines are passed over."""
+    found = Denials()
+    for line in lines:
+        values = _object(line)
+        if values is None:
+            found.unreadable += bool(line.strip())
+        elif values.get("decision") == "deny":
+            _read(values, found)
+    return found
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) and "decision" in values else None
+
+
+def _read(values: dict[str, Any], found: Denials) -> None:
+    time = _text(values, "time")
+    time = time if TIME.fullmatch(time) else ""
+    seen = Seen(count=1, first=time, last=time, example=_example(values))
+    event, cause = _text(values, "event"), _text(values, "cause")
+    if event in CONNECTIONS:
+        found.leave_out(NO_REQUEST, seen)
+        return
+    if event not in REQUESTS:
+        return  # what the stack asks of itself
+    if cause == "address" and len(found.closed) < MOST_REQUESTS:
+        found.closed.add(_text(values, "host"))
+    request = _request(values) if cause in WITHOUT_A_RULE else None
+    if request is None:
+        found.leave_out(REASONS.get(cause, DOUBTFUL), seen)
+    elif request in found.requests or len(found.requests) < MOST_REQUESTS:
+        found.requests.setdefault(request, Seen()).add(seen)
+    else:
+        found.leave_out(TOO_MANY, seen)
+
+
+def _request(values: dict[str, Any]) -> Request | None:
+    """Return the request, read as strictly as the proxy reads it. The log holds no query."""
+    port = values.get("port")
+    path = _text(values, "path")
+    if not isinstance(port, int) or isinstance(port, bool) or "?" in path:
+        return None
+    try:
+        return parse_request(
+            scheme=_text(values, "scheme"),
+            host=_text(values, "host"),
+            port=port,
+            method=_text(values, "method"),
+            target=path,
+            encoded_slash=True,
+        )
+    except Ambiguous:
+        return None
+
+
+def _text(values: dict[str, Any], name: str) -> str:
+    value = values.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _example(values: dict[str, Any]) -> str:
+    """Return what was asked, so that it can be shown: it may hold anything."""
+    where = f"{_text(values, 'host')}{_text(values, 'path')}" or _text(values, "reason")
+    return f"{quoted(_text(values, 'method'))[1:-1]} {quoted(where)[1:-1]}".strip()

@@ -1,0 +1,101 @@
+"""Many paths -> few patterns: a star stands only where several different values were seen, all else being the same."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+# So many different values in one place make a star of it: fewer where every one of them holds a digit, as ids do.
+IDS = 3
+WORDS = 10
+MOST_SEGMENTS = 32
+MOST_STARS = 8
+SEPARATORS = "-_.~"
+
+type Segments = tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Pattern:
+    """A path or a glob, the paths it comes from, and the values that each of its stars stands for."""
+
+    segments: Segments
+    paths: frozenset[str]
+    values: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The path as a rule has it."""
+        return "/".join(self.segments)
+
+
+def generalise(paths: Iterable[str], *, words: bool) -> list[Pattern]:
+    """Return patterns that take all the paths. `words` lets many values without digits make a star, too.
+
+    >>> [found.text for found in generalise(["/a/1", "/a/2", "/a/3", "/b/1"], words=True)]
+    ['/a/*', '/b/1']
+    """
+    found = {
+        tuple(path.split("/")): Pattern(segments=tuple(path.split("/")), paths=frozenset({path})) for path in paths
+    }
+    # Twice: one place may be alike only now that another has its star.
+    for place in (*range(1, MOST_SEGMENTS), *range(1, MOST_SEGMENTS)):
+        found = {pattern.segments: pattern for pattern in _merged(found.values(), place, words=words)}
+    return sorted(found.values(), key=lambda pattern: pattern.segments)
+
+
+def _merged(patterns: Iterable[Pattern], place: int, *, words: bool) -> Iterator[Pattern]:
+    """Put together what differs in this one place alone, where there is enough of it."""
+    alike: defaultdict[Segments, list[Pattern]] = defaultdict(list)
+    for pattern in patterns:
+        if _may_differ(pattern, place):
+            alike[*pattern.segments[:place], *pattern.segments[place + 1 :]].append(pattern)
+        else:
+            yield pattern
+    for group in alike.values():
+        if _is_enough({pattern.segments[place] for pattern in group}, words=words):
+            yield _union(group, place)
+        else:
+            yield from group
+
+
+def _may_differ(pattern: Pattern, place: int) -> bool:
+    if not place < len(pattern.segments) <= MOST_SEGMENTS:
+        return False
+    value = pattern.segments[place]
+    return value != "" and "*" not in value and pattern.text.count("*") < MOST_STARS
+
+
+def _is_enough(values: Collection[str], *, words: bool) -> bool:
+    ids = all(any(letter.isdigit() for letter in value) for value in values)
+    return len(values) >= (IDS if ids else WORDS) and (ids or words)
+
+
+def _union(group: Sequence[Pattern], place: int) -> Pattern:
+    values = frozenset(pattern.segments[place] for pattern in group)
+    segments = group[0].segments
+    stars = {star for pattern in group for star in pattern.values}
+    return Pattern(
+        segments=(*segments[:place], _star(values), *segments[place + 1 :]),
+        paths=frozenset().union(*(pattern.paths for pattern in group)),
+        values={
+            place: values,
+            **{star: frozenset().union(*(pattern.values[star] for pattern in group)) for star in stars},
+        },
+    )
+
+
+def _star(values: Collection[str]) -> str:
+    """Return the star with what all values begin and end with, up to a separator: `issue-*`, `*.json`."""
+    start, end = _shared(values), _shared([value[::-1] for value in values])[::-1]
+    fits = all(len(value) > len(start) + len(end) for value in values)
+    return f"{start}*{end}" if fits else "*"
+
+
+def _shared(values: Collection[str]) -> str:
+    """Return what all values begin with, up to the last separator in it."""
+    letters = ""
+    for column in zip(*values, strict=False):
+        if len(set(column)) > 1:
+            break
+        letters += column[0]
+    return letters[: max(letters.rfind(separator) for separator in SEPARATORS) + 1]

@@ -1,0 +1,143 @@
+"""What was denied -> the narrowest rules that would have let it pass, for a person to choose from."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import idna
+
+from agent_sandbox.policy.addresses import why_forbidden
+from agent_sandbox.policy.advice import ENCODED
+from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.decide import decide
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.host import is_address
+from agent_sandbox.policy.method import NAMEABLE
+from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.request import DEFAULT_PORTS, Request
+from agent_sandbox.policytools.denials import REASONS, Denials, Seen
+from agent_sandbox.policytools.generalising import Pattern, generalise
+from agent_sandbox.policytools.lint.leaks import shared_store, upload_host
+from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.shortrule import ShortRule, read_short_rule
+from agent_sandbox.problems import UserError
+
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+# Names that mean something else, or nothing, in every network (RFC 6761, 6762, 8375, 9476, and what people use).
+PRIVATE_ENDS = frozenset({"alt", "corp", "home", "internal", "invalid", "lan", "local", "localhost", "onion"})
+PRIVATE = "a private host"
+ALLOWED_NOW = "it is allowed by now"
+NO_LINE = "no line of the short form can say just this"
+
+type Group = tuple[str, str, int, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A rule, what was seen of it, and what a person should know before saying yes."""
+
+    rule: ShortRule
+    seen: Seen
+    values: tuple[tuple[str, ...], ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Suggestions:
+    """The proposals, most asked for first, and what is not proposed, by the reason why."""
+
+    proposals: list[Proposal] = field(default_factory=list)
+    left_out: dict[str, Seen] = field(default_factory=dict)
+    unreadable: int = 0
+
+
+def suggest(denials: Denials, policy: Policy) -> Suggestions:
+    """Return the rules that would have let pass what was denied for want of one, each no wider than what was seen."""
+    left = Denials(others=denials.others)
+    groups: defaultdict[Group, dict[str, tuple[Request, Seen]]] = defaultdict(dict)
+    for request, seen in denials.requests.items():
+        why = _why_not(request, denials, policy)
+        if why:
+            left.leave_out(why, seen)
+        else:
+            group = (request.scheme, request.host, request.port, _method(request, denials))
+            path = request.path.translate(ENCODED)
+            groups[group].setdefault(path, (request, Seen()))[1].add(seen)
+    found = [proposal for group, asked in groups.items() for proposal in _proposals(group, asked, left)]
+    found.sort(key=lambda proposal: (-proposal.seen.count, proposal.rule.text))
+    return Suggestions(proposals=found, left_out=left.others, unreadable=denials.unreadable)
+
+
+def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
+    if request.host in denials.closed:
+        return REASONS["address"]
+    if _is_private(request.host):
+        return PRIVATE
+    if request.method not in NAMEABLE:
+        return f"no rule can name the method {request.method}"
+    ways = readings(request.path)
+    here = policy.index.rules_for(request.host)
+    deny = next((rule for rule in here if rule.effect is Effect.DENY and rule.matches(request, ways)), None)
+    if deny:
+        return f"denied by {deny.origin} ({deny})"
+    if any(ceiling.verdict(request, ways) is None for ceiling in policy.rules.ceilings):
+        return REASONS["ceiling"]
+    return ALLOWED_NOW if decide(policy, request).allowed else ""
+
+
+def _is_private(host: str) -> bool:
+    if is_address(host):
+        return why_forbidden(host) is not None
+    labels = host.split(".")
+    return len(labels) == 1 or labels[-1] in PRIVATE_ENDS or labels[-2:] == ["home", "arpa"]
+
+
+def _method(request: Request, denials: Denials) -> str:
+    """Count HEAD with the GET that brings it along, where that was asked for as well."""
+    if request.method != "HEAD":
+        return request.method
+    return "GET" if replace(request, method="GET") in denials.requests else "HEAD"
+
+
+def _proposals(group: Group, asked: dict[str, tuple[Request, Seen]], left: Denials) -> Iterator[Proposal]:
+    for pattern in generalise(asked, words=group[-1] in READING):
+        seen = Seen()
+        for path in pattern.paths:
+            seen.add(asked[path][1])
+        rule = _rule(group, pattern)
+        if rule is None or not all(rule.rule.matches(asked[path][0], readings(path)) for path in pattern.paths):
+            left.leave_out(NO_LINE, seen)
+            continue
+        values = tuple(tuple(sorted(pattern.values[star])) for star in sorted(pattern.values))
+        yield Proposal(rule=rule, seen=seen, values=values, warnings=tuple(_warnings(group, rule)))
+
+
+def _rule(group: Group, pattern: Pattern) -> ShortRule | None:
+    scheme, host, port, method = group
+    written = f"[{host}]" if ":" in host else host
+    address = written if port == DEFAULT_PORTS[scheme] else f"{written}:{port}"
+    try:
+        return read_short_rule(Effect.ALLOW, (f"{method} {scheme}://{address}{pattern.text}",))
+    except UserError:
+        return None
+
+
+def _warnings(group: Group, rule: ShortRule) -> Iterator[str]:
+    scheme, host, _, method = group
+    if method not in READING:
+        yield "it writes: what the agent knows can leave by it"
+    if scheme == "http":
+        yield "it is not encrypted: anybody on the way can read and change it"
+    if is_address(host):
+        yield "it is an address: no name says whose it is"
+    if "xn--" in host:
+        yield f"the host reads {_unicode(host)}: look at each letter"
+    subject = Subject(layer=rule.alone, comments={}, policy=compile_policy([rule.alone], {}))
+    for finding in (*upload_host(subject), *shared_store(subject)):
+        yield f"{finding.what}: {finding.why}"
+
+
+def _unicode(host: str) -> str:
+    # Label by label: IDNA knows no `_`, which stands in names of services.
+    return ".".join(idna.ulabel(label) if label.startswith("xn--") else label for label in host.split("."))

@@ -1,0 +1,142 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.policy import suggest as subject
+from agent_sandbox.cli.policy.suggest import suggest
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+from trafficlines import denied
+
+ITEMS = [denied(f"POST https://api.example.com/i/{number}", at=f"10:0{number}:00") for number in (1, 2, 3, 4)]
+LOG = [*ITEMS, denied("GET https://docs.test/"), denied("POST https://example.org/admin", cause="rule"), "no json"]
+TEXT = """\
+agent-sandbox policy allow 'POST https://api.example.com/i/*'
+  4 times, 2026-01-02 10:01:00 to 2026-01-02 10:04:00 UTC
+  a star stands for 4 values: 1, 2, 3, ...
+  careful: it writes: what the agent knows can leave by it
+
+agent-sandbox policy allow 'GET https://docs.test/'
+  once, 2026-01-02 10:00:00 UTC
+
+left out:
+  once, a deny says so: POST example.org/admin
+  1 line is no line of a traffic log
+"""
+STARS = (
+    "a star stands where 3 different values that hold digits were seen with all else the same,"
+    " or 10 values of any kind in requests that only read\n"
+)
+
+
+@pytest.fixture
+def log(policy: Path) -> Path:
+    assert policy.exists()
+    Path("traffic.jsonl").write_text("\n".join(LOG))
+    return Path("traffic.jsonl")
+
+
+def test_proposals_are_commands_to_run(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: suggest(log)) == 0
+    assert capsys.readouterr() == (TEXT, STARS)
+
+
+def test_a_log_without_denials_gives_nothing(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text("x\ny\n")
+    assert exit_code(lambda: suggest(log)) == 0
+    assert capsys.readouterr().out == "nothing to suggest\n\nleft out:\n  2 lines are no line of a traffic log\n"
+    log.write_text(denied("GET https://a.test/", time=""))
+    assert exit_code(lambda: suggest(log)) == 0
+    assert capsys.readouterr().out == "agent-sandbox policy allow 'GET https://a.test/'\n  once\n"
+
+
+def test_only_so_many_are_shown(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text("\n".join(denied(f"POST https://h{number}.test/") for number in range(60)))
+    assert exit_code(lambda: suggest(log)) == 0
+    assert capsys.readouterr().out.endswith("\n\nand 10 more, seen less often: --json has them all\n")
+
+
+def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: suggest(log, json=True)) == 0
+    got = json.loads(capsys.readouterr().out)
+    times = {"first": "2026-01-02T10:00:00.000Z", "last": "2026-01-02T10:00:00.000Z"}
+    assert got == {
+        "policy": ".devcontainer/policy.yaml",
+        "proposals": [
+            {
+                "line": "POST https://api.example.com/i/*",
+                "count": 4,
+                "first": "2026-01-02T10:01:00.000Z",
+                "last": "2026-01-02T10:04:00.000Z",
+                "stars": [["1", "2", "3", "4"]],
+                "warnings": ["it writes: what the agent knows can leave by it"],
+            },
+            {"line": "GET https://docs.test/", "count": 1, **times, "stars": [], "warnings": []},
+        ],
+        "left_out": [{"why": "a deny says so", "count": 1, **times, "example": "POST example.org/admin"}],
+        "unreadable_lines": 1,
+    }
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have a person at the terminal who answers so."""
+
+    def answer(*words: str) -> None:
+        rest = iter(words)
+
+        def typed(_: str) -> str:
+            try:
+                return next(rest)
+            except StopIteration:
+                raise EOFError from None
+
+        monkeypatch.setattr("builtins.input", typed)
+        monkeypatch.setattr(subject, "terminal", lambda: Terminal.ATTACHED)
+
+    return answer
+
+
+def test_a_person_chooses_one_by_one(
+    log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = Path(".devcontainer/policy.yaml")
+    before = policy.read_text()
+    answers("", "Y")
+    assert exit_code(lambda: suggest(log, choose=True)) == 0
+    assert policy.read_text() == f"{before}allow:\n  - GET https://docs.test/\n"
+    told = capsys.readouterr()
+    assert told.out.endswith(f"\n{policy}:9: added `- GET https://docs.test/` under `allow`\n")
+    assert told.err == "to apply it: docker compose restart proxy (or agent-sandbox proxy reload)\n"
+
+
+@pytest.mark.parametrize("words", [("q",), ()])
+def test_whoever_leaves_has_chosen_nothing(
+    log: Path, answers: Callable[..., None], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Path(".devcontainer/policy.yaml").read_text()
+    answers(*words)
+    assert exit_code(lambda: suggest(log, choose=True)) == 0
+    assert (Path(".devcontainer/policy.yaml").read_text(), capsys.readouterr().err) == (before, "")
+
+
+def test_nobody_is_asked_where_nobody_sits(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: suggest(log, choose=True)) == 1
+    expected = "error: `--choose` asks, and nobody sits here\n  hint: without it, the proposals are printed\n"
+    assert capsys.readouterr() == ("", expected)
+
+
+def test_without_a_file_the_running_proxy_is_asked(
+    docker: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    command = "exec -T proxy /opt/agent-sandbox/venv/bin/python -m agent_sandbox.proxy log"
+    with_containers(docker, proxy="healthy").says(
+        f"{command} --file /state/log/traffic.jsonl --denied", out="\n".join(ITEMS) + "\n"
+    )
+    assert exit_code(suggest) == 0
+    assert capsys.readouterr().out.startswith("agent-sandbox policy allow 'POST https://api.example.com/i/*'\n")

@@ -1,0 +1,73 @@
+import json
+
+import pytest
+
+from agent_sandbox.policytools import denials
+from agent_sandbox.policytools.denials import Seen, read_denials
+from trafficlines import denied
+
+NOON = "2026-01-02T12:00:00.000Z"
+EARLIER = "2026-01-02T10:00:00.000Z"
+
+
+def test_what_was_denied_for_want_of_a_rule_is_counted() -> None:
+    lines = (denied("GET https://a.test/x", at="12:00:00"), denied("GET https://a.test/x", cause="request"))
+    ((request, seen),) = read_denials(lines).requests.items()
+    assert (request.method, request.url) == ("GET", "https://a.test/x")
+    assert seen == Seen(count=2, first=EARLIER, last=NOON, example="GET a.test/x")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (denied("GET https://a.test/", cause="rule"), "a deny says so"),
+        (denied("GET https://a.test/", cause="ceiling"), "a layer that only narrows does not let it through"),
+        (denied("GET https://a.test/", cause=""), denials.DOUBTFUL),
+        (denied("GET https://a.test/", cause=["host"]), denials.DOUBTFUL),
+        (denied("GET https://a.test/../b"), denials.DOUBTFUL),
+        (denied("GET https://a.test/b?c"), denials.DOUBTFUL),
+        (denied("get https://a.test/b"), denials.DOUBTFUL),
+        (denied("GET https://a.test/", port=True), denials.DOUBTFUL),
+        (denied("GET https://a.test/", port="443"), denials.DOUBTFUL),
+        (denied("GET https://a.test/", scheme="ftp"), denials.DOUBTFUL),
+        (denied("GET https://a.test/", host={}), denials.DOUBTFUL),
+        (denied("CONNECT https://a.test/", event="connect"), denials.NO_REQUEST),
+        (denied("GET https://a.test/", event="malformed"), denials.NO_REQUEST),
+    ],
+)
+def test_what_else_was_denied_is_counted_by_its_reason(line: str, why: str) -> None:
+    found = read_denials([line])
+    assert (found.requests, list(found.others)) == ({}, [why])
+
+
+def test_a_host_that_led_where_nothing_may_go_is_remembered() -> None:
+    found = read_denials([denied("GET https://a.test/", cause="address")])
+    assert (found.closed, list(found.others)) == ({"a.test"}, [denials.REASONS["address"]])
+
+
+@pytest.mark.parametrize(
+    "line", [denied("GET https://a.test/", event="health"), denied("GET https://a.test/", decision="allow"), "", "\n"]
+)
+def test_other_lines_are_passed_over(line: str) -> None:
+    assert read_denials([line]) == denials.Denials()
+
+
+@pytest.mark.parametrize("line", ["x", "[]", "{}", "3", "[" * 60_000, '{"port": ' + "9" * 5_000 + "}"])
+def test_what_is_no_line_of_a_log_is_counted(line: str) -> None:
+    assert read_denials([line]) == denials.Denials(unreadable=1)
+
+
+def test_foreign_words_are_shown_escaped_and_bounded_and_a_foreign_time_is_none() -> None:
+    line = denied("GET https://a.test/", cause="", path="/\x1b[31m\n" + "x" * 500, time="now\x1b")
+    (seen,) = read_denials([line]).others.values()
+    assert seen == Seen(count=1, example=f"GET a.test/\\x1b[31m\\n{'x' * 67}...")
+    assert json.dumps(seen.example).isascii()
+
+
+def test_more_requests_than_a_person_can_look_at_are_no_longer_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denials, "MOST_REQUESTS", 2)
+    lines = [denied(f"GET https://a.test/{number}") for number in (1, 2, 3, 1)]
+    found = read_denials(lines)
+    assert [seen.count for seen in found.requests.values()] == [2, 1]
+    assert [(why, seen.count) for why, seen in found.others.items()] == [(denials.TOO_MANY, 1)]
+    read_denials([denied(f"GET https://{name}.test/", cause="address") for name in "abc"])
