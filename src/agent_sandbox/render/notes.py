@@ -24,6 +24,7 @@ def notes(
         *_missing_services(by_path[POLICY], manifest),
         *_offers(by_path[POLICY], offered),
         *_overshadowed(by_path[DOTENV], own_stacks),
+        *_open(by_path[DOTENV], by_path[COMPOSE]),
         *_added(by_path[DOTENV]),
     )
 
@@ -74,6 +75,11 @@ def _overshadowed(change: Change, own_stacks: Sequence[str]) -> Iterator[str]:
     own = "docker compose --project-name NAME --file"
     for file in own_stacks if change.writes else ():
         yield f"`docker compose` now means the sandbox here; your own stack: {own} {file}"
+
+
+def _open(change: Change, stack: Change) -> Iterator[str]:
+    if change.writes and stack.verdict is not Verdict.WRITTEN:
+        yield f"{DOTENV} was replaced: where the stack runs, `agent-sandbox up` makes it read-only inside again"
 
 
 def _added(change: Change) -> Iterator[str]:

@@ -20,9 +20,10 @@ def told(
     dotenv: Verdict = Verdict.UNCHANGED,
     variables: str = "",
     own_stacks: tuple[str, ...] = (),
+    stack: Verdict = Verdict.WRITTEN,
 ) -> tuple[str, ...]:
     changes = (
-        Change(path=COMPOSE, verdict=Verdict.UNCHANGED, before="", after=""),
+        Change(path=COMPOSE, verdict=stack, before="", after=""),
         Change(path=DEVCONTAINER, verdict=Verdict.MERGED, before="", after=devcontainer, why=why),
         Change(path=POLICY, verdict=verdict, before="", after=policy),
         Change(path=DOTENV, verdict=dotenv, before="", after=variables),
@@ -32,6 +33,11 @@ def told(
 
 def test_where_all_is_well_nothing_is_said() -> None:
     assert told() == ()
+
+
+def test_a_replaced_env_is_open_to_an_agent_that_runs() -> None:
+    (note,) = told(dotenv=Verdict.MERGED, stack=Verdict.UNCHANGED)
+    assert note == ".env was replaced: where the stack runs, `agent-sandbox up` makes it read-only inside again"
 
 
 def test_what_a_merge_has_replaced_is_told() -> None:

@@ -57,6 +57,9 @@ SAID = {
     "Error response from daemon: No such image: agent-sandbox/proxy:0.1.0": (
         "agent-sandbox/proxy:0.1.0: the image is not there; agent-sandbox build"
     ),
+    'Error response from daemon: invalid mount config for type "bind": bind source path does not exist: /a b/x\n': (
+        "/a b/x: it was protected, and is not there any more; put it back, or have it left out: agent-sandbox init"
+    ),
     "validating /p/.devcontainer/docker-compose.yml: services.agent Additional property x is not allowed": (
         "/p/.devcontainer/docker-compose.yml: services.agent Additional property x is not allowed"
     ),
