@@ -1,13 +1,17 @@
 """Services on a terminal and for a program: what there is, what one says, and what differs between two versions."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agent_sandbox.cli.policy_file import POLICY_FILE
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policyfile.resolved import COMMAND, RESOLVED
 from agent_sandbox.policytools.services import Changed, Difference, entries, rules_of
+
+if TYPE_CHECKING:
+    from agent_sandbox.runtime.resolving import Resolved
 
 HEAD = ("SERVICE", "HOSTS", "LOOKED AT", "IS")
 
@@ -109,4 +113,32 @@ def diff_as_json(found: Difference) -> dict[str, Any]:
             }
             for change in found.changed
         ],
+    }
+
+
+def resolved_as_text(plan: "Resolved", *, written: bool) -> str:
+    """Return what was written and which hosts that is, or what would be as a diff."""
+    if not written:
+        return "".join(change.diff() for change in plan.changes).rstrip("\n")
+    files = [f"{change.verdict:<9}  {POLICY_FILE.parent / change.path}" for change in plan.changes]
+    hosts = [
+        f"{name:<9}  {offer.host}: named by {', '.join(offer.files)}"
+        for name, offers in plan.offers.items()
+        for offer in offers
+    ]
+    return "\n".join([*files, *hosts])
+
+
+def resolved_as_json(plan: "Resolved", *, written: bool) -> dict[str, Any]:
+    """Return the same for a program."""
+    return {
+        "written": written,
+        "files": [
+            {"path": str(POLICY_FILE.parent / change.path), "verdict": str(change.verdict), "diff": change.diff()}
+            for change in plan.changes
+        ],
+        "hosts": {
+            name: [{"host": offer.host, "named_by": list(offer.files)} for offer in offers]
+            for name, offers in plan.offers.items()
+        },
     }

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agent_sandbox.policy.layer import Layer
-    from agent_sandbox.render.reconcile import Change
-    from agent_sandbox.runtime.resolving import Resolved
 
 
 class Do(StrEnum):
@@ -59,7 +57,7 @@ def services(  # noqa: PLR0913 - each is an option
         case Do.DIFF:
             _diff(first, second, json=json)
         case Do.RESOLVE:
-            _resolve(first, path, source, force=force, dry_run=dry_run)
+            _resolve(first, path, source, force=force, dry_run=dry_run, json=json)
 
 
 # How many words each takes after itself: at least, and at most.
@@ -124,14 +122,19 @@ def _emit(answer: Any) -> None:  # noqa: ANN401 - text, or what becomes JSON
         emit_json(answer)
 
 
-def _resolve(name: str | None, path: Path | None, source: Path | None, *, force: bool, dry_run: bool) -> None:
+def _resolve(  # noqa: PLR0913 - each is an option
+    name: str | None, path: Path | None, source: Path | None, *, force: bool, dry_run: bool, json: bool
+) -> None:
+    from agent_sandbox.cli.policy_services import resolved_as_json, resolved_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.registries import this_machine  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.resolving import resolve, write  # noqa: PLC0415 - as above
 
     policy = find_policy(path, cwd=Path.cwd())
     plan = resolve(name, policy, this_machine(os.environ), source=source, force=force)
-    for change in plan.changes:
-        _tell(change, dry_run=dry_run)
+    writes = not dry_run and not plan.kept
+    if writes:
+        write(policy, plan)
+    _emit(resolved_as_json(plan, written=writes) if json else resolved_as_text(plan, written=writes))
     for problem in plan.nothing:
         say(f"note: {problem}")
     hint = "`--force` makes it what the diff shows"
@@ -143,19 +146,5 @@ def _resolve(name: str | None, path: Path | None, source: Path | None, *, force:
     if dry_run:
         say("nothing was written: this was a dry run")
     else:
-        write(policy, plan)
-        _tell_hosts(plan)
-
-
-def _tell(change: "Change", *, dry_run: bool) -> None:
-    if dry_run or change.why:
-        emit(change.diff().rstrip("\n"))
-    else:
-        emit(f"{change.verdict:<9}  {POLICY_FILE.parent / change.path}")
-
-
-def _tell_hosts(plan: "Resolved") -> None:
-    for name, offers in plan.offers.items():
-        for offer in offers:
-            emit(f"{name:<9}  {offer.host}: named by {', '.join(offer.files)}")
-    say(f"to use it: `- {next(iter(plan.offers))}` under `services` in {POLICY_FILE}, then: agent-sandbox proxy reload")
+        first = next(iter(plan.offers))
+        say(f"to use it: `- {first}` under `services` in {POLICY_FILE}, then: agent-sandbox proxy reload")

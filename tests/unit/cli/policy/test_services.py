@@ -151,3 +151,13 @@ def test_what_has_been_edited_is_kept_and_shown(ask: Ask, npm: Path) -> None:
         "  hint: `--force` makes it what the diff shows\n"
     )
     assert ask("policy", "services", "resolve", "node", "--force").code == 0
+
+
+def test_a_program_learns_which_hosts_were_found(ask: Ask, npm: Path) -> None:
+    found = json.loads(ask("policy", "services", "resolve", "node", "--json").out)
+    assert (found["written"], found["hosts"]) == (
+        True,
+        {"node": [{"host": "npm.example.org", "named_by": ["npm's configuration"]}]},
+    )
+    (file,) = found["files"]
+    assert (file["path"], file["verdict"]) == (str(npm / "services" / "node.yaml"), "written")
