@@ -1,0 +1,102 @@
+"""The hooks for pre-commit and the action for GitHub run the commands that there are, as those programs would."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from asking import Ask, ask, empty_project
+
+__all__ = ["ask", "empty_project"]
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = (ROOT / "docs" / "policy" / "ci.md").read_text("utf-8")
+POLICY = Path(".devcontainer/policy.yaml")
+HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+STEPS: dict[str, dict[str, Any]] = {step["id"]: step for step in ACTION["runs"]["steps"]}
+GOOD = "domains: [a.example]\ntests: [{allow: GET https://a.example/}]\n"
+FAULTS = {
+    "check": "domainz: []\n",
+    "lint": "domains: ['*.pages.dev']\ntests: [{allow: GET https://a.pages.dev/}]\n",
+    "test": "domains: [a.example]\ntests: [{deny: GET https://a.example/}]\n",
+}
+
+
+@pytest.fixture
+def project(empty_project: Path) -> Path:
+    """Stand in a project with a policy in which nothing is wrong."""
+    POLICY.parent.mkdir()
+    POLICY.write_text(GOOD)
+    return empty_project
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
+@pytest.mark.usefixtures("project")
+def test_a_hook_passes_what_is_right_and_stops_what_is_wrong(hook: dict[str, Any], ask: Ask) -> None:
+    program, *argv = shlex.split(hook["entry"])
+    fault = FAULTS[hook["id"].removeprefix("policy-")]
+    assert (program, hook["language"], hook["pass_filenames"]) == ("agent-sandbox", "python", False)
+    assert re.search(hook["files"], str(POLICY))
+    assert [ask(*argv).code, ask(*argv, str(POLICY)).code] == [0, 0]
+    POLICY.write_text(fault)
+    assert [ask(*argv).code, ask(*argv, str(POLICY)).code] == [1, 1]
+
+
+def run_step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
+    """Run a step's script as a runner does, with this environment in the place of the one that `install` makes."""
+    temp = folder.parent / "runner"
+    temp.mkdir(exist_ok=True)
+    if not (temp / "agent-sandbox").exists():
+        (temp / "agent-sandbox").symlink_to(sys.prefix)
+    given = {key: str(described.get("default", "")) for key, described in ACTION["inputs"].items()} | inputs
+    step = STEPS[name]
+    env = {key: given[re.sub(r"\$\{\{ inputs\.(\w+) }}", r"\1", value)] for key, value in step.get("env", {}).items()}
+    return subprocess.run(
+        [step["shell"], "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        env={**os.environ, **env, "RUNNER_TEMP": str(temp), "GITHUB_STEP_SUMMARY": str(temp / "summary")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_step_of_the_action_passes_what_is_right_and_stops_what_is_wrong(name: str, project: Path) -> None:
+    assert run_step(name, project).returncode == 0
+    POLICY.rename("other policy.yaml")
+    Path("other policy.yaml").write_text(FAULTS[name])
+    assert run_step(name, project, policy="other policy.yaml").returncode == 1
+
+
+def test_the_action_tries_more_cases_and_tells_what_a_change_opens(project: Path) -> None:
+    Path("cases.yaml").write_text("- allow: GET https://b.example/\n")
+    assert "0 of 1" not in run_step("test", project, cases="cases.yaml").stdout
+    assert run_step("test", project, cases="cases.yaml").returncode == 1
+    Path("before.yaml").write_text("domains: []\n")
+    assert run_step("diff", project, against="before.yaml").returncode == 0
+    summary = (project.parent / "runner" / "summary").read_text()
+    assert summary.startswith(
+        "```diff\nbefore.yaml -> .devcontainer/policy.yaml\nbecomes reachable\n  + any method a.example"
+    )
+
+
+def test_the_action_puts_no_input_into_a_script_as_text() -> None:
+    assert ACTION["runs"]["using"] == "composite"
+    assert [name for name, step in STEPS.items() if "${{" in step["run"]] == []
+    assert list(STEPS) == ["install", "check", "lint", "test", "diff"]
+
+
+def test_the_document_is_of_hooks_and_inputs_that_there_are() -> None:
+    examples = re.findall(r"<!-- example: (\S+) -->\n```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
+    hooks, workflow = (yaml.safe_load(text) for _, text in examples)
+    assert [hook["id"] for hook in hooks["repos"][0]["hooks"]] == [hook["id"] for hook in HOOKS]
+    (step,) = (step for step in workflow["jobs"]["policy"]["steps"] if "agent-sandbox" in step["uses"])
+    assert set(step["with"]) < set(ACTION["inputs"])
+    assert re.findall(r"^\| `(\w+)` \|", DOCUMENT, re.MULTILINE) == list(ACTION["inputs"])
