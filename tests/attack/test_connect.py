@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.policy.advice import APPLY, FILE
 from proxystand import get, read_all
 
 if TYPE_CHECKING:
@@ -177,9 +178,15 @@ def test_a_denied_name_is_explained_inside_the_tunnel_and_never_dialled(stand: S
         "reason": "no rule allows host evil.test",
         "rule": None,
         "near_miss": "",
-        "hint": "add `- evil.test` under `domains` in .devcontainer/policy.yaml, then: docker compose restart proxy",
+        "hint": f"add `- GET https://evil.test/x` under `allow` in {FILE}, {APPLY}",
     }
     stand.proxy.line(event="request", decision="deny", host="evil.test", path="/x", status=403)
+    stand.assert_nothing_got_out()
+
+
+def test_a_denial_of_what_a_service_allows_names_the_service(stand: Stand) -> None:
+    answer = stand.proxy.ask("github.com", get("/owner/name/info/refs?service=git-upload-pack", "github.com"))
+    assert b"or `- github` under `services`, " in answer
     stand.assert_nothing_got_out()
 
 

@@ -33,7 +33,8 @@ def test_what_the_policy_allows_passes(app: Project) -> None:
 def test_what_it_does_not_name_is_a_403_that_says_how_to_allow_it(app: Project, scheme: str) -> None:
     status, body = app.curl(f"{scheme}://example.com/")
     assert status == 403
-    allow = "add `- example.com` under `domains` in .devcontainer/policy.yaml, then: docker compose restart proxy"
+    line = f"add `- GET {scheme}://example.com/` under `allow` in .devcontainer/policy.yaml"
+    allow = f"{line}, then: docker compose restart proxy"
     assert [
         "Blocked by agent-sandbox: GET example.com/",
         "Reason: no rule allows host example.com",

@@ -1,5 +1,7 @@
 """How a person can allow exactly what was denied, in one sentence."""
 
+from collections.abc import Sequence
+
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.privateplace import how_to_name, why_private
@@ -16,23 +18,31 @@ BEYOND_AN_ENTRY = {
 ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
 
 
-def advise(asked: Request | str, decision: Decision, *, port: int = 443) -> str:
-    """Return the sentence; empty for what is allowed. For a CONNECT, `asked` is the host, and its port counts."""
+def advise(asked: Request | str, decision: Decision, *, port: int = 443, services: Sequence[str] = ()) -> str:
+    """Return the sentence; empty for what is allowed. For a CONNECT, `asked` is the host, and its port counts.
+
+    `services` are those that would allow it.
+    """
     if decision.allowed:
         return ""
     if decision.cause in BEYOND_AN_ENTRY:
         return f"{BEYOND_AN_ENTRY[decision.cause].format(decision.rule)}, {APPLY}"
-    if isinstance(asked, Request) and asked.method not in NAMEABLE:
+    if isinstance(asked, Request):
+        return _for_request(asked, services)
+    return _for_private(asked, port) or f"add `{entry_for_host(asked, port)}` under `domains` in {FILE}, {APPLY}"
+
+
+def _for_request(asked: Request, services: Sequence[str]) -> str:
+    if asked.method not in NAMEABLE:
         return f"no rule can name the method {asked.method}"
-    if decision.cause is Cause.REQUEST and isinstance(asked, Request):
-        return f"add `{entry_for_request(asked)}` under `allow` in {FILE}, {APPLY}"
-    return _for_host(asked.host, asked.port) if isinstance(asked, Request) else _for_host(asked, port)
+    others = "".join(f"or `- {service}` under `services`, " for service in services)
+    line = entry_for_exactly(asked, query=False)
+    return _for_private(asked.host, asked.port) or f"add `{line}` under `allow` in {FILE}, {others}{APPLY}"
 
 
-def _for_host(host: str, port: int) -> str:
-    if why_private(host):
-        return f"{host} {why_private(host)}: {how_to_name(host, port)}"
-    return f"add `{entry_for_host(host, port)}` under `domains` in {FILE}, {APPLY}"
+def _for_private(host: str, port: int) -> str:
+    why = why_private(host)
+    return f"{host} {why}: {how_to_name(host, port)}" if why else ""
 
 
 def entry_for_host(host: str, port: int) -> str:
@@ -41,10 +51,11 @@ def entry_for_host(host: str, port: int) -> str:
     return f"- {written}" if port in USUAL_PORTS else f"- {{host: {written}, ports: [{port}]}}"
 
 
-def entry_for_request(asked: Request) -> str:
-    """Return the line of `allow` that takes this request, with any query.
+def entry_for_exactly(request: Request, *, query: bool = True) -> str:
+    """Return the line of `allow` that takes this request; quoted only where YAML would read it otherwise.
 
-    What would be a wildcard there, or end the quotes around it, is written encoded: rules read both alike.
+    What would be a wildcard in the path is written encoded: rules read both alike.
     """
-    address, _, _ = asked.url.partition("?")
-    return f'- "{asked.method} {address.translate(ENCODED)}"'
+    address, mark, parameters = request.url.partition("?")
+    text = f"{request.method} {address.translate(ENCODED)}{mark + parameters if query else ''}"
+    return "- '{}'".format(text.replace("'", "''")) if text.endswith(":") else f"- {text}"

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from agent_sandbox.policy.advice import BEYOND_AN_ENTRY, ENCODED, entry_for_host
+from agent_sandbox.policy.advice import BEYOND_AN_ENTRY, entry_for_exactly, entry_for_host
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.fitting import fitting, offered
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.path import readings
@@ -15,8 +16,6 @@ from agent_sandbox.policy.privateplace import how_to_name, why_private
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
-
-MAX_SERVICES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +42,8 @@ def remedy(policy: Policy, request: Request, decision: Decision, services: Mappi
     if decision.cause is Cause.CEILING:
         return Remedy(in_the_way=in_the_way)
     section, line = next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
-    fitting = tuple(_fitting(request, services))[:MAX_SERVICES]
-    return Remedy(section=section, line=line, services=fitting, in_the_way=in_the_way)
-
-
-def _fitting(request: Request, services: Mapping[str, Layer]) -> list[str]:
-    """Return the services that allow the request, those that allow the least first."""
-    policies = {name: compile_policy([services[name]], services) for name in services}
-    fitting = [name for name, policy in policies.items() if decide(policy, request).allowed]
-    return sorted(fitting, key=lambda name: len(policies[name].rules.rules))
+    fit = fitting(request, offered(services))
+    return Remedy(section=section, line=line, services=fit, in_the_way=in_the_way)
 
 
 def _narrowest_first(request: Request) -> Iterator[tuple[str, str]]:
@@ -59,16 +51,6 @@ def _narrowest_first(request: Request) -> Iterator[tuple[str, str]]:
     yield "allow", entry_for_exactly(request, query=False)
     yield "domains", _entry_below(request)
     yield "domains", entry_for_host(request.host, request.port)
-
-
-def entry_for_exactly(request: Request, *, query: bool = True) -> str:
-    """Return the line of `allow` that takes this request; quoted only where YAML would read it otherwise.
-
-    What would be a wildcard in the path is written encoded: rules read both alike.
-    """
-    address, mark, parameters = request.url.partition("?")
-    text = f"{request.method} {address.translate(ENCODED)}{mark + parameters if query else ''}"
-    return "- '{}'".format(text.replace("'", "''")) if text.endswith(":") else f"- {text}"
 
 
 def _entry_below(request: Request) -> str:

@@ -1,6 +1,6 @@
 """Decides each request: the head of every HTTP/1 message and of every HTTP/2 stream."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mitmproxy import http
 
@@ -17,9 +17,16 @@ from agent_sandbox.proxy.tunnel import Tunnel
 class Enforcer:
     """Denies first; only a decision that allows lifts it. So a fault or a cancellation leaves a denial."""
 
-    def __init__(self, policy: Callable[[], Policy], *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        policy: Callable[[], Policy],
+        *,
+        clock: Callable[[], float],
+        fitting: Callable[[Request], Sequence[str]] = lambda _: (),
+    ) -> None:
         self._policy = policy
         self._clock = clock
+        self._fitting = fitting
 
     @hook
     def requestheaders(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
@@ -52,7 +59,8 @@ class Enforcer:
             ledger.line.rule, ledger.line.reason = decision.rule, decision.reason
             ledger.line.cause = str(decision.cause)
             ledger.line.event = event_of_denial(request, tunnel)
-            _deny(flow, _denial(request, decision, policy.settings.block_status))
+            advice = advise(request, decision, services=self._fitting(request))
+            _deny(flow, _denial(request, decision, policy.settings.block_status, advice))
 
 
 def _allow(flow: http.HTTPFlow, ledger: Ledger, decision: Decision) -> None:
@@ -83,7 +91,7 @@ def _describe(ledger: Ledger, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
     line.path = data.path.partition(b"?")[0].decode("ascii", "backslashreplace")
 
 
-def _denial(request: Request, decision: Decision, status: int) -> Denial:
+def _denial(request: Request, decision: Decision, status: int, advice: str) -> Denial:
     return Denial(
         status=status,
         reason=decision.reason,
@@ -92,7 +100,7 @@ def _denial(request: Request, decision: Decision, status: int) -> Denial:
         path=request.path,
         rule=decision.rule,
         near_miss=decision.near_miss,
-        hint=advise(request, decision),
+        hint=advice,
     )
 
 

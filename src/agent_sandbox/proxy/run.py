@@ -9,7 +9,8 @@ from functools import partial
 
 from OpenSSL import SSL
 
-from agent_sandbox.policyfile import load_policy
+from agent_sandbox.policy.fitting import offered
+from agent_sandbox.policyfile import load_policy, services_beside
 from agent_sandbox.policyfile.resolved import paths_beside
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import http1_client
@@ -26,6 +27,7 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.listen import address_of, listen
 from agent_sandbox.proxy.logfile import RotatedFile, write_all
 from agent_sandbox.proxy.nameserver import NameServer
+from agent_sandbox.proxy.offers import Offers
 from agent_sandbox.proxy.options import EngineOptions
 from agent_sandbox.proxy.policystore import PolicyStore
 from agent_sandbox.proxy.recorder import Recorder
@@ -107,9 +109,11 @@ def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Re
 
 
 def _hooks(settings: Settings, store: PolicyStore, recorder: Recorder) -> Hooks:
+    offers = Offers(lambda: offered(services_beside(settings.policy)))
+    offers.read()
     authority = load_authority(settings.state, now=now_utc())
     return hook_table(
-        Enforcer(lambda: store.current, clock=time.monotonic),
+        Enforcer(lambda: store.current, clock=time.monotonic, fitting=offers.fitting),
         Streamer(),
         Journal(recorder, clock=time.monotonic),
         ClientTls(authority, now=now_utc),

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policy.advice import advise, entry_for_host, entry_for_request
+from agent_sandbox.policy.advice import advise, entry_for_exactly, entry_for_host
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide, decide_connect
 from agent_sandbox.policy.effective import Policy
@@ -20,10 +20,10 @@ APPLY = "then: docker compose restart proxy"
     ("line", "advice"),
     [
         ("GET https://a.test/", ""),
-        ("GET https://c.test/x", f"add `- c.test` under `domains` in .devcontainer/policy.yaml, {APPLY}"),
+        ("GET https://c.test/x", f"add `- GET https://c.test/x` under `allow` in .devcontainer/policy.yaml, {APPLY}"),
         (
             "POST https://a.test/x?y",
-            f'add `- "POST https://a.test/x"` under `allow` in .devcontainer/policy.yaml, {APPLY}',
+            f"add `- POST https://a.test/x` under `allow` in .devcontainer/policy.yaml, {APPLY}",
         ),
         (
             "GET https://10.0.0.1/",
@@ -31,7 +31,7 @@ APPLY = "then: docker compose restart proxy"
         ),
         (
             "GET https://203.0.113.7/",
-            f"add `- 203.0.113.7` under `domains` in .devcontainer/policy.yaml, {APPLY}",
+            f"add `- GET https://203.0.113.7/` under `allow` in .devcontainer/policy.yaml, {APPLY}",
         ),
         ("GTE https://a.test/", "no rule can name the method GTE"),
         ("TRACE https://c.test/", "no rule can name the method TRACE"),
@@ -70,17 +70,39 @@ def test_a_connect_to_another_port_is_advised_by_host(policy_of: PolicyOf) -> No
 
 
 @pytest.mark.parametrize(
+    ("host", "advice"),
+    [
+        ("203.0.113.7", f"add `- 203.0.113.7` under `domains` in .devcontainer/policy.yaml, {APPLY}"),
+        (
+            "10.0.0.1",
+            "10.0.0.1 is no public address (private): name it under `host_services`: `NAME: {to: 10.0.0.1:443}`",
+        ),
+    ],
+)
+def test_a_connect_is_advised_as_a_request_there_would_be(policy_of: PolicyOf, host: str, advice: str) -> None:
+    assert advise(host, decide_connect(policy_of(POLICY), host=host, port=443)) == advice
+
+
+def test_services_that_would_allow_it_are_told_beside_the_line(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    request = request_of("GET https://c.test/x")
+    advice = advise(request, decide(policy_of(POLICY), request), services=("github", "copilot"))
+    line = "add `- GET https://c.test/x` under `allow` in .devcontainer/policy.yaml"
+    assert advice == f"{line}, or `- github` under `services`, or `- copilot` under `services`, {APPLY}"
+
+
+@pytest.mark.parametrize(
     ("line", "for_host", "for_request"),
     [
-        ("GET https://c.test/", "- c.test", '- "GET https://c.test/"'),
-        ("GET http://c.test:8080/a", "- {host: c.test, ports: [8080]}", '- "GET http://c.test:8080/a"'),
-        ("GET https://[2001:db8::1]/", '- "[2001:db8::1]"', '- "GET https://[2001:db8::1]/"'),
-        ("GET https://c.test/a*b", "- c.test", '- "GET https://c.test/a%2Ab"'),
-        ('GET https://c.test/"`', "- c.test", '- "GET https://c.test/%22%60"'),
+        ("GET https://c.test/", "- c.test", "- GET https://c.test/"),
+        ("GET http://c.test:8080/a?b=1", "- {host: c.test, ports: [8080]}", "- GET http://c.test:8080/a?b=1"),
+        ("GET https://[2001:db8::1]/", '- "[2001:db8::1]"', "- GET https://[2001:db8::1]/"),
+        ("GET https://c.test/a*b", "- c.test", "- GET https://c.test/a%2Ab"),
+        ('GET https://c.test/"`', "- c.test", "- GET https://c.test/%22%60"),
+        ("GET https://c.test/it's:", "- c.test", "- 'GET https://c.test/it''s:'"),
     ],
 )
 def test_a_line_can_be_put_into_the_file_as_it_is(
     request_of: RequestOf, line: str, for_host: str, for_request: str
 ) -> None:
     request = request_of(line)
-    assert (entry_for_host(request.host, request.port), entry_for_request(request)) == (for_host, for_request)
+    assert (entry_for_host(request.host, request.port), entry_for_exactly(request)) == (for_host, for_request)

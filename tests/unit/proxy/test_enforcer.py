@@ -70,7 +70,7 @@ def test_a_denied_request_is_answered_with_the_reason(policy: Callable[[str], Po
     assert "expect" not in made.request.headers
     body = json.loads(made.response.content or b"")
     assert (made.response.status_code, body["host"], body["path"]) == (403, "a.test", "/admin")
-    assert body["hint"].startswith('add `- "GET https://a.test/admin"` under `allow`')
+    assert body["hint"].startswith("add `- GET https://a.test/admin` under `allow`")
     line = ledger.line
     assert (line.decision, line.cause, line.reason) == ("deny", "request", body["reason"])
     assert (line.scheme, line.host, line.path) == ("https", "a.test", "/admin")
@@ -148,3 +148,11 @@ def test_what_may_follow_is_bounded_as_the_policy_says(policy: Callable[[str], P
     assert enforce(flow(), policy(RULES)).sent.limit is None
     made = flow("/api/x", (b"Content-Length", b"11"))
     assert enforce(made, policy(rules)).line.decision == "deny"
+
+
+def test_a_denial_names_the_services_that_would_allow_it(policy: Callable[[str], Policy]) -> None:
+    made = flow("/no", (b"Accept", b"application/json"))
+    current = policy(RULES)
+    Enforcer(lambda: current, clock=lambda: 0.0, fitting=lambda asked: [asked.host]).requestheaders(made, TUNNEL)
+    assert made.response
+    assert ", or `- a.test` under `services`, " in json.loads(made.response.content or b"")["hint"]

@@ -1,0 +1,23 @@
+"""Which of the services that could be named would allow a request."""
+
+from collections.abc import Mapping
+
+from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.decide import decide
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.request import Request
+
+TOLD = 3
+
+
+def offered(services: Mapping[str, Layer]) -> dict[str, Policy]:
+    """Return what each of the services allows by itself, without any option."""
+    return {name: compile_policy([services[name]], services) for name in services}
+
+
+def fitting(request: Request, offers: Mapping[str, Policy]) -> tuple[str, ...]:
+    """Return the services that allow the request, at most a few, those that allow the least first."""
+    known = [name for name, policy in offers.items() if policy.index.rules_for(request.host)]
+    allowing = [name for name in known if decide(offers[name], request).allowed]
+    return tuple(sorted(allowing, key=lambda name: len(offers[name].rules.rules))[:TOLD])

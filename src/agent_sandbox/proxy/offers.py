@@ -1,0 +1,34 @@
+"""What the shipped services would have allowed: told with a denial, and never decided by."""
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from agent_sandbox.policy import Policy, Request
+from agent_sandbox.policy.fitting import fitting
+from agent_sandbox.problems import UserError
+
+type Load = Callable[[], Mapping[str, Policy]]
+
+
+class Offers:
+    """Knows the services once they are read: their files are many, and nobody waits for them."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._known: Mapping[str, Policy] = {}
+
+    def read(self) -> threading.Thread:
+        """Begin to read them."""
+        reading = threading.Thread(target=self._read, name="services", daemon=True)
+        reading.start()
+        return reading
+
+    def _read(self) -> None:
+        # One that was resolved for this project may have a file with problems; `policy check` tells them.
+        with suppress(UserError):
+            self._known = self._load()
+
+    def fitting(self, request: Request) -> tuple[str, ...]:
+        """Return the services that would allow the request."""
+        return fitting(request, self._known)

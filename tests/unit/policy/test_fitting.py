@@ -1,0 +1,21 @@
+from collections.abc import Callable
+
+from agent_sandbox.policy.fitting import fitting, offered
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.request import Request
+
+
+def test_the_services_that_allow_a_request_are_told_the_narrowest_first(
+    layer_of: Callable[..., Layer], request_of: Callable[[str], Request]
+) -> None:
+    services = {
+        "wide": layer_of("domains: [a.test, b.test, c.test]"),
+        "narrow": layer_of("domains: [a.test]"),
+        "reading": layer_of("domains: [{host: a.test, rules: [{methods: [GET]}]}, d.test, e.test]"),
+        "other": layer_of("domains: [z.test]"),
+        "four": layer_of("domains: [a.test, b.test, c.test, d.test]"),
+    }
+    offers = offered(services)
+    assert fitting(request_of("GET https://a.test/"), offers) == ("narrow", "wide", "reading")
+    assert fitting(request_of("POST https://a.test/"), offers) == ("narrow", "wide", "four")
+    assert fitting(request_of("GET https://nobody.test/"), offers) == ()
