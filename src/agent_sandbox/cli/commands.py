@@ -45,7 +45,6 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "deny": "Add a rule that denies a request or a host.",
             "suggest": "Propose rules for what was denied.",
             "services": "List, show, compare and resolve services.",
-            "suggest": "Propose rules for what was denied.",
         },
     ),
     "proxy": (
