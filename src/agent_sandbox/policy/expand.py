@@ -63,6 +63,9 @@ def _rules(layer: Layer) -> Iterator[Rule]:
         entries: tuple[EntrySpec, ...] = getattr(layer.spec, section)
         for number, entry in enumerate(entries):
             yield from _rules_of_entry(layer, effect, entry, (section, number))
+    if layer.listed:
+        every = EntrySpec.model_construct(host=layer.listed)
+        yield _rule(Effect.ALLOW, every, RuleSpec(), layer.origin("domains_file"))
     for name, service in layer.spec.host_services.items():
         row = service.row(name)
         # The values are checked already.

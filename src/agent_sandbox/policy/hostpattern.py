@@ -26,6 +26,10 @@ class Reach(StrEnum):
     APEX_AND_BELOW = "."
     EVERY = "*"
     NETWORK = "network"
+    LISTED = "listed"  # in a file of its own: `ListedHosts`
+
+
+NAMED_WHOLE = frozenset({Reach.NETWORK, Reach.LISTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -41,7 +45,7 @@ class HostPattern:
 
     @override
     def __str__(self) -> str:
-        return self.name if self.reach is Reach.NETWORK else f"{self.reach}{self.name}"
+        return self.name if self.reach in NAMED_WHOLE else f"{self.reach}{self.name}"
 
     @property
     def sample(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.hostlist import ListedHosts
 from agent_sandbox.policy.spec import PolicySpec
 
 Location = tuple[str | int, ...]
@@ -19,6 +20,8 @@ class Layer:
     lines: Mapping[Location, int]
     # Set for a layer that may only narrow whatever its file says of itself: the organisation's.
     tighten: bool = False
+    # What stands in the file that `domains_file` names.
+    listed: ListedHosts | None = None
 
     @property
     def only_narrows(self) -> bool:

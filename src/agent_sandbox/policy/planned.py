@@ -3,7 +3,7 @@
 PLANNED: frozenset[tuple[str, str]] = frozenset(
     (where, key)
     for where, keys in {
-        "": ("secrets", "domains_file", "transform"),
+        "": ("secrets", "transform"),
         "services": ("repos", "git", "api", "readonly"),
         "domains": ("transform",),
         "deny": ("transform",),

@@ -53,7 +53,9 @@ class ManyRules(Rules):
 
 def rules_of_host(rules: Iterable[Rule]) -> Rules:
     """Return the table of a host's rules."""
-    ordered = sorted(rules, key=lambda rule: rule.sort_key)
+    ordered = list(rules)
+    if len(ordered) > 1:  # most hosts have one, and a key takes longer to make than a rule to find
+        ordered.sort(key=lambda rule: rule.sort_key)
     if len(ordered) <= FEW:
         return Rules(ordered)
     table = ManyRules(ordered)

@@ -21,6 +21,7 @@ from agent_sandbox.policy.entryspec import (
     RuleSpec,
 )
 from agent_sandbox.policy.fields import Listed, Strict, Text, Written, fits, written_out
+from agent_sandbox.policy.hostlist import parse_file_name
 from agent_sandbox.policy.hostpattern import EVERY
 from agent_sandbox.policy.hostservice import parse_host_service_name
 from agent_sandbox.policy.settings import Said
@@ -71,6 +72,7 @@ def _none_is_no_name(value: object) -> object:
 
 
 Name = Annotated[str, PlainValidator(fits(parse_host_service_name))]
+FileName = Annotated[str, PlainValidator(fits(parse_file_name))]
 type Named[T] = Annotated[dict[Name, T], BeforeValidator(_none_is_no_name)]
 type Section[T] = Annotated[Listed[T], BeforeValidator(_none_is_empty)]
 DomainEntry = Annotated[DomainSpec, Reachable, written_out(write_out_host)]
@@ -86,6 +88,7 @@ class PolicySpec(Strict):
     allow_all: bool = False
     services: Section[Annotated[ServiceSpec, BeforeValidator(_named)]] = ()
     domains: Section[DomainEntry] = ()
+    domains_file: Written[FileName] = None
     allow: Section[AllowEntry] = ()
     deny: Section[DenyEntry] = ()
     host_services: Named[HostServiceSpec] = Field(default_factory=dict)

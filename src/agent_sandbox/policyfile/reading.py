@@ -7,12 +7,13 @@ from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
 
-MAX_BYTES = 10 * 1024 * 1024
+MIB = 1024 * 1024
+MAX_BYTES = 4 * MIB
 # A FIFO would block the open, a link could lead to any file of the reader's.
 FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def read_policy(path: Path) -> bytes:
+def read_policy(path: Path, *, limit: int = MAX_BYTES) -> bytes:
     """Return what the file holds, or raise UserError with the one thing that stands in the way."""
     try:
         descriptor = os.open(path, FLAGS)
@@ -28,11 +29,12 @@ def read_policy(path: Path) -> bytes:
             raise _problem(path, "is no regular file", "a policy is a text file")
         # One byte more than is taken: a file that grows meanwhile is noticed.
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(MAX_BYTES + 1)
+            content = file.read(limit + 1)
     finally:
         os.close(descriptor)
-    if len(content) > MAX_BYTES:
-        raise _problem(path, f"is longer than {MAX_BYTES // (1024 * 1024)} MiB", "name fewer hosts, or use wildcards")
+    if len(content) > limit:
+        hint = "put long lists of hosts into a `domains_file`" if limit == MAX_BYTES else ""
+        raise _problem(path, f"is longer than {limit // MIB} MiB", hint)
     return content
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.hostlist import parse_host_list
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.request import USUAL_PORTS
@@ -105,3 +106,10 @@ def test_a_private_place_is_an_allow_of_what_it_is_asked_for_by(layer_of: LayerO
 def test_a_narrowing_layer_leads_to_no_private_place(layer_of: LayerOf) -> None:
     got = expand(layer_of("tighten: true\nhost_services: {db: {to: db.internal:1}}"), {})
     assert (got.rules, got.host_services, len(got.ceilings)) == ((), (), 1)
+
+
+def test_a_list_of_hosts_is_one_rule(layer_of: LayerOf) -> None:
+    listed, _ = parse_host_list("a.test", name="hosts.txt")
+    layer = replace(layer_of("version: 1\ndomains_file: hosts.txt"), listed=listed)
+    told = [(str(rule), str(rule.origin)) for rule in expand(layer, {}).rules]
+    assert told == [(f"any method {listed}", "policy.yaml:2")]

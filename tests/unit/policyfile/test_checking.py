@@ -6,8 +6,8 @@ from agent_sandbox.policyfile.document import Document, parse_document
 from agent_sandbox.problems import UserError
 
 KNOWN_ABOVE = (
-    "known are allow, allow_all, date, deny, domains, host_services, reason, services, settings, tests, tighten, "
-    "title, version"
+    "known are allow, allow_all, date, deny, domains, domains_file, host_services, reason, services, settings, tests, "
+    "tighten, title, version"
 )
 
 SIZES = "write a number of bytes, or one with B, KB, MB, GB, KiB, MiB, GiB: `1MiB`"

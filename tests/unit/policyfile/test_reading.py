@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.policyfile import reading
-from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.policyfile.reading import MAX_BYTES, MIB, read_policy
 from agent_sandbox.problems import UserError
 
 
@@ -48,10 +47,12 @@ def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: pyte
     assert refusal(tmp_path / "policy.yaml") == "cannot be read: Permission denied"
 
 
-def test_a_file_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_BYTES", 1024 * 1024)
+def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
-    path.write_bytes(b"#" * (1024 * 1024))
-    assert len(read_policy(path)) == 1024 * 1024
-    path.write_bytes(b"#" * (1024 * 1024 + 1))
-    assert refusal(path) == "is longer than 1 MiB; name fewer hosts, or use wildcards"
+    path.write_bytes(b"#" * MAX_BYTES)
+    assert len(read_policy(path)) == MAX_BYTES
+    path.write_bytes(b"#" * (MAX_BYTES + 1))
+    assert refusal(path) == "is longer than 4 MiB; put long lists of hosts into a `domains_file`"
+    with pytest.raises(UserError) as error:
+        read_policy(path, limit=MIB)
+    assert str(error.value) == f"{path}: is longer than 1 MiB"

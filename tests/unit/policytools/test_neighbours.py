@@ -3,6 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.policy.hostlist import parse_host_list
 from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policytools.neighbours import apart, beside, hosts_apart
 
@@ -82,3 +83,10 @@ def test_rules_are_apart_where_hosts_ports_schemes_or_methods_prove_it(
 def test_beside_every_name_is_what_speaks_of_every_name(policy_of: PolicyOf) -> None:
     policy = policy_of("allow_all: true\ndomains: ['*', a.test]")
     assert [str(rule.conditions.host) for rule in beside(policy.index, pattern("*"))] == ["*"]
+
+
+def test_a_list_of_hosts_may_hold_any_name_and_no_network() -> None:
+    listed, _ = parse_host_list("a.test", name="hosts.txt")
+    others = [pattern(text) for text in ("a.test", "b.test", ".b.test", "*")]
+    assert [hosts_apart(listed, other) for other in others] == [False, True, False, False]
+    assert hosts_apart(HostPattern(reach=Reach.NETWORK, name="10.0.0.0/8"), listed)

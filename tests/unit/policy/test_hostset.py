@@ -1,0 +1,21 @@
+import pytest
+
+from agent_sandbox.policy.hostset import host_set
+
+NAMES = [f"h{number}.test" for number in range(100)]
+
+
+def test_each_name_is_found_and_no_part_of_one_and_no_two_together() -> None:
+    names = host_set(NAMES, about=100)
+    assert all(name in names for name in NAMES)
+    others = ("h1", "test", "h1.tes", "1.test", "xh1.test", "", "h1.test.")
+    assert [name for name in others if name in names] == []
+
+
+@pytest.mark.parametrize("about", [0, 1, 15, 16, 1000])
+def test_how_many_are_expected_changes_nothing(about: int) -> None:
+    assert all(name in host_set(NAMES, about=about) for name in NAMES)
+
+
+def test_an_empty_set_holds_nothing() -> None:
+    assert [host for host in ("", "a.test", "\n") if host in host_set([], about=0)] == []
