@@ -8,8 +8,8 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render import dotenv, jsonc
 from agent_sandbox.render.devcontainer import DOUBTFUL, FILE
 from agent_sandbox.render.foreign import load_foreign
+from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.policy import Offered
-from agent_sandbox.render.project import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change, Verdict
 
 

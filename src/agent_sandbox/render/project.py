@@ -7,6 +7,7 @@ from typing import Any
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.render.compose import render_compose
 from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
+from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.render.reconcile import (
     Change,
@@ -19,12 +20,6 @@ from agent_sandbox.render.reconcile import (
 from agent_sandbox.render.template import Templates
 from agent_sandbox.stack.model import Stack
 from agent_sandbox.stack.workspace import Workspace
-
-COMPOSE = ".devcontainer/docker-compose.yml"
-DEVCONTAINER = ".devcontainer/devcontainer.json"
-POLICY = ".devcontainer/policy.yaml"
-DOTENV = ".env"
-PATHS = (COMPOSE, DEVCONTAINER, POLICY, DOTENV)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from agent_sandbox.detect import Offer, offers
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.notes import notes
+from agent_sandbox.render.paths import COMPOSE, PATHS
 from agent_sandbox.render.policy import Offered
-from agent_sandbox.render.project import COMPOSE, PATHS, reconcile, render_project
+from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.render.template import Templates

@@ -2,8 +2,8 @@ import pytest
 
 from agent_sandbox.detect import Offer
 from agent_sandbox.render.notes import notes
+from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.policy import Offered
-from agent_sandbox.render.project import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.reconcile import Change, Verdict
 from samples import MANIFEST
 

@@ -1,5 +1,6 @@
+from agent_sandbox.render.paths import PATHS
 from agent_sandbox.render.policy import Offered
-from agent_sandbox.render.project import PATHS, reconcile, render_project
+from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from samples import MANIFEST, TEMPLATES, WORKSPACE, stack_of
 

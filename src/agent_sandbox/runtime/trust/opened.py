@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_sandbox.render import jsonc
 from agent_sandbox.render.foreign import load_foreign
-from agent_sandbox.render.project import DEVCONTAINER
+from agent_sandbox.render.paths import DEVCONTAINER
 from agent_sandbox.runtime.trust.standing import Standing
 
 # `$NAME`, `${NAME}`, `${NAME:-else}`; a doubled `$` is none.

@@ -6,7 +6,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.render.project import COMPOSE, DEVCONTAINER, DOTENV
+from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV
 from agent_sandbox.runtime.trust.opened import members, mounts, variables
 from agent_sandbox.runtime.trust.standing import POLICY_FILES, Standing, agent_can_write, look
 from agent_sandbox.runtime.trust.store import open_store

@@ -15,7 +15,7 @@ from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.project import POLICY
+from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.trust.standing import LOSSLESS, POLICY_FILES, Standing
 
 # What ships with the product is named and counted; what the project itself says is spelled out.

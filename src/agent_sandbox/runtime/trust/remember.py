@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agent_sandbox.render.project import COMPOSE, POLICY
+from agent_sandbox.render.paths import COMPOSE, POLICY
 from agent_sandbox.render.reconcile import Verdict
 from agent_sandbox.runtime.initialise import Prepared
 from agent_sandbox.runtime.trust.question import changes

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_sandbox.policyfile.resolved import paths_beside
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.project import COMPOSE, DEVCONTAINER, DOTENV, POLICY
+from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.runtime.dotenv import compose_files
 from agent_sandbox.runtime.files import read_bytes, read_text
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent_sandbox.render.devcontainer import devcontainer_document
 from agent_sandbox.render.header import Hand, hand_of
-from agent_sandbox.render.project import COMPOSE, DEVCONTAINER
+from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
 from agent_sandbox.runtime.trust.question import Written
