@@ -20,9 +20,12 @@ def named_policy(*files: Path | None, path: Path | None) -> Path:
 
 
 def find_policy(path: Path | None, *, cwd: Path) -> Path:
-    """Return the policy of the project at `path`, or of the one that `cwd` lies in."""
-    if path is not None:
-        return path / POLICY_FILE
+    """Return the policy of the project at `path`, or of the one that `cwd` lies in; it need not have a stack."""
+    from agent_sandbox.runtime.installed import find_root  # noqa: PLC0415 - who names a file needs none of it
+
+    root = find_root(path, cwd=cwd)
+    if root is not None:
+        return (path or root) / POLICY_FILE
     for folder in (cwd, *cwd.parents):
         if (folder / POLICY_FILE).exists():
             return folder / POLICY_FILE

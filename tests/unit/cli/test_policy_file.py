@@ -16,6 +16,15 @@ def test_the_policy_is_looked_for_upwards(tmp_path: Path) -> None:
     assert find_policy(None, cwd=inside) == file
 
 
+def test_a_policy_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "src"):
+        (folder / ".devcontainer").mkdir(parents=True)
+        (folder / ".devcontainer" / "policy.yaml").touch()
+    assert find_policy(None, cwd=tmp_path / "src") == tmp_path / "src" / ".devcontainer" / "policy.yaml"
+    (tmp_path / ".devcontainer" / "docker-compose.yml").touch()
+    assert find_policy(None, cwd=tmp_path / "src") == tmp_path / ".devcontainer" / "policy.yaml"
+
+
 def test_a_path_is_not_searched(tmp_path: Path) -> None:
     assert find_policy(tmp_path, cwd=Path("/")) == tmp_path / ".devcontainer" / "policy.yaml"
 
