@@ -2,6 +2,8 @@
 
 import os
 import shlex
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +15,7 @@ from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
 from agent_sandbox.runtime.installed import require_outermost
+from agent_sandbox.runtime.trust.question import unseen_in
 from agent_sandbox.runtime.trust.remember import remember
 from agent_sandbox.runtime.trust.standing import look
 from agent_sandbox.runtime.trust.store import open_store
@@ -71,6 +74,7 @@ def init(  # noqa: PLR0913 - each is an option
     if not dry_run and not prepared.conflicts:
         prepared.write()
         remember(open_store(os.environ), prepared, look(prepared.project, os.environ))
+        prepared = replace(prepared, notes=(*prepared.notes, *_unseen(prepared.project)))
     if as_json:
         emit_json(_as_json(prepared, dry_run=dry_run))
     else:
@@ -96,6 +100,12 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         say("nothing was written: this was a dry run")
     elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
         _say_next(prepared.project)
+
+
+def _unseen(project: Path) -> Iterator[str]:
+    unseen = unseen_in(project, os.environ)
+    if unseen:
+        yield f"{', '.join(unseen)}: was here before: `agent-sandbox up` shows what it asks for, and waits for your yes"
 
 
 def _emit_diff(change: Change) -> None:

@@ -314,3 +314,13 @@ def test_below_a_project_with_a_stack_another_one_has_to_be_asked_for(
     )
     assert ask("init", "claude", "--path", ".").code == 0
     assert (inner / COMPOSE).exists()
+
+
+def test_a_policy_that_came_with_the_project_waits_for_a_look(empty_project: Path, ask: Ask) -> None:
+    (empty_project / ".devcontainer").mkdir()
+    (empty_project / POLICY).write_text("version: 1\ndomains: [example.org]\n")
+    note = f"{POLICY}: was here before: `agent-sandbox up` shows what it asks for, and waits for your yes"
+    assert json.loads(ask("init", AGENTS[0], "--json").out)["notes"][-1] == note
+    assert f"note: {note}\n" in ask("init", AGENTS[0]).err
+    assert ask("trust", "--yes", json.loads(ask("trust", "--json").out)["digest"]).code == 0
+    assert "was here before" not in ask("init", AGENTS[0]).err
