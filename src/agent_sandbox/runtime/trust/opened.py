@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from os.path import normpath
 from typing import Any
 
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render import jsonc
 from agent_sandbox.render.foreign import load_foreign
-from agent_sandbox.render.paths import DEVCONTAINER
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV
 from agent_sandbox.runtime.trust.standing import Standing
 
 # `$NAME`, `${NAME}`, `${NAME:-else}`; a doubled `$` is none.
@@ -15,6 +16,8 @@ VARIABLE = re.compile(r"(?<!\$)(?:\$\$)*\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 ELSEWHERE = ("/", "~", "$")
 PATH = (".", *ELSEWHERE)
 READ_ONLY = ", read-only"
+TAKEN_IN = ("include", "extends", "env_file", "label_file")
+HINT = f"write it here, or name the file in `COMPOSE_FILE` in {DOTENV}; a variable may be your shell's"
 HOST_COMMAND = "initializeCommand"
 
 
@@ -29,6 +32,18 @@ def mounts(standing: Standing) -> tuple[str, ...]:
 def variables(standing: Standing) -> tuple[str, ...]:
     """Return the names of the variables that compose files take from the shell of whoever calls."""
     return tuple(sorted({name for path in standing.compose for name in _variables(_document(standing, path))}))
+
+
+def require_whole(standing: Standing) -> None:
+    """Refuse compose files that take in others: these are read again at each start, and may say something else then."""
+    what = "`{}` takes in what a yes to this file does not cover"
+    problems = [
+        Problem(where=str(standing.root / path), what=what.format(key), hint=HINT)
+        for path in standing.compose
+        for key in dict.fromkeys(_taken_in(_document(standing, path)))
+    ]
+    if problems:
+        raise UserError(problems)
 
 
 def members(text: str | None, ours: Mapping[str, Any]) -> tuple[str, ...]:
@@ -93,6 +108,14 @@ def _named(environment: Any) -> Iterator[str]:  # noqa: ANN401 - as above
     if isinstance(environment, dict):
         yield from (str(key) for key, value in environment.items() if value in ("", "null", "~"))
     yield from (entry for entry in _sequence(environment) if isinstance(entry, str) and "=" not in entry)
+
+
+def _taken_in(part: Any) -> Iterator[str]:  # noqa: ANN401 - any part of a document
+    if isinstance(part, dict):
+        # `extends` alone, or with a service, stays within the file.
+        yield from (key for key in TAKEN_IN if part.get(key) and (key != "extends" or "file" in _mapping(part[key])))
+    for inner in (*_mapping(part).values(), *_sequence(part)):
+        yield from _taken_in(inner)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - as above

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV
-from agent_sandbox.runtime.trust.opened import members, mounts, variables
+from agent_sandbox.runtime.trust.opened import members, mounts, require_whole, variables
 from agent_sandbox.runtime.trust.standing import POLICY_FILES, Standing, agent_can_write, look
 from agent_sandbox.runtime.trust.store import open_store
 
@@ -64,6 +64,7 @@ def unseen_in(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def question_about(now: Standing, trusted: Standing | None, written: Written) -> Question:
     """Return the question; `written` is what `init` would write here."""
+    require_whole(now)
     as_written = [path for path, text in written.files.items() if now.files.get(path) == text]
     before = trusted or Standing(root=now.root, owner=None, compose=(), files={})
     return Question(

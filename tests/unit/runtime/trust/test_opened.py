@@ -1,6 +1,9 @@
 from pathlib import Path
 
-from agent_sandbox.runtime.trust.opened import members, mounts, variables
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.trust.opened import members, mounts, require_whole, variables
 from agent_sandbox.runtime.trust.standing import Standing
 
 COMPOSE = ".devcontainer/docker-compose.yml"
@@ -49,6 +52,28 @@ services:
     environment: [AWS_SECRET, C=1]
 """
     assert variables(standing(text)) == ("AWS_SECRET", "IMAGE", "OTHER", "TOKEN", "YES")
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("include: [more.yml]", ["include"]),
+        ("services: {a: {extends: {file: more.yml, service: b}}}", ["extends"]),
+        ("services: {a: {env_file: .env}, b: {env_file: [x.env]}}", ["env_file"]),
+        ("x: &x {label_file: l}\nservices: {a: {<<: *x}}", ["label_file"]),
+        ("services: {a: {extends: b, env_file: []}, b: {extends: {service: c}}}", []),
+    ],
+)
+def test_a_file_that_takes_in_others_can_not_be_said_yes_to(text: str, keys: list[str]) -> None:
+    if not keys:
+        require_whole(standing(text))
+        return
+    with pytest.raises(UserError) as raised:
+        require_whole(standing(text))
+    hint = "write it here, or name the file in `COMPOSE_FILE` in .env; a variable may be your shell's"
+    assert [str(problem) for problem in raised.value.problems] == [
+        f"/p/{COMPOSE}: `{key}` takes in what a yes to this file does not cover; {hint}" for key in keys
+    ]
 
 
 def test_a_stack_of_ours_takes_nothing_from_the_shell() -> None:
