@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from agent_sandbox.cli.output import emit, say
 from agent_sandbox.cli.parameters import Argument
-from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.cli.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.policy.decision import Effect
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
     elif dry_run:
         emit(difference(file, before, after.text))
     else:
-        with remembering(file, after.text, os.environ):
+        with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
             write_edit(file, before, after)
         emit(f"{file}:{after.line}: added `- {written(wanted.text)}` under `{wanted.section}`")
         for deny in after.beaten_by:

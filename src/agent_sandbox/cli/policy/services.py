@@ -128,12 +128,15 @@ def _resolve(  # noqa: PLR0913 - each is an option
     from agent_sandbox.cli.policy_services import resolved_as_json, resolved_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.registries import this_machine  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.resolving import resolve, write  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.trust.remember import remembering  # noqa: PLC0415 - as above
 
     policy = find_policy(path, cwd=Path.cwd())
     plan = resolve(name, policy, this_machine(os.environ), source=source, force=force)
     writes = not dry_run and not plan.kept
     if writes:
-        write(policy, plan)
+        texts = {str(POLICY_FILE.parent / change.path): change.after for change in plan.changes}
+        with remembering(policy, texts, os.environ):
+            write(policy, plan)
     _emit(resolved_as_json(plan, written=writes) if json else resolved_as_text(plan, written=writes))
     for problem in plan.nothing:
         say(f"note: {problem}")

@@ -35,13 +35,20 @@ def remember(store: Store, prepared: Prepared, now: Standing) -> None:
 
 
 @contextmanager
-def remembering(file: Path, text: str, environ: Mapping[str, str]) -> Iterator[None]:
-    """While the policy `file` becomes `text`: trust that, if all of it was trusted before."""
-    root, store = file.absolute().parent.parent, open_store(environ)
-    trusted = store.load(root) if file.absolute() == root / POLICY else None
-    seen = trusted is not None and not set(changes(look(root, environ), trusted)).intersection(POLICY_FILES)
+def remembering(policy: Path, texts: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[None]:
+    """While files of a project's `policy` become these `texts`: trust that, if all of it was trusted before."""
+    root, store = policy.absolute().parent.parent, open_store(environ)
+    trusted = store.load(root) if policy.absolute() == root / POLICY else None
+    if trusted is None:
+        yield
+        return
+    before = look(root, environ)
+    seen = not set(changes(before, trusted)).intersection(POLICY_FILES)
     yield
-    if trusted is not None and seen:
-        now = {path: text for path, text in look(root, environ).files.items() if path in POLICY_FILES}
-        if now[POLICY].removeprefix(MARK) == text:
-            store.save(replace(trusted, files={**trusted.files, **now}))
+    wanted = {**_policy(before), **texts}
+    if seen and _policy(look(root, environ)) == wanted:
+        store.save(replace(trusted, files={**trusted.files, **wanted}))
+
+
+def _policy(standing: Standing) -> dict[str, str]:
+    return {path: text.removeprefix(MARK) for path, text in standing.files.items() if path in POLICY_FILES}

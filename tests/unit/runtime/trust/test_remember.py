@@ -81,7 +81,7 @@ def test_a_policy_is_measured_by_what_was_trusted_and_not_by_what_init_found(
 def edited(store: Store, root: Path, text: str, written: str) -> tuple[str, ...]:
     """Say that the policy becomes `text`, write something, and return what is left to be looked at."""
     environ = {"XDG_STATE_HOME": str(store.folder.parent.parent)}
-    with remembering(root / POLICY, text, environ):
+    with remembering(root / POLICY, {POLICY: text}, environ):
         (root / POLICY).write_text(written)
     return changes(look(root, os.environ), open_store(environ).load(root))
 
@@ -110,6 +110,18 @@ def test_an_edit_that_came_out_otherwise_is_not(trusted: Store, root: Path) -> N
 
 
 def test_a_policy_that_is_no_projects_is_nobodys_to_trust(trusted: Store, root: Path, tmp_path: Path) -> None:
-    with remembering(tmp_path / "policy.yaml", "version: 1\n", {"XDG_STATE_HOME": str(tmp_path)}):
+    with remembering(tmp_path / "policy.yaml", {POLICY: "version: 1\n"}, {"XDG_STATE_HOME": str(tmp_path)}):
         pass
     assert [standing.root for standing in trusted] == [root]
+
+
+def test_a_service_that_was_resolved_by_our_own_command_is_trusted(trusted: Store, root: Path, tmp_path: Path) -> None:
+    edited(trusted, root, *["version: 1\nservices: [python]\n"] * 2)
+    path = ".devcontainer/services/python.yaml"
+    text = "version: 1\ndomains: [{host: mirror.example.com, rules: [{methods: [GET]}]}]\n"
+    (root / path).parent.mkdir()
+    with remembering(root / POLICY, {path: text}, {"XDG_STATE_HOME": str(tmp_path)}):
+        (root / path).write_text(text)
+    assert changes(look(root, os.environ), trusted.load(root)) == ()
+    (root / path).write_text(text.replace("mirror", "evil"))
+    assert changes(look(root, os.environ), trusted.load(root)) == (path,)
