@@ -69,6 +69,8 @@ def ordinary(claude: Project) -> Iterator[Project]:
 
 def test_another_network_is_seen(ordinary: Project) -> None:
     assert leaks(ordinary) == {"direct: another network"}
+    (mending,) = json.loads(ordinary.sandbox("status", "--json").stdout)["connected"]
+    assert mending.startswith(f"docker network disconnect {ordinary.internet.name} ")
 
 
 def probe_in_another_container(project: Project, *options: str) -> set[str]:

@@ -143,6 +143,7 @@ def test_what_the_host_has_replaced_is_seen_refused_and_mended(project: Project,
     os.chown(project.path / path, 1000, 1000)  # as it is where the user runs git
     assert project.exec("test", "-w", path, check=False).returncode == 0  # that is why it matters
     assert status(project)["lost"] == [path]
+    assert path in project.exec("zsh", "-ic", "exit").stderr
     assert f"fail  mounts      {path}: {REPLACED}" in project.sandbox("doctor", check=False).stdout
     refused = project.sandbox("exec", "echo", "ran", check=False)
     assert (refused.returncode, refused.stdout) == (1, "")

@@ -21,17 +21,18 @@ def compose_line(root: Path) -> str:
     return f"compose --project-name app-1 --project-directory .devcontainer --env-file /dev/null --file {copy}"
 
 
-def with_containers(docker: FakeDocker, **states: str) -> FakeDocker:
+def with_containers(docker: FakeDocker, *, network: str = "app-1_sandbox", **states: str) -> FakeDocker:
     """Have one container for each service: `healthy`, `unhealthy`, `starting` run, other states are the container's."""
-    found = [_inspected(service, state) for service, state in states.items()]
+    found = [_inspected(service, state, network) for service, state in states.items()]
     docker.says("ps --all --quiet", out="".join(f"{service}\n" for service in states))
     return docker.says("inspect --type container", out=json.dumps(found))
 
 
-def _inspected(service: str, state: str) -> dict[str, object]:
+def _inspected(service: str, state: str, network: str) -> dict[str, object]:
     health = {"Health": {"Status": state}} if state in {"healthy", "unhealthy", "starting"} else {}
     return {
         "Id": service.ljust(64, "0"),
         "Config": {"Image": "agent-sandbox/x:1", "Labels": {"com.docker.compose.service": service}},
         "State": {"Status": "running" if health else state, "ExitCode": 1, **health},
+        "NetworkSettings": {"Networks": {network: {}}},
     }

@@ -15,7 +15,7 @@ from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_stack
 from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.question import unseen_in
-from agent_sandbox.runtime.walls import REPLACED
+from agent_sandbox.runtime.walls import CONNECTED, REPLACED
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
 UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
@@ -73,6 +73,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "left_out": list(found.left_out),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
+        "connected": list(found.connected),
         "workspace": {"lost": list(found.lost), "unprotected": [asdict(one) for one in found.unprotected]},
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
@@ -114,6 +115,7 @@ def _kept(policy: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _workspace(found: Status) -> Iterator[str]:
     yield from (f"open    {path}: {REPLACED}: agent-sandbox up" for path in found.lost)
+    yield from (f"open    {CONNECTED}: {mending}" for mending in found.connected)
     if found.unprotected:
         paths = ", ".join(one.path for one in found.unprotected[:NAMED])
         more = f" and {len(found.unprotected) - NAMED} more" if len(found.unprotected) > NAMED else ""

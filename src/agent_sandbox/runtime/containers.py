@@ -25,6 +25,7 @@ class Container:
     exit_code: int = 0
     error: str = ""
     last_check: str = ""
+    networks: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -87,4 +88,5 @@ def _container(found: Mapping[str, Any]) -> Container:
         exit_code=state.get("ExitCode", 0),
         error=state.get("Error", ""),
         last_check=checks[-1].get("Output", "").strip(),
+        networks=tuple(sorted((found.get("NetworkSettings") or {}).get("Networks") or ())),
     )

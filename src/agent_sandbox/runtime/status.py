@@ -9,7 +9,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.decisions import is_probe
-from agent_sandbox.runtime.walls import Unprotected, lost_walls, unprotected
+from agent_sandbox.runtime.walls import Unprotected, foreign_networks, lost_walls, unprotected
 
 # One more question than a person reads answers to: probes are left out.
 DENIALS = 200
@@ -41,6 +41,7 @@ class Status:
     denials: tuple[Mapping[str, Any], ...]
     left_out: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    connected: tuple[str, ...] = ()
     unprotected: tuple[Unprotected, ...] = ()
 
     @property
@@ -91,6 +92,7 @@ def look(
         denials=_denials(ask) if running else (),
         left_out=left_out,
         lost=lost_walls(found),
+        connected=foreign_networks(found, project.name),
         unprotected=unprotected(project.root),
     )
 

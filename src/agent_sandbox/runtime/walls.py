@@ -9,11 +9,13 @@ from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.engine import ask
 from agent_sandbox.runtime.installed import read_compose
 from agent_sandbox.runtime.protected import candidates
+from agent_sandbox.stack.naming import network_name
 from agent_sandbox.stack.services.agent import HEALTHY, WORKSPACE
 
 LOST = 1  # the exit status of what looks, in the container, when it found something
 REPLACED = "it was replaced on the host, and the agent can write it since"
 LOOK = "look at it; then agent-sandbox up makes the agent's container anew, and protects it again"
+CONNECTED = "the agent is connected to another network: the firewall's rules alone keep it from there"
 MADE = "it was made since `init`: the agent can write it"
 LINK = "it is a link, which is not followed: the agent can put another one there"
 TWO_NAMES = "the file has another name as well: what is written by that one stands here"
@@ -35,6 +37,17 @@ def lost_walls(found: Iterable[Container]) -> tuple[str, ...]:
             done = ask("exec", container.id, HEALTHY)
             return tuple(done.out.splitlines()) if done.code == LOST else ()
     return ()
+
+
+def foreign_networks(found: Iterable[Container], project: str) -> tuple[str, ...]:
+    """Return what to run for each network that somebody has connected the agent to: the firewall has its namespace."""
+    return tuple(
+        f"docker network disconnect {network} {container.id}"
+        for container in found
+        if container.service == "firewall"
+        for network in container.networks
+        if network != network_name(project)
+    )
 
 
 def unprotected(root: Path) -> tuple[Unprotected, ...]:

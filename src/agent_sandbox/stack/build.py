@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.stack.model import Network, Stack, Volume
-from agent_sandbox.stack.naming import addresses, stack_name
+from agent_sandbox.stack.naming import addresses, network_name, stack_name
 from agent_sandbox.stack.services.agent import agent_service
 from agent_sandbox.stack.services.firewall import firewall_service
 from agent_sandbox.stack.services.proxy import proxy_service
@@ -45,7 +45,7 @@ def build_stack(manifest: AgentManifest, workspace: Workspace, images: StackImag
         networks=(
             Network(
                 key="sandbox",
-                name=f"{name}_sandbox",
+                name=network_name(name),
                 internal=True,
                 subnet=where.subnet,
                 options=ISOLATED,

@@ -44,3 +44,12 @@ def addresses(path: str) -> Addresses:
 
 def _hash(path: str) -> bytes:
     return hashlib.sha256(os.fsencode(path)).digest()
+
+
+def network_name(stack: str) -> str:
+    """Return the name of the stack's inner network on the engine.
+
+    >>> network_name("app-1")
+    'app-1_sandbox'
+    """
+    return f"{stack}_sandbox"

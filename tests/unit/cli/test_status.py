@@ -74,6 +74,18 @@ def test_what_the_agent_could_write_is_told(up: FakeDocker, project: Path, capsy
     assert (workspace["lost"], len(workspace["unprotected"])) == ([".git/config"], 6)
 
 
+def test_another_network_of_the_agents_is_told(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker, network="mine", firewall="healthy")
+    assert exit_code(status) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "open    the agent is connected to another network: the firewall's rules alone keep it from there:"
+        " docker network disconnect mine firewall0000"
+    )
+
+
 def test_an_edited_policy_is_told_with_what_loads_it(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,16 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.runtime.containers import Container
-from agent_sandbox.runtime.walls import LINK, MADE, TWO_NAMES, Unprotected, lost_walls, read_only_mounts, unprotected
+from agent_sandbox.runtime.walls import (
+    LINK,
+    MADE,
+    TWO_NAMES,
+    Unprotected,
+    foreign_networks,
+    lost_walls,
+    read_only_mounts,
+    unprotected,
+)
 from fake_docker import FakeDocker
 from repositories import repository
 
@@ -35,6 +44,13 @@ def test_a_container_that_can_not_say_so_has_lost_nothing(docker: FakeDocker, ou
 
 def test_an_agent_that_does_not_run_has_no_mounts_to_lose(docker: FakeDocker) -> None:
     assert (lost_walls([container("agent", "exited"), container("proxy")]), docker.calls) == ((), [])
+
+
+def test_the_agent_is_on_its_own_network_alone() -> None:
+    both = Container(id="1", service="firewall", image="x", state="running", networks=("app-1_sandbox", "mine"))
+    own = Container(id="2", service="firewall", image="x", state="running", networks=("app-1_sandbox",))
+    proxy = Container(id="3", service="proxy", image="x", state="running", networks=("app-1_egress", "app-1_sandbox"))
+    assert foreign_networks([both, own, proxy], "app-1") == ("docker network disconnect mine 1",)
 
 
 def test_a_project_as_init_left_it_has_nothing_open(tmp_path: Path) -> None:

@@ -5,13 +5,16 @@ from collections.abc import Iterator
 from agent_sandbox.runtime.containers import containers
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
-from agent_sandbox.runtime.walls import LOOK, REPLACED, lost_walls, unprotected
+from agent_sandbox.runtime.walls import CONNECTED, LOOK, REPLACED, foreign_networks, lost_walls, unprotected
 
 
 def mounts(machine: Machine) -> Iterator[CheckResult]:
-    """See that what was read-only at the start still is."""
-    for path in lost_walls(containers(machine.project.name)):
+    """See that what was read-only at the start still is, and that the agent is where it was."""
+    found = containers(machine.project.name)
+    for path in lost_walls(found):
         yield fail("mounts", f"{path}: {REPLACED}", LOOK)
+    for mending in foreign_networks(found, machine.project.name):
+        yield fail("mounts", CONNECTED, mending)
 
 
 def names(machine: Machine) -> Iterator[CheckResult]:

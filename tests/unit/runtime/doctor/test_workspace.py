@@ -6,7 +6,7 @@ import pytest
 from agent_sandbox.runtime.doctor import workspace
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import fail, ok, warn
-from agent_sandbox.runtime.walls import LOOK, MADE, REPLACED
+from agent_sandbox.runtime.walls import CONNECTED, LOOK, MADE, REPLACED
 from fake_docker import FakeDocker
 
 COMPOSE = """\
@@ -24,12 +24,18 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(path=tmp_path, cwd=tmp_path)
 
 
-def test_a_mount_that_ended_has_to_be_mended(machine: Machine, docker: FakeDocker) -> None:
+def test_a_mount_that_ended_and_a_network_too_many_have_to_be_mended(machine: Machine, docker: FakeDocker) -> None:
     labels = {"com.docker.compose.service": "agent"}
     agent = {"Id": "1" * 64, "Config": {"Image": "x", "Labels": labels}, "State": {"Status": "running"}}
-    docker.says("ps --all", out="1\n").says("inspect", out=json.dumps([agent]))
+    networks = {"Networks": dict.fromkeys(("app-1_sandbox", "mine"))}
+    owner = {"com.docker.compose.service": "firewall"}
+    firewall = agent | {"Id": "2" * 64, "Config": {"Image": "x", "Labels": owner}, "NetworkSettings": networks}
+    docker.says("ps --all", out="1\n").says("inspect", out=json.dumps([agent, firewall]))
     docker.says("exec 111111111111", out=".git/config\n", code=1)
-    assert list(workspace.mounts(machine)) == [fail("mounts", f".git/config: {REPLACED}", LOOK)]
+    assert list(workspace.mounts(machine)) == [
+        fail("mounts", f".git/config: {REPLACED}", LOOK),
+        fail("mounts", CONNECTED, "docker network disconnect mine 222222222222"),
+    ]
 
 
 def test_all_is_well_where_nothing_is_open(machine: Machine) -> None:
