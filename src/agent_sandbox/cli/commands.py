@@ -33,14 +33,14 @@ COMMANDS: dict[str, str] = {
 
 GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     "policy": (
-        "Check, show and explain what the agent may reach.",
+        "Check, explain, test and change what the agent may reach.",
         {
             "check": "Print every problem of a policy file.",
             "show": "Print the effective policy.",
-            "lint": "Find what is legal and yet a risk, or without effect.",
-            "test": "Try the cases that a policy has to hold.",
-            "diff": "Say what a change opens, and what it closes.",
             "explain": "Say whether a request is allowed, and why.",
+            "test": "Try the cases that a policy has to hold.",
+            "lint": "Find what is legal and yet a risk, or without effect.",
+            "diff": "Say what a change opens, and what it closes.",
             "allow": "Add a rule that allows a request to the policy file.",
             "deny": "Add a rule that denies a request or a host.",
             "suggest": "Propose rules for what was denied.",

@@ -40,7 +40,8 @@ def shown(file: Path, *, cwd: Path) -> Path:
 
 def require_policy(project: Project) -> None:
     """Load the policy as this machine makes it; say which layers the proxy of the stack would not see."""
-    from agent_sandbox.runtime.layers import left_out, load_here  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.left_out import left_out  # noqa: PLC0415 - `--help` needs none of it
 
     load_here(project.policy, os.environ)
     for layer in left_out(project, os.environ):

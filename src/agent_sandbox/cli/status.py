@@ -36,7 +36,8 @@ SAID = {
 
 def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy decides by the policy on disk, and the last denials."""
-    from agent_sandbox.runtime.layers import left_out, load_here  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.left_out import left_out  # noqa: PLC0415 - `--help` needs none of it
 
     project = open_project(path, cwd=Path.cwd())
     found = look(

@@ -4,8 +4,7 @@ import pytest
 
 from agent_sandbox.policyfile import layer_beside
 from agent_sandbox.runtime import places
-from agent_sandbox.runtime.installed import read_project
-from agent_sandbox.runtime.layers import layers_here, left_out, load_here
+from agent_sandbox.runtime.layers import layers_here, load_here
 
 
 @pytest.fixture
@@ -33,18 +32,3 @@ def test_a_policy_is_loaded_with_them(environ: dict[str, str], tmp_path: Path) -
     (tmp_path / "organisation" / "policy.yaml").write_text("domains: [b.test]")
     policy = load_here(tmp_path / "policy.yaml", environ)
     assert [str(ceiling.origin) for ceiling in policy.rules.ceilings] == ["organisation/policy.yaml:1"]
-
-
-def test_a_layer_that_the_stack_was_made_without_is_told(environ: dict[str, str], tmp_path: Path) -> None:
-    folder, file = tmp_path / "agent-sandbox", tmp_path / ".devcontainer" / "docker-compose.yml"
-    file.parent.mkdir()
-    record = 'x-agent-sandbox: {agent: claude, dev: "1:1"}\nname: app-1\n'
-    file.write_text(record)
-    project = read_project(tmp_path)
-    assert left_out(project, environ) == ()
-    (folder / "policy.yaml").touch()
-    mended = "agent-sandbox init claude, then agent-sandbox up"
-    told = f"{folder}/policy.yaml is there, but the stack was made without it: {mended}"
-    assert left_out(project, environ) == (told,)
-    file.write_text(f"{record}services: {{proxy: {{volumes: [{{source: '{folder}'}}]}}}}")
-    assert left_out(project, environ) == ()

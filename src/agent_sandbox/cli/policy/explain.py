@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
@@ -118,12 +119,21 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
         return
     if remedy.line:
         yield "to allow", remedy.line
-        yield "to allow", f"under `{remedy.section}` in {file}, then: {APPLY}"
+        # What has to be quoted in YAML is for hands that know it.
+        command = f", or: agent-sandbox policy allow {quote(text)}" if (text := _short(remedy)) else ""
+        yield "to allow", f"under `{remedy.section}` in {file}{command}"
+        yield "to allow", f"then: {APPLY}"
     if remedy.in_the_way:
         yield "and" if remedy.line else "to allow", remedy.in_the_way
     for service in remedy.services:
         yield "or", f"- {service}"
         yield "or", "under `services`, with all else that it allows"
+
+
+def _short(remedy: Remedy) -> str:
+    """Return the rule that `policy allow` takes, where the line is one."""
+    text = remedy.line.removeprefix("- ")
+    return text if remedy.section == "allow" and not text.startswith("'") else ""
 
 
 def columns(rows: Iterable[tuple[str, str]]) -> Iterator[str]:

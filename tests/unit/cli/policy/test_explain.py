@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -6,7 +8,11 @@ import pytest
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.policy.explain import explain
 
-APPLY = "under `{}` in .devcontainer/policy.yaml, then: agent-sandbox proxy reload"
+APPLY = """\
+            under `allow` in .devcontainer/policy.yaml, or: agent-sandbox policy allow '{}'
+            then: agent-sandbox proxy reload
+"""
+HEAVY = {"docker", "jinja2", "rich", "typer", "agent_sandbox.runtime.installed"}
 
 
 def test_a_denial_shows_where_it_differs_and_what_would_allow_it(
@@ -21,7 +27,7 @@ def test_a_denial_shows_where_it_differs_and_what_would_allow_it(
         "  nearest   policy.yaml:5 (project) allows GET, HEAD api.example.com/v1/...\n"
         "              but not method POST and not path /v2/x\n"
         "  to allow  - POST https://api.example.com/v2/x?b=1\n"
-        f"            {APPLY.format('allow')}\n"
+        f"{APPLY.format('POST https://api.example.com/v2/x?b=1')}"
     )
     assert capsys.readouterr() == (expected, "")
 
@@ -33,7 +39,7 @@ def test_a_service_that_allows_the_request_is_named_after_the_line(
     assert exit_code(lambda: explain("GET", "https://github.com/o/n/info/refs?service=git-upload-pack")) == 0
     expected = (
         "  to allow  - GET https://github.com/o/n/info/refs?service=git-upload-pack\n"
-        f"            {APPLY.format('allow')}\n"
+        f"{APPLY.format('GET https://github.com/o/n/info/refs?service=git-upload-pack')}"
         "  or        - github\n"
         "            under `services`, with all else that it allows\n"
     )
@@ -134,3 +140,25 @@ def test_a_request_has_the_headers_and_the_body_that_are_named(
         "  nearest   policy.yaml:3 (project) allows POST a.test with content-type: application/json up to 1KiB",
         "              but not header content-type (none) and not a body of 1MiB",
     ]
+
+
+def test_a_line_that_yaml_wants_in_quotes_is_for_the_hand(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: explain("GET", "https://a.example/x:", policy=policy)) == 0
+    expected = [
+        "  to allow  - 'GET https://a.example/x:'",
+        "            under `allow` in .devcontainer/policy.yaml",
+        "            then: agent-sandbox proxy reload",
+    ]
+    assert capsys.readouterr().out.splitlines()[3:] == expected
+
+
+def test_explaining_imports_nothing_of_a_stack() -> None:
+    script = "import sys, agent_sandbox.cli.policy.explain, agent_sandbox.runtime.layers; print(' '.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert set(done.stdout.split()) & HEAVY == set()
