@@ -15,7 +15,9 @@ from stacks import ROOT, run
 if TYPE_CHECKING:
     from stacks import Project, Projects
 
-DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+# What needs no engine is run by tests/house/test_tool_examples.py, which compares what it prints as well.
+ELSEWHERE_PAGES = {ROOT / "docs" / "policy" / "tools.md"}
+DOCS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - ELSEWHERE_PAGES)
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HOST, INSIDE = re.compile(r"^\$ (.*)$"), re.compile(r"^dev@agent:\S*\$ (.*)$")
 
