@@ -80,8 +80,11 @@ def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Pat
     """Return the registries of one service, with all that name each; raise UserError where nothing names any."""
     found = gathered([*ASK[name](machine), *_of_project(name, project), *_of_files(name, more)])
     if not found:
-        what = "nothing on this machine or in the project names a registry"
-        hint = f"configure {RESOLVED[name]}, or name a file of its configuration: --from FILE"
+        what = "nothing on this machine or in the project names a registry with a public name"
+        hint = (
+            f"configure {RESOLVED[name]}, or name a file of its configuration: --from FILE; "
+            "a mirror in a private network goes under `host_services` in policy.yaml"
+        )
         raise UserError([Problem(where=name, what=what, hint=hint)])
     return found
 

@@ -9,6 +9,11 @@ from asking import Ask
 
 pytestmark = pytest.mark.usefixtures("policy")
 USAGE = "  hint: agent-sandbox policy services list | show NAME | diff OLD [NEW] | resolve [NAME]\n"
+NOTHING = "nothing on this machine or in the project names a registry with a public name"
+FROM = (
+    "or name a file of its configuration: --from FILE; "
+    "a mirror in a private network goes under `host_services` in policy.yaml"
+)
 COMMAND = "agent-sandbox policy services resolve"
 ADVICE = f"`{COMMAND} python` asks pip's configuration and writes services/python.yaml beside the policy"
 
@@ -143,10 +148,8 @@ def test_what_has_been_edited_is_kept_and_shown(ask: Ask, npm: Path) -> None:
     assert answer.code == 1
     assert "-# mine\n" in answer.out
     assert answer.err == (
-        "note: debian: nothing on this machine or in the project names a registry; "
-        "configure apt, or name a file of its configuration: --from FILE\n"
-        "note: python: nothing on this machine or in the project names a registry; "
-        "configure pip, or name a file of its configuration: --from FILE\n"
+        f"note: debian: {NOTHING}; configure apt, {FROM}\n"
+        f"note: python: {NOTHING}; configure pip, {FROM}\n"
         "error: .devcontainer/services/node.yaml: it has been edited; nothing was written\n"
         "  hint: `--force` makes it what the diff shows\n"
     )
