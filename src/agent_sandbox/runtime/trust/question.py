@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV
 from agent_sandbox.runtime.trust.opened import members, mounts, require_whole, variables
-from agent_sandbox.runtime.trust.standing import POLICY_FILES, Standing, agent_can_write, look
+from agent_sandbox.runtime.trust.standing import Standing, agent_can_write, look
 from agent_sandbox.runtime.trust.store import open_store
 
 OWNER = "its owner"
@@ -49,11 +49,11 @@ def changes(now: Standing, trusted: Standing | None) -> tuple[str, ...]:
     if trusted is None:
         return tuple(now.files)
     files = [path for path, text in now.files.items() if text != trusted.files.get(path)]
-    widened = any(path in POLICY_FILES for path in files) and _reaches(now, trusted)
+    widened = any(path in now.policy for path in files) and _reaches(now, trusted)
     return (
         *((OWNER,) if now.owner not in (None, trusted.owner) else ()),
         *((DOTENV,) if now.compose != trusted.compose else ()),
-        *(path for path in files if path not in POLICY_FILES or widened),
+        *(path for path in files if path not in now.policy or widened),
     )
 
 
@@ -101,10 +101,10 @@ def _notes(now: Standing, before: Standing) -> Iterator[str]:
 
 def _differences(now: Standing, before: Standing, written: Written) -> Iterator[str]:
     """Yield what was trusted against what there is now; of the stack's file, at first, what `init` would write."""
-    for path in (*now.compose, *(path for path in (DEVCONTAINER, *POLICY_FILES) if path in before.files)):
+    for path in (*now.compose, *(path for path in (DEVCONTAINER, *now.policy) if path in before.files)):
         old = before.files.get(path, written.files.get(path, "") if path == COMPOSE else "").splitlines()
         new = now.files.get(path, "").splitlines()
-        if path in POLICY_FILES and len(old) + len(new) > MOST_LINES:
+        if path in now.policy and len(old) + len(new) > MOST_LINES:
             yield f"{path} is too long to compare line by line"
         else:
             yield from unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm="")

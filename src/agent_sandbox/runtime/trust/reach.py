@@ -16,7 +16,7 @@ from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import POLICY
-from agent_sandbox.runtime.trust.standing import LOSSLESS, POLICY_FILES, Standing
+from agent_sandbox.runtime.trust.standing import LOSSLESS, Standing
 
 # What ships with the product is named and counted; what the project itself says is spelled out.
 OF_THE_PROJECT = ("project", *(f"service {name}" for name in RESOLVED))
@@ -27,12 +27,10 @@ NOTHING = Policy.deny_all("nothing is trusted yet")
 def policy_of(standing: Standing) -> Policy:
     """Return the policy that the project's files make by themselves; an invalid one lets nothing through."""
     with TemporaryDirectory(prefix="agent-sandbox-") as name:
-        for path in POLICY_FILES:
-            text = standing.files.get(path)
-            if text is not None:
-                file = Path(name, path)
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(text.encode(errors=LOSSLESS))
+        for path, text in standing.policy.items():
+            file = Path(name, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text.encode(errors=LOSSLESS))
         try:
             return load_policy(Path(name, POLICY))
         except UserError:
@@ -43,7 +41,7 @@ def widens(now: Policy, before: Policy) -> tuple[str, ...]:
     """Return what `now` lets through and `before` did not, one line each; nothing where it only narrows."""
     if now.digest == before.digest or now.refusal:
         return ()
-    return (*_new(now, before), *_no_longer(now, before), *_settings(now, before))
+    return (*_new(now, before), *_places(now, before), *_no_longer(now, before), *_settings(now, before))
 
 
 def _new(now: Policy, before: Policy) -> Iterator[str]:
@@ -59,6 +57,13 @@ def _new(now: Policy, before: Policy) -> Iterator[str]:
 def _no_longer(now: Policy, before: Policy) -> Iterator[str]:
     for rule in _not_within(_by_place(before, Effect.DENY), _by_place(now, Effect.DENY)):
         yield f"{rule}, which was denied"
+
+
+def _places(now: Policy, before: Policy) -> Iterator[str]:
+    for row in now.rules.host_services:
+        if row not in before.rules.host_services:
+            ports = ", ".join(map(str, sorted(row.ports)))
+            yield f"the private place {row.asked} on port {ports}{f', which is {row.to}' if row.to else ''}"
 
 
 def _settings(now: Policy, before: Policy) -> Iterator[str]:
@@ -116,7 +121,7 @@ def _held(ceiling: Ceiling) -> frozenset[Hashable]:
 
 def _others(policy: Policy) -> RuleSet:
     # Whatever the language grows counts as wider until it is known to be none.
-    return replace(policy.rules, rules=(), ceilings=(), replaced=frozenset(), settings={})
+    return replace(policy.rules, rules=(), ceilings=(), replaced=frozenset(), host_services=(), settings={})
 
 
 def _by_place(policy: Policy, effect: Effect) -> list[Rule]:

@@ -9,11 +9,9 @@ from agent_sandbox.render.paths import COMPOSE, POLICY
 from agent_sandbox.render.reconcile import Verdict
 from agent_sandbox.runtime.initialise import Prepared
 from agent_sandbox.runtime.trust.question import changes
-from agent_sandbox.runtime.trust.standing import POLICY_FILES, Standing, look
+from agent_sandbox.runtime.trust.standing import MARK, Standing, look
 from agent_sandbox.runtime.trust.store import Store, open_store
 from agent_sandbox.runtime.trust.written import generated
-
-MARK = "\ufeff"
 
 
 def remember(store: Store, prepared: Prepared, now: Standing) -> None:
@@ -43,7 +41,7 @@ def remembering(policy: Path, texts: Mapping[str, str], environ: Mapping[str, st
         yield
         return
     before = look(root, environ)
-    seen = not set(changes(before, trusted)).intersection(POLICY_FILES)
+    seen = not before.policy.keys() & set(changes(before, trusted))
     yield
     wanted = {**_policy(before), **texts}
     if seen and _policy(look(root, environ)) == wanted:
@@ -51,4 +49,4 @@ def remembering(policy: Path, texts: Mapping[str, str], environ: Mapping[str, st
 
 
 def _policy(standing: Standing) -> dict[str, str]:
-    return {path: text.removeprefix(MARK) for path, text in standing.files.items() if path in POLICY_FILES}
+    return {path: text.removeprefix(MARK) for path, text in standing.policy.items()}

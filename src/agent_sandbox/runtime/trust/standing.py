@@ -3,19 +3,24 @@
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent_sandbox.policyfile.resolved import paths_beside
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.runtime.dotenv import compose_files
 from agent_sandbox.runtime.files import read_bytes, read_text
 
-# The policy, and services that were resolved beside it.
-POLICY_FILES = (POLICY, *map(str, paths_beside(Path(POLICY))))
-MAX_POLICY = 10 << 20  # what the proxy takes
+FOLDER = Path(POLICY).parent
+# What the policy can be made of besides: services that were resolved, and the list that `domains_file` names.
+SERVICES = tuple(f"{FOLDER}/services/{name}.yaml" for name in ("debian", "node", "python"))
+LIST_KEY = "domains_file"
+LIST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+MARK = "\ufeff"
+MAX_POLICY = 64 << 20  # more than the proxy takes
 # Bytes that are no UTF-8 stay what they are on the way to a record and back.
 LOSSLESS = "surrogateescape"
 
@@ -42,6 +47,12 @@ class Standing:
         )
 
     @property
+    def policy(self) -> dict[str, str]:
+        """The files that the policy is made of."""
+        ours = (*self.compose, DEVCONTAINER)
+        return {path: text for path, text in self.files.items() if path not in ours}
+
+    @property
     def digest(self) -> str:
         """The hash of what is asked for, wherever the directory lies: it is the same in CI."""
         files = {path: hashlib.sha256(text.encode(errors=LOSSLESS)).hexdigest() for path, text in self.files.items()}
@@ -54,7 +65,9 @@ def look(root: Path, environ: Mapping[str, str]) -> Standing:
     root = root.resolve()
     owner = root.stat().st_uid
     compose = tuple(_name(root, file) for file in compose_files(root, Path(COMPOSE)))
-    found = {path: _text(root, path) for path in (*compose, DEVCONTAINER, *POLICY_FILES)}
+    found = {path: _text(root, path) for path in (*compose, DEVCONTAINER)}
+    found |= {path: _policy(root, path) for path in (POLICY, *SERVICES)}
+    found |= {path: _policy(root, path) for path in _lists(found[POLICY] or "") if path not in found}
     missing = [path for path in compose if found[path] is None]
     if missing:
         what = f"`COMPOSE_FILE` in {DOTENV} names it, and it is not there"
@@ -85,11 +98,21 @@ def _name(root: Path, file: Path) -> str:
 
 
 def _text(root: Path, path: str) -> str | None:
-    if path in POLICY_FILES:
-        return _policy(root, path)
     # What lies outside was put there by the user, behind a link too.
     folder, name = ((root / path).parent.resolve(), Path(path).name) if Path(path).is_absolute() else (root, path)
     return read_text(folder, name)
+
+
+def _lists(policy: str) -> Iterator[str]:
+    """Yield the path of the list that a policy names; only an escape could hide its key from the first look."""
+    if LIST_KEY in policy or "\\" in policy:
+        try:
+            said = load_foreign(policy.removeprefix(MARK), file=POLICY)
+        except UserError:
+            return  # the proxy takes it for none as well
+        name = said.get(LIST_KEY) if isinstance(said, dict) else None
+        if isinstance(name, str) and LIST_NAME.fullmatch(name):
+            yield f"{FOLDER}/{name}"
 
 
 def _policy(root: Path, path: str) -> str | None:

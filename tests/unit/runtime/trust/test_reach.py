@@ -1,12 +1,15 @@
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policyfile import load_policy
 from agent_sandbox.runtime.trust.reach import NOTHING, policy_of, widens
-from agent_sandbox.runtime.trust.standing import Standing
+from agent_sandbox.runtime.trust.standing import Standing, look
 
+EXAMPLES = Path(__file__).parents[4] / "docs" / "policy" / "examples"
 POLICY = ".devcontainer/policy.yaml"
 UNOPENED = "TLS that is not opened, so that only the host is known, as `inspect: false` says"
 BASE = "version: 1\ndomains: [example.org, {host: api.example.com, rules: [{methods: [GET], path: {prefix: /v1/}}]}]\n"
@@ -81,3 +84,27 @@ def test_a_service_that_lies_in_the_project_is_spelled_out() -> None:
     policy = made_of("version: 1\nservices: [python]\n", python=mirror)
     assert widens(policy, NOTHING) == ("GET, HEAD mirror.example.com",)
     assert widens(policy, made_of("version: 1\nservices: [python]\n", python=mirror.replace("mirror", "old"))) != ()
+
+
+@pytest.mark.parametrize("example", sorted(path.stem for path in EXAMPLES.glob("*.yaml")))
+def test_all_that_a_policy_is_made_of_is_looked_at(tmp_path: Path, example: str) -> None:
+    folder = tmp_path / ".devcontainer"
+    folder.mkdir()
+    for path in (path for path in EXAMPLES.iterdir() if path.is_file()):
+        shutil.copy(path, folder)
+    (folder / f"{example}.yaml").rename(folder / "policy.yaml")
+    (folder / "docker-compose.yml").touch()
+    assert policy_of(look(tmp_path, {})).digest == load_policy(folder / "policy.yaml").digest
+
+
+def test_a_private_place_is_told_with_where_it_is() -> None:
+    text = "version: 1\nhost_services: {ollama: {to: 'host:11434'}, lab: {to: 10.1.2.0/24, ports: [80]}}\n"
+    assert set(widens(made_of(text), NOTHING)) >= {
+        "the private place ollama on port 11434, which is host",
+        "the private place 10.1.2.0/24 on port 80",
+    }
+    assert widens(made_of(text), made_of(text.replace("11434", "5432"))) == (
+        "any method ollama on port 11434",
+        "the private place ollama on port 11434, which is host",
+    )
+    assert widens(made_of("version: 1\nhost_services: {ollama: {to: 'host:11434'}}\n"), made_of(text)) == ()

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.policy.hostlist import FILE_NAME
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.trust.standing import POLICY_FILES, Standing, agent_can_write, look, own_numbers
+from agent_sandbox.runtime.trust.standing import LIST_NAME, SERVICES, Standing, agent_can_write, look, own_numbers
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 POLICY = ".devcontainer/policy.yaml"
@@ -113,4 +114,29 @@ def test_services_that_were_resolved_beside_the_policy_belong_to_it(root: Path) 
     (root / ".devcontainer" / "services").mkdir()
     for name in RESOLVED:
         (root / ".devcontainer" / "services" / f"{name}.yaml").write_text("version: 1\n")
-    assert sorted(look(root, os.environ).files) == sorted((COMPOSE, *POLICY_FILES))
+    assert sorted(look(root, os.environ).files) == sorted((COMPOSE, POLICY, *SERVICES))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version: 1\ndomains_file: hosts.txt\n",
+        "{version: 1, 'domains_file': hosts.txt}",
+        '{"domains\\x5ffile": "h\\x6fsts.txt"}',
+        "\ufeff? domains_file\n: hosts.txt\n",
+    ],
+)
+def test_the_list_that_a_policy_names_belongs_to_it_however_it_is_written(root: Path, text: str) -> None:
+    (root / POLICY).write_text(text)
+    (root / ".devcontainer" / "hosts.txt").write_text("example.org\n")
+    assert look(root, os.environ).policy == {POLICY: text, ".devcontainer/hosts.txt": "example.org\n"}
+
+
+@pytest.mark.parametrize("name", ["../hosts.txt", "/etc/passwd", "gone.txt", "[a]", "docker-compose.yml"])
+def test_what_is_no_list_beside_the_policy_is_left_alone(root: Path, name: str) -> None:
+    (root / POLICY).write_text(f"domains_file: {name}\n")
+    assert sorted(look(root, os.environ).files) == [COMPOSE, POLICY]
+
+
+def test_a_list_is_named_as_the_policy_language_has_it() -> None:
+    assert LIST_NAME.pattern == FILE_NAME.pattern
