@@ -3,6 +3,8 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import ip_address
 
 from agent_sandbox.policy.addresses import is_liftable, why_forbidden
@@ -39,9 +41,14 @@ class DialError(OSError):
         self.why = why
 
 
+# Of its own: names whose servers are silent hold their threads for as long as they like, and a reload wants one too.
+RESOLVERS = ThreadPoolExecutor(max_workers=32, thread_name_prefix="resolver")
+
+
 async def resolve(host: str, port: int) -> list[str]:
     """Ask the system's resolver for all addresses of `host`."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(RESOLVERS, ask)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 

@@ -115,10 +115,10 @@ async def test_a_failure_says_what_failed(world: World, why: str) -> None:
 
 
 async def test_the_systems_resolver_is_asked_for_all_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def getaddrinfo(*_: object, **__: object) -> list[tuple[Any, ...]]:
+    def getaddrinfo(*_: object, **__: object) -> list[tuple[Any, ...]]:
         return [(0, 0, 0, "", ("203.0.113.1", 443)), (0, 0, 0, "", ("203.0.113.1", 443)), (0, 0, 0, "", ("::1", 443))]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     assert await subject.resolve("a.test", 443) == ["203.0.113.1", "::1"]
 
 
