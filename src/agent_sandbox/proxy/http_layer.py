@@ -12,7 +12,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HTTPMode
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
-from agent_sandbox.proxy.held import held_bytes
+from agent_sandbox.proxy.held import held_bytes, waiting_bytes
 from agent_sandbox.proxy.http1_client import AbortConnection
 from agent_sandbox.proxy.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.http2_server import StrictHttp2Server
@@ -116,7 +116,8 @@ class Destination(layer.Layer):
         """Return how many bytes wait to be sent to the client, or to servers."""
         ends = self._http.connections.items()
         client = self.context.client
-        return held_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
+        held = held_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
+        return held if to_client else held + waiting_bytes(self._http.streams.values())
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
