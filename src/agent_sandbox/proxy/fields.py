@@ -14,6 +14,8 @@ STRIPPED = frozenset(
         b"proxy-authenticate",
         b"proxy-authorization",
         b"proxy-connection",
+        # Compressed messages: mitmproxy unpacks a packet of them whole, to a thousand times its size.
+        b"sec-websocket-extensions",
         b"trailer",
         b"upgrade",
         b"x-http-method",
@@ -21,7 +23,16 @@ STRIPPED = frozenset(
         b"x-method-override",
     }
 )
-FROM_SERVERS = frozenset({b"alt-svc", b"alternate-protocol", b"keep-alive", b"proxy-connection", b"x-agent-sandbox"})
+FROM_SERVERS = frozenset(
+    {
+        b"alt-svc",
+        b"alternate-protocol",
+        b"keep-alive",
+        b"proxy-connection",
+        b"sec-websocket-extensions",
+        b"x-agent-sandbox",
+    }
+)
 
 
 class NotWebSocketError(ValueError):

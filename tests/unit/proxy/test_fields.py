@@ -35,6 +35,7 @@ def test_hop_by_hop_and_method_changing_fields_end_here() -> None:
         (b"Accept", b"*/*"),
         (b"Connection", b"X-Secret, close"),
         (b"Proxy-Authorization", b"x"),
+        (b"Sec-WebSocket-Extensions", b"permessage-deflate"),
         (b"X-HTTP-Method-Override", b"DELETE"),
     )
     wanted = ((b"Host", b"a.test"), (b"Connection", b"close"), (b"Accept", b"*/*"))
