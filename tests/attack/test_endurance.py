@@ -1,0 +1,351 @@
+"""What a hostile or unlucky hour does to the proxy: it stays closed, serves others, and its memory stays bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from capture import ok
+from http2client import Http2Client, fields
+from pair import Pair, start_pair
+from proxystand import get, read_all, read_answer, read_head
+from websocket import handshake, switch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MIB = 1_048_576
+POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'
+RESET = struct.pack("ii", 1, 0)
+# Short times, and a switch for each thing that can go wrong: a file of its name in the state directory's parent.
+SABOTAGE = """
+import asyncio, errno, os, pathlib, sys, time
+from agent_sandbox.proxy import dialler, limits, logfile
+limits.Limits.__init__.__kwdefaults__.update(
+    head_seconds=1.0, hello_seconds=1.0, resolve_seconds=0.5, connect_seconds=1.5
+)
+folder = pathlib.Path(sys.argv[2].partition("=")[2]).parent
+write_all, getaddrinfo, connect = logfile.write_all, dialler.socket.getaddrinfo, dialler.connect
+def write(descriptor, data):
+    if (folder / "full").exists() and descriptor != sys.stdout.fileno():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    write_all(descriptor, data)
+def resolve(host, port, **more):
+    while (folder / "silent").exists():
+        time.sleep(0.05)
+    if (folder / "down").exists():
+        raise dialler.socket.gaierror(-3, "Temporary failure in name resolution")
+    return [(0, 0, 0, "", ("203.0.113.9", port))]
+async def slowly(address, port):
+    if address == "127.0.0.1":
+        return await connect(address, port)
+    if (folder / "slow").exists():
+        await asyncio.sleep(1)
+    return await connect("127.0.0.1", int((folder / "port").read_text()))
+logfile.write_all, dialler.socket.getaddrinfo = write, resolve
+dialler.Dialler.__init__.__kwdefaults__.update(connect=slowly)
+"""
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A proxy that can be given a bad hour."""
+    folder = tmp_path_factory.mktemp("endurance")
+    with start_pair(folder, POLICY, sabotage=SABOTAGE) as pair:
+        (folder / "port").write_text(str(pair.plain.port))
+        yield pair
+
+
+@pytest.fixture
+def pair(started: Pair) -> Pair:
+    """The same, with nothing on its records, and all well."""
+    started.forget()
+    return started
+
+
+@contextlib.contextmanager
+def wrong(pair: Pair, what: str) -> Iterator[None]:
+    """Let something go wrong for a while."""
+    switch_ = pair.proxy.folder / what
+    switch_.touch()
+    try:
+        yield
+    finally:
+        switch_.unlink()
+
+
+def assert_well(pair: Pair, *, seconds: float = 2) -> None:
+    """Others are served, and what is denied is denied, without delay."""
+    started = time.monotonic()
+    assert pair.proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 200")
+    assert pair.proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
+    assert time.monotonic() - started < seconds
+
+
+def other(number: int, path: str = "/x") -> bytes:
+    host = f"n{number}.wild.test"
+    return get(f"http://{host}{path}", host)
+
+
+def test_five_thousand_idle_connections_harm_their_owner_alone(pair: Pair) -> None:
+    before = pair.proxy.memory()
+    with contextlib.ExitStack() as stack:
+        for _ in range(5_000):
+            stack.enter_context(pair.proxy.connect()).sendall(b"CONNECT allowed.test:443 HTTP/1.1\r\n\r\n")
+        assert_well(pair)
+        assert json.loads(pair.proxy.command("status").stdout)["connections"] <= 1_024
+        assert pair.proxy.memory() - before < 64 * MIB
+
+
+def test_heads_that_never_end_are_ended(pair: Pair) -> None:
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(pair.proxy.connect()) for _ in range(200)]
+        for beginning in (b"GET http://allowed.test/ HTTP/1.1\r\n", b"Host: allowed.test\r\n", b"X: y\r\n"):
+            for connection in slow:
+                connection.sendall(beginning)
+            time.sleep(0.2)
+        assert_well(pair)
+        assert all(b" 408 " in read_all(connection) for connection in slow)
+
+
+def test_bodies_that_trickle_stop_nobody(pair: Pair) -> None:
+    before = pair.proxy.memory()
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(pair.proxy.connect()) for _ in range(100)]
+        for connection in slow:
+            connection.sendall(get("http://allowed.test/up", "allowed.test", "Content-Length: 1000", method="POST"))
+        for _ in range(5):
+            for connection in slow:
+                connection.sendall(b"x")
+            assert_well(pair)
+        assert pair.proxy.memory() - before < 32 * MIB
+
+
+def test_an_upload_to_a_server_that_is_slow_to_reach_is_not_held(pair: Pair) -> None:
+    def swallow(stream: socket.socket, data: bytes) -> None:
+        size = len(data)
+        while size < 64 * MIB:
+            size += len(stream.recv(MIB))
+        stream.sendall(ok(b"whole"))
+
+    pair.server.answers["/swallow"] = swallow
+    before, most = pair.proxy.memory(), 0
+    with wrong(pair, "slow"), pair.proxy.connect(seconds=20) as connection:
+        head = get("http://n1.wild.test/swallow", "n1.wild.test", f"Content-Length: {64 * MIB}", method="POST")
+        connection.sendall(head)
+        sending = threading.Thread(target=connection.sendall, args=(bytes(64 * MIB),), daemon=True)
+        sending.start()
+        while sending.is_alive():
+            most = max(most, pair.proxy.memory())
+            time.sleep(0.02)
+        assert read_answer(connection) == (200, b"whole")
+    assert most - before < 24 * MIB
+
+
+def test_names_whose_servers_are_silent_keep_no_reload_and_no_known_host_waiting(pair: Pair) -> None:
+    with wrong(pair, "silent"), contextlib.ExitStack() as stack:
+        for number in range(200):
+            stack.enter_context(pair.proxy.connect()).sendall(other(number))
+        started = time.monotonic()
+        assert pair.proxy.command("reload").returncode == 0
+        assert_well(pair)
+        assert pair.proxy.say(other(201)).startswith(b"HTTP/1.1 502")
+        assert time.monotonic() - started < 4
+    assert "was not resolved within" in pair.proxy.line(host="n201.wild.test")["reason"]
+    time.sleep(0.2)
+    assert pair.proxy.say(other(202)).startswith(b"HTTP/1.1 200")
+
+
+def test_a_resolver_that_is_down_is_said_and_works_again_by_itself(pair: Pair) -> None:
+    with wrong(pair, "down"):
+        assert b"n1.wild.test does not resolve: Temporary failure in name resolution" in pair.proxy.say(other(1))
+        assert_well(pair)
+    assert pair.proxy.say(other(1)).startswith(b"HTTP/1.1 200")
+
+
+def test_a_full_log_volume_opens_nothing_and_is_told(pair: Pair) -> None:
+    with wrong(pair, "full"):
+        assert_well(pair)
+        pair.proxy.line(host="evil.test", decision="deny")  # on stdout
+        time.sleep(0.1)
+        status = json.loads(pair.proxy.command("status").stdout)
+        assert (status["log"]["dropped"] > 0, status["log"]["error"]) == (True, "[Errno 28] No space left on device")
+    pair.proxy.forget()
+    assert_well(pair)
+    time.sleep(0.1)
+    assert json.loads(pair.proxy.command("status").stdout)["log"]["error"] == ""
+
+
+@pytest.mark.parametrize("kind", ["a directory", "a pipe", "a link to nowhere", "nothing"])
+def test_a_policy_that_cannot_be_read_leaves_the_last_good_one(pair: Pair, kind: str) -> None:
+    file = pair.proxy.policy_file
+    text = file.read_text()
+    file.unlink()
+    if kind == "a directory":
+        file.mkdir()
+    elif kind == "a pipe":
+        os.mkfifo(file)
+    elif kind == "a link to nowhere":
+        file.symlink_to("nowhere")
+    try:
+        done = pair.proxy.command("reload")
+        assert (done.returncode, json.loads(done.stdout)["ok"]) == (1, False)
+        assert "policy.yaml" in json.loads(done.stdout)["problems"][0]
+        assert_well(pair)
+    finally:
+        file.rmdir() if kind == "a directory" else file.unlink(missing_ok=True)
+        file.write_text(text)
+    assert pair.proxy.command("reload").returncode == 0
+
+
+def test_a_server_that_resets_in_the_middle_is_noticed_on_both_ways(pair: Pair) -> None:
+    def reset(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+
+    def refuse(stream: socket.socket, _: bytes) -> None:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+
+    pair.server.answers |= {"/reset": reset, "/refuse": refuse}
+    started = time.monotonic()
+    assert pair.proxy.say(get("http://allowed.test/reset", "allowed.test")).endswith(b"half")
+    assert "broken off" in pair.proxy.line(path="/reset")["reason"]
+    request = get("http://allowed.test/refuse", "allowed.test", "Content-Length: 1000", method="POST")
+    assert pair.proxy.say(request + bytes(1000)).startswith(b"HTTP/1.1 502")
+    assert time.monotonic() - started < 2
+    assert_well(pair)
+
+
+def test_a_bomb_passes_as_it_came_and_is_never_unpacked(pair: Pair) -> None:
+    bomb = gzip.compress(bytes(64 * MIB))
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb)
+    pair.server.answers["/bomb"] = head + bomb
+    before = pair.proxy.memory()
+    with pair.proxy.tls("allowed.test") as stream:
+        stream.sendall(get("/bomb", "allowed.test"))
+        assert read_answer(stream) == (200, bomb)
+    request = get("http://allowed.test/up", "allowed.test", "Content-Encoding: gzip", f"Content-Length: {len(bomb)}")
+    assert pair.proxy.say(request.replace(b"GET", b"POST") + bomb).startswith(b"HTTP/1.1 200")
+    assert pair.proxy.memory() - before < 16 * MIB
+
+
+def test_messages_of_a_websocket_are_not_compressed(pair: Pair) -> None:
+    def play(stream: socket.socket, _: bytes) -> None:
+        switch(stream)
+        packed = zlib.compressobj(wbits=-15)
+        bomb = packed.compress(bytes(64 * MIB)) + packed.flush(zlib.Z_SYNC_FLUSH)
+        bomb = bomb.removesuffix(b"\0\0\xff\xff")
+        with contextlib.suppress(OSError):
+            stream.sendall(b"\xc2\x7f" + len(bomb).to_bytes(8) + bomb)
+            read_all(stream)
+
+    pair.server.answers["/ws"] = play
+    before = pair.proxy.memory()
+    with pair.proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake()[:-2] + b"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n")
+        assert b"sec-websocket-extensions" not in read_head(stream).lower()
+        assert len(read_all(stream)) < MIB
+    assert pair.server.requests[0].field("sec-websocket-extensions") == []
+    assert pair.proxy.memory() - before < 16 * MIB
+    assert_well(pair)
+
+
+HEADERS_WITHOUT_END = b"\0\0\4\1\0\0\0\0\1" + b"\x82\x84\x87\x41"
+FLOODS = {
+    "continuation": HEADERS_WITHOUT_END + b"\0\0\1\x09\0\0\0\0\1\x82" * 20_000,
+    "ping": (b"\0\0\x08\6\0\0\0\0\0" + bytes(8)) * 20_000,
+    "settings": b"\0\0\0\4\0\0\0\0\0" * 20_000,
+    "priority": b"\0\0\5\2\0\0\0\0\1\0\0\0\0\x10" * 20_000,
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_flood_of_http2_frames_is_bounded(pair: Pair, flood: str) -> None:
+    before = pair.proxy.memory()
+    with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        Http2Client(stream)
+        with contextlib.suppress(OSError):
+            stream.sendall(FLOODS[flood])
+        assert_well(pair)
+        assert pair.proxy.memory() - before < 32 * MIB
+
+
+def test_fields_that_unpack_to_many_times_their_size_are_refused(pair: Pair) -> None:
+    before = pair.proxy.memory()
+    with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        bomb = [("x", "y" * 4_000)] * 2_000
+        with contextlib.suppress(OSError):
+            assert client.status(client.send(*fields("/x"), *bomb)) in ("reset", "closed", "431", "400")
+    assert (bytes(pair.server.raw), pair.proxy.memory() - before < 32 * MIB) == (b"", True)
+
+
+def test_thousands_of_denials_leave_their_lines_and_no_memory(pair: Pair) -> None:
+    before = pair.proxy.memory()
+    asked = b"GET http://evil.test/%s HTTP/1.1\r\nHost: evil.test\r\n\r\n" % (b"x" * 100)
+    with pair.proxy.connect(seconds=20) as connection:
+        started = time.monotonic()
+        for _ in range(50):
+            connection.sendall(asked * 100)
+            for _answer in range(100):
+                assert read_answer(connection)[0] == 403
+        taken = time.monotonic() - started
+        assert_well(pair)
+    end = time.monotonic() + 5
+    while sum(line["host"] == "evil.test" for line in pair.proxy.lines) < 5_000 and time.monotonic() < end:
+        time.sleep(0.05)
+    dropped = json.loads(pair.proxy.command("status").stdout)["log"]["dropped"]
+    assert sum(line["host"] == "evil.test" for line in pair.proxy.lines) + dropped >= 5_000
+    assert pair.proxy.memory() - before < 32 * MIB
+    assert taken < 15
+
+
+def test_a_proxy_that_is_paused_lets_nothing_through_and_goes_on_afterwards(pair: Pair) -> None:
+    with pair.proxy.tls("allowed.test") as kept:
+        kept.sendall(b"GET /1 HTTP/1.1\r\nHost: allowed.test\r\n\r\n")
+        assert read_answer(kept)[0] == 200
+        pair.server.forget()
+        pair.proxy.process.send_signal(signal.SIGSTOP)
+        try:
+            kept.sendall(b"GET /2 HTTP/1.1\r\nHost: allowed.test\r\n\r\n")
+            kept.settimeout(0.5)
+            with pytest.raises(TimeoutError):
+                kept.recv(1)
+            assert (bytes(pair.server.raw), pair.server.connections) == (b"", 0)
+        finally:
+            pair.proxy.process.send_signal(signal.SIGCONT)
+    assert_well(pair)
+
+
+def test_a_proxy_that_is_killed_takes_its_connections_along(tmp_path: Path) -> None:
+    with start_pair(tmp_path, POLICY) as pair:
+        begun = threading.Event()
+        ended = threading.Event()
+
+        def listen(stream: socket.socket, _: bytes) -> None:
+            begun.set()
+            read_all(stream)
+            ended.set()
+
+        pair.server.answers["/up"] = listen
+        with pair.proxy.tls("allowed.test") as stream:
+            stream.sendall(get("/up", "allowed.test", "Content-Length: 1000", method="POST"))
+            assert begun.wait(3)
+            pair.proxy.process.kill()
+            assert read_all(stream) == b""
+            assert ended.wait(3)
+        pair.proxy.process.wait(5)
+        with pytest.raises(ConnectionRefusedError):
+            pair.proxy.connect()
