@@ -22,6 +22,7 @@ def covers(wide: Conditions, narrow: Conditions) -> bool:
         and _among(wide.ports, narrow.ports)
         and _among(wide.schemes, narrow.schemes or EVERY_SCHEME)
         and _among(wide.methods, narrow.methods)
+        and _case(wide.path or EVERY_PATH, narrow.path or EVERY_PATH)
         and _path(wide.path or EVERY_PATH, narrow.path or EVERY_PATH)
         # An allow takes exactly these parameters, so a wider pattern of a query is another one.
         and wide.query in {None, narrow.query}
@@ -46,6 +47,11 @@ def _host(wide: HostPattern, narrow: HostPattern) -> bool:
         return wide == narrow or (narrow.reach is Reach.EXACT and wide.matches(narrow.name))
     same = wide.name == narrow.name and (wide.reach is narrow.reach or wide.reach is Reach.APEX_AND_BELOW)
     return same or narrow.name.endswith(f".{wide.name}")
+
+
+def _case(wide: PathPattern, narrow: PathPattern) -> bool:
+    """Tell whether the wider pattern leaves open what the narrower one does: the case of a part."""
+    return narrow.any_case is None or wide == EVERY_PATH or wide.any_case == narrow.any_case
 
 
 def _path(wide: PathPattern, narrow: PathPattern) -> bool:

@@ -14,6 +14,7 @@ def dump_conditions(asked: Conditions) -> dict[str, Any]:
         "schemes": _sorted(asked.schemes),
         "methods": _sorted(asked.methods),
         "path": asked.path and {str(asked.path.kind): asked.path.text},
+        "any_case": asked.path and asked.path.any_case and asked.path.text[slice(*asked.path.any_case)],
         "query": asked.query and list(map(list, asked.query.parameters)),
         "headers": asked.headers and dict(asked.headers.named),
         "max_body": asked.max_body,

@@ -11,6 +11,9 @@ from agent_sandbox.policy.method import STANDARD, with_implied
 from agent_sandbox.policy.request import USUAL_PORTS
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.policy.serviceoptions import Chosen, UnfitOption, choose
+from agent_sandbox.policy.servicespec import variants
+from agent_sandbox.problems import Problem, UserError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,19 +33,32 @@ SECTIONS = (("domains", Effect.ALLOW), ("allow", Effect.ALLOW), ("deny", Effect.
 
 def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
     """Return what a layer says with the services that it names, which are all known and stand below its own words."""
-    named = [(service, services[service.name]) for service in layer.spec.services]
     of_services = RuleSet(
-        rules=tuple(rule for _, service in named for rule in _rules(service)),
-        replaced=frozenset(service.name for spec, service in named if spec.merge_mode),
+        rules=tuple(
+            rule for number in range(len(layer.spec.services)) for rule in _of_service(layer, number, services)
+        ),
+        replaced=frozenset(services[spec.name].name for spec in layer.spec.services if spec.merge_mode),
     )
     own = RuleSet(
-        rules=tuple(_rules(layer)),
+        # A service by itself is the whole of it, at its least.
+        rules=tuple(_rules(layer, choose(layer.name, layer.spec.declared, {}))),
         replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
         host_services=tuple(service.row(name) for name, service in layer.spec.host_services.items()),
         settings=layer.spec.settings.said,
     )
     said = of_services + own
     return _narrowing(layer, said) if layer.only_narrows else said
+
+
+def _of_service(layer: Layer, number: int, services: Mapping[str, Layer]) -> Iterator[Rule]:
+    named = layer.spec.services[number]
+    service = services[named.name]
+    try:
+        chosen = named.chosen(service.spec.declared)
+    except UnfitOption as unfit:
+        where = str(layer.origin("services", number, *unfit.at))
+        raise UserError([Problem(where=where, what=unfit.what, hint=unfit.hint)]) from unfit
+    return _rules(service, chosen)
 
 
 def _narrowing(layer: Layer, said: RuleSet) -> RuleSet:
@@ -58,11 +74,11 @@ def _narrowing(layer: Layer, said: RuleSet) -> RuleSet:
     )
 
 
-def _rules(layer: Layer) -> Iterator[Rule]:
+def _rules(layer: Layer, chosen: Chosen) -> Iterator[Rule]:
     for section, effect in SECTIONS:
         entries: tuple[EntrySpec, ...] = getattr(layer.spec, section)
         for number, entry in enumerate(entries):
-            yield from _rules_of_entry(layer, effect, entry, (section, number))
+            yield from _rules_of_entry(layer, effect, entry, (section, number), chosen)
     if layer.listed:
         every = EntrySpec.model_construct(host=layer.listed)
         yield _rule(Effect.ALLOW, every, RuleSpec(), layer.origin("domains_file"))
@@ -73,12 +89,14 @@ def _rules(layer: Layer) -> Iterator[Rule]:
         yield _rule(Effect.ALLOW, asked, service, layer.origin("host_services", name))
 
 
-def _rules_of_entry(layer: Layer, effect: Effect, entry: EntrySpec, place: tuple[str, int]) -> Iterator[Rule]:
-    if not entry.rules:
-        yield _rule(effect, entry, RuleSpec(), layer.origin(*place))
-        return
-    for number, rule in enumerate(entry.rules):
-        yield _rule(effect, entry, rule, layer.origin(*place, "rules", number))
+def _rules_of_entry(
+    layer: Layer, effect: Effect, entry: EntrySpec, place: tuple[str, int], chosen: Chosen
+) -> Iterator[Rule]:
+    for number, rule in enumerate(entry.rules or (RuleSpec(),)):
+        origin = layer.origin(*place, "rules", number)
+        # What a service denies it denies whatever is chosen of it.
+        meant = variants(rule, chosen) if effect is Effect.ALLOW else (rule,)
+        yield from (_rule(effect, entry, variant, origin) for variant in meant)
 
 
 def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> Rule:

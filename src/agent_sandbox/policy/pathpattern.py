@@ -31,9 +31,14 @@ class PathPattern:
     # What whatever lies below starts with: `/v1/`, for `/v1` and for `/v1/`.
     below: str
     glob: tuple[Segment, ...] = ()
+    # Where, from and to, letters count in lower case: the pattern holds them so already.
+    any_case: tuple[int, int] | None = None
 
     def matches(self, reading: str) -> bool:
         """Tell whether the path, read so, is in the set."""
+        if self.any_case:
+            start, end = self.any_case
+            reading = f"{reading[:start]}{reading[start:end].lower()}{reading[end:]}"
         if self.kind is PathKind.EXACT:
             return reading == self.reading
         if self.kind is PathKind.PREFIX:
@@ -54,14 +59,17 @@ class PathPattern:
         }[self.kind]
 
 
-def parse_path_pattern(kind: PathKind, text: str) -> PathPattern:
-    """Return the pattern, or raise Unfit.
+def parse_path_pattern(kind: PathKind, text: str, *, any_case: tuple[int, int] | None = None) -> PathPattern:
+    """Return the pattern, or raise Unfit. `any_case` is a part without `%` that is matched in any case.
 
     >>> parse_path_pattern(PathKind.PREFIX, "/v1").matches("/v10")
     False
     """
     if len(text) > MAX_LENGTH:
         raise Unfit(f"a path of a rule is at most {MAX_LENGTH} characters long")
+    if any_case:
+        start, end = any_case
+        text = f"{text[:start]}{text[start:end].lower()}{text[end:]}"
     if "?" in text:
         raise Unfit(f"{quoted(text)} holds a query", "conditions on the query go under `query`")
     try:
@@ -74,4 +82,4 @@ def parse_path_pattern(kind: PathKind, text: str) -> PathPattern:
         raise Unfit(f"{quoted(text)} holds a `;`", "servers differ on what it means: leave the parameters out")
     glob = split_glob(canonical) if kind is PathKind.GLOB else ()
     below = f"{reading.removesuffix('/')}/"
-    return PathPattern(kind=kind, text=canonical, reading=reading, below=below, glob=glob)
+    return PathPattern(kind=kind, text=canonical, reading=reading, below=below, glob=glob, any_case=any_case)

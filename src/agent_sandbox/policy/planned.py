@@ -4,7 +4,6 @@ PLANNED: frozenset[tuple[str, str]] = frozenset(
     (where, key)
     for where, keys in {
         "": ("secrets", "transform"),
-        "services": ("repos", "git", "api", "readonly"),
         "domains": ("transform",),
         "deny": ("transform",),
         "rules": ("transform",),

@@ -72,6 +72,8 @@ def _beginning(path: PathPattern | None) -> list[str]:
     """Return the segments that every path in the pattern begins with."""
     if path is None:
         return []
+    if path.any_case:
+        return path.reading[: path.any_case[0]].split("/")[:-1]
     if path.kind is not PathKind.GLOB:
         return path.below.removesuffix("/").split("/") if path.kind is PathKind.PREFIX else path.reading.split("/")
     stars = (number for number, segment in enumerate(path.glob) if len(segment) > 1)

@@ -5,9 +5,9 @@ is one model of an entry. Unknown keys are errors, and so are known ones that th
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, override
 
-from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, PlainValidator, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.entryspec import (
@@ -24,24 +24,11 @@ from agent_sandbox.policy.fields import Listed, Strict, Text, Written, fits, wri
 from agent_sandbox.policy.hostlist import parse_file_name
 from agent_sandbox.policy.hostpattern import EVERY
 from agent_sandbox.policy.hostservice import parse_host_service_name
+from agent_sandbox.policy.serviceoptions import Declared, Repositories
+from agent_sandbox.policy.servicespec import AccessSpec, ServiceEntry, ServiceSpec
 from agent_sandbox.policy.settings import Said
 from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
 from agent_sandbox.policy.testspec import TestSpec
-
-
-class ServiceSpec(Strict):
-    """A service by name."""
-
-    name: str
-    merge_mode: Written[Literal["replace"]] = None
-
-    @field_validator("name")
-    @classmethod
-    def _is_known(cls, name: str, info: ValidationInfo) -> str:
-        known = (info.context or {}).get("services", [name])
-        if name not in known:
-            raise PydanticCustomError("word", "service", {"kind": "service", "word": name, "words": list(known)})
-        return name
 
 
 class SettingsSpec(Strict):
@@ -108,9 +95,26 @@ class PolicySpec(Strict):
             raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": (every[0],)})
         return entries
 
+    @property
+    def declared(self) -> Declared:
+        """The options that a policy may choose of this: none."""
+        return {}
+
+
+class ServiceFileSpec(PolicySpec):
+    """The file of a service: what it lets through, and what of it can be chosen."""
+
+    options: dict[str, Repositories | AccessSpec] = Field(default_factory=dict)
+    domains: Section[ServiceEntry] = ()
+
+    @property
+    @override
+    def declared(self) -> Declared:
+        return {name: kind.access if isinstance(kind, AccessSpec) else kind for name, kind in self.options.items()}
+
 
 # Which model stands below a key: where a word is unknown, the words known there are offered.
-MODELS: Mapping[str, type[Strict]] = {
+MODELS: Mapping[str, type[BaseModel]] = {
     "": PolicySpec,
     "services": ServiceSpec,
     "domains": DomainSpec,

@@ -6,6 +6,7 @@ from agent_sandbox.policyfile.loading import (
     load_layer,
     load_policy,
     parse_layer,
+    parse_service,
     services_beside,
     shipped_services,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "load_layer",
     "load_policy",
     "parse_layer",
+    "parse_service",
     "services_beside",
     "shipped_services",
 ]

@@ -1,7 +1,7 @@
 """A document against the model of a policy: every problem at once, in the user's words, where it stands."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -21,13 +21,18 @@ Words = tuple[str, str]
 ONE_WORD = re.compile(r"[\w.-]{1,80}", re.ASCII)
 
 
-def check_document(document: Document, *, file: str, services: Sequence[str]) -> PolicySpec:
-    """Return the spec, or raise UserError with the problems of the YAML and of the policy together."""
+def check_document(
+    document: Document, *, file: str, services: Collection[str], model: type[PolicySpec] = PolicySpec
+) -> PolicySpec:
+    """Return the spec, or raise UserError with the problems of the YAML and of the policy together.
+
+    `services` are the names that may stand there; options of theirs are checked where it is a mapping to their layers.
+    """
     problems = list(document.problems)
     # A file without a word in it is a policy: one that allows nothing.
     value = {} if document.value is None else document.value
     try:
-        spec = PolicySpec.model_validate(value, context={"services": services})
+        spec = model.model_validate(value, context={"services": services})
     except ValidationError as error:
         told = {problem.where for problem in document.problems}
         problems += (problem for problem in _problems(error, document, file) if problem.where not in told)

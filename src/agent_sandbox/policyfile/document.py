@@ -47,6 +47,11 @@ class Document:
     keys: dict[Location, Place]
     problems: tuple[Problem, ...]
 
+    @property
+    def lines(self) -> dict[Location, int]:
+        """The line of each part."""
+        return {location: place.line for location, place in self.places.items()}
+
 
 def parse_document(text: str, *, file: str) -> Document:
     """Return the document; raise UserError when the text is no YAML at all."""

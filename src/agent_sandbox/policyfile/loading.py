@@ -1,7 +1,7 @@
 """A policy file on disk -> the compiled policy, or every problem of it."""
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import override
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.spec import PolicySpec, ServiceFileSpec
 from agent_sandbox.policyfile.checking import check_document
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.document import Document, parse_document
@@ -73,26 +74,35 @@ def load_layer(file: LayerFile, *, services: "Catalogue") -> Layer:
     """Read one file. Problems name its path, origins what it is `shown` as."""
     where = str(file.path)
     text = decode_policy(read_policy(file.path), file=where)
-    known = services.names
-    layer = parse_layer(text, name=file.name, file=where, shown=file.shown, services=known, tighten=file.tighten)
+    layer = parse_layer(text, name=file.name, file=where, shown=file.shown, services=services, tighten=file.tighten)
     name = layer.spec.domains_file
     return replace(layer, listed=load_host_list(file.path.with_name(name))) if name else layer
 
 
 def parse_layer(  # noqa: PLR0913 - a layer is made of these
-    text: str, *, name: str, file: str, shown: str, services: tuple[str, ...], tighten: bool = False
+    text: str, *, name: str, file: str, shown: str, services: Collection[str], tighten: bool = False
 ) -> Layer:
     """Return the layer that the text makes, or raise UserError with every problem of it."""
     document = parse_document(text, file=file)
-    try:
-        spec = check_document(document, file=file, services=services)
-    except UserError as error:
-        raise _bounded(error) from error
-    lines = {location: place.line for location, place in document.places.items()}
-    layer = Layer(name=name, file=shown, spec=spec, lines=lines, tighten=tighten)
+    spec = _checked(document, file, services, PolicySpec)
+    layer = Layer(name=name, file=shown, spec=spec, lines=document.lines, tighten=tighten)
     if layer.only_narrows:
         _refuse_to_replace(document, file)
     return layer
+
+
+def parse_service(text: str, *, name: str, file: str, shown: str) -> Layer:
+    """Return the service that the text makes, or raise UserError with every problem of it."""
+    document = parse_document(text, file=file)
+    spec = _checked(document, file, (), ServiceFileSpec)
+    return Layer(name=f"service {name}", file=shown, spec=spec, lines=document.lines)
+
+
+def _checked(document: Document, file: str, services: Collection[str], model: type[PolicySpec]) -> PolicySpec:
+    try:
+        return check_document(document, file=file, services=services, model=model)
+    except UserError as error:
+        raise _bounded(error) from error
 
 
 def _refuse_to_replace(document: Document, file: str) -> None:
@@ -116,7 +126,7 @@ class Catalogue(Mapping[str, Layer]):
         path = (self.beside if self.beside and name in RESOLVED else self.folder) / f"{name}.yaml"
         file, shown = str(path), f"{FOLDER}/{path.name}"
         text = decode_policy(read_policy(path), file=file)
-        layer = parse_layer(text, name=f"service {name}", file=file, shown=shown, services=())
+        layer = parse_service(text, name=name, file=file, shown=shown)
         return require_reading(layer, file=file) if name in RESOLVED else layer
 
     @override

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policyfile import Catalogue, parse_layer
+from agent_sandbox.policyfile import Catalogue, parse_service
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.process import Finished, capture
@@ -34,7 +34,7 @@ def _of_repository(version: str, root: Path) -> Mapping[str, Layer]:
 def _read(root: Path, version: str, path: Path) -> Layer:
     file = f"{version}:{path}"
     text = _git(root, "show", "--end-of-options", file).out
-    return parse_layer(text, name=f"service {path.stem}", file=file, shown=str(path), services=())
+    return parse_service(text, name=path.stem, file=file, shown=str(path))
 
 
 def _git(root: Path, *words: str) -> Finished:

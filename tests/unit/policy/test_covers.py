@@ -114,3 +114,22 @@ def test_both_schemes_are_every_scheme_and_another_query_is_none() -> None:
 def test_an_encoded_slash_is_taken_only_by_what_takes_it() -> None:
     taking = Conditions(host=ANY, encoded_slash=True)
     assert (covers(taking, ALL), covers(ALL, taking)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "expected"),
+    [
+        (("prefix /r/o", (3, 4)), ("exact /r/o/x", (3, 4)), True),
+        (("prefix /r/o", (3, 4)), ("exact /r/o/x", None), True),
+        (("prefix /r/o", None), ("exact /r/o/x", (3, 4)), False),
+        (("prefix /", None), ("exact /r/o/x", (3, 4)), True),
+    ],
+)
+def test_a_path_in_one_case_does_not_take_in_one_in_any(
+    wide: tuple[str, tuple[int, int] | None], narrow: tuple[str, tuple[int, int] | None], *, expected: bool
+) -> None:
+    first, second = (
+        Conditions(host=ANY, path=parse_path_pattern(PathKind(text.split()[0]), text.split()[1], any_case=part))
+        for text, part in (wide, narrow)
+    )
+    assert covers(first, second) is expected

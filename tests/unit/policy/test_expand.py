@@ -10,6 +10,8 @@ from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.request import USUAL_PORTS
 from agent_sandbox.policy.rule import Conditions
+from agent_sandbox.policyfile import parse_service
+from agent_sandbox.problems import UserError
 
 type LayerOf = Callable[..., Layer]
 
@@ -113,3 +115,47 @@ def test_a_list_of_hosts_is_one_rule(layer_of: LayerOf) -> None:
     layer = replace(layer_of("version: 1\ndomains_file: hosts.txt"), listed=listed)
     told = [(str(rule), str(rule.origin)) for rule in expand(layer, {}).rules]
     assert told == [(f"any method {listed}", "policy.yaml:2")]
+
+
+FORGE = """
+options: {repos: repositories, git: {access: [read, readwrite]}}
+domains:
+  - host: a.test
+    rules:
+      - {methods: [GET], path: {prefix: "/{repo}/"}}
+      - {methods: [POST], path: {exact: "/{repo}/push"}, when: {git: readwrite}}
+deny: [b.test]
+"""
+
+
+def of_forge(layer_of: LayerOf, entry: str) -> list[str]:
+    service = parse_service(FORGE, name="x", file="x.yaml", shown="x.yaml")
+    return [f"{rule.effect} {rule}" for rule in expand(layer_of(f"services: [{entry}]"), {"x": service}).rules]
+
+
+@pytest.mark.parametrize(
+    ("entry", "rules"),
+    [
+        ("x", ["allow GET, HEAD a.test/*/*", "allow GET, HEAD a.test/*/*/**"]),
+        ("{name: x, repos: [o/n]}", ["allow GET, HEAD a.test/o/n/..."]),
+        (
+            "{name: x, repos: [o/n], git: {access: readwrite}}",
+            ["allow GET, HEAD a.test/o/n/...", "allow POST a.test/o/n/push"],
+        ),
+        (
+            "{name: x, repos: [o/n], git: {access: readwrite}, readonly: true}",
+            ["allow GET, HEAD a.test/o/n/..."],
+        ),
+    ],
+)
+def test_of_a_service_comes_what_is_chosen_and_all_that_it_denies(
+    layer_of: LayerOf, entry: str, rules: list[str]
+) -> None:
+    assert of_forge(layer_of, entry) == [*rules, "deny any method b.test"]
+
+
+def test_an_option_that_only_the_service_can_refuse_is_told_by_its_line(layer_of: LayerOf) -> None:
+    with pytest.raises(UserError) as error:
+        of_forge(layer_of, "{name: x, repos: [o]}")
+    hint = 'write `owner/name`, or "owner/*" for all of an owner'
+    assert str(error.value) == f"policy.yaml:1: 'o' is no repository; {hint}"

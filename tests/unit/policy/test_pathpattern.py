@@ -58,3 +58,10 @@ def test_exact_is_more_specific_than_longer_than_shorter() -> None:
         (PathKind.PREFIX, "/a/b"),
         (PathKind.EXACT, "/a"),
     ]
+
+
+@pytest.mark.parametrize(("kind", "text"), [("exact", "/r/Own/x"), ("prefix", "/r/Own"), ("glob", "/r/Own/*")])
+def test_a_part_of_a_path_may_stand_in_any_case(kind: str, text: str) -> None:
+    pattern = parse_path_pattern(PathKind(kind), text, any_case=(3, 6))
+    readings = ("/r/own/x", "/r/OWN/x", "/R/own/x")
+    assert [reading for reading in readings if pattern.matches(reading)] == ["/r/own/x", "/r/OWN/x"]

@@ -4,6 +4,7 @@ from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
+from agent_sandbox.policy.request import Request
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruletable import FEW, Rules, rules_of_host
 
@@ -54,3 +55,16 @@ def test_all_that_match_are_among_them_in_the_order_of_all(path: str) -> None:
     about = many.about(ways)
     assert [rule for rule in about if rule in asked] == asked
     assert list(about) == [rule for rule in many if rule in about]
+
+
+def test_many_rules_are_found_by_a_name_in_any_case() -> None:
+    origin = Origin(file="policy.yaml", line=99, layer="project")
+    path = parse_path_pattern(PathKind.PREFIX, "/r/Own/x", any_case=(3, 6))
+    rule = Rule(effect=Effect.ALLOW, conditions=Conditions(host=HOST, path=path), origin=origin)
+    found = rules_of_host([rule, *table(*MANY)]).about(("/r/OWN/x/y",))
+    assert rule in found
+    assert rule.matches(asked("/r/OWN/x/y"), ("/r/OWN/x/y",))
+
+
+def asked(path: str) -> Request:
+    return Request(scheme="https", host="a.test", port=443, method="GET", path=path, query="")

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agent_sandbox.policy.spec import MODELS, PolicySpec
+from agent_sandbox.policy.spec import MODELS, PolicySpec, ServiceFileSpec
 
 
 def told(value: object, services: tuple[str, ...] = ()) -> list[tuple[tuple[int | str, ...], str]]:
@@ -82,3 +82,10 @@ def test_a_service_is_one_that_is_known() -> None:
 def test_below_each_key_stands_the_model_whose_words_are_known_there() -> None:
     below = {key for key, field in PolicySpec.model_fields.items() if field.annotation not in {int, str, bool}}
     assert below - {"version", "domains_file"} <= set(MODELS)
+
+
+def test_a_policy_offers_no_options_a_service_those_that_it_declares() -> None:
+    options = {"repos": "repositories", "git": {"access": ["read", "readwrite"]}}
+    declared = ServiceFileSpec.model_validate({"options": options}).declared
+    assert declared == {"repos": "repositories", "git": ("read", "readwrite")}
+    assert PolicySpec().declared == {}

@@ -38,10 +38,6 @@ def test_a_good_document_is_its_spec() -> None:
         ("services: [zzz]", "p:1:12: unknown service 'zzz'; known are node, python"),
         ("services: [{name: zzz}]", "p:1:19: unknown service 'zzz'; known are node, python"),
         (
-            "services: [{name: node, repos: [a]}]",
-            "p:1:25: `repos` is not supported yet; take it out: this version would not do what it says",
-        ),
-        (
             "domains: [10.0.0.1]",
             (
                 "p:1:11: 10.0.0.1 is no public address (private); "

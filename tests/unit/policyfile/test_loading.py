@@ -113,3 +113,43 @@ def test_services_are_known_by_their_files(tmp_path: Path) -> None:
 def test_no_other_file_is_looked_for(tmp_path: Path, name: str) -> None:
     with pytest.raises(KeyError):
         Catalogue(folder=tmp_path)[name]
+
+
+OPTIONS = "options: {repos: repositories, git: {access: [read, readwrite]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("{name: forge, repo: [a/b]}", "2:25: service forge has no option 'repo'; did you mean `repos`?"),
+        (
+            "{name: forge, repos: [a]}",
+            "2:27: 'a' is no repository; write `owner/name`, or \"owner/*\" for all of an owner",
+        ),
+        ("{name: forge, git: {access: write}}", "2:33: unknown access 'write'; did you mean `readwrite`?"),
+        ("{name: forge, git: {acces: read}}", "2:24: `git` says how much with `access`; write `git: {access: read}`"),
+        ("{name: plain, git: {}}", "2:24: service plain has no option 'git'; known are merge_mode, readonly"),
+        ("{name: plain, readonly: 1}", "2:29: `1` stands where `true` or `false` is wanted"),
+    ],
+)
+def test_an_option_that_a_service_does_not_take_is_told_where_it_stands(
+    tmp_path: Path, entry: str, message: str
+) -> None:
+    (tmp_path / "forge.yaml").write_text(f"{OPTIONS}domains: [a.test]")
+    (tmp_path / "plain.yaml").write_text("domains: [b.test]")
+    text = f"services:\n  - {entry}"
+    with pytest.raises(UserError) as error:
+        parse_layer(text, name="x", file="p", shown="p", services=Catalogue(folder=tmp_path))
+    assert str(error.value) == f"p:{message}"
+
+
+def test_words_of_a_service_file_are_none_of_a_policy(tmp_path: Path) -> None:
+    rule = "domains: [{host: a.test, rules: [{when: {git: read}}]}]"
+    (tmp_path / "forge.yaml").write_text(f"{OPTIONS}{rule}")
+    assert len(Catalogue(folder=tmp_path)["forge"].spec.domains) == 1
+    with pytest.raises(UserError) as error:
+        parse_layer(f"{OPTIONS}{rule}", name="x", file="p", shown="p", services=())
+    assert [str(problem).partition(";")[0] for problem in error.value.problems] == [
+        "p:1:1: unknown key 'options'",
+        "p:2:35: unknown key 'when'",
+    ]

@@ -1,0 +1,68 @@
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agent_sandbox.policy.entryspec import RuleSpec
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.serviceoptions import choose
+from agent_sandbox.policy.servicespec import ServiceRuleSpec, ServiceSpec, variants
+from agent_sandbox.policy.spec import ServiceFileSpec
+
+GITHUB = ServiceFileSpec.model_validate(
+    {"options": {"repos": "repositories", "git": {"access": ["read", "readwrite"]}}, "domains": ["a.test"]}
+)
+SERVICES = {"github": Layer(name="service github", file="github.yaml", spec=GITHUB, lines={})}
+
+
+def told(value: object, known: object) -> list[tuple[tuple[int | str, ...], str, Any]]:
+    with pytest.raises(ValidationError) as raised:
+        ServiceSpec.model_validate(value, context={"services": known})
+    return [(error["loc"], error["type"], error.get("ctx", {}).get("at")) for error in raised.value.errors()]
+
+
+def test_a_service_is_one_that_is_known() -> None:
+    assert told({"name": "clod"}, ["claude"]) == [(("name",), "word", None)]
+    assert told({"name": "x", "merge_mode": "add", "readonly": 1}, ["x"]) == [
+        (("merge_mode",), "literal_error", None),
+        (("readonly",), "bool_type", None),
+    ]
+
+
+def test_options_are_checked_where_the_service_is_at_hand() -> None:
+    assert told({"name": "github", "repos": ["a/b", "c"]}, SERVICES) == [((), "unfit", ("repos", 1))]
+    good = ServiceSpec.model_validate(
+        {"name": "github", "repos": ["a/b"], "readonly": True}, context={"services": SERVICES}
+    )
+    assert good.chosen(GITHUB.declared) == choose("github", GITHUB.declared, {"repos": ["a/b"]}, readonly=True)
+    assert ServiceSpec.model_validate({"name": "x", "repos": 1}, context={"services": ["x"]}).model_extra == {
+        "repos": 1
+    }
+
+
+@pytest.mark.parametrize(
+    ("rule", "readonly", "methods"),
+    [
+        ({}, False, [()]),
+        ({}, True, [("GET", "HEAD")]),
+        ({"methods": ["GET", "POST"]}, True, [("GET",)]),
+        ({"methods": ["POST"]}, True, []),
+        ({"methods": ["POST"], "reads": True}, True, [("POST",)]),
+        ({"when": {"git": "readwrite"}}, False, []),
+    ],
+)
+def test_a_rule_comes_to_what_is_chosen(rule: dict[str, Any], methods: object, *, readonly: bool) -> None:
+    chosen = choose("github", GITHUB.declared, {}, readonly=readonly)
+    assert [variant.methods for variant in variants(ServiceRuleSpec.model_validate(rule), chosen)] == methods
+
+
+def test_a_rule_is_one_for_each_repository() -> None:
+    chosen = choose("github", GITHUB.declared, {"repos": ["a/b", "c/*"]})
+    rule = ServiceRuleSpec.model_validate({"path": {"prefix": "/{repo}/"}})
+    paths = [str(variant.path and variant.path.pattern) for variant in variants(rule, chosen)]
+    assert paths == ["/a/b/...", "/c/*", "/c/*/**"]
+
+
+def test_an_entry_without_rules_can_be_read_alone_too() -> None:
+    (rule,) = variants(RuleSpec(), choose("x", {}, {}, readonly=True))
+    assert rule.methods == ("GET", "HEAD")
