@@ -1,0 +1,68 @@
+"""Allow-lists of `METHOD https://host/path*` lines: `*` at the end stands for whatever follows, slashes too."""
+
+import re
+from collections.abc import Iterator
+
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.method import STANDARD
+from agent_sandbox.policy.quoted import quoted
+from agent_sandbox.policytools.importing.result import Imported, Note
+from agent_sandbox.policytools.shortrule import read_short_rule
+from agent_sandbox.problems import Problem, UserError
+
+COMMENT = re.compile(r"(?:^|\s)#.*$")
+ANY_METHOD = frozenset({"*", "ANY"})
+# GET brings HEAD along.
+EVERY = tuple(sorted(STANDARD - {"HEAD"}))
+INSIDE = "a `*` inside a path stands for a part of one segment here; `**` would stand for several"
+
+
+def import_allowlist(text: str, *, file: str) -> Imported:
+    """Return the lines as entries of `allow`; raise UserError with every line that is none."""
+    found, problems = Imported(), []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = COMMENT.sub("", line).split()
+        if not words:
+            continue
+        where = f"{file}:{number}"
+        try:
+            for entry in _entries(words, where, found):
+                if entry not in found.allow:
+                    found.allow.append(entry)
+        except UserError as error:
+            problems += [Problem(where=where, what=problem.what, hint=problem.hint) for problem in error.problems]
+    if problems:
+        raise UserError(dict.fromkeys(problems))
+    return found
+
+
+def _entries(words: list[str], where: str, found: Imported) -> Iterator[str]:
+    if len(words) != 2 or not words[-1].startswith(("http://", "https://")):
+        what, hint = f"{quoted(' '.join(words))} is no `METHOD URL`", "write `GET https://example.com/path*`"
+        raise UserError([Problem(where=where, what=what, hint=hint)])
+    methods, url = words
+    asked = EVERY if methods.upper() in ANY_METHOD else methods.upper().split(",")
+    if asked is EVERY:
+        found.notes.append(Note(where=where, what=f"every method is {', '.join(EVERY)} here, and HEAD"))
+    addresses = _addresses(url, where, found)
+    for method in asked:
+        for address in addresses:
+            yield read_short_rule(Effect.ALLOW, (method, address)).text
+
+
+def _addresses(url: str, where: str, found: Imported) -> list[str]:
+    """Return the URLs in our words: a star at the end becomes what it stood for."""
+    address, mark, query = url.partition("?")
+    if mark and query in {"*", "**"}:
+        mark = query = ""
+    elif "*" in query:
+        what, hint = "a `*` in a query", "name the parameters, or leave the query out: then any is allowed"
+        raise UserError([Problem(where=where, what=what, hint=hint)])
+    scheme, separator, rest = address.partition("://")
+    host, _, path = rest.partition("/")
+    stem = path.rstrip("*")
+    if "*" in stem:
+        found.notes.append(Note(where=where, what=INSIDE))
+    further = ["*", "*/**"] if stem.rpartition("/")[2] else ["**"]
+    ends = [""] if stem == path else further
+    return [f"{scheme}{separator}{host}/{stem}{end}{mark}{query}" for end in ends]
