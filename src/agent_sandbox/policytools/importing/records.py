@@ -1,0 +1,91 @@
+"""What one entry of an older policy says of a host, rule by rule, as far as our language takes it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_sandbox.policy.covers import covers
+from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.layer import Location
+from agent_sandbox.policy.rule import Conditions
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policyfile.document import Value
+from agent_sandbox.policytools.importing.reading import RULE_KEYS, OldFile
+from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines
+from agent_sandbox.problems import UserError
+
+NO_INJECTION = "left out: credentials are not put in yet, so what needs this one goes without"
+PREFIX = "`{0}` was also every path that begins so: here it is {0} and what lies below"
+
+NEVER = frozenset({"CONNECT", "TRACE"})
+
+type Rule = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A rule in our words, None for all that can be asked, and what it comes to."""
+
+    rule: Rule | None
+    conditions: Conditions
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """A host, `x` or `.x`, and the rules on it that could be taken over."""
+
+    host: str
+    where: str
+    replaces: bool = False
+    taken: list[Taken] = field(default_factory=list)
+
+    def add(self, rule: Rule | None, where: str, found: Imported) -> None:
+        """Take a rule over, or note why it is none here."""
+        try:
+            layer = parse_layer(_file(self.value([rule])), name="", file="", shown="", services=())
+        except UserError as error:
+            found.notes += (Note(where=where, what=f"left out: {problem.what}") for problem in error.problems)
+            return
+        (made,) = expand(layer, {}).rules
+        self.taken.append(Taken(rule=rule, conditions=made.conditions))
+
+    def takes(self, asked: Conditions) -> bool:
+        """Tell whether all of it was allowed here."""
+        return any(covers(one.conditions, asked) for one in self.taken)
+
+    def value(self, rules: Sequence[Rule | None]) -> object:
+        """Return the entry with these rules."""
+        entry: Rule = {"host": self.host}
+        if self.replaces:
+            entry["merge_mode"] = "replace"
+        if None not in rules:
+            entry["rules"] = list(rules)
+        return entry if len(entry) > 1 else self.host
+
+
+def _file(entry: object) -> str:
+    return "\n".join(("domains:", *entry_lines(entry), ""))
+
+
+def old_rule(old: OldFile, value: Value, place: Location, found: Imported) -> Rule:
+    """Return a rule in our words."""
+    values = old.mapping(value, RULE_KEYS, *place)
+    rule: Rule = {}
+    for name, single, spell in (("methods", "method", str.upper), ("schemes", "scheme", str.lower)):
+        written = [key for key in (name, single) if key in values]
+        words = [spell(word) for key in written for word in old.words(values[key], *place, key)]
+        if written and not words:
+            old.refuse(f"`{written[0]}` is empty", *place, written[0])
+        if written:
+            rule[name] = list(dict.fromkeys(words))
+    if set(rule.get("methods", ())) & NEVER:
+        found.notes.append(Note(where=old.where(*place), what="left out: CONNECT and TRACE, which no rule can allow"))
+        rule["methods"] = [method for method in rule["methods"] if method not in NEVER]
+    rule |= {key: values[key] for key in ("path", "query") if key in values}
+    if not values:
+        old.refuse("a rule without conditions", *place, hint="all that can be asked of a host is a text alone")
+    path = values.get("path")
+    prefix = path.get("prefix") if isinstance(path, dict) else None
+    if isinstance(prefix, str) and not prefix.endswith("/"):
+        found.notes.append(Note(where=old.where(*place, "path"), what=PREFIX.format(prefix)))
+    return rule

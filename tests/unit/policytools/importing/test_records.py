@@ -1,0 +1,70 @@
+import pytest
+
+from agent_sandbox.policytools.importing.reading import read_old
+from agent_sandbox.policytools.importing.records import PREFIX, Record, old_rule
+from agent_sandbox.policytools.importing.result import Imported, Note
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("methods: [get, POST, GET]", {"methods": ["GET", "POST"]}),
+        ("{method: get, scheme: HTTPS}", {"methods": ["GET"], "schemes": ["https"]}),
+        ("{methods: [GET], method: put}", {"methods": ["GET", "PUT"]}),
+        ("path: {prefix: /a/}", {"path": {"prefix": "/a/"}}),
+        ("query: {exact: {a: [b, c]}}", {"query": {"exact": {"a": ["b", "c"]}}}),
+    ],
+)
+def test_a_rule_is_written_in_our_words(text: str, rule: object) -> None:
+    old, found = read_old(text, file="f"), Imported()
+    assert (old_rule(old, dict(old.value), (), found), old.problems, found.notes) == (rule, [], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "what"),
+    [
+        ("path: {prefix: /a}", {"path": {"prefix": "/a"}}, PREFIX.format("/a")),
+        ("methods: [GET, trace]", {"methods": ["GET"]}, "left out: CONNECT and TRACE, which no rule can allow"),
+    ],
+)
+def test_what_means_less_here_is_said(text: str, rule: object, what: str) -> None:
+    old, found = read_old(text, file="f"), Imported()
+    assert old_rule(old, dict(old.value), (), found) == rule
+    assert found.notes == [Note(where="f:1", what=what)]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{}", "f:1: a rule without conditions; all that can be asked of a host is a text alone"),
+        ("methods: []", "f:1: `methods` is empty"),
+        ("hots: a", "f:1: unknown key `hots`; known are method, methods, path, query, scheme, schemes"),
+    ],
+)
+def test_a_rule_that_says_nothing_is_refused(text: str, problem: str) -> None:
+    old = read_old(text, file="f")
+    old_rule(old, dict(old.value), (), Imported())
+    assert [str(one) for one in old.problems] == [problem]
+
+
+def test_a_rule_that_is_none_here_is_noted_and_left_out() -> None:
+    record, found = Record(host="a.test", where="f:1"), Imported()
+    record.add({"path": {"exact": "/a/../b"}}, "f:2", found)
+    record.add({"methods": ["GET"]}, "f:3", found)
+    assert [one.rule for one in record.taken] == [{"methods": ["GET"]}]
+    assert found.notes == [Note(where="f:2", what="left out: the path holds a dot segment: '/a/../b'")]
+
+
+def test_a_record_is_an_entry() -> None:
+    record = Record(host="a.test", where="")
+    assert record.value([None]) == "a.test"
+    assert record.value([{"methods": ["GET"]}]) == {"host": "a.test", "rules": [{"methods": ["GET"]}]}
+    record.replaces = True
+    assert record.value([None]) == {"host": "a.test", "merge_mode": "replace"}
+
+
+def test_a_record_takes_what_one_of_its_rules_takes() -> None:
+    some, every = Record(host="a.test", where=""), Record(host="a.test", where="")
+    some.add({"methods": ["GET"]}, "", Imported())
+    every.add(None, "", Imported())
+    assert (every.takes(some.taken[0].conditions), some.takes(every.taken[0].conditions)) == (True, False)
