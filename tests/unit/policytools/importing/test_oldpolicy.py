@@ -1,0 +1,98 @@
+import pytest
+
+from agent_sandbox.policytools.importing import oldpolicy
+from agent_sandbox.policytools.importing.oldpolicy import import_policies
+from agent_sandbox.policytools.importing.records import NO_INJECTION
+from agent_sandbox.policytools.importing.result import HEADER, Imported
+from agent_sandbox.problems import UserError
+
+GENERAL = [("f", oldpolicy.PORTS), ("f", oldpolicy.METHODS)]
+
+
+def imported(*texts: str) -> Imported:
+    names = ("f", "g", "h")
+    return import_policies(list(zip(names, texts, strict=False)), known=("github",))
+
+
+def notes(found: Imported) -> list[tuple[str, str]]:
+    return [(note.where, note.what) for note in found.notes]
+
+
+def test_a_host_alone_stays_one_and_a_wildcard_takes_its_apex() -> None:
+    found = imported('domains:\n  - A.test\n  - "*.b.test"\n')
+    assert found.text() == f'{HEADER}\nversion: 1\n\ndomains:\n  - a.test\n  - ".b.test"\n'
+    assert notes(found) == GENERAL
+
+
+def test_rules_are_taken_over_one_by_one() -> None:
+    text = """\
+domains:
+  - host: a.test
+    transform: {request: {headers: {}, on_existing_header: replace}}
+    rules:
+      - {methods: [get], path: {prefix: /v1/}, query: {exact: {}}}
+      - {path: {exact: /a/../b}}
+"""
+    found = imported(text)
+    rule = {"methods": ["GET"], "path": {"prefix": "/v1/"}, "query": {"exact": {}}}
+    assert found.domains == [{"host": "a.test", "rules": [rule]}]
+    assert notes(found) == [
+        ("f:3", NO_INJECTION),
+        ("f:6", "left out: the path holds a dot segment: '/a/../b'"),
+        ("f", oldpolicy.PORTS),
+        ("f", oldpolicy.HEAD),
+    ]
+
+
+def test_what_our_language_has_no_host_for_is_left_out() -> None:
+    found = imported('domains: ["*.com", a.test]\nother: 1\n')
+    assert found.domains == ["a.test"]
+    what = "left out: `.com` takes in every name that anybody registers below `com`"
+    assert notes(found)[:2] == [("f:1", what), ("f:2", "left out: `other` means nothing here")]
+
+
+def test_a_later_file_adds_to_an_earlier_one_or_replaces_what_it_says_of_a_host() -> None:
+    lower = "domains: [a.test, b.test]"
+    higher = "domains: [{host: a.test, merge_mode: replace, rules: [{methods: [GET, HEAD]}]}, c.test]"
+    found = imported(lower, higher)
+    rules = [{"methods": ["GET", "HEAD"]}]
+    assert found.domains == ["b.test", {"host": "a.test", "merge_mode": "replace", "rules": rules}, "c.test"]
+
+
+@pytest.mark.parametrize(
+    ("narrow", "host"),
+    [
+        ("- b.a.test", ""),
+        ("- {host: x.test, rules: [{methods: [GET, HEAD]}]}", ""),
+        ("- {host: b.a.test, rules: [{methods: [GET, HEAD]}]}", "b.a.test"),
+        ('- {host: "*.b.a.test", rules: [{methods: [GET, HEAD]}]}', ".b.a.test"),
+        ("- {host: a.test, rules: [{path: {exact: /..}}]}", "a.test"),
+    ],
+)
+def test_a_wildcard_that_would_open_a_narrower_host_is_left_out(narrow: str, host: str) -> None:
+    found = imported(f'domains:\n  - "*.a.test"\n  {narrow}\n')
+    told = [what for where, what in notes(found) if where == "f:2"]
+    assert told == ([oldpolicy.SHADOWED.format(".a.test", host)] if host else [])
+    assert (".a.test" in found.domains) == (not host)
+
+
+def test_an_exact_host_stands_over_the_wildcard_of_a_service() -> None:
+    found = imported(
+        "services: [github]\ndomains: [{host: api.github.com, rules: [{methods: [GET, HEAD]}]}, github.com]"
+    )
+    rules = [{"methods": ["GET", "HEAD"]}]
+    assert found.domains == [{"host": "api.github.com", "merge_mode": "replace", "rules": rules}, "github.com"]
+
+
+def test_every_problem_of_every_file_is_told_at_once() -> None:
+    with pytest.raises(UserError) as caught:
+        imported("domains: [{host: a.test}, 3]\n", "domains: [{host: a.test, merge_mode: x, rules: [{}]}]\n", "- a\n")
+    assert [str(problem) for problem in caught.value.problems] == [
+        "f:1: `rules` is missing or empty; a host of which all is allowed is a text alone",
+        "f:1: keys and values are wanted here",
+        "f:1: a text is wanted here",
+        "f:1: `rules` is missing or empty; a host of which all is allowed is a text alone",
+        "g:1: `merge_mode` is `replace`, or it is not there",
+        "g:1: a rule without conditions; all that can be asked of a host is a text alone",
+        "h:1: is no policy: keys and values are wanted",
+    ]
