@@ -32,12 +32,12 @@ def _run_command(argv: list[str]) -> NoReturn:
 
 def _run(argv: list[str]) -> int | None:
     """Run a command by its own signature where the words are plain, and by typer otherwise."""
-    from agent_sandbox.cli.commands import command_path, load  # noqa: PLC0415 - the same
+    from agent_sandbox.cli.commands import command_path, in_python, load  # noqa: PLC0415 - the same
     from agent_sandbox.cli.quick import plain_arguments  # noqa: PLC0415 - the same
 
     path = command_path(argv)
     if path:
-        function = getattr(load(*path), path[-1])
+        function = getattr(load(*path), in_python(path[-1]))
         arguments = plain_arguments(function, argv[len(path) :])
         if arguments is not None:
             return cast("int | None", function(**arguments))

@@ -5,6 +5,7 @@ completion need this table alone, and a command imports no other command. Nothin
 """
 
 from importlib import import_module
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "allow": "Add a rule that allows a request to the policy file.",
             "deny": "Add a rule that denies a request or a host.",
             "suggest": "Propose rules for what was denied.",
+            "import": "Print a policy made of an allow-list or of an older policy.",
             "services": "List, show, compare and resolve services.",
         },
     ),
@@ -61,7 +63,16 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
 
 def load(*path: str) -> "ModuleType":
     """Import the module of one command: `load("policy", "check")` is `agent_sandbox.cli.policy.check`."""
-    return import_module(".".join(("agent_sandbox.cli", *path)))
+    return import_module(".".join(("agent_sandbox.cli", *map(in_python, path))))
+
+
+def in_python(name: str) -> str:
+    """Return what a command's module and function are called: Python has some words for itself.
+
+    >>> in_python("check"), in_python("import")
+    ('check', 'import_')
+    """
+    return f"{name}_" if iskeyword(name) else name
 
 
 def command_path(words: "Sequence[str]") -> tuple[str, ...] | None:

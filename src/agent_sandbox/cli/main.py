@@ -12,7 +12,7 @@ import typer
 import typer.main
 
 from agent_sandbox.cli import fast
-from agent_sandbox.cli.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY, command_path, load
+from agent_sandbox.cli.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY, command_path, in_python, load
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.output import emit
 from agent_sandbox.cli.parameters import Argument, Option
@@ -75,7 +75,7 @@ def _app(text: str) -> typer.Typer:
 def _register(app: typer.Typer, path: tuple[str, ...], text: str, *, asked: bool) -> None:
     name = path[-1]
     module = load(*path) if asked else None
-    function = getattr(module, name) if module else _unasked
+    function = getattr(module, in_python(name)) if module else _unasked
     app.command(name, cls=PlainCommand, short_help=text, context_settings=_context(module))(_guarded(function))
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.cli.commands import COMMANDS, GROUPS, command_path, load
+from agent_sandbox.cli.commands import COMMANDS, GROUPS, command_path, in_python, load
 
 PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]
 
@@ -8,8 +8,8 @@ PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in
 @pytest.mark.parametrize("path", PATHS, ids="-".join)
 def test_every_command_is_a_function_of_its_own_name_in_a_module_of_its_own_name(path: tuple[str, ...]) -> None:
     module = load(*path)
-    assert callable(getattr(module, path[-1]))
-    assert getattr(module, path[-1]).__doc__
+    assert callable(getattr(module, in_python(path[-1])))
+    assert getattr(module, in_python(path[-1])).__doc__
 
 
 def test_every_line_of_help_fits_into_eighty_columns() -> None:

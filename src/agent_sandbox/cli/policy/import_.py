@@ -1,0 +1,42 @@
+"""`agent-sandbox policy import FILE...`."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_sandbox.cli.output import emit, say
+from agent_sandbox.policyfile import shipped_services
+from agent_sandbox.policyfile.decoding import decode_policy
+from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.policytools.importing.allowlist import import_allowlist
+from agent_sandbox.policytools.importing.oldpolicy import import_policies
+from agent_sandbox.policytools.importing.result import Imported
+from agent_sandbox.problems import Problem, UserError
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(help="An allow-list, or a policy in its layers, lowest first.", metavar="FILE", show_default=False),
+]
+POLICY = re.compile(r"^(?:services|domains|version)\s*:", re.MULTILINE)
+
+
+def import_(files: Files) -> None:
+    """Print the policy that the files make in our language; what means something else here is said beside it."""
+    texts = [(str(file), decode_policy(read_policy(file), file=str(file))) for file in files]
+    found = _imported(texts)
+    emit(found.text().removesuffix("\n"))
+    for note in found.notes:
+        say(f"{note.where}: {note.what}")
+
+
+def _imported(texts: list[tuple[str, str]]) -> Imported:
+    policies = [file for file, text in texts if file.endswith((".yaml", ".yml")) or POLICY.search(text)]
+    if len(policies) == len(texts):
+        return import_policies(texts, known=shipped_services().names)
+    if len(texts) == 1:
+        ((file, text),) = texts
+        return import_allowlist(text, file=file)
+    what, hint = "is one of several files, and an allow-list has no layers", "import it alone"
+    raise UserError(Problem(where=file, what=what, hint=hint) for file, _ in texts if file not in policies)

@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.policy.import_ import import_
+from agent_sandbox.policytools.importing.result import HEADER
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_an_allow_list_becomes_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("list.txt").write_text("GET https://a.test/v1/*\nPOST https://a.test/a/*/b\n")
+    assert exit_code(lambda: import_([Path("list.txt")])) == 0
+    lines = "  - GET https://a.test/v1/**\n  - POST https://a.test/a/*/b\n"
+    note = "list.txt:2: a `*` inside a path stands for a part of one segment here; `**` would stand for several\n"
+    assert capsys.readouterr() == (f"{HEADER}\nversion: 1\n\nallow:\n{lines}", note)
+
+
+def test_policies_are_put_together_lowest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("user.policy").write_text("domains:\n  - a.test\n")
+    Path("project.yaml").write_text("# nothing more\n")
+    assert exit_code(lambda: import_([Path("user.policy"), Path("project.yaml")])) == 0
+    told = capsys.readouterr()
+    assert told.out == f"{HEADER}\nversion: 1\n\ndomains:\n  - a.test\n"
+    assert told.err == (
+        "user.policy: every port was meant, and is 443 and 80 here: name others under `ports`\n"
+        "user.policy: every method was meant, and is DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT here:"
+        " name others under `methods`\n"
+    )
+
+
+def test_nothing_is_printed_while_something_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("list.txt").write_text("GTE https://a.test/\n")
+    assert exit_code(lambda: import_([Path("list.txt")])) == 1
+    assert capsys.readouterr() == ("", "error: list.txt:1: unknown method 'GTE'\n  hint: did you mean `GET`?\n")
+    assert exit_code(lambda: import_([Path("list.txt"), Path("list.txt")])) == 1
+    expected = "error: list.txt: is one of several files, and an allow-list has no layers\n  hint: import it alone\n"
+    assert capsys.readouterr() == ("", expected * 2)
