@@ -163,8 +163,10 @@ def has_a_way_out() -> Outcome:
 
 
 def has_other_networks() -> Outcome:
-    own = sorted({line.split(":")[0].strip() for line in lines("/proc/net/dev")[2:]} - {"lo"})
-    return leak("connected to {}".format(", ".join(own))) if len(own) > 1 else closed(", ".join(own) or "none")
+    """Look at interfaces with an address: some kernels give every namespace a dozen that have none."""
+    ipv4 = {line.split()[0] for line in lines("/proc/net/route")[1:]}
+    found = sorted(ipv4 | {line.split()[-1] for line in lines("/proc/net/if_inet6")} - {"lo"})
+    return leak(f"connected by {', '.join(found)}") if len(found) > 1 else closed(", ".join(found) or "none")
 
 
 # --- names
@@ -256,7 +258,10 @@ def has_capabilities() -> Outcome:
 
 
 def field(name: str, wanted: str, told: str) -> Outcome:
-    return closed(told) if process_status(name) == wanted else leak(f"{name} is {process_status(name)}")
+    said = process_status(name)
+    if not said:
+        return Outcome(NOTE, "this kernel does not say")
+    return closed(told) if said == wanted else leak(f"{name} is {said}")
 
 
 def is_root() -> Outcome:
@@ -454,10 +459,11 @@ def privileges() -> Iterator[Try]:
     yield quick("root", is_root)
     yield quick("capabilities", has_capabilities)
     yield quick("new privileges", field, "NoNewPrivs", "1", "never")
-    yield quick("unfiltered system calls", field, "Seccomp", "2", "filtered")
+    # Not at every start: a runtime with a kernel of its own filters in other ways, and lets namespaces be made.
+    yield slow("unfiltered system calls", field, "Seccomp", "2", "filtered")
     for name, flag in NAMESPACES.items():
-        yield quick(f"a {name} namespace", unshare, flag)
-    yield quick("mount", mounts)
+        yield slow(f"a {name} namespace", unshare, flag)
+    yield slow("mount", mounts)
     yield slow("setuid and capability files", privileged_files)
     yield quick("the host's devices", there, DEVICES)
 

@@ -1,0 +1,147 @@
+"""probe.py: what counts as closed and what as a leak, on loopback and on files that say what a kernel would."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shells import IMAGE
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ROUTES = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+OWN = "eth0\t0053D90A\t00000000\t0001\t0\t0\t0\tF0FFFFFF\t0\t0\t0\n"
+DEFAULT = "eth1\t00000000\t016433C6\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+LOOPBACK6 = "00000000000000000000000000000001 01 80 10 80       lo\n"
+
+
+@pytest.fixture
+def probe() -> ModuleType:
+    """Load the program as a module."""
+    spec = importlib.util.spec_from_file_location("probe", IMAGE / "probe.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def files(monkeypatch: pytest.MonkeyPatch, probe: ModuleType, **texts: str) -> None:
+    """Have `/proc` say this, by the last part of the path."""
+    monkeypatch.setattr(probe, "text", lambda path: texts.get(path.rpartition("/")[2], ""))
+
+
+@pytest.mark.parametrize(
+    ("number", "verdict"),
+    [
+        (errno.ECONNREFUSED, "closed"),
+        (errno.ENETUNREACH, "closed"),
+        (errno.EPERM, "closed"),
+        (errno.EHOSTUNREACH, "LEAK"),
+    ],
+)
+def test_only_a_refusal_at_once_is_one(probe: ModuleType, number: int, verdict: str) -> None:
+    assert probe.of_error(OSError(number, "x")).verdict == verdict
+
+
+def test_silence_is_a_leak(probe: ModuleType) -> None:
+    assert probe.of_error(TimeoutError("timed out")) == ("LEAK", "no refusal: timed out")
+
+
+def test_a_port_where_somebody_listens_is_a_leak_and_one_where_nobody_does_is_not(probe: ModuleType) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert probe.connects("127.0.0.1", port) == ("LEAK", "connected")
+    assert probe.connects("127.0.0.1", port) == ("closed", "econnrefused")
+
+
+def test_a_datagram_that_the_kernel_takes_has_left(probe: ModuleType) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        assert probe.sends("127.0.0.1", server.getsockname()[1]) == ("LEAK", "sent")
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"HTTP/1.1 403 Forbidden\r\n\r\n", ("closed", "403")),
+        (b"", ("closed", "ended")),
+        (b"HTTP/1.1 200 OK\r\n\r\n", ("LEAK", "it said b'HTTP/1.1 200 OK\\r\\n\\r\\n'")),
+        (b"SSH-2.0-x", ("LEAK", "it said b'SSH-2.0-x'")),
+    ],
+)
+def test_the_proxy_has_to_refuse(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch, answer: bytes, expected: tuple[str, str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            talk, _ = server.accept()
+            with talk:
+                talk.recv(4096)
+                talk.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        monkeypatch.setattr(probe, "PROXY", server.getsockname())
+        assert probe.denied(probe.get("http://agent-sandbox.invalid/")) == expected
+
+
+@pytest.mark.parametrize(
+    ("routes", "way_out", "another"),
+    [
+        (ROUTES, ("closed", "no route leads anywhere else"), ("closed", "none")),
+        (ROUTES + OWN, ("closed", "no route leads anywhere else"), ("closed", "eth0")),
+        (ROUTES + OWN + DEFAULT, ("LEAK", "eth1 by 198.51.100.1"), ("LEAK", "connected by eth0, eth1")),
+    ],
+)
+def test_routes_and_networks_are_read_from_the_kernel(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch, routes: str, way_out: tuple[str, str], another: tuple[str, str]
+) -> None:
+    files(monkeypatch, probe, route=routes, if_inet6=LOOPBACK6)
+    assert (probe.has_a_way_out(), probe.has_other_networks()) == (way_out, another)
+
+
+def test_neighbours_are_the_others_of_a_small_network(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(monkeypatch, probe, route=ROUTES + OWN.replace("F0FFFFFF", "FCFFFFFF"))
+    monkeypatch.setattr(probe, "own_address", lambda: "10.217.83.1")
+    assert probe.neighbours() == ["10.217.83.2"]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("CapEff:\t0000000000000000\n", ("closed", "none, and none to be gained")),
+        ("CapBnd:\t0000000000002000\n", ("LEAK", "CapBnd=0000000000002000")),
+    ],
+)
+def test_a_capability_in_any_set_is_a_leak(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch, status: str, expected: tuple[str, str]
+) -> None:
+    files(monkeypatch, probe, status=status)
+    assert probe.has_capabilities() == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"), [("NoNewPrivs:\t1\n", "closed"), ("NoNewPrivs:\t0\n", "LEAK"), ("", "note")]
+)
+def test_what_a_kernel_does_not_say_is_no_leak(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch, status: str, verdict: str
+) -> None:
+    files(monkeypatch, probe, status=status)
+    assert probe.field("NoNewPrivs", "1", "never").verdict == verdict
+
+
+def test_no_try_names_anything_that_is_somebodys(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(monkeypatch, probe, route=ROUTES + OWN)
+    monkeypatch.setattr(probe, "own_address", lambda: "10.217.83.3")
+    monkeypatch.setattr(probe, "PROXY", ("10.217.83.2", 8080))
+    tried = [one.what for group in probe.GROUPS for one in group()]
+    assert len(tried) == len(set(tried)) > 80
+    words = {word for what in tried for word in what.replace("/", " ").split()}
+    assert [word for word in words if word.endswith((".com", ".net", ".org"))] == []
