@@ -11,7 +11,7 @@ from agent_sandbox.runtime.trust.standing import Standing, look
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "policy" / "examples"
 POLICY = ".devcontainer/policy.yaml"
-UNOPENED = "TLS that is not opened, so that only the host is known, as `inspect: false` says"
+UNOPENED = "example.org, without a look into TLS"
 BASE = "version: 1\ndomains: [example.org, {host: api.example.com, rules: [{methods: [GET], path: {prefix: /v1/}}]}]\n"
 
 
@@ -49,8 +49,8 @@ def test_only_what_is_new_is_told(after: str, expected: tuple[str, ...]) -> None
 
 
 def test_a_deny_that_goes_is_something_new() -> None:
-    denied = made_of(f"{BASE}deny: [evil.example.org]\n")
-    assert widens(made_of(BASE), denied) == ("any method evil.example.org, which was denied",)
+    denied = made_of(f"{BASE}deny: [GET https://example.org/private]\n")
+    assert widens(made_of(BASE), denied) == ("GET, HEAD https://example.org/private, which was denied",)
 
 
 def test_a_deny_that_a_wider_one_takes_in_is_not_missed() -> None:
@@ -65,7 +65,7 @@ def test_a_ceiling_that_goes_is_something_new() -> None:
 
 
 def test_beside_nothing_all_is_new() -> None:
-    lines = ("GET, HEAD api.example.com/v1/...", "any method example.org")
+    lines = ("any method example.org", "GET, HEAD api.example.com/v1/...")
     assert widens(made_of(BASE), NOTHING) == lines
 
 
