@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policyfile import load_layer, parse_layer, shipped_services
+from agent_sandbox.policyfile import load_layer, parse_layer, services_beside
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.layerfile import PROJECT
 from agent_sandbox.policyfile.reading import read_policy
@@ -44,9 +44,9 @@ def read_file(file: Path) -> Version:
 
 def load_version(version: Version, environ: Mapping[str, str], *, file: Path) -> Policy:
     """Return the policy that the version makes with the layers of this machine."""
-    services = shipped_services()
+    services = services_beside(file)
     text = decode_policy(version.content, file=version.name)
-    layer = parse_layer(text, name=PROJECT, file=version.name, shown=version.name, services=services.names)
+    layer = parse_layer(text, name=PROJECT, file=version.name, shown=version.name, services=services)
     others = [load_layer(one, services=services) for one in layers_here(environ, beside=file)]
     return compile_policy([*others, layer], services)
 
