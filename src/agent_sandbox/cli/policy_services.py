@@ -8,7 +8,7 @@ from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policyfile.resolved import COMMAND, RESOLVED
-from agent_sandbox.policytools.services import Changed, Difference, entries, rules_of
+from agent_sandbox.policytools.services import Changed, Difference, choices, entries, rules_of
 
 if TYPE_CHECKING:
     from agent_sandbox.runtime.resolving import Resolved
@@ -45,17 +45,20 @@ def show_as_text(name: str, layer: Layer) -> str:
 
 def _entry_lines(layer: Layer) -> Iterator[str]:
     width = max((len(str(rule)) for rule in rules_of(layer)), default=0)
+    asked = choices(layer)
     for entry in entries(layer):
         yield ""
         yield f"{entry.spec.host}"
         yield f"  risk   {entry.spec.risk}"
         yield f"  probe  {entry.spec.probe}"
         for rule in entry.rules:
-            yield f"  {rule!s:<{width}}  {rule.reason}".rstrip()
+            when = asked.get(rule.origin.line)
+            yield f"  {rule!s:<{width}}  {rule.reason}{f' ({when})' if when else ''}".rstrip()
 
 
 def show_as_json(name: str, layer: Layer) -> dict[str, Any]:
     """Return the same for a program."""
+    asked = choices(layer)
     return {
         "name": name,
         "title": layer.spec.title,
@@ -66,7 +69,7 @@ def show_as_json(name: str, layer: Layer) -> dict[str, Any]:
                 "host": str(entry.spec.host),
                 "risk": entry.spec.risk,
                 "probe": entry.spec.probe,
-                "rules": [dump_rule(rule) for rule in entry.rules],
+                "rules": [{**dump_rule(rule), "when": asked.get(rule.origin.line)} for rule in entry.rules],
             }
             for entry in entries(layer)
         ],

@@ -9,6 +9,11 @@ from agent_sandbox.policy.dump import dump_conditions
 from agent_sandbox.policy.entryspec import DomainSpec
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policy.servicespec import ServiceRuleSpec
+from agent_sandbox.policy.spec import PolicySpec
+
+# Stands for each repository that a policy may name.
+A_REPOSITORY = "owner/name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +44,42 @@ class Difference:
 
 
 def rules_of(service: Layer) -> tuple[Rule, ...]:
-    """Return every rule of a service, in the order of its file."""
-    return compile_policy([service], {}).rules.rules
+    """Return every rule of a service with all that can be chosen of it, in the order of its file.
+
+    A rule for repositories that are named is shown for one of them.
+    """
+    declared = service.spec.declared
+    most = {name: {"access": levels[-1]} for name, levels in declared.items() if isinstance(levels, tuple)}
+    named = {name: [A_REPOSITORY] for name, kind in declared.items() if isinstance(kind, str)}
+    everywhere = _chosen(service, most)
+    told = {rule.origin.line for rule in everywhere}
+    beside = (rule for rule in _chosen(service, {**most, **named}) if rule.origin.line not in told)
+    return tuple(sorted([*everywhere, *beside], key=lambda rule: rule.origin.line))
+
+
+def _chosen(service: Layer, options: Mapping[str, object]) -> tuple[Rule, ...]:
+    name = service.name.removeprefix("service ")
+    spec = PolicySpec.model_validate({"services": [{"name": name, **options}]})
+    policy = Layer(name="shown", file="shown", spec=spec, lines={})
+    return compile_policy([policy], {name: service}).rules.rules
 
 
 def entries(service: Layer) -> Iterator[Entry]:
     """Yield the hosts of a service, each with its rules."""
-    rules = iter(rules_of(service))
+    rules = rules_of(service)
     for spec in service.spec.domains:
-        yield Entry(spec=spec, rules=tuple(next(rules) for _ in spec.rules or (spec,)))
+        yield Entry(spec=spec, rules=tuple(rule for rule in rules if rule.conditions.host == spec.host))
+
+
+def choices(service: Layer) -> dict[int, str]:
+    """Return what has to be chosen for a rule to count, as `git: readwrite`, by the rule's line."""
+    found = {}
+    for number, entry in enumerate(service.spec.domains):
+        for index, rule in enumerate(entry.rules):
+            if isinstance(rule, ServiceRuleSpec) and rule.when:
+                line = service.origin("domains", number, "rules", index).line
+                found[line] = ", ".join(f"{option}: {wanted}" for option, wanted in rule.when.items())
+    return found
 
 
 def difference(old: Mapping[str, Layer], new: Mapping[str, Layer]) -> Difference:

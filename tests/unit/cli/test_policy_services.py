@@ -1,8 +1,8 @@
 from agent_sandbox.cli.policy_services import diff_as_text, list_as_text, show_as_text
-from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policyfile import parse_service
 from agent_sandbox.policytools.services import Difference
 
-BARE = parse_layer("", name="service x", file="f", shown="s", services=())
+BARE = parse_service("", name="x", file="f", shown="s")
 
 
 def test_a_service_that_says_nothing_is_shown_as_it_is() -> None:

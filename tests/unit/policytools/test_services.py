@@ -1,6 +1,6 @@
 from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policytools.services import Difference, difference, entries, rules_of
+from agent_sandbox.policyfile import parse_service
+from agent_sandbox.policytools.services import Difference, choices, difference, entries, rules_of
 
 ONE = """
 date: "2025-01-01"
@@ -13,7 +13,7 @@ domains:
 
 
 def service(text: str, name: str = "x") -> Layer:
-    return parse_layer(text, name=f"service {name}", file=name, shown=f"services/{name}.yaml", services=())
+    return parse_service(text, name=name, file=name, shown=f"services/{name}.yaml")
 
 
 def told(difference: Difference) -> list[tuple[str, tuple[str, str], list[str], list[str]]]:
@@ -30,6 +30,25 @@ def test_each_host_has_its_own_rules() -> None:
         ("b.test", "", ["any method b.test"]),
     ]
     assert [rule for entry in found for rule in entry.rules] == list(rules_of(service(ONE)))
+
+
+def test_all_that_can_be_chosen_is_shown_with_what_has_to_be_chosen() -> None:
+    forge = service("""
+options: {repos: repositories, git: {access: [read, readwrite]}}
+domains:
+  - host: a.test
+    rules:
+      - {when: {repos: any}, methods: [GET]}
+      - {when: {repos: named}, methods: [GET], path: {prefix: "/{repo}"}}
+      - {when: {git: readwrite}, methods: [POST], path: {glob: "/{repo}/push"}}
+""")
+    asked = choices(forge)
+    assert [(str(rule), asked[rule.origin.line]) for rule in rules_of(forge)] == [
+        ("GET, HEAD a.test", "repos: any"),
+        ("GET, HEAD a.test/owner/name/...", "repos: named"),
+        ("POST a.test/*/*/push", "git: readwrite"),
+    ]
+    assert choices(service(ONE)) == {}
 
 
 def test_two_versions_differ_in_services_and_in_what_these_let_through() -> None:
