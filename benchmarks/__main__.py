@@ -1,14 +1,14 @@
-"""Run all benchmarks, or those named: `python -m benchmarks [startup] [stack] [proxy]`."""
+"""Run all benchmarks, or those named: `python -m benchmarks [startup] [policy] [stack] [proxy]`."""
 
 from __future__ import annotations
 
 import platform
 import sys
 
-from benchmarks import proxy, stack, startup
+from benchmarks import policy, proxy, stack, startup
 from benchmarks.table import markdown
 
-GROUPS = {"startup": startup.rows, "stack": stack.rows, "proxy": proxy.rows}
+GROUPS = {"startup": startup.rows, "policy": policy.rows, "stack": stack.rows, "proxy": proxy.rows}
 
 
 def main() -> int:
