@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 HANDSHAKE_RECORD = 0x16
 CLIENT_HELLO = 1
 SERVER_NAME = 0x0000
-ENCRYPTED_HELLO = 0xFE0D
+# ECH, its drafts, and ESNI before them.
+ENCRYPTED_HELLO = frozenset({0xFFCE, 0xFF02, *range(0xFE08, 0xFE0E)})
 HOST_NAME = 0
 RECORD_BYTES = 2**14 + 256
 
@@ -104,7 +105,7 @@ def _parse(body: _Cursor) -> Hello:
             raise BadHelloError("an extension twice in the ClientHello")
         found[kind] = content
     names = _names(found[SERVER_NAME]) if SERVER_NAME in found else ()
-    return Hello(names=names, encrypted=ENCRYPTED_HELLO in found)
+    return Hello(names=names, encrypted=not ENCRYPTED_HELLO.isdisjoint(found))
 
 
 def _names(extension: _Cursor) -> tuple[str, ...]:

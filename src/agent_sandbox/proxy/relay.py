@@ -82,6 +82,9 @@ class Relay:
 
     async def _dial(self) -> Streams | None:
         line = self._line
+        if not self._allowed.allowed:
+            line.reason = self._allowed.reason
+            return None
         try:
             streams = await self._engine.dialler.dial(self._tunnel.host, self._tunnel.port)
         except DialError as error:

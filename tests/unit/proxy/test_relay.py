@@ -37,6 +37,7 @@ def hello(*extensions: int) -> bytes:
     [
         (TUNNEL, hello(), UNOPENED, True),
         (TUNNEL, hello(0xFE0D), UNOPENED, False),
+        (TUNNEL, hello(0x0010, 0xFFCE), UNOPENED, False),
         (TUNNEL, hello()[:20], UNOPENED, False),
         (TUNNEL, hello(), "domains: [a.test]", False),
         (Tunnel(client="", carries=Carries.HTTP, host="a.test", port=443), b"GET", UNOPENED, False),
@@ -132,6 +133,13 @@ async def test_a_server_that_is_not_reached_leaves_a_line(
     stage.dialled.set_exception(DialError(why))
     await stage.running
     assert (*stage.line, stage.lines[0].cause) == (decision, str(why), cause)
+    assert stage.to_client.ended == "closed"
+
+
+async def test_what_is_not_allowed_is_not_dialled(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy("domains: [b.test]"))
+    await stage.running
+    assert stage.line == ("deny", "no rule allows host a.test")
     assert stage.to_client.ended == "closed"
 
 
