@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "build": "Build the images that are missing or outdated.",
     "up": "Start the stack, building what is missing.",
     "trust": "Look at what a project asks for, and say yes to it.",
+    "run": "Start the stack, and the agent in it.",
     "down": "Stop the stack; state and history stay.",
     "status": "Show the stack, its policy and the last denials.",
     "verify": "Try every way out of the box, from inside.",

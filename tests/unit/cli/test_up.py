@@ -19,7 +19,7 @@ def test_up_starts_the_stack_and_names_the_next_step(
     assert up_to_date.calls[-1] == compose_line(Path.cwd()) + START
     lines = capsys.readouterr().err.splitlines()[3:]
     assert lines[:2] == ["starting the stack ...", "  proxy started"]
-    assert lines[-1] == "app-1 is up: agent-sandbox shell opens a shell in it"
+    assert lines[-1] == "app-1 is up: agent-sandbox run starts the agent in it, agent-sandbox shell a shell"
 
 
 def test_an_invalid_policy_starts_nothing(

@@ -1,0 +1,41 @@
+"""`agent-sandbox run [-- ARG...]`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.backends.verbs import Exec
+from agent_sandbox.cli.carry_out import backend, carry_out
+from agent_sandbox.cli.gate import open_trusted, open_unasked
+from agent_sandbox.cli.options import DryRun, ProjectPath, Yes
+from agent_sandbox.cli.starting import start
+from agent_sandbox.cli.terminal import terminal
+from agent_sandbox.cli.typer_options import BaseImage, ExtraCa
+from agent_sandbox.resources import data_root
+from agent_sandbox.stack.services.agent import ENTER
+
+Arguments = Annotated[
+    list[str] | None, typer.Argument(help="What the agent's command gets, after `--`.", metavar="ARG")
+]
+
+
+def run(  # noqa: PLR0913 - each is an option
+    arguments: Arguments = None,
+    *,
+    path: ProjectPath = None,
+    base_image: BaseImage = "",
+    extra_ca: ExtraCa = None,
+    yes: Yes = "",
+    dry_run: DryRun = False,
+) -> int:
+    """Start the stack as `up` does, then the agent in it; the agent's exit code is passed on."""
+    project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
+    code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run)
+    if code:
+        return code
+    command = load_manifest(data_root() / "templates", project.agent).command
+    agent = Exec(argv=(ENTER, *command, *(arguments or ())), terminal=terminal())
+    carry_out(backend().plan(project, agent), dry_run=dry_run, quiet=True)
+    return code

@@ -1,0 +1,49 @@
+"""Start a stack that the user has said yes to: what `up` does, and `run` before the agent's own command."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Restart, Up
+from agent_sandbox.cli.carry_out import backend, carry_out
+from agent_sandbox.cli.errors import DONE, INTERRUPTED
+from agent_sandbox.cli.output import say
+from agent_sandbox.cli.policy_file import require_policy
+from agent_sandbox.runtime.building import build_of
+from agent_sandbox.runtime.containers import Container, containers
+from agent_sandbox.runtime.diagnose import why_not_up
+from agent_sandbox.runtime.installed import images_of
+from agent_sandbox.runtime.walls import REPLACED, lost_walls
+
+
+def start(
+    project: Project, *, base_image: str = "", extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False
+) -> int:
+    """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code."""
+    require_policy(project)  # the proxy would refuse everything: better said here, with every line
+    build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
+    try:
+        found = () if dry_run else containers(project.name)
+        if found:
+            _restart_unhealthy_proxy(project, found, quiet=quiet)
+        plan = backend().plan(project, Up(build=build, anew=_open_services(found)))
+        carry_out(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(project))
+    except KeyboardInterrupt:
+        say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started")
+        return INTERRUPTED
+    return DONE
+
+
+def _restart_unhealthy_proxy(project: Project, found: Sequence[Container], *, quiet: bool) -> None:
+    # It was started with a policy that has been mended since: compose would leave it as it is, and give up on it.
+    if any(one.service == "proxy" and one.condition == "unhealthy" for one in found):
+        restart = backend().plan(project, Restart(service="proxy"))
+        carry_out(restart, quiet=quiet, explain=why_not_up(project))
+
+
+def _open_services(found: Sequence[Container]) -> tuple[str, ...]:
+    # Mounts end when the host replaces what is mounted; compose sees no reason to mount it again.
+    lost = lost_walls(found)
+    for path in lost:
+        say(f"{path}: {REPLACED}; look at it")
+    return ("agent",) if lost else ()
