@@ -121,6 +121,21 @@ def test_a_service_lets_through_what_it_is_for_and_no_sink_beside(service: str) 
     assert [(answer(service, line), line) for _, line in lines] == lines
 
 
+def test_no_option_of_github_opens_a_place_for_others_to_read() -> None:
+    sinks = [
+        "POST https://api.github.com/gists",
+        "POST https://gist.github.com/",
+        "POST https://api.github.com/graphql",
+        "POST https://api.github.com/user/repos",
+        "POST https://api.github.com/repos/owner/name/forks",
+        "POST https://api.github.com/repos/owner/name/hooks",
+        "POST https://api.github.com/repos/owner/name/keys",
+        "PUT https://api.github.com/repos/owner/name/collaborators/other",
+        "POST https://uploads.github.com/repos/owner/name/releases/1/assets",
+    ]
+    assert [line for line in sinks if answer("github", line, whole_of("github")) != "deny"] == []
+
+
 def test_for_every_service_something_is_tried_that_stays_shut() -> None:
     assert [name for name in SERVICES if not CASES.get(name, {}).get("deny")] == []
     assert set(CASES) == set(SERVICES)
