@@ -47,6 +47,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "deny": "Add a rule that denies a request or a host.",
             "suggest": "Propose rules for what was denied.",
             "import": "Print a policy made of an allow-list or of an older policy.",
+            "schema": "Print the JSON Schema of policy.yaml, for editors.",
             "services": "List, show, compare and resolve services.",
         },
     ),

@@ -130,7 +130,7 @@ class DenyEntrySpec(EntrySpec):
 class HostServiceSpec(RuleSpec):
     """A private place, and what may be asked of it."""
 
-    to: Annotated[Target, PlainValidator(fits(parse_target))]
+    to: Annotated[Target, PlainValidator(fits(parse_target), json_schema_input_type=str)]
     ports: AtLeastOne[Port] = ()
 
     @model_validator(mode="after")

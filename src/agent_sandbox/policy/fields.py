@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from agent_sandbox.policy.bodysize import parse_body_size
@@ -67,7 +67,7 @@ def _method(text: str) -> str:
 
 def path_of(kind: PathKind) -> PlainValidator:
     """Read a text as a pattern of this kind."""
-    return PlainValidator(fits(lambda text: parse_path_pattern(kind, text)))
+    return PlainValidator(fits(lambda text: parse_path_pattern(kind, text)), json_schema_input_type=str)
 
 
 def _one_line(text: str) -> str:
@@ -97,12 +97,16 @@ def refused(what: str, hint: str) -> BeforeValidator:
 
 
 Port = Annotated[int, Field(ge=1, le=65535)]
-Method = Annotated[str, PlainValidator(fits(_method))]
-Host = Annotated[HostPattern, PlainValidator(fits(parse_host_pattern))]
+Method = Annotated[str, PlainValidator(fits(_method)), WithJsonSchema({"enum": sorted(NAMEABLE)})]
+Host = Annotated[HostPattern, PlainValidator(fits(parse_host_pattern), json_schema_input_type=str)]
 Text = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
 Headers = Annotated[dict[str, str], AfterValidator(_as_headers)]
-BodySize = Annotated[int, PlainValidator(lambda value: told(parse_body_size, value))]
-QueryValues = Annotated[AtLeastOne[str], BeforeValidator(_listed_value)]
+BodySize = Annotated[
+    int,
+    PlainValidator(lambda value: told(parse_body_size, value)),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
+]
+QueryValues = Annotated[AtLeastOne[str], BeforeValidator(_listed_value, json_schema_input_type=str | list[str])]
 
 
 class Strict(BaseModel):

@@ -22,7 +22,7 @@ def _request_line(text: str) -> str:
     return text
 
 
-RequestLine = Annotated[str | None, PlainValidator(fits(_request_line))]
+RequestLine = Annotated[str | None, PlainValidator(fits(_request_line), json_schema_input_type=str)]
 
 
 class TestSpec(Strict):

@@ -1,0 +1,45 @@
+from typing import Any
+
+import pytest
+
+from agent_sandbox.policy.schema import policy_schema
+from agent_sandbox.policy.spec import PolicySpec
+
+
+def test_the_schema_knows_every_word_of_the_model() -> None:
+    schema = policy_schema()
+    assert set(schema["properties"]) == set(PolicySpec.model_fields)
+    assert schema["additionalProperties"] is False
+    assert set(schema["$defs"]) == {
+        *("DenyEntrySpec", "DenyRuleSpec", "DomainSpec", "HostServiceSpec", "PathSpec", "QuerySpec", "RuleSpec"),
+        *("ServiceSpec", "SettingsSpec", "TestSpec"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "expected"),
+    [
+        ("DomainSpec", "host", {"type": "string"}),
+        ("DomainSpec", "ports", {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 65535}}),
+        ("DomainSpec", "inspect", {"type": "boolean"}),
+        ("RuleSpec", "max_body", {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
+        ("RuleSpec", "path", {"$ref": "#/$defs/PathSpec"}),
+        ("PathSpec", "glob", {"type": "string"}),
+        ("HostServiceSpec", "to", {"type": "string"}),
+    ],
+)
+def test_what_may_stand_behind_a_key_is_said(model: str, key: str, expected: dict[str, Any]) -> None:
+    assert policy_schema()["$defs"][model]["properties"][key] == expected
+
+
+def test_an_entry_may_be_written_in_short_and_a_section_may_be_empty() -> None:
+    domains = {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/DomainSpec"}]}}
+    assert policy_schema()["properties"]["domains"] == {"anyOf": [domains, {"type": "null"}]}
+
+
+def test_the_names_of_services_are_offered_where_they_are_known() -> None:
+    schema = policy_schema(["b", "a"])
+    section = {"anyOf": [{"type": "string", "enum": ["a", "b"]}, {"$ref": "#/$defs/ServiceSpec"}]}
+    assert schema["properties"]["services"]["anyOf"][0]["items"] == section
+    assert schema["$defs"]["ServiceSpec"]["properties"]["name"]["enum"] == ["a", "b"]
+    assert "enum" not in policy_schema()["$defs"]["ServiceSpec"]["properties"]["name"]
