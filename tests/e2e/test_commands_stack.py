@@ -74,7 +74,7 @@ def test_status_knows_when_the_policy_on_disk_is_another(claude: Project) -> Non
     assert json.loads(claude.sandbox("status", "--json").stdout)["policy"]["state"] == "current"
     claude.allow("edited.test")
     assert json.loads(claude.sandbox("status", "--json").stdout)["policy"]["state"] == "edited"
-    claude.policy.write_text(good)
+    claude.write_policy(good)
 
 
 def test_doctor_has_nothing_to_mend_here(claude: Project) -> None:

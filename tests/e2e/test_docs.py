@@ -25,6 +25,8 @@ HOST, INSIDE = re.compile(r"^\$ (.*)$"), re.compile(r"^dev@agent:\S*\$ (.*)$")
 ELSEWHERE = {
     "pipx install agent-sandbox": "tests/house/test_wheel.py builds and looks into what pipx installs",
     "pipx install .": "the same",
+    "pip install agent-sandbox": "the same",
+    "agent-sandbox policy diff origin/main --exit-code": "tests/house/test_tool_examples.py has a repository to ask",
     "cd my-project": "the test is in a project already",
     "make demo": "test_demo.py",
     "make test": "this is it",

@@ -26,7 +26,7 @@ def test_a_reload_takes_a_good_policy_and_keeps_the_last_good_one_when_the_new_o
     assert "policy.yaml:4:1: unknown key 'hots'" in bad.stderr
     assert claude.curl("http://allowed.test/")[0] == 200
 
-    claude.policy.write_text(good)
+    claude.write_policy(good)
     claude.sandbox("proxy", "reload")
     assert claude.curl("http://allowed.test/")[0] == 403
 

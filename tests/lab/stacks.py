@@ -103,7 +103,11 @@ class Project:
 
     def allow(self, *hosts: str) -> None:
         """Write a policy that allows these hosts, besides what the agent itself needs."""
-        self.policy.write_text(f"version: 1\nservices: [claude]\ndomains: [{', '.join(hosts)}]\n")
+        self.write_policy(f"version: 1\nservices: [claude]\ndomains: [{', '.join(hosts)}]\n")
+
+    def write_policy(self, text: str) -> None:
+        """Write the policy, and say yes to it."""
+        self.policy.write_text(text)
         trust(self.path)
 
     def containers(self) -> dict[str, Any]:
