@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from agent_sandbox.backends.verbs import ReadTraffic, Terminal
 from agent_sandbox.cli.carry_out import backend, require_running
 from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json, say
+from agent_sandbox.cli.output import emit, emit_json, say, say_problems
 from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.cli.policy_edit import APPLY, put
 from agent_sandbox.cli.policy_file import named_policy
@@ -144,9 +144,18 @@ def _choose(found: Suggestions, file: Path) -> None:
         if answer == "q":
             break
         if answer == "y":
-            added += put(proposal.rule, file)
+            added += _put(proposal, file)
     if added:
         say(APPLY)
+
+
+def _put(proposal: Proposal, file: Path) -> bool:
+    """Put one in; what stands in the way of it is told, and the others are still asked about."""
+    try:
+        return put(proposal.rule, file)
+    except UserError as error:
+        say_problems(error.problems)
+        return False
 
 
 def _ask(question: str) -> str:

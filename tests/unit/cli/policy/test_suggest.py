@@ -114,6 +114,20 @@ def test_a_person_chooses_one_by_one(
     assert told.err == "to apply it: docker compose restart proxy (or agent-sandbox proxy reload)\n"
 
 
+def test_what_can_not_be_put_in_stops_no_other(
+    log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = Path(".devcontainer/policy.yaml")
+    policy.write_text("domains: [example.org]\nallow: ~\n")
+    answers("y", "y")
+    assert exit_code(lambda: suggest(log, choose=True)) == 0
+    assert capsys.readouterr().err == "".join(
+        f"error: {policy}: {line} can't be put into this file as it is written\n"
+        f"  hint: add `- {line}` under `allow` by hand\n"
+        for line in ("POST https://api.example.com/i/*", "GET https://docs.test/")
+    )
+
+
 @pytest.mark.parametrize("words", [("q",), ()])
 def test_whoever_leaves_has_chosen_nothing(
     log: Path, answers: Callable[..., None], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
