@@ -1,4 +1,8 @@
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 
 from agent_sandbox.policy.query import parameters_of, query_pattern
 
@@ -45,3 +49,15 @@ def test_a_pattern_with_no_parameters_takes_the_empty_query_alone() -> None:
 
 def test_a_pattern_reads_like_a_query() -> None:
     assert str(query_pattern({"b": ["2"], "a": ["1\n", "\udcff"]})) == "a=1%0A&a=%FF&b=2"
+
+
+VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "vectors/queries.yaml").read_text("utf-8"))
+ANSWERS = {"both": (True, True), "deny": (False, True), "neither": (False, False)}
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["why"])
+def test_a_condition_on_the_query_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
+    listed = {name: [value] if isinstance(value, str) else value for name, value in vector["exact"].items()}
+    pattern = query_pattern(listed)
+    asked = [(query, ANSWERS[key]) for key in ANSWERS for query in vector[key]]
+    assert [(query, (pattern.is_all_of(query), pattern.is_within(query))) for query, _ in asked] == asked
