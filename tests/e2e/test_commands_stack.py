@@ -44,6 +44,12 @@ def test_exec_is_dev_without_any_capability(claude: Project) -> None:
     assert done.stdout.split() == ["1000", "CapBnd:", "0000000000000000"]
 
 
+def test_run_is_the_agents_own_command_with_its_exit_code(claude: Project) -> None:
+    done = claude.sandbox("run", "--", "--version")
+    assert done.stdout.split()[0][0].isdigit()
+    assert claude.sandbox("run", "--", "--no-such-option", check=False).returncode == 1
+
+
 def test_shell_has_a_terminal_when_its_caller_has_one(claude: Project) -> None:
     controller, terminal = pty.openpty()
     shell = subprocess.Popen([*SANDBOX, "shell"], cwd=claude.path, stdin=terminal, stdout=terminal, stderr=terminal)
