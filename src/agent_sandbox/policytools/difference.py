@@ -6,7 +6,7 @@ the changes. A change may name more than that, where two rules together say what
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.covers import EVERY_SCHEME, covers
@@ -14,7 +14,7 @@ from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.hostpattern import HostPattern, Reach
 from agent_sandbox.policy.rule import Conditions, Rule
-from agent_sandbox.policytools.neighbours import apart, beside
+from agent_sandbox.policytools.neighbours import apart, beside, meeting
 
 MAX_EXCEPTIONS = 3
 
@@ -62,8 +62,8 @@ def _allows(policy: Policy) -> Iterator[Rule]:
 
 def _by_rules(old: Policy, new: Policy) -> Iterator[Change]:
     for rule in _allows(new):
-        before = [] if old.refusal else beside(old.index, rule.conditions.host)
-        here = beside(new.index, rule.conditions.host)
+        before = [] if old.refusal else beside(old.index, rule.conditions)
+        here = beside(new.index, rule.conditions)
         decided = [other for other in before if other.effect is Effect.ALLOW]
         decided += [other for other in here if other.effect is Effect.DENY]
         left = _left(rule.conditions, decided)
@@ -96,8 +96,8 @@ def _is_within(asked: Conditions, ceiling: Ceiling) -> bool:
 
 def _exceptions(policy: Policy, asked: Conditions) -> tuple[str, ...]:
     """Return the denies that take a part back."""
-    denies = (rule for rule in policy.rules.rules if rule.effect is Effect.DENY and not apart(rule.conditions, asked))
-    return tuple(f"{rule.origin} denies {rule}" for rule in denies)[:MAX_EXCEPTIONS]
+    denies = islice(meeting(policy, asked, Effect.DENY), MAX_EXCEPTIONS)
+    return tuple(f"{rule.origin} denies {rule}" for rule in denies)
 
 
 def _by_denies(old: Policy, new: Policy) -> Iterator[Change]:
@@ -105,9 +105,9 @@ def _by_denies(old: Policy, new: Policy) -> Iterator[Change]:
     for deny in old.rules.rules:
         if deny.effect is Effect.ALLOW:
             continue
-        still = (rule for rule in beside(new.index, deny.conditions.host) if rule.effect is Effect.DENY)
+        still = (rule for rule in beside(new.index, deny.conditions) if rule.effect is Effect.DENY)
         if not any(covers(rule.conditions, deny.conditions) for rule in still) and any(
-            not apart(deny.conditions, rule.conditions) for rule in _allows(new)
+            meeting(new, deny.conditions, Effect.ALLOW)
         ):
             yield Change(kind="deny", what=str(deny), origin=deny.origin)
 
@@ -136,11 +136,14 @@ def _by_slashes(old: Policy, new: Policy) -> Iterator[Change]:
 def _is_unknown(policy: Policy, host: HostPattern) -> bool:
     """Tell whether nothing of this host is allowed: all of it is a change already."""
     exact = host.reach is Reach.EXACT
-    return exact and not any(rule.effect is Effect.ALLOW for rule in beside(policy.index, host))
+    return exact and not any(rule.effect is Effect.ALLOW for rule in policy.index.rules_for(host.name))
 
 
 def _by_hosts(old: Policy, new: Policy) -> Iterator[Change]:
     """Yield the hosts that are no longer looked into, and the private places that lead elsewhere."""
+    unread = not new.settings.inspect or any(rule.conditions.inspect is False for rule in _allows(new))
+    if not (unread or new.rules.host_services):
+        return
     seen: set[tuple[str, str]] = set()
     for rule in _allows(new):
         for port in sorted(rule.conditions.ports or ()):

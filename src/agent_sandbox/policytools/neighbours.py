@@ -1,17 +1,37 @@
 """Rules beside each other: which may speak of the same requests, and which cannot."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.hostpattern import NAMED_WHOLE, HostPattern, Reach
 from agent_sandbox.policy.index import HostIndex
+from agent_sandbox.policy.pathpattern import PathKind, PathPattern
 from agent_sandbox.policy.rule import Conditions, Rule
 
 
-def beside(index: HostIndex, host: HostPattern) -> Sequence[Rule]:
-    """Return the rules that may take in one of this host: those of it, of wildcards above it and of its networks."""
+def beside(index: HostIndex, asked: Conditions) -> Sequence[Rule]:
+    """Return at least the rules that take in all of this: what does takes every host of it, and every path."""
+    host = asked.host
     if host.reach in NAMED_WHOLE:
         return [rule for rules in index.others for rule in rules]
-    return index.rules_for(host.name if host.reach is Reach.EXACT else f"*.{host.name}".removesuffix("."))
+    name = host.name if host.reach is Reach.EXACT else f"*.{host.name}".removesuffix(".")
+    return index.rules_about(name, (_some_path(asked.path),))
+
+
+def _some_path(pattern: PathPattern | None) -> str:
+    """Return a path of the pattern."""
+    if pattern is None:
+        return "/"
+    return "/".join(map("x".join, pattern.glob)) if pattern.kind is PathKind.GLOB else pattern.reading
+
+
+def meeting(policy: Policy, asked: Conditions, effect: Effect) -> Iterator[Rule]:
+    """Yield the rules of an effect that may speak of some of the same requests."""
+    exact = asked.host.reach is Reach.EXACT
+    for rule in policy.index.rules_for(asked.host.name) if exact else policy.rules.rules:
+        if rule.effect is effect and not apart(rule.conditions, asked):
+            yield rule
 
 
 def apart(one: Conditions, other: Conditions) -> bool:

@@ -1,6 +1,6 @@
 """The policy as it was: in another file, or in a commit of git."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,36 +22,38 @@ SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """The text of a policy, and what to call it."""
+    """The text of a policy, what to call it, and the file that it is a version of: services may lie beside that."""
 
     name: str
     content: bytes
+    file: Path
 
 
-def read_version(word: str, *, file: Path) -> Version:
-    """Return what `word` names: a file, `REF:PATH` as git has it, or a REF at which the policy `file` is meant."""
+def read_version(word: str, *, find: Callable[[], Path]) -> Version:
+    """Return what `word` names: a file, `REF:PATH` as git has it, or a REF at which the policy that `find` finds."""
     if Path(word).exists():
-        return Version(name=word, content=read_policy(Path(word)))
+        return Version(name=word, content=read_policy(Path(word)), file=Path(word))
     if ":" in word:
-        return _of_git(word, word, cwd=Path.cwd())
-    return _of_git(f"{word}:./{file.name}", f"{word}:{file}", cwd=file.parent)
+        return _of_git(word, word, cwd=Path.cwd(), file=Path(word.partition(":")[2]))
+    file = find()
+    return _of_git(f"{word}:./{file.name}", f"{word}:{file}", cwd=file.parent, file=file)
 
 
 def read_file(file: Path) -> Version:
     """Return the policy as it is now."""
-    return Version(name=str(file), content=read_policy(file))
+    return Version(name=str(file), content=read_policy(file), file=file)
 
 
-def load_version(version: Version, environ: Mapping[str, str], *, file: Path) -> Policy:
+def load_version(version: Version, environ: Mapping[str, str]) -> Policy:
     """Return the policy that the version makes with the layers of this machine."""
-    services = services_beside(file)
+    services = services_beside(version.file)
     text = decode_policy(version.content, file=version.name)
     layer = parse_layer(text, name=PROJECT, file=version.name, shown=version.name, services=services)
-    others = [load_layer(one, services=services) for one in layers_here(environ, beside=file)]
+    others = [load_layer(one, services=services) for one in layers_here(environ, beside=version.file)]
     return compile_policy([*others, layer], services)
 
 
-def _of_git(name: str, shown: str, *, cwd: Path) -> Version:
+def _of_git(name: str, shown: str, *, cwd: Path, file: Path) -> Version:
     if name.startswith("-"):
         raise _unknown(shown, "no reference of git begins with `-`")
     try:
@@ -60,7 +62,7 @@ def _of_git(name: str, shown: str, *, cwd: Path) -> Version:
         raise _unknown(shown, f"git cannot be run: {error.strerror}") from error
     if said.code != 0:
         raise _unknown(shown, said.err.strip().removeprefix("fatal: ") or f"git ends with {said.code}")
-    return Version(name=shown, content=said.out.encode())
+    return Version(name=shown, content=said.out.encode(), file=file)
 
 
 def _unknown(shown: str, what: str) -> UserError:

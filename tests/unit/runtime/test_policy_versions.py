@@ -35,21 +35,23 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 @pytest.mark.usefixtures("repository")
 def test_a_commit_has_the_policy_as_it_was(word: str, name: str) -> None:
-    assert read_version(word, file=FILE) == Version(name=name, content=b"domains: [a.test]\n")
+    assert read_version(word, find=lambda: FILE) == Version(name=name, content=b"domains: [a.test]\n", file=FILE)
 
 
 @pytest.mark.usefixtures("repository")
 def test_a_file_comes_before_a_commit_of_its_name() -> None:
     Path("main").write_text("domains: [c.test]\n")
-    assert read_version("main", file=FILE) == Version(name="main", content=b"domains: [c.test]\n")
-    assert read_file(FILE) == Version(name=str(FILE), content=b"domains: [b.test]\n")
+    assert read_version("main", find=lambda: FILE) == Version(
+        name="main", content=b"domains: [c.test]\n", file=Path("main")
+    )
+    assert read_file(FILE) == Version(name=str(FILE), content=b"domains: [b.test]\n", file=FILE)
 
 
 @pytest.mark.parametrize("word", ["nonsense", "main:missing.yaml", "--help", "-x:y"])
 @pytest.mark.usefixtures("repository")
 def test_what_git_does_not_know_is_a_problem(word: str) -> None:
     with pytest.raises(UserError) as raised:
-        read_version(word, file=FILE)
+        read_version(word, find=lambda: FILE)
     (problem,) = raised.value.problems
     assert (problem.where.startswith(word), problem.hint) == (True, HINT)
 
@@ -57,19 +59,17 @@ def test_what_git_does_not_know_is_a_problem(word: str) -> None:
 def test_without_git_the_next_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy_versions, "CAT", (str(tmp_path / "no-git"),))
     with pytest.raises(UserError, match=r"^main:.*: git cannot be run: No such file or directory; name a file"):
-        read_version("main", file=tmp_path / "policy.yaml")
+        read_version("main", find=lambda: tmp_path / "policy.yaml")
 
 
 def test_a_version_is_loaded_with_the_layers_of_this_machine(fenced: Path) -> None:
-    version = Version(name="main:policy.yaml", content=b"domains: [a.test]")
-    assert [str(rule.origin) for rule in load_version(version, os.environ, file=FILE).rules.rules] == [
-        "main:policy.yaml:1"
-    ]
+    version = Version(name="main:policy.yaml", content=b"domains: [a.test]", file=FILE)
+    assert [str(rule.origin) for rule in load_version(version, os.environ).rules.rules] == ["main:policy.yaml:1"]
     (fenced / "etc").mkdir()
     (fenced / "etc" / "policy.yaml").write_text("domains: [b.test]")
-    assert len(load_version(version, os.environ, file=FILE).rules.ceilings) == 1
+    assert len(load_version(version, os.environ).rules.ceilings) == 1
 
 
 def test_a_version_that_is_invalid_is_told_by_its_name() -> None:
     with pytest.raises(UserError, match=r"^main:policy.yaml:1:1: unknown key 'domainz'"):
-        load_version(Version(name="main:policy.yaml", content=b"domainz: []"), os.environ, file=FILE)
+        load_version(Version(name="main:policy.yaml", content=b"domainz: []", file=FILE), os.environ)

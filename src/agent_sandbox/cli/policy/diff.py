@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 from agent_sandbox.cli.errors import DONE, MENDABLE
@@ -46,10 +47,13 @@ def diff(  # noqa: PLR0913 - each is an option
     json: Json = False,
 ) -> int:
     """Say what becomes reachable from an old policy to a new one, and what stops; how it is written does not count."""
-    file = named_policy(policy, path=path)
-    before = read_version(old or "HEAD", file=file)
-    after = read_version(new, file=file) if new else read_file(file)
-    changes = difference(*(load_version(version, os.environ, file=file) for version in (before, after)))
+
+    def find() -> Path:
+        return named_policy(policy, path=path)
+
+    before = read_version(old or "HEAD", find=find)
+    after = read_version(new, find=find) if new else read_file(find())
+    changes = difference(*(load_version(version, os.environ) for version in (before, after)))
     if json:
         emit_json({"old": before.name, "new": after.name, "opens": _data(changes.opens), "stops": _data(changes.stops)})
     else:

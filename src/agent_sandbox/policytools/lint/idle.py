@@ -78,5 +78,5 @@ def _place(rule: Rule) -> tuple[int, int, str]:
 
 
 def _beside(subject: Subject, rule: Rule, effect: Effect) -> Sequence[Rule]:
-    found = beside(subject.policy.index, rule.conditions.host)
+    found = beside(subject.policy.index, rule.conditions)
     return [other for other in found if other.effect is effect][:MAX_COMPARED]

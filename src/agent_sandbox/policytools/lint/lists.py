@@ -54,15 +54,17 @@ def below_suffix(pattern: HostPattern, suffix: str) -> bool:
 
     `*.github.io` and `*.amazonaws.com` do; `*.me.github.io` holds the names of one tenant alone.
     """
+    if pattern.reach is Reach.EXACT:
+        return False
     wild, tenant = pattern.name.split("."), suffix.split(".")
-    if pattern.reach is Reach.EXACT or len(wild) > len(tenant):
+    if len(wild) > len(tenant):
         return False
     return all(map(_label_matches, tenant[-len(wild) :], wild))
 
 
 def is_host(pattern: HostPattern, host: str) -> bool:
     """Tell whether a pattern takes in a host of a list, in which a label may hold one star."""
-    if pattern.reach is not Reach.EXACT:
+    if pattern.reach is not Reach.EXACT or "*" not in host:
         return pattern.matches(host)
     labels, listed = pattern.name.split("."), host.split(".")
     return len(labels) == len(listed) and all(map(_label_matches, listed, labels))

@@ -34,5 +34,7 @@ def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
 
 def _tenants_of(host: HostPattern) -> tuple[Tenants, str] | None:
     """Return the group and the suffix that a wildcard takes in, the suffix that is nearest to it."""
+    if host.reach is Reach.EXACT:
+        return None
     found = ((group, suffix) for group in tenants() for suffix in group.suffixes if below_suffix(host, suffix))
     return min(found, key=lambda one: one[1].count("."), default=None)
