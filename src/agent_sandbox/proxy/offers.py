@@ -19,8 +19,8 @@ class Offers:
         self._known: Mapping[str, Policy] = {}
 
     def read(self) -> threading.Thread:
-        """Begin to read them."""
-        reading = threading.Thread(target=self._read, name="services", daemon=True)
+        """Begin to read them. The process does not end in the middle of it: Python can abort over such a thread."""
+        reading = threading.Thread(target=self._read, name="services")
         reading.start()
         return reading
 
