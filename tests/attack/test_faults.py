@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,17 +11,18 @@ import pytest
 
 from capture import Capture
 from certificates import make_authority
-from proxystand import ProxyProcess, get
+from proxystand import ProxyProcess, get, read_all, read_head
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
     from pathlib import Path
 
-POLICY = "version: 1\ndomains: [allowed.test]\n"
+POLICY = "version: 1\ndomains: [{host: allowed.test, rules: [{max_body: 10}]}]\n"
 # Each of these raises what the file says, when the file names it.
 TAMPERED = """
 import asyncio, functools, pathlib
-from agent_sandbox.proxy import dialler, enforcer, front, streamer, tls
+from agent_sandbox.proxy import dialler, enforcer, front, session, stream, streamer, tls
 
 def tamper(owner, name):
     original = getattr(owner, name)
@@ -34,6 +37,12 @@ def tamper(owner, name):
 tamper(enforcer, "decide")
 tamper(enforcer, "to_request")
 tamper(enforcer, "_rewrite")
+tamper(enforcer, "advise")
+tamper(front, "goes_unopened")
+tamper(session.Session, "review")
+tamper(stream.StrictStream, "take_back")
+tamper(stream.StrictStream, "break_off")
+tamper(stream, "too_large")
 tamper(enforcer.Enforcer, "requestheaders")
 tamper(front, "decide_tunnel")
 tamper(front, "what_it_carries")
@@ -98,7 +107,7 @@ def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: st
 @pytest.mark.parametrize(
     "name",
     [
-        *("requestheaders", "request", "decide_tunnel", "what_it_carries", "dial"),
+        *("requestheaders", "request", "decide_tunnel", "what_it_carries", "goes_unopened", "dial"),
         *("tls_start_client", "tls_established_client", "tls_start_server"),
     ],
 )
@@ -112,6 +121,58 @@ def test_a_fault_on_the_way_to_the_server_lets_no_request_through(sabotage: Sabo
 @pytest.mark.parametrize("name", ["responseheaders", "from_server"])
 def test_a_fault_on_the_way_back_lets_no_answer_through(sabotage: Sabotage, name: str, error: str) -> None:
     assert sabotage.ask_with(f"{name} {error}") == b""
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("name", ["too_large", "break_off"])
+def test_a_fault_while_a_body_is_cut_makes_it_no_whole_one(sabotage: Sabotage, name: str, error: str) -> None:
+    sabotage.capture.forget()
+    sabotage.file.write_text(f"{name} {error}")
+    try:
+        with sabotage.proxy.tls("allowed.test") as stream:
+            stream.sendall(get("/x", "allowed.test", "Transfer-Encoding: chunked", method="POST") + b"5\r\nhello\r\n")
+            stream.sendall(b"6\r\nworlds\r\n0\r\n\r\n")
+            assert not read_all(stream).startswith(b"HTTP/1.1 200")
+    finally:
+        sabotage.file.write_text("")
+    assert sabotage.capture.requests == []
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("name", ["review", "take_back", "break_off"])
+def test_a_fault_while_connections_are_reviewed_ends_them(sabotage: Sabotage, name: str, error: str) -> None:
+    proxy, held = sabotage.proxy, threading.Event()
+
+    def answer(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+        held.wait(5)
+
+    sabotage.capture.answers["/held"] = answer
+    try:
+        with proxy.tls("allowed.test") as stream:
+            stream.sendall(get("/held", "allowed.test"))
+            assert read_head(stream).startswith(b"HTTP/1.1 200")
+            sabotage.file.write_text(f"{name} {error}")
+            proxy.policy_file.write_text("version: 1\ndomains: [other.test]\n")
+            proxy.command("reload")
+            started = time.monotonic()
+            assert read_all(stream) == b""
+            assert time.monotonic() - started < 2
+        assert proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 403")
+    finally:
+        held.set()
+        sabotage.file.write_text("")
+        proxy.policy_file.write_text(POLICY)
+        assert proxy.command("reload").returncode == 0
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_fault_in_the_advice_leaves_the_denial(sabotage: Sabotage, error: str) -> None:
+    sabotage.file.write_text(f"advise {error}")
+    try:
+        assert sabotage.proxy.ask("evil.test", get("/x", "evil.test")).startswith(b"HTTP/1.1 403")
+    finally:
+        sabotage.file.write_text("")
 
 
 def test_without_a_fault_it_works_again(sabotage: Sabotage) -> None:

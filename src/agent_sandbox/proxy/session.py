@@ -58,8 +58,15 @@ class Session(server.LiveConnectionHandler):
 
     @override
     async def server_event(self, event: events.Event) -> None:
-        await super().server_event(event)
-        self._moved.set()
+        passed = False
+        try:
+            await super().server_event(event)
+            passed = True
+        finally:
+            # What mitmproxy does not catch ends the task of one side; the other would wait for ever.
+            if not passed:
+                self.abort()
+            self._moved.set()
 
     @override
     async def drain_writers(self) -> None:

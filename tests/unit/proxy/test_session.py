@@ -168,6 +168,18 @@ async def test_a_fault_in_the_engine_is_a_line_and_the_end(caplog: pytest.LogCap
     assert "it has crashed" in caplog.text
 
 
+async def test_a_cancellation_within_the_layers_is_the_end() -> None:
+    stage = Stage()
+
+    def cancelled(_: events.Event) -> list[commands.Command]:
+        raise asyncio.CancelledError
+
+    stage.session.layer.handle_event = cancelled  # type: ignore[assignment, method-assign]
+    with pytest.raises(asyncio.CancelledError):
+        await stage.session.server_event(events.Start())
+    assert stage.to_client.ended == "aborted"
+
+
 async def test_a_connection_that_is_gone_cannot_be_ended_again() -> None:
     stage = Stage()
     kept = stage.session.transports.pop(stage.session.client)
