@@ -20,6 +20,7 @@ from agent_sandbox.policy.fields import (
     path_of,
     refused,
     told,
+    written_out,
 )
 from agent_sandbox.policy.headers import HeaderPattern, header_pattern
 from agent_sandbox.policy.hostpattern import Reach
@@ -28,6 +29,7 @@ from agent_sandbox.policy.pathpattern import PathKind, PathPattern
 from agent_sandbox.policy.privateplace import how_to_name, why_private
 from agent_sandbox.policy.publicsuffix import refuse_strangers
 from agent_sandbox.policy.query import QueryPattern, query_pattern
+from agent_sandbox.policy.shortform import write_out_rule
 from agent_sandbox.policy.unfit import Unfit
 
 NO_SIZE = refused(
@@ -89,7 +91,7 @@ class EntrySpec(Strict):
 
     host: Host
     ports: AtLeastOne[Port] = ()
-    rules: AtLeastOne[RuleSpec] = ()
+    rules: AtLeastOne[Annotated[RuleSpec, written_out(write_out_rule)]] = ()
     encoded_slash: bool = False
     inspect: bool | None = None
     reason: Text = ""
@@ -124,7 +126,7 @@ class DenyEntrySpec(EntrySpec):
     """The same under `deny`."""
 
     inspect: Annotated[bool | None, NO_INSPECT] = None
-    rules: AtLeastOne[DenyRuleSpec] = ()
+    rules: AtLeastOne[Annotated[DenyRuleSpec, written_out(write_out_rule)]] = ()
 
 
 class HostServiceSpec(RuleSpec):

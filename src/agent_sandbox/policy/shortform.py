@@ -58,3 +58,16 @@ def _values_by_name(query: str) -> dict[str, list[str]]:
     for name, value in parameters_of(query):
         values[name].append(value)
     return dict(values)
+
+
+def write_out_rule(value: object) -> object:
+    """Make lists of one of `method: get` and `scheme: https`, as older files write them."""
+    if not isinstance(value, dict):
+        return value
+    rule: dict[str, Any] = dict(value)
+    for one, several, spell in (("method", "methods", str.upper), ("scheme", "schemes", str.lower)):
+        if one in rule and several in rule:
+            raise Unfit(f"`{one}` and `{several}` say the same thing", f"keep `{several}`")
+        if isinstance(rule.get(one), str):
+            rule[several] = [spell(rule.pop(one))]
+    return rule

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
+from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host, write_out_rule
 from agent_sandbox.policy.unfit import Unfit
 
 
@@ -66,3 +66,22 @@ def test_what_is_no_method_and_url_is_refused(line: str) -> None:
 def test_an_allow_is_a_line() -> None:
     with pytest.raises(Unfit, match="an entry of `allow` is one line"):
         write_out_allow({"host": "a.test"})
+
+
+@pytest.mark.parametrize(
+    ("rule", "written_out"),
+    [
+        ({"method": "get", "scheme": "HTTPS"}, {"methods": ["GET"], "schemes": ["https"]}),
+        ({"methods": ["GET"]}, {"methods": ["GET"]}),
+        ({"method": 1}, {"method": 1}),
+        ("x", "x"),
+    ],
+)
+def test_one_method_and_one_scheme_are_lists_of_one(rule: object, written_out: object) -> None:
+    assert write_out_rule(rule) == written_out
+
+
+def test_a_rule_says_a_thing_once() -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_rule({"method": "GET", "methods": ["POST"]})
+    assert (unfit.value.what, unfit.value.hint) == ("`method` and `methods` say the same thing", "keep `methods`")
