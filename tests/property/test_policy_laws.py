@@ -4,10 +4,11 @@ import math
 import re
 from random import Random
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, decide_connect
+from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, decide_connect, ruletable
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.expand import expand
 from agent_sandbox.policy.path import readings
@@ -153,3 +154,34 @@ def naive_glob(text: str) -> str:
     if text.endswith("/**"):
         segments[-1] = "(?:/[^/]*)+"
     return "".join(segments)
+
+
+@given(specs, requests)
+def test_many_rules_of_a_host_decide_as_a_few_do(spec: Entry, request: Request) -> None:
+    few = policy(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ruletable, "FEW", 0)
+        many = policy(spec)
+    assert decide(few, request) == decide(many, request)
+
+
+@given(specs)
+def test_a_dump_that_is_read_again_is_dumped_the_same(spec: Entry) -> None:
+    dumped = [dump_rule(rule) for rule in policy(spec).rules.rules]
+    again = policy(
+        {
+            "domains": [entry_of(rule) for rule in dumped if rule["effect"] == "allow"],
+            "deny": [entry_of(rule) for rule in dumped if rule["effect"] == "deny"],
+        }
+    )
+    assert [dump_rule(rule) for rule in again.rules.rules] == dumped
+
+
+def entry_of(dumped: Entry) -> Entry:
+    """Write a dumped rule as an entry of the language."""
+    rule: Entry = {key: dumped[key] for key in ("methods", "schemes", "path", "headers", "max_body") if key in dumped}
+    if "query" in dumped:
+        names = dict.fromkeys(name for name, _ in dumped["query"])
+        rule["query"] = {"exact": {name: [value for key, value in dumped["query"] if key == name] for name in names}}
+    entry: Entry = {key: dumped[key] for key in ("host", "ports") if key in dumped}
+    return {**entry, "rules": [rule]} if rule else entry
