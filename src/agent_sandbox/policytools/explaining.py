@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from agent_sandbox.policy.ambiguity import Ambiguous
+from agent_sandbox.policy.bodysize import shown_size
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.effective import Policy
@@ -46,6 +47,8 @@ class Explanation:
     misses: tuple[Miss, ...] = ()
     carets: str = ""
     remedy: Remedy | None = None
+    # What else there is to know of an allowed request.
+    notes: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -65,7 +68,8 @@ def explain(policy: Policy, line: RequestLine, *, services: Mapping[str, Layer])
     decision = decide(policy, request)
     matched = tuple(_matching(policy, request, first=decision.rule))
     if decision.allowed:
-        return Explanation(method=request.method, url=request.url, decision=decision, matched=matched)
+        notes = tuple(_notes(policy, request, decision))
+        return Explanation(method=request.method, url=request.url, decision=decision, matched=matched, notes=notes)
     misses = () if matched else _misses(policy, request)
     nearest = misses[0] if misses else None
     return Explanation(
@@ -77,6 +81,16 @@ def explain(policy: Policy, line: RequestLine, *, services: Mapping[str, Layer])
         carets="" if matched else _carets(request, nearest),
         remedy=remedy(policy, request, decision, services),
     )
+
+
+def _notes(policy: Policy, request: Request, decision: Decision) -> Iterator[str]:
+    place = policy.host_service(request.host, request.port)
+    if place:
+        yield f"it leads to {place.to}:{place.port}"
+    if decision.max_body is not None:
+        yield f"at most {shown_size(decision.max_body)} of a body may follow"
+    if request.scheme == "https" and policy.passthrough(request.host, request.port):
+        yield "TLS to this host is not looked into: whatever is asked inside passes"
 
 
 def _carets(request: Request, nearest: Miss | None) -> str:

@@ -97,3 +97,27 @@ def test_a_policy_that_allows_nothing_yet_is_told_what_to_add(policy_of: PolicyO
     got = asked(policy_of("version: 1"), "GET https://api.test/")
     assert got.reason == "policy.yaml allows nothing yet"
     assert got.remedy == Remedy(section="allow", line="- GET https://api.test/")
+
+
+NOTED = """
+domains:
+  - {host: a.test, inspect: false}
+  - {host: b.test, rules: [{methods: [POST], max_body: 1KiB}]}
+host_services: {ollama: {to: host:11434}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "notes"),
+    [
+        ("GET https://a.test/", ("TLS to this host is not looked into: whatever is asked inside passes",)),
+        ("GET http://a.test/", ()),
+        ("POST https://b.test/", ("at most 1KiB of a body may follow",)),
+        ("GET http://ollama:11434/", ("it leads to host:11434",)),
+        ("GET https://b.test/", ()),
+    ],
+)
+def test_an_allowed_request_has_notes_on_what_else_there_is_to_know(
+    policy_of: PolicyOf, line: str, notes: tuple[str, ...]
+) -> None:
+    assert asked(policy_of(NOTED), line).notes == notes

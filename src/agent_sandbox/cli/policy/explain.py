@@ -70,6 +70,7 @@ def as_json(answer: Explanation) -> dict[str, Any]:
         "reason": answer.reason,
         "cause": str(decision.cause),
         "matched": [_rule(rule) for rule in answer.matched],
+        "notes": list(answer.notes),
         "nearest": [{**_rule(miss.rule), "differs": list(miss.differs)} for miss in answer.misses],
         "to_allow": {
             "section": remedy.section or None,
@@ -90,7 +91,7 @@ def as_text(answer: Explanation, *, file: Path) -> str:
     """Return the answer for a person: what, where it differs, why, what came near, what to do."""
     effect = answer.decision.effect
     pointed = [f"{' ' * len(effect)}  {answer.carets}"] if answer.carets else []
-    rows = (*why(answer), *_to_allow(answer.remedy, file))
+    rows = (*why(answer), *(("note", note) for note in answer.notes), *_to_allow(answer.remedy, file))
     return "\n".join((f"{effect}  {answer.method} {answer.url}", *pointed, *columns(rows)))
 
 

@@ -88,6 +88,7 @@ def test_a_program_gets_all_of_it(policy: Path, capsys: pytest.CaptureFixture[st
         "reason": "host api.example.com is allowed, method PUT is not",
         "cause": "request",
         "matched": [],
+        "notes": [],
         "nearest": [nearest],
         "to_allow": {
             "section": "allow",
@@ -162,3 +163,10 @@ def test_explaining_imports_nothing_of_a_stack() -> None:
         env={"PYTHONPATH": ":".join(sys.path)},
     )
     assert set(done.stdout.split()) & HEAVY == set()
+
+
+def test_what_else_there_is_to_know_is_noted(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("domains: [{host: a.test, inspect: false}]\n")
+    assert exit_code(lambda: explain("GET", "https://a.test/")) == 0
+    note = "  note      TLS to this host is not looked into: whatever is asked inside passes"
+    assert capsys.readouterr().out.splitlines()[-1] == note
