@@ -49,8 +49,9 @@ class Standing:
     @property
     def policy(self) -> dict[str, str]:
         """The files that the policy is made of."""
-        ours = (*self.compose, DEVCONTAINER)
-        return {path: text for path, text in self.files.items() if path not in ours}
+        # One of them may be a file of the stack as well: a policy can name any file beside it as its list.
+        names = (POLICY, *SERVICES, *_lists(self.files.get(POLICY, "")))
+        return {path: self.files[path] for path in names if path in self.files}
 
     @property
     def digest(self) -> str:

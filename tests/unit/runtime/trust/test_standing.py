@@ -140,3 +140,8 @@ def test_what_is_no_list_beside_the_policy_is_left_alone(root: Path, name: str) 
 
 def test_a_list_is_named_as_the_policy_language_has_it() -> None:
     assert LIST_NAME.pattern == FILE_NAME.pattern
+
+
+def test_a_file_of_the_stack_can_be_the_policys_list_too(root: Path) -> None:
+    (root / POLICY).write_text("domains_file: docker-compose.yml\n")
+    assert sorted(look(root, os.environ).policy) == [COMPOSE, POLICY]
