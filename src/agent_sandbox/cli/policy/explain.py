@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
 from agent_sandbox.cli.parameters import Argument, Option
-from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.cli.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.explaining import Explanation, Miss
@@ -121,7 +121,8 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
     if remedy.line:
         yield "to allow", remedy.line
         # What has to be quoted in YAML is for hands that know it.
-        command = f", or: agent-sandbox policy allow {quote(text)}" if (text := _short(remedy)) else ""
+        named = "" if file == POLICY_FILE else f" --policy {quote(str(file))}"
+        command = f", or: agent-sandbox policy allow {quote(text)}{named}" if (text := _short(remedy)) else ""
         yield "to allow", f"under `{remedy.section}` in {file}{command}"
         yield "to allow", f"then: {APPLY}"
     if remedy.in_the_way:

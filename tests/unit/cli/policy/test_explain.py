@@ -170,3 +170,10 @@ def test_what_else_there_is_to_know_is_noted(policy: Path, capsys: pytest.Captur
     assert exit_code(lambda: explain("GET", "https://a.test/")) == 0
     note = "  note      TLS to this host is not looked into: whatever is asked inside passes"
     assert capsys.readouterr().out.splitlines()[-1] == note
+
+
+def test_another_file_is_named_in_the_command(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.rename("other policy.yaml")
+    assert exit_code(lambda: explain("GET", "https://a.test/", policy=Path("other policy.yaml"))) == 0
+    command = "agent-sandbox policy allow 'GET https://a.test/' --policy 'other policy.yaml'"
+    assert f"            under `allow` in other policy.yaml, or: {command}" in capsys.readouterr().out.splitlines()
