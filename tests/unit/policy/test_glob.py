@@ -62,6 +62,6 @@ def test_what_is_no_glob_is_refused_with_its_reason(glob: str, what: str) -> Non
 
 def test_no_glob_runs_away_on_a_long_path() -> None:
     globs = [split_glob(text) for text in ("/*a*a*a*a*a*a*a*b", "/**/a/a/a/a/**/a/a/a/a/a/a/**/a/a/a/a/b")]
-    start = time.perf_counter()
+    start = time.process_time()
     assert not any(glob_matches(glob, path) for glob in globs for path in ("/" + "a" * 32000, "/a" * 16000))
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3

@@ -54,3 +54,9 @@ def test_the_rules_about_a_path_are_those_of_the_host_and_of_all_above() -> None
 def test_every_name_is_taken_and_no_address() -> None:
     assert hosts_for("a.test", "*", "a.test") == ["a.test", "*"]
     assert hosts_for("203.0.113.7", "*") == []
+
+
+def test_a_path_is_looked_for_among_the_rules_of_the_host_and_of_those_above() -> None:
+    for patterns, found in ((("a.test",), ["a.test"]), (("a.test", "*"), ["a.test", "*"])):
+        index = build_index(map(the_rule, patterns))
+        assert [str(rule.conditions.host) for rule in index.rules_about("a.test", ("/",))] == found

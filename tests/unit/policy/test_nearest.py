@@ -2,9 +2,16 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policy.decision import Cause, Decision, Effect
+from agent_sandbox.policy.ceiling import Ceiling
+from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.nearest import no_rule_for_host, no_rule_for_port, no_rule_for_request
+from agent_sandbox.policy.nearest import (
+    beyond_for_port,
+    beyond_for_request,
+    no_rule_for_host,
+    no_rule_for_port,
+    no_rule_for_request,
+)
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
 
@@ -89,3 +96,20 @@ def test_a_host_that_nobody_names_is_told_of_its_parent_and_children(
         near_miss=nearest,
         cause=Cause.HOST,
     )
+
+
+def test_what_goes_beyond_a_ceiling_is_denied_by_it_with_its_nearest_rule(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    origin = Origin(file="team.yaml", line=1, layer="team")
+    ceiling = Ceiling(origin=origin, rules=policy_of("domains: [{host: a.test, ports: [8443]}]").rules.rules)
+    narrows = "layer team (team.yaml:1) narrows what all others allow"
+    nearest = "policy.yaml:1 allows any method a.test on port 8443"
+    told = f"{narrows}: host a.test is allowed, port 443 is not: {nearest}"
+    request = request_of("GET https://a.test/")
+    expected = Decision(
+        effect=Effect.DENY, rule="team.yaml:1", origin=origin, reason=told, near_miss=nearest, cause=Cause.CEILING
+    )
+    assert beyond_for_request(ceiling, request, ("/",)) == beyond_for_port(ceiling, "a.test", 443) == expected
+    assert beyond_for_port(ceiling, "b.test", 443).reason == f"{narrows}: no rule allows host b.test"
+    assert beyond_for_request(ceiling, request_of("GET https://b.test/"), ("/",)).near_miss == ""

@@ -1,7 +1,7 @@
 import pytest
 
 from agent_sandbox.policy.hostpattern import parse_host_pattern
-from agent_sandbox.policy.publicsuffix import is_public_suffix, refuse_strangers
+from agent_sandbox.policy.publicsuffix import _suffixes, is_public_suffix, refuse_strangers
 from agent_sandbox.policy.unfit import Unfit
 
 
@@ -50,3 +50,9 @@ def test_a_wildcard_over_strangers_is_refused(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["com", "github.io", "*.example.com", ".me.github.io", "203.0.113.7"])
 def test_one_host_and_the_names_of_one_owner_are_fine(pattern: str) -> None:
     refuse_strangers(parse_host_pattern(pattern))
+
+
+def test_the_list_is_read_once() -> None:
+    _suffixes.cache_clear()
+    assert [is_public_suffix(name) for name in ("com", "github.io", "a.test")] == [True, True, False]
+    assert _suffixes.cache_info().misses == 1

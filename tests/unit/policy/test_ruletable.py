@@ -68,3 +68,8 @@ def test_many_rules_are_found_by_a_name_in_any_case() -> None:
 
 def asked(path: str) -> Request:
     return Request(scheme="https", host="a.test", port=443, method="GET", path=path, query="")
+
+
+def test_one_rule_needs_no_order() -> None:
+    (rule,) = table("exact /a")
+    assert rules_of_host([rule]) == (rule,)
