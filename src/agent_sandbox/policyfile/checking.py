@@ -80,7 +80,9 @@ def _unknown_word(details: ErrorDetails) -> Words:
     context = details.get("ctx", {})
     if context["kind"] == "service" and context["word"] in RESOLVED:
         return f"service {quoted(context['word'])} has not been resolved yet", advice_for(context["word"])
-    return f"unknown {context['kind']} {quoted(context['word'])}", nearest(context["word"], context["words"])
+    # A service that is still to be resolved is a word as good as those that are there.
+    known = {*context["words"], *(RESOLVED if context["kind"] == "service" else ())}
+    return f"unknown {context['kind']} {quoted(context['word'])}", nearest(context["word"], sorted(known))
 
 
 def _not_one_of(details: ErrorDetails) -> Words:

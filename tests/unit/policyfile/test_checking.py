@@ -34,9 +34,10 @@ def test_a_good_document_is_its_spec() -> None:
         ("domain: []", "p:1:1: unknown key 'domain'; did you mean `domains`?"),
         ("qqq: []", f"p:1:1: unknown key 'qqq'; {KNOWN_ABOVE}"),
         ("secrets: {}", "p:1:1: `secrets` is not supported yet; take it out: this version would not do what it says"),
+        ("services: [debiann]", "p:1:12: unknown service 'debiann'; did you mean `debian`?"),
         ("services: [pyton]", "p:1:12: unknown service 'pyton'; did you mean `python`?"),
-        ("services: [zzz]", "p:1:12: unknown service 'zzz'; known are node, python"),
-        ("services: [{name: zzz}]", "p:1:19: unknown service 'zzz'; known are node, python"),
+        ("services: [zzz]", "p:1:12: unknown service 'zzz'; known are debian, node, python"),
+        ("services: [{name: zzz}]", "p:1:19: unknown service 'zzz'; known are debian, node, python"),
         (
             "domains: [10.0.0.1]",
             (
