@@ -46,6 +46,7 @@ check_proxy_denies() { # waits: after a restart of the engine the proxy may come
 
 check_walls() { # what the probe tries at every start; `agent-sandbox verify` tries it again, and more
   local said
+  # shellcheck disable=SC2154 # the program that sources this says where it lies
   said=$("$here/probe.py") || {
     grep -v '^closed' <<<"$said" >&2
     die "the walls do not hold" "look at the lines above; docker compose up --force-recreate makes the stack anew"
