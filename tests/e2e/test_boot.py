@@ -103,7 +103,7 @@ def test_the_systems_own_trust_store_holds_the_ca(mine: Project) -> None:
 
 def test_both_spellings_of_the_proxy_variables_are_set_in_every_process(mine: Project) -> None:
     names = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"]
-    env = dict(line.split("=", 1) for line in mine.exec("env").stdout.splitlines())
+    env = dict(entry.split("=", 1) for entry in mine.exec("env", "-0").stdout.split("\0") if entry)
     assert [name for name in names if not env.get(name)] == []
     started = mine.exec("sh", "-c", "tr '\\0' '\\n' </proc/1/environ").stdout
     assert [name for name in names if f"{name}={env[name]}" not in started.splitlines()] == []

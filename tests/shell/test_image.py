@@ -140,16 +140,17 @@ def unlocked() -> Iterator[str]:
     run("docker", "network", "rm", name)
 
 
-def test_the_agent_does_not_start_without_its_firewall(version: str, unlocked: str) -> None:
+def test_the_agent_does_not_start_without_its_firewall_and_proxy(version: str, unlocked: str) -> None:
     done = run(
         *("docker", "run", "--rm", f"--network={unlocked}", "--env=AGENT_SANDBOX_PROXY=198.51.100.242:8080"),
+        "--env=AGENT_SANDBOX_PROXY_WAIT=0",
         *(f"agent-sandbox/claude:{version}", "echo", "started"),
         check=False,
     )
     assert (78, "") == (done.returncode, done.stdout)
     assert done.stderr == (
-        "agent-sandbox: 127.0.0.11 port 53 can be reached without the proxy; "
-        "the firewall is not in force: docker compose up --force-recreate\n"
+        "agent-sandbox: the proxy at 198.51.100.242:8080 does not deny what no policy allows (it said '000 '); "
+        "see: docker compose logs proxy\n"
     )
 
 
