@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import ssl
+import time
 from typing import TYPE_CHECKING
 
 import dns.message
@@ -18,6 +20,7 @@ from proxystand import get, read_all
 if TYPE_CHECKING:
     from attackstand import Stand
 
+QUESTION = b"\0\1\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
 ALERT_UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"
 
 
@@ -161,3 +164,23 @@ def test_junk_does_not_end_the_name_server(stand: Stand) -> None:
         connection.sendall(b"\xff\xff" + b"x" * 100)
     answer = dns.query.udp(dns.message.make_query("allowed.test", "A"), place[0], port=place[1], timeout=2)
     assert answer.rcode() == dns.rcode.NOERROR
+
+
+def test_questions_that_take_long_to_read_hold_nobody_up(stand: Stand) -> None:
+    place = stand.proxy.entrance("dns")
+    name = b"\1a" * 126 + b"\0"
+    pointing = b"\xc0\x0c\0\2\0\1\0\0\0\0\0\2\xc0\x0c"
+    heavy = b"\0\1\1\0\0\1\0\0\0\0\x0e\0" + name + b"\0\1\0\1" + pointing * 0xE00
+    many = (len(QUESTION).to_bytes(2) + QUESTION) * 5_000
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        for _ in range(5):
+            client.sendto(heavy, place)
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            connection = stack.enter_context(stand.proxy.connect(entrance="dns"))
+            with contextlib.suppress(OSError):
+                connection.sendall(many)
+        started = time.monotonic()
+        assert stand.proxy.command("health", f"--proxy={stand.proxy.ready['listening']}").returncode == 0
+        assert ask_by_host(stand, get("/api/x", "allowed.test")).startswith(b"HTTP/1.1 200")
+    assert time.monotonic() - started < 5  # what took 35 seconds

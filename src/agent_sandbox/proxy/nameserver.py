@@ -5,6 +5,7 @@ proxy connects to the address it gets, and meets the transparent entrances there
 """
 
 import asyncio
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast, override
@@ -24,8 +25,13 @@ from agent_sandbox.proxy.registry import Registry
 from agent_sandbox.proxy.transparent import HTTP_PORT, TLS_PORT
 
 TTL_SECONDS = 5  # a policy may change; the answer costs next to nothing
+# A name has 255 bytes at most; a resolver's question with its extensions is some 100 long. What is longer, or holds
+# more than one question and one record of extensions, is not even parsed: that can take seconds.
+LONGEST_QUESTION = 512
+PLAIN = struct.Struct("!4xHHHH")  # of the header: questions, answers, authorities, additional records
 PATIENCE_SECONDS = 10.0
-CONNECTIONS = 64  # of one client; over it, the one that was idle the longest goes
+CONNECTIONS = 16  # of one client; over it, the one that was idle the longest goes
+QUESTIONS = 100  # on one connection
 # Programs ask for these beside the address, and go on without: an address of another family, hints for HTTP/3 and ECH.
 NOTHING_THERE = frozenset({dns.rdatatype.AAAA, dns.rdatatype.SVCB, dns.rdatatype.HTTPS})
 
@@ -45,9 +51,10 @@ class NameServer:
         """Return the answer to one message; None for what is no question at all."""
         line = Line(event=Event.DNS, port=53, client=client)
         try:
+            _require_plain(question)
             asked = dns.message.from_wire(question, ignore_trailing=False)
         except (dns.exception.DNSException, ValueError):
-            line.reason = "not a DNS message"
+            line.reason = "not a DNS message, or not a plain question"
             self.record(line)
             return None
         if asked.flags & dns.flags.QR:
@@ -80,6 +87,14 @@ class NameServer:
             answer.set_rcode(dns.rcode.NOERROR)
             if question.rdtype == dns.rdatatype.A:
                 answer.answer.append(dns.rrset.from_text(question.name, TTL_SECONDS, "IN", "A", self.address))
+
+
+def _require_plain(question: bytes) -> None:
+    if not PLAIN.size <= len(question) <= LONGEST_QUESTION:
+        raise ValueError("too short or too long")
+    questions, answers, authorities, additional = PLAIN.unpack_from(question)
+    if questions > 1 or answers or authorities or additional > 1:
+        raise ValueError("more than a question")
 
 
 def decide_name(policy: Policy, host: str) -> Decision:
@@ -116,10 +131,15 @@ class OverTcp:
         client = str((writer.get_extra_info("peername") or ("",))[0])
         with self._registry.admit(client, writer.transport.abort) as used:
             try:
-                while answer := self._answer(await _next_question(reader), client):
+                for _ in range(QUESTIONS):
+                    answer = self._answer(await _next_question(reader), client)
+                    if answer is None:
+                        break
                     used()
                     writer.write(len(answer).to_bytes(2) + answer)
                     await writer.drain()
+                    # What is buffered is read without a pause: others come between.
+                    await asyncio.sleep(0)
             except (OSError, TimeoutError, asyncio.IncompleteReadError):
                 pass  # the client is gone, or says nothing more
             finally:
@@ -129,4 +149,4 @@ class OverTcp:
 async def _next_question(reader: asyncio.StreamReader) -> bytes:
     async with asyncio.timeout(PATIENCE_SECONDS):
         length = int.from_bytes(await reader.readexactly(2))
-        return await reader.readexactly(length)
+        return await reader.readexactly(length) if length <= LONGEST_QUESTION else b""

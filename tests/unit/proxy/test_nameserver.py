@@ -114,10 +114,29 @@ def test_extensions_are_answered_and_padding_is_not_repeated(stage: Stage) -> No
     assert (answer.edns, len(texts(answer)), answer.options) == (0, 1, ())
 
 
-@pytest.mark.parametrize("data", [b"", b"\0" * 11, b"\0\0\1\0\0\1\0\0\0\0\0\0\x3fabc", b"GET / HTTP/1.1\r\n\r\n"])
+HEADER, QUESTION = b"\0\1\1\0", b"\1a\4test\0\0\1\0\1"
+# A name of 126 labels, and records that point at it: each of them took as long to read as the name.
+HEAVY = HEADER + b"\0\1\0\0\0\0\0\x18" + b"\1a" * 126 + b"\0\0\1\0\1" + b"\xc0\x0c\0\2\0\1\0\0\0\0\0\2\xc0\x0c" * 24
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0" * 11,
+        b"\0\0\1\0\0\1\0\0\0\0\0\0\x3fabc",
+        b"GET / HTTP/1.1\r\n\r\n",
+        HEADER + b"\0\1\0\0\0\0\0\0" + QUESTION + bytes(512),
+        HEADER + b"\0\2\0\0\0\0\0\0" + QUESTION * 2,
+        HEADER + b"\0\1\0\1\0\0\0\0" + QUESTION + b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4abcd",
+        HEAVY,
+    ],
+)
 def test_what_is_no_message_gets_no_answer_and_leaves_a_line(stage: Stage, data: bytes) -> None:
     assert stage.server.answer(data, CLIENT) is None
-    assert [(line.event, line.reason) for line in stage.lines] == [(Event.DNS, "not a DNS message")]
+    assert [(line.event, line.reason) for line in stage.lines] == [
+        (Event.DNS, "not a DNS message, or not a plain question")
+    ]
 
 
 def test_an_answer_is_not_answered(stage: Stage) -> None:
@@ -156,6 +175,14 @@ async def over_tcp(*pieces: bytes, end: bool = True) -> bytes:
 
 async def test_questions_come_one_after_the_other_on_a_connection() -> None:
     assert await over_tcp(b"\0\1a\0", b"\2bc") == b"\0\1A\0\2BC"
+
+
+async def test_a_connection_ends_after_many_questions() -> None:
+    assert await over_tcp(b"\0\1a" * (subject.QUESTIONS + 1)) == b"\0\1A" * subject.QUESTIONS
+
+
+async def test_a_question_that_is_too_long_is_not_waited_for() -> None:
+    assert await over_tcp(b"\xff\xffx", end=False) == b""
 
 
 async def test_a_connection_ends_with_what_is_no_question() -> None:
