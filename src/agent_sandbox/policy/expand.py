@@ -41,7 +41,7 @@ def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
     )
     own = RuleSet(
         # A service by itself is the whole of it, at its least.
-        rules=tuple(_rules(layer, choose(layer.name, layer.spec.declared, {}))),
+        rules=(*_rules(layer, choose(layer.name, layer.spec.declared, {})), *_rules_of_names(layer)),
         replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
         host_services=tuple(service.row(name) for name, service in layer.spec.host_services.items()),
         settings=layer.spec.settings.said,
@@ -79,6 +79,10 @@ def _rules(layer: Layer, chosen: Chosen) -> Iterator[Rule]:
         entries: tuple[EntrySpec, ...] = getattr(layer.spec, section)
         for number, entry in enumerate(entries):
             yield from _rules_of_entry(layer, effect, entry, (section, number), chosen)
+
+
+def _rules_of_names(layer: Layer) -> Iterator[Rule]:
+    """Yield what only a policy has, and no service: a list of hosts, and private places."""
     if layer.listed:
         every = EntrySpec.model_construct(host=layer.listed)
         yield _rule(Effect.ALLOW, every, RuleSpec(), layer.origin("domains_file"))

@@ -16,6 +16,8 @@ RESOLVED: Mapping[str, str] = {"debian": "apt", "node": "npm", "python": "pip"}
 FOLDER = "services"
 COMMAND = "agent-sandbox policy services resolve"
 READING = frozenset({"GET", "HEAD"})
+# What such a file may say. Whatever else the language has, today or later, is an error in it.
+SECTIONS = frozenset({"version", "domains", "title", "reason", "date"})
 
 
 def paths_beside(policy: Path) -> tuple[Path, ...]:
@@ -43,13 +45,12 @@ def require_reading(layer: Layer, *, file: str) -> Layer:
 
 
 def _problems(layer: Layer, file: str) -> Iterator[Problem]:
-    for section in ("services", "allow", "deny"):
-        if getattr(layer.spec, section):
-            yield Problem(
-                where=f"{file}:{layer.origin(section).line}",
-                what=f"`{section}` does not go into a resolved service",
-                hint="it belongs in policy.yaml",
-            )
+    for section in sorted(layer.spec.model_fields_set - SECTIONS, key=lambda name: (layer.origin(name).line, name)):
+        yield Problem(
+            where=f"{file}:{layer.origin(section).line}",
+            what=f"`{section}` does not go into a resolved service",
+            hint="it belongs in policy.yaml",
+        )
     for number, entry in enumerate(layer.spec.domains):
         if not _is_reading(entry):
             yield Problem(

@@ -110,6 +110,13 @@ def test_a_narrowing_layer_leads_to_no_private_place(layer_of: LayerOf) -> None:
     assert (got.rules, got.host_services, len(got.ceilings)) == ((), (), 1)
 
 
+def test_a_service_has_no_private_place_nor_a_list(layer_of: LayerOf) -> None:
+    listed, _ = parse_host_list("a.test", name="hosts.txt")
+    service = replace(layer_of("host_services: {db: {to: evil.test:1}}", name="service x"), listed=listed)
+    got = expand(layer_of("services: [x]"), {"x": service})
+    assert (got.rules, got.host_services) == ((), ())
+
+
 def test_a_list_of_hosts_is_one_rule(layer_of: LayerOf) -> None:
     listed, _ = parse_host_list("a.test", name="hosts.txt")
     layer = replace(layer_of("version: 1\ndomains_file: hosts.txt"), listed=listed)

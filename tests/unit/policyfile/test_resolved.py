@@ -3,15 +3,16 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policyfile.loading import load_policy, parse_layer, services_beside
-from agent_sandbox.policyfile.resolved import advice_for, found_beside, paths_beside, require_reading
+from agent_sandbox.policy.spec import ServiceFileSpec
+from agent_sandbox.policyfile.loading import load_policy, parse_service, services_beside
+from agent_sandbox.policyfile.resolved import SECTIONS, advice_for, found_beside, paths_beside, require_reading
 from agent_sandbox.problems import UserError
 
 READING = "domains: [{host: packages.example.org, rules: [{methods: [GET]}]}]"
 
 
 def layer(text: str) -> Layer:
-    return parse_layer(text, name="service python", file="f", shown="s", services=("x",))
+    return parse_service(text, name="python", file="f", shown="s")
 
 
 def told(text: str) -> list[str]:
@@ -41,13 +42,30 @@ def test_whoever_wrote_it_it_opens_nothing_wider(text: str, host: str) -> None:
     assert told(text) == [f"f:1: {what}; write `rules: [{{methods: [GET]}}]`; what is wider belongs in policy.yaml"]
 
 
+OTHERS = {
+    "services": "[]",
+    "allow": "[GET https://a.test/]",
+    "deny": "[b.test]",
+    "host_services": "{x: {to: evil.test:443}}",
+    "domains_file": "hosts.txt",
+    "settings": "{inspect: false}",
+    "allow_all": "true",
+    "tighten": "true",
+    "options": "{repos: repositories}",
+    "tests": "[{allow: GET https://a.test/}]",
+}
+
+
 def test_it_says_nothing_but_which_hosts_there_are() -> None:
-    text = f"services: [x]\nallow: [GET https://a.test/]\ndeny: [b.test]\n{READING}"
-    assert told(text) == [
-        "f:1: `services` does not go into a resolved service; it belongs in policy.yaml",
-        "f:2: `allow` does not go into a resolved service; it belongs in policy.yaml",
-        "f:3: `deny` does not go into a resolved service; it belongs in policy.yaml",
+    written = "".join(f"{section}: {value}\n" for section, value in OTHERS.items())
+    assert told(written + READING) == [
+        f"f:{line}: `{section}` does not go into a resolved service; it belongs in policy.yaml"
+        for line, section in enumerate(OTHERS, start=1)
     ]
+
+
+def test_whatever_the_language_learns_is_refused_there_until_it_is_meant() -> None:
+    assert set(ServiceFileSpec.model_fields) == SECTIONS | set(OTHERS)
 
 
 def test_it_lies_beside_the_policy_and_is_named_like_any_other(tmp_path: Path) -> None:
