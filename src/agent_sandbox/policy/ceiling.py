@@ -1,6 +1,5 @@
 """What a layer that may only narrow lets through. It allows nothing by itself: no request goes beyond it."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agent_sandbox.policy.decision import Decision, Origin
@@ -11,7 +10,7 @@ from agent_sandbox.policy.rule import Readings, Rule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """The allows of one layer; `origin` is the layer's."""
+    """The allows of one layer; `origin` is the layer's. Nothing stays within one without any."""
 
     origin: Origin
     rules: tuple[Rule, ...]
@@ -31,9 +30,3 @@ class Ceiling:
         return any(
             rule.conditions.ports is None or port in rule.conditions.ports for rule in self.index.rules_for(host)
         )
-
-
-def ceiling_of(origin: Origin, allows: Iterable[Rule]) -> tuple[Ceiling, ...]:
-    """Return the ceiling that a layer's allows make; a layer without any only denies, and makes none."""
-    rules = tuple(allows)
-    return (Ceiling(origin=origin, rules=rules),) if rules else ()

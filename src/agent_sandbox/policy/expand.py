@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from agent_sandbox.policy.ceiling import ceiling_of
+from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.entryspec import EntrySpec, RuleSpec
 from agent_sandbox.policy.layer import Layer
@@ -28,6 +28,7 @@ DEFAULTS = {
     Effect.ALLOW: Defaults(ports=USUAL_PORTS, methods=STANDARD),
     Effect.DENY: Defaults(ports=None, methods=None),
 }
+ALLOWING = frozenset({"services", "domains", "domains_file", "allow", "host_services"})
 SECTIONS = (("domains", Effect.ALLOW), ("allow", Effect.ALLOW), ("deny", Effect.DENY))
 
 
@@ -64,14 +65,20 @@ def _of_service(layer: Layer, number: int, services: Mapping[str, Layer]) -> Ite
 def _narrowing(layer: Layer, said: RuleSet) -> RuleSet:
     # It leads nowhere by itself, and may have more inspected than the others want, and not less.
     settings = {name: value for name, value in said.settings.items() if name != "inspect"}
+    allows = tuple(rule for rule in said.rules if rule.effect is Effect.ALLOW)
     return replace(
         said,
         host_services=(),
         settings=settings,
         always_inspects=said.settings.get("inspect", False),
         rules=tuple(rule for rule in said.rules if rule.effect is Effect.DENY),
-        ceilings=ceiling_of(layer.origin("tighten"), (rule for rule in said.rules if rule.effect is Effect.ALLOW)),
+        ceilings=(Ceiling(origin=layer.origin("tighten"), rules=allows),) if _names_an_allow(layer) else (),
     )
+
+
+def _names_an_allow(layer: Layer) -> bool:
+    # What is written counts and not what it comes to: otherwise the narrowest ceiling of all would let everything pass.
+    return layer.spec.allow_all or not layer.spec.model_fields_set.isdisjoint(ALLOWING)
 
 
 def _rules(layer: Layer, chosen: Chosen) -> Iterator[Rule]:

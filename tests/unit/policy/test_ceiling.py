@@ -2,12 +2,13 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policy.ceiling import ceiling_of
+from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide, decide_connect
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
 
 type LayerOf = Callable[..., Layer]
@@ -75,5 +76,8 @@ def test_a_ceiling_allows_nothing_by_itself(layer_of: LayerOf, request_of: Reque
     assert (got.reason, got.cause) == ("no rule allows host a.test", Cause.HOST)
 
 
-def test_a_layer_without_allows_makes_no_ceiling() -> None:
-    assert ceiling_of(ORIGIN, []) == ()
+def test_nothing_stays_within_a_ceiling_without_allows(request_of: RequestOf) -> None:
+    ceiling = Ceiling(origin=ORIGIN, rules=())
+    request = request_of("GET https://a.test/")
+    assert ceiling.verdict(request, readings(request.path)) is None
+    assert not ceiling.takes_connect("a.test", 443)

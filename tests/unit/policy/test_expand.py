@@ -71,6 +71,28 @@ def test_a_layer_that_only_narrows_has_denies_and_a_ceiling(layer_of: LayerOf) -
     assert ([str(rule.conditions.host) for rule in ceiling.rules], str(ceiling.origin)) == (["a.test"], "policy.yaml:3")
 
 
+@pytest.mark.parametrize(
+    ("written", "ceilings"),
+    [
+        ("services: [{name: x, readonly: true}]", [()]),  # it only publishes: of that, reading is nothing
+        ("services: []", [()]),
+        ("domains:", [()]),
+        ("allow: []", [()]),
+        ("host_services: {}", [()]),
+        ("allow_all: true", [()]),
+        ("allow_all: false", []),
+        ("deny: [a.test]", []),
+        ("settings: {inspect: true}", []),
+    ],
+)
+def test_a_narrowing_layer_that_names_an_allow_has_a_ceiling_even_if_it_comes_to_nothing(
+    layer_of: LayerOf, written: str, ceilings: list[tuple[()]]
+) -> None:
+    service = layer_of("domains: [{host: a.test, rules: [{methods: [PUT]}]}]", name="service x")
+    said = expand(layer_of(f"tighten: true\n{written}"), {"x": service})
+    assert [ceiling.rules for ceiling in said.ceilings] == ceilings
+
+
 def test_an_entry_that_replaces_drops_what_services_of_the_same_layer_allow_of_its_host(layer_of: LayerOf) -> None:
     service = layer_of("domains: [a.test, b.test]\ndeny: [a.test]", name="service x", file="services/x.yaml")
     layer = layer_of("services: [x]\ndomains: [{host: a.test, merge_mode: replace, ports: [1]}]")
