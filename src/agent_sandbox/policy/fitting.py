@@ -16,8 +16,14 @@ def offered(services: Mapping[str, Layer]) -> dict[str, Policy]:
     return {name: compile_policy([services[name]], services) for name in services}
 
 
-def fitting(request: Request, offers: Mapping[str, Policy]) -> tuple[str, ...]:
-    """Return the services that allow the request, at most a few, those that allow the least first."""
-    known = [name for name, policy in offers.items() if policy.index.rules_for(request.host)]
+def fitting(request: Request, offers: Mapping[str, Policy], policy: Policy) -> tuple[str, ...]:
+    """Return the services that allow the request, at most a few, those that allow the least first.
+
+    One that `policy` names already is none of them: whoever has narrowed it by options would widen it again.
+    """
+    known = [name for name, offer in offers.items() if offer.index.rules_for(request.host)]
     allowing = [name for name in known if decide(offers[name], request).allowed]
-    return tuple(sorted(allowing, key=lambda name: len(offers[name].rules.rules))[:TOLD])
+    named = {rule.origin.layer.removeprefix("service ") for rule in policy.rules.rules} if allowing else ()
+    return tuple(
+        sorted((name for name in allowing if name not in named), key=lambda name: len(offers[name].rules.rules))[:TOLD]
+    )

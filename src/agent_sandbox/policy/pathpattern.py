@@ -72,6 +72,8 @@ def parse_path_pattern(kind: PathKind, text: str, *, any_case: tuple[int, int] |
         text = f"{text[:start]}{text[start:end].lower()}{text[end:]}"
     if "?" in text:
         raise Unfit(f"{quoted(text)} holds a query", "conditions on the query go under `query`")
+    if "*" in text and kind is not PathKind.GLOB:
+        raise Unfit(f"a `*` stands for itself in {kind}: {quoted(text)}", "write `glob`, or `%2A` for the sign itself")
     try:
         canonical = canonical_path(text)
     except Ambiguous as doubt:

@@ -42,7 +42,7 @@ def remedy(policy: Policy, request: Request, decision: Decision, services: Mappi
     if decision.cause is Cause.CEILING:
         return Remedy(in_the_way=in_the_way)
     section, line = next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
-    fit = fitting(request, offered(services))
+    fit = fitting(request, offered(services), policy)
     return Remedy(section=section, line=line, services=fit, in_the_way=in_the_way)
 
 

@@ -22,7 +22,7 @@ class Enforcer:
         policy: Callable[[], Policy],
         *,
         clock: Callable[[], float],
-        fitting: Callable[[Request], Sequence[str]] = lambda _: (),
+        fitting: Callable[[Request, Policy], Sequence[str]] = lambda *_: (),
     ) -> None:
         self._policy = policy
         self._clock = clock
@@ -59,7 +59,7 @@ class Enforcer:
             ledger.line.rule, ledger.line.reason = decision.rule, decision.reason
             ledger.line.cause = str(decision.cause)
             ledger.line.event = event_of_denial(request, tunnel)
-            advice = advise(request, decision, services=self._fitting(request))
+            advice = advise(request, decision, services=self._fitting(request, policy))
             _deny(flow, _denial(request, decision, policy.settings.block_status, advice))
 
 

@@ -29,6 +29,6 @@ class Offers:
         with suppress(UserError):
             self._known = self._load()
 
-    def fitting(self, request: Request) -> tuple[str, ...]:
-        """Return the services that would allow the request."""
-        return fitting(request, self._known)
+    def fitting(self, request: Request, policy: Policy) -> tuple[str, ...]:
+        """Return the services that would allow the request, and that the policy does not name yet."""
+        return fitting(request, self._known, policy)

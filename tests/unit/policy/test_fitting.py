@@ -1,13 +1,16 @@
 from collections.abc import Callable
 
+from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.fitting import fitting, offered
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import Request
 
 
 def test_the_services_that_allow_a_request_are_told_the_narrowest_first(
-    layer_of: Callable[..., Layer], request_of: Callable[[str], Request]
+    layer_of: Callable[..., Layer], request_of: Callable[[str], Request], policy_of: Callable[[str], Policy]
 ) -> None:
+    policy = policy_of("domains: [x.test]")
     services = {
         "wide": layer_of("domains: [a.test, b.test, c.test]"),
         "narrow": layer_of("domains: [a.test]"),
@@ -16,6 +19,15 @@ def test_the_services_that_allow_a_request_are_told_the_narrowest_first(
         "four": layer_of("domains: [a.test, b.test, c.test, d.test]"),
     }
     offers = offered(services)
-    assert fitting(request_of("GET https://a.test/"), offers) == ("narrow", "wide", "reading")
-    assert fitting(request_of("POST https://a.test/"), offers) == ("narrow", "wide", "four")
-    assert fitting(request_of("GET https://nobody.test/"), offers) == ()
+    assert fitting(request_of("GET https://a.test/"), offers, policy) == ("narrow", "wide", "reading")
+    assert fitting(request_of("POST https://a.test/"), offers, policy) == ("narrow", "wide", "four")
+    assert fitting(request_of("GET https://nobody.test/"), offers, policy) == ()
+
+
+def test_a_service_that_is_named_already_is_not_offered_again(
+    layer_of: Callable[..., Layer], request_of: Callable[[str], Request]
+) -> None:
+    services = {"x": layer_of("domains: [{host: a.test, rules: [{methods: [GET]}]}]", name="service x")}
+    policy = compile_policy([layer_of("services: [x]")], services)
+    offers = offered({"x": layer_of("domains: [a.test]")})
+    assert fitting(request_of("POST https://a.test/"), offers, policy) == ()

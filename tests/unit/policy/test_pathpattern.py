@@ -36,6 +36,8 @@ def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any])
         (PathKind.EXACT, "/a%3Bb", "'/a%3Bb' holds a `;`"),
         (PathKind.EXACT, "/" + "a" * 1024, "a path of a rule is at most 1024 characters long"),
         (PathKind.GLOB, "/a**", "`**` stands for whole segments"),
+        (PathKind.PREFIX, "/a/*", "a `*` stands for itself in prefix: '/a/*'"),
+        (PathKind.EXACT, "/a/**", "a `*` stands for itself in exact: '/a/**'"),
     ],
 )
 def test_what_is_no_pattern_is_refused_with_its_reason(kind: PathKind, text: str, what: str) -> None:

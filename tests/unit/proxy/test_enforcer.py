@@ -153,6 +153,6 @@ def test_what_may_follow_is_bounded_as_the_policy_says(policy: Callable[[str], P
 def test_a_denial_names_the_services_that_would_allow_it(policy: Callable[[str], Policy]) -> None:
     made = flow("/no", (b"Accept", b"application/json"))
     current = policy(RULES)
-    Enforcer(lambda: current, clock=lambda: 0.0, fitting=lambda asked: [asked.host]).requestheaders(made, TUNNEL)
+    Enforcer(lambda: current, clock=lambda: 0.0, fitting=lambda asked, _: [asked.host]).requestheaders(made, TUNNEL)
     assert made.response
     assert ", or `- a.test` under `services`, " in json.loads(made.response.content or b"")["hint"]

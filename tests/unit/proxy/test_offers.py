@@ -2,23 +2,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_sandbox.policy import parse_request
+from agent_sandbox.policy import Policy, parse_request
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.offers import Offers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent_sandbox.policy import Policy
-
+NOTHING = Policy.deny_all("nothing is allowed yet")
 GET = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/x")
 
 
 def test_services_are_told_once_they_are_read(policy: Callable[[str], Policy]) -> None:
     offers = Offers(lambda: {"one": policy("domains: [a.test]"), "other": policy("domains: [b.test]")})
-    assert offers.fitting(GET) == ()
+    assert offers.fitting(GET, NOTHING) == ()
     offers.read().join()
-    assert offers.fitting(GET) == ("one",)
+    assert offers.fitting(GET, NOTHING) == ("one",)
 
 
 def test_a_service_that_cannot_be_read_is_no_fault() -> None:
@@ -27,4 +26,4 @@ def test_a_service_that_cannot_be_read_is_no_fault() -> None:
 
     offers = Offers(load)
     offers.read().join()
-    assert offers.fitting(GET) == ()
+    assert offers.fitting(GET, NOTHING) == ()

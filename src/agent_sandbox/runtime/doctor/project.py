@@ -1,6 +1,8 @@
 """Checks of the project: its policy, its files, its images, its owner."""
 
 import os
+import shlex
+from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.images import DIGEST_LABEL
@@ -97,4 +99,12 @@ def owner(machine: Machine) -> CheckResult:
     if real != project.owner:
         what = f"the files belong to {real.uid}:{real.gid}, dev inside is {project.owner.uid}:{project.owner.gid}"
         return fail("owner", what, f"agent-sandbox init {project.agent}, then agent-sandbox up")
+    if belongs_to_root(project.root):
+        what = f"the files belong to root, and dev inside is {real.uid}:{real.gid}: the agent can only read them"
+        return fail("owner", what, f"chown -R {real.uid}:{real.gid} {shlex.quote(str(project.root))}")
     return ok("owner", f"dev is {real.uid}:{real.gid}, as the project's owner")
+
+
+def belongs_to_root(root: Path) -> bool:
+    """Tell whether nobody but root may write there, which `dev` never is."""
+    return root.stat().st_uid == 0

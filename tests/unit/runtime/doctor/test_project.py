@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.doctor import project as checks
 from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, Status, ok, warn
+from agent_sandbox.runtime.doctor.result import CheckResult, Status, fail, ok, warn
 from agent_sandbox.runtime.facts import owner_of
 from agent_sandbox.runtime.installed import images_of, read_project
 from agent_sandbox.stack.naming import stack_name
@@ -122,7 +123,8 @@ def with_engine(machine: Machine, *security: str, local: bool = True) -> Machine
     return machine
 
 
-def test_the_owner_inside_is_the_owner_outside(machine: Machine) -> None:
+def test_the_owner_inside_is_the_owner_outside(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "belongs_to_root", lambda _: False)
     owner = owner_of(machine.project.root)
     expected = ok("owner", f"dev is {owner.uid}:{owner.gid}, as the project's owner")
     assert checks.owner(with_engine(machine, "name=seccomp,profile=builtin")) == expected
@@ -149,3 +151,13 @@ def test_a_layer_that_the_stack_does_not_see_is_a_warning(machine: Machine, fenc
     mended = f"agent-sandbox init {AGENT}, then agent-sandbox up"
     told = f"{fenced}/etc/policy.yaml is there, but the stack was made without it: {mended}"
     assert checks.policy(machine) == warn("policy", told)
+
+
+def test_a_project_of_roots_is_one_that_the_agent_cannot_write(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "belongs_to_root", lambda _: True)
+    owner = owner_of(machine.project.root)
+    what = f"the files belong to root, and dev inside is {owner.uid}:{owner.gid}: the agent can only read them"
+    hint = f"chown -R {owner.uid}:{owner.gid} {shlex.quote(str(machine.project.root))}"
+    assert checks.owner(with_engine(machine, "name=seccomp,profile=builtin")) == fail("owner", what, hint)
