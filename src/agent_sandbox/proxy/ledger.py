@@ -115,7 +115,13 @@ NOT_DECIDED = blank_denial()
 
 
 def failure(flow: http.HTTPFlow, why: NotReached) -> http.Response:
-    """Answer a request that was allowed and could not be forwarded: 403 for a refused address, else 502."""
+    """Answer a request that was allowed and could not be forwarded: 403 for a refused address, else 502.
+
+    What was broken off stays that: it is why there is no server.
+    """
+    ledger = ledger_of(flow)
+    if ledger is not None and ledger.broken_off is not None:
+        return answer(flow, ledger.broken_off)
     refused = isinstance(why, Refused)
     denial = Denial(
         status=403 if refused else 502,
@@ -125,7 +131,6 @@ def failure(flow: http.HTTPFlow, why: NotReached) -> http.Response:
         path=flow.request.path.partition("?")[0],
         hint=PUBLIC_ALONE if refused else "",
     )
-    ledger = ledger_of(flow)
     if ledger is not None:
         ledger.line.decision = "deny" if refused else "allow"
         ledger.line.cause = "address" if refused else ""

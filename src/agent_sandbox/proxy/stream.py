@@ -129,15 +129,13 @@ class StrictStream(HttpStream):
     def make_server_connection(self) -> layer.CommandGenerator[bool]:
         request = self._flow.request
         connection, error = yield GetHttpConnection((request.host, request.port), request.scheme == "https", None)
+        ledger = ledger_of(self._flow)
+        if ledger is not None and ledger.broken_off is not None:
+            error = NotReached(ledger.broken_off.reason)
         if error:
             yield from self._fail(error if isinstance(error, NotReached) else NotReached(error))
             return False
         self.context.server = self._flow.server_conn = connection
-        ledger = ledger_of(self._flow)
-        if ledger is not None and ledger.broken_off is not None:
-            self._flow.response = answer(self._flow, ledger.broken_off)
-            yield from self._answer()
-            return False
         return True
 
     @override

@@ -57,6 +57,14 @@ def test_what_is_broken_off_is_a_denial_and_another_line() -> None:
     assert (ledger.line.decision, ledger.line.reason, ledger.line.cause) == ("deny", "no more", "host")
 
 
+def test_a_failure_takes_nothing_back_of_a_denial() -> None:
+    flow = tflow.tflow()
+    ledger = open_ledger(flow, client="", started=0)
+    break_off(ledger, Denial(reason="no more"), cause="host")
+    assert failure(flow, NotReached("gone")).status_code == 403
+    assert (ledger.line.decision, ledger.line.reason, ledger.line.cause) == ("deny", "no more", "host")
+
+
 def test_a_meter_takes_as_much_as_it_may() -> None:
     assert Meter(count=5).takes(10**9)
     assert [Meter(count=5, limit=10).takes(size) for size in (5, 6)] == [True, False]

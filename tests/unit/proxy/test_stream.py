@@ -287,6 +287,19 @@ def test_a_request_that_is_no_longer_allowed_when_its_server_is_reached_is_not_s
     assert stage.ended.ended == ["403"]
 
 
+def test_a_request_that_is_no_longer_allowed_is_denied_though_its_server_was_not_reached_either(
+    policy: Callable[[str], Policy],
+) -> None:
+    stage = Stage(policy)
+    stage.wire.patient = True
+    stage.wire.client_sends(GET)
+    stage.replace()
+    stage.wire.refuse_dial = NotReached("gone")
+    stage.wire.reached()
+    assert stage.wire.to_client.startswith(b"HTTP/1.1 403")
+    assert (reason(stage.wire.to_client), stage.ended.ended) == (NO_MORE, ["403"])
+
+
 def test_what_no_policy_decided_is_nothing_to_review() -> None:
     wire = Wire(PLAIN, Stream())
     wire.client_sends(GET)
