@@ -105,6 +105,7 @@ def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Re
         limits=limits,
         options=EngineOptions(tcp_timeout=limits.idle_seconds),
         record=recorder.record,
+        policy=lambda: store.current,
     )
 
 

@@ -5,12 +5,14 @@ import logging
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, cast, override
 
 from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs, server
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Streams
 from agent_sandbox.proxy.gulps import Gulps
 from agent_sandbox.proxy.hookrunner import HookRunner
@@ -38,6 +40,7 @@ class Engine:
     limits: Limits
     options: EngineOptions
     record: Callable[[Line], None]
+    policy: Callable[[], Policy]
 
 
 class Session(server.LiveConnectionHandler):
@@ -95,6 +98,13 @@ class Session(server.LiveConnectionHandler):
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             writer.transport.abort()
 
+    def _drop(self, peer: Server) -> None:
+        # One that is still being dialled would be used when it is reached, by the next request if not by this one.
+        transport = self.transports[peer]
+        if transport.writer is None and transport.handler is not None:
+            transport.handler.cancel("it may not be dialled any more")
+        self._reset(peer)
+
     def _writer(self, connection: Connection) -> asyncio.StreamWriter | None:
         transport = self.transports.get(connection)
         return cast("asyncio.StreamWriter | None", transport.writer) if transport is not None else None
@@ -108,7 +118,7 @@ class Session(server.LiveConnectionHandler):
         for peer in [peer for peer in self.transports if isinstance(peer, Server)]:
             host, port, *_ = peer.address or ("", 0)
             if not revision.decide_connect(host, port).allowed:
-                self._reset(peer)
+                self._drop(peer)
         if self._outlived(revision) and self.layer.idle:
             self.abort()
             return True
@@ -134,8 +144,8 @@ class Session(server.LiveConnectionHandler):
         if address is None or not self._may_dial(address):
             await self._not_opened(command, NotReached("only the decided destination is ever dialled"))
             return
-        async with self.max_conns[address]:
-            streams = await self._dial(command, address[0], address[1])
+        async with AsyncExitStack() as held:
+            streams = await self._dial(command, address, held)
             if streams is None:
                 return
             reader, writer = streams
@@ -150,10 +160,15 @@ class Session(server.LiveConnectionHandler):
             finally:
                 patience.cancel()
 
-    async def _dial(self, command: commands.OpenConnection, host: str, port: int) -> Streams | None:
+    async def _dial(
+        self, command: commands.OpenConnection, address: tuple[str, int], held: AsyncExitStack
+    ) -> Streams | None:
+        began_under = self._engine.policy()
         streams, why = None, NotReached("a fault of the proxy, or a cancellation, kept it from being dialled")
         try:
-            streams = await self._engine.dialler.dial(host, port)
+            await held.enter_async_context(self.max_conns[address])
+            dialled = await self._engine.dialler.dial(*address)
+            streams = await self._unless_replaced(began_under, address, dialled)
         except DialError as error:
             why = error.why
         finally:
@@ -161,6 +176,15 @@ class Session(server.LiveConnectionHandler):
             if streams is None:
                 await self._not_opened(command, why)
         return streams
+
+    async def _unless_replaced(self, began_under: Policy, address: tuple[str, int], dialled: Streams) -> Streams | None:
+        """Hold what was reached against the policy that is in force now: nothing is sent where it does not lead."""
+        revision = Revision(old=began_under, new=self._engine.policy())
+        if revision.old is revision.new or revision.decide_connect(*address).allowed:
+            return dialled
+        dialled[1].transport.abort()
+        await self.server_event(PolicyReplaced(revision))
+        return None
 
     def _wait_for_handshake(self, connection: Server, writer: asyncio.StreamWriter) -> asyncio.TimerHandle:
         # A server that accepts and then says nothing would hold the client for as long as the idle time-out.

@@ -42,6 +42,7 @@ class Stage:
             limits=limits or Limits(),
             options=EngineOptions(),
             record=self.lines.append,
+            policy=lambda: policy,
         )
         self.front = Front(engine, lambda: policy)
         stage = self

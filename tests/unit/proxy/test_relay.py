@@ -78,6 +78,7 @@ class Stage:
             limits=limits or Limits(),
             options=EngineOptions(),
             record=self.lines.append,
+            policy=lambda: policy,
         )
         self.client.feed_data(ahead or hello())
         lead = Lead(self.client, lambda: None)

@@ -57,6 +57,9 @@ class Stage:
         http1_client.install()
         self.lines: list[Line] = []
         self.dial: Callable[[], Streams] = self.connect
+        self.reached = asyncio.Event()
+        self.reached.set()
+        self.policy = allowing("a.test")
         self.client, writer, self.to_client = memory_streams()
         self.server, self.server_writer, self.to_server = memory_streams()
         engine = Engine(
@@ -65,6 +68,7 @@ class Stage:
             limits=limits or Limits(),
             options=EngineOptions(),
             record=self.lines.append,
+            policy=lambda: self.policy,
         )
         STAGES.append(self)
         self.session = Session(engine, tunnel, Lead(self.client, lambda: None), writer)
@@ -81,6 +85,7 @@ class Dialling:
 
     async def dial(self, _: str, __: int) -> Streams:
         """Dial it."""
+        await self.stage.reached.wait()
         return self.stage.dial()
 
 
@@ -304,6 +309,66 @@ async def test_a_connection_to_the_proxy_loses_its_servers_alone() -> None:
     assert (stage.to_client.ended, stage.to_server.ended) == ("", "aborted")
     stage.client.feed_eof()
     stage.server.feed_eof()
+    await serving
+
+
+async def dialling(stage: Stage) -> asyncio.Task[None]:
+    stage.reached.clear()
+    serving = await started(stage)
+    stage.client.feed_data(GET)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return serving
+
+
+async def test_what_is_being_dialled_is_dropped_with_its_host() -> None:
+    stage = Stage()
+    serving = await dialling(stage)
+    (server,) = [peer for peer in stage.session.transports if isinstance(peer, Server)]
+    stage.policy = allowing("b.test")
+    await stage.session.review(revised("a.test", "b.test"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert server not in stage.session.transports
+    assert stage.to_client.written.startswith(b"HTTP/1.1 502")
+    stage.reached.set()
+    stage.client.feed_eof()
+    await serving
+    assert stage.to_server.written == b""
+
+
+async def test_what_is_being_dialled_goes_on_where_it_may() -> None:
+    stage = Stage()
+    serving = await dialling(stage)
+    stage.policy = allowing("a.test")
+    assert await stage.session.review(revised("a.test", "a.test")) is False
+    stage.reached.set()
+    stage.server.feed_data(OK)
+    stage.server.feed_eof()
+    await serving
+    assert (stage.to_server.written, stage.to_client.written) == (GET, OK)
+
+
+async def test_what_was_reached_is_held_against_the_policy_that_is_in_force_then() -> None:
+    stage = Stage()
+    serving = await dialling(stage)
+    stage.policy = allowing("b.test")
+    stage.reached.set()
+    await serving
+    assert (stage.to_server.written, stage.to_server.ended) == (b"", "aborted")
+    assert stage.to_client.written.startswith(b"HTTP/1.1 502")
+
+
+async def test_who_waits_for_room_to_dial_is_told_that_nothing_comes_of_it() -> None:
+    stage = Stage()
+    for _ in range(5):
+        await stage.session.max_conns["a.test", 80].acquire()
+    serving = await dialling(stage)
+    await stage.session.review(revised("a.test", "b.test"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert stage.to_client.written.startswith(b"HTTP/1.1 502")
+    stage.client.feed_eof()
     await serving
 
 

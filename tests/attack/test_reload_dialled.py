@@ -1,0 +1,121 @@
+"""What is being dialled when the policy is replaced: it goes nowhere that the new policy does not let it go."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from capture import Capture
+from pair import Pair, start_pair
+from proxystand import ProxyProcess, get, read_all, read_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BOTH = "version: 1\ndomains: [allowed.test, a.wild.test, b.wild.test]\n"
+NONE = "version: 1\ndomains: [c.test]\n"
+SLOW = """
+import asyncio
+from agent_sandbox.proxy import dialler
+class SlowDialler(dialler.Dialler):
+    async def dial(self, host, port):
+        await asyncio.sleep({"allowed.test": 0.5, "b.wild.test": 3}.get(host, 0))
+        return await super().dial(host, port)
+dialler.Dialler = SlowDialler
+"""
+# The engine's machine is 127.0.0.1, the host that is called like the place 127.0.0.2.
+TWO_PLACES = """
+import asyncio
+from agent_sandbox.proxy import dialler
+dialler.why_forbidden = lambda address: None
+async def resolve(host, port):
+    if host != "host.docker.internal":
+        return ["127.0.0.2"]
+    await asyncio.sleep(0.5)
+    return ["127.0.0.1"]
+dialler.Dialler.__init__.__kwdefaults__["resolve"] = resolve
+"""
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A proxy that dials slowly, and the server that all its hosts are."""
+    with start_pair(tmp_path_factory.mktemp("dialled"), BOTH, sabotage=SLOW) as pair:
+        yield pair
+
+
+@pytest.fixture
+def pair(started: Pair) -> Pair:
+    """The same, with everything allowed, and nothing on its records."""
+    reload(started.proxy, BOTH)
+    started.forget()
+    return started
+
+
+def reload(proxy: ProxyProcess, policy: str) -> None:
+    proxy.policy_file.write_text(policy)
+    done = proxy.command("reload")
+    assert done.returncode == 0, done
+
+
+def test_a_host_that_is_no_longer_allowed_gets_no_hello(pair: Pair) -> None:
+    with pair.proxy.tls("allowed.test") as gone:
+        gone.sendall(get("/x", "allowed.test"))
+        time.sleep(0.05)
+        reload(pair.proxy, NONE)
+        assert read_all(gone).startswith(b"HTTP/1.1 403")
+        time.sleep(0.6)
+    assert pair.server.connections == 0
+
+
+def test_who_waits_long_for_a_server_hears_at_once_that_it_is_denied_now(pair: Pair) -> None:
+    with pair.proxy.tls("b.wild.test") as gone:
+        gone.sendall(get("/x", "b.wild.test"))
+        time.sleep(0.05)
+        began = time.monotonic()
+        reload(pair.proxy, NONE)
+        answer = read_all(gone)
+        assert time.monotonic() - began < 2
+    assert answer.startswith(b"HTTP/1.1 403")
+    wanted = "the policy was reloaded: no rule allows host b.wild.test"
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["reason"] == wanted
+    line = pair.proxy.line(event="request", host="b.wild.test")
+    assert (line["decision"], line["status"], line["reason"]) == ("deny", 403, wanted)
+
+
+def test_no_request_reaches_a_place_that_lies_elsewhere_now(tmp_path: Path) -> None:
+    with Capture() as old, socket.create_server(("127.0.0.2", old.port)) as new:
+        reached: list[bytes] = []
+        threading.Thread(target=answer_once, args=(new, reached), daemon=True).start()
+        place = "version: 1\nhost_services:\n  ollama: {{to: '{to}:{port}'}}\n"
+        request = f"GET http://ollama:{old.port}/%s HTTP/1.1\r\nHost: ollama:{old.port}\r\n\r\n"
+        with (
+            ProxyProcess(tmp_path, place.format(to="host", port=old.port), sabotage=TWO_PLACES) as proxy,
+            proxy.connect() as connection,
+        ):
+            connection.sendall((request % "first").encode())
+            time.sleep(0.05)
+            reload(proxy, place.format(to="ollama", port=old.port))
+            status, body = read_answer(connection)
+            assert (status, json.loads(body)["reason"]) == (
+                403,
+                f"the policy was reloaded: ollama:{old.port} leads elsewhere now",
+            )
+            connection.sendall((request % "second").encode())
+            assert read_answer(connection)[0] == 200
+            time.sleep(0.6)
+        assert (old.connections, [head.split()[1] for head in reached]) == (0, [b"/second"])
+
+
+def answer_once(listening: socket.socket, reached: list[bytes]) -> None:
+    stream, _ = listening.accept()
+    with stream:
+        reached.append(stream.recv(4096))
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        read_all(stream)
