@@ -11,6 +11,7 @@ from agent_sandbox.policyfile.resolved import COMMAND, RESOLVED
 from agent_sandbox.policytools.services import Changed, Difference, choices, entries, rules_of
 
 if TYPE_CHECKING:
+    from agent_sandbox.detect import Offer
     from agent_sandbox.runtime.resolving import Resolved
 
 HEAD = ("SERVICE", "HOSTS", "LOOKED AT", "IS")
@@ -132,6 +133,14 @@ def resolved_as_text(plan: "Resolved", *, written: bool) -> str:
     return "\n".join([*files, *hosts])
 
 
+def offer_as_text(name: str, offer: "Offer") -> str:
+    """Return a host that only the project's files name, with what a person should know of it."""
+    from agent_sandbox.runtime.resolving import warnings  # noqa: PLC0415 - `list` and `show` need none of it
+
+    line = f"{name:<9}  {offer.host}: named by {', '.join(offer.files)} alone, which the agent can write"
+    return "\n".join([line, *(f"  careful: {warning}" for warning in warnings(offer))])
+
+
 def resolved_as_json(plan: "Resolved", *, written: bool) -> dict[str, Any]:
     """Return the same for a program."""
     return {
@@ -143,5 +152,10 @@ def resolved_as_json(plan: "Resolved", *, written: bool) -> dict[str, Any]:
         "hosts": {
             name: [{"host": offer.host, "named_by": list(offer.files)} for offer in offers]
             for name, offers in plan.offers.items()
+        },
+        "left_out": {
+            name: [{"host": offer.host, "named_by": list(offer.files)} for offer in offers]
+            for name, offers in plan.left.items()
+            if offers
         },
     }

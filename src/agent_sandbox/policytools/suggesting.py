@@ -4,11 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-import idna
-
 from agent_sandbox.policy.addresses import why_forbidden
 from agent_sandbox.policy.advice import ENCODED
-from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.effective import Policy
@@ -16,10 +13,9 @@ from agent_sandbox.policy.host import is_address
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import DEFAULT_PORTS, Request
+from agent_sandbox.policytools.careful import careful
 from agent_sandbox.policytools.denials import REASONS, Denials, Seen
 from agent_sandbox.policytools.generalising import Pattern, generalise
-from agent_sandbox.policytools.lint.leaks import shared_store, upload_host
-from agent_sandbox.policytools.lint.subject import Subject
 from agent_sandbox.policytools.shortrule import ShortRule, read_short_rule
 from agent_sandbox.problems import UserError
 
@@ -127,17 +123,4 @@ def _warnings(group: Group, rule: ShortRule) -> Iterator[str]:
     scheme, host, _, method = group
     if method not in READING:
         yield "it writes: what the agent knows can leave by it"
-    if scheme == "http":
-        yield "it is not encrypted: anybody on the way can read and change it"
-    if is_address(host):
-        yield "it is an address: no name says whose it is"
-    if "xn--" in host:
-        yield f"the host reads {_unicode(host)}: look at each letter"
-    subject = Subject(layer=rule.alone, comments={}, policy=compile_policy([rule.alone], {}))
-    for finding in (*upload_host(subject), *shared_store(subject)):
-        yield f"{finding.what}: {finding.why}"
-
-
-def _unicode(host: str) -> str:
-    # Label by label: IDNA knows no `_`, which stands in names of services.
-    return ".".join(idna.ulabel(label) if label.startswith("xn--") else label for label in host.split("."))
+    yield from careful(scheme, host, rule.alone)

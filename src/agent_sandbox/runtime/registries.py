@@ -6,7 +6,7 @@ taken for the user's. Its files are read as text.
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -37,8 +37,10 @@ from pip._internal.models.index import PyPI as known
 print(known.simple_url, f'https://{known.file_storage_domain}/')
 """
 
-Named = Iterator[tuple[str, Place]]
+Naming = tuple[str, Place]
+Namings = Iterator[Naming]
 Run = Callable[[Sequence[str]], str]
+USUAL = {"https": 443, "http": 80}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +51,42 @@ class Machine:
     run: Run
     root: Path = ROOT
 
-    def variables(self, names: Iterable[str]) -> Named:
+    def variables(self, names: Iterable[str]) -> Namings:
         """Yield what these variables name."""
         for name in names:
             yield from urls_in(name, self.environ.get(name, ""))
 
-    def of_home(self, *paths: str) -> Named:
+    def of_home(self, *paths: str) -> Namings:
         """Yield what these files of the user's home name."""
         home = home_directory(self.environ)
         if home is not None:
             for path in paths:
                 yield from ((f"~/{path}", place) for place in places(Path(path).name, text_of(home / path)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What names registries: the machine (and files pointed at), and the project, which agents write."""
+
+    machine: tuple[Naming, ...]
+    project: tuple[Naming, ...] = ()
+
+    @property
+    def asked(self) -> tuple[Offer, ...]:
+        """What the project's files alone name, so that a person has to say yes."""
+        known = {_whole(place) for _, place in self.machine}
+        return gathered(naming for naming in self.project if _whole(naming[1]) not in known)
+
+    def offers(self, taken: Collection[str] = ()) -> tuple[Offer, ...]:
+        """Return what the machine names, with these hosts of the project's."""
+        known = {_whole(place) for _, place in self.machine}
+        more = [one for one in self.project if _whole(one[1]) in known or one[1][1] in taken]
+        return gathered([*self.machine, *more])
+
+
+def _whole(place: Place) -> Place:
+    scheme, host, port = place
+    return scheme, host, port or USUAL[scheme]
 
 
 def this_machine(environ: Mapping[str, str]) -> Machine:
@@ -76,10 +103,13 @@ def answer_of(argv: Sequence[str]) -> str:
     return finished.out if finished.code == 0 else ""
 
 
-def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Path] = ()) -> tuple[Offer, ...]:
-    """Return the registries of one service, with all that name each; raise UserError where nothing names any."""
-    found = gathered([*ASK[name](machine), *_of_project(name, project), *_of_files(name, more)])
-    if not found:
+def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Path] = ()) -> Named:
+    """Return what names the registries of one service; raise UserError where nothing names any."""
+    found = Named(
+        machine=tuple(dict.fromkeys((*ASK[name](machine), *_of_files(name, more)))),
+        project=tuple(dict.fromkeys(_of_project(name, project))),
+    )
+    if not (found.machine or found.project):
         what = "nothing on this machine or in the project names a registry with a public name"
         hint = (
             f"configure {RESOLVED[name]}, or name a file of its configuration: --from FILE; "
@@ -89,7 +119,7 @@ def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Pat
     return found
 
 
-def ask_pip(machine: Machine) -> Named:
+def ask_pip(machine: Machine) -> Namings:
     """Yield what pip and uv are configured with, or, where nobody has chosen an index, what pip itself asks."""
     config = PIP_KEYS.findall(machine.run((*_python(machine), "-m", "pip", "config", "list")))
     chosen = [
@@ -104,14 +134,14 @@ def ask_pip(machine: Machine) -> Named:
         yield from urls_in("pip's own default", machine.run((*_python(machine), "-c", PIP_DEFAULT)))
 
 
-def ask_npm(machine: Machine) -> Named:
+def ask_npm(machine: Machine) -> Namings:
     """Yield what npm is configured with, or asks by itself, and what the user's files say of scopes and of Yarn."""
     yield from machine.variables(NPM)
     yield from urls_in("npm's configuration", machine.run(("npm", "config", "get", "registry")))
     yield from machine.of_home(".npmrc", ".yarnrc", ".yarnrc.yml")
 
 
-def ask_apt(machine: Machine) -> Named:
+def ask_apt(machine: Machine) -> Namings:
     """Yield what apt's sources name, where this machine is a Debian."""
     etc = machine.root / "etc"
     if not re.search(r"^ID=\"?debian\"?$", text_of(etc / "os-release"), re.MULTILINE):
@@ -121,7 +151,7 @@ def ask_apt(machine: Machine) -> Named:
         yield from urls_in(f"/{path.relative_to(machine.root)}", apt_uris(path.name, text_of(path)))
 
 
-ASK: Mapping[str, Callable[[Machine], Named]] = {
+ASK: Mapping[str, Callable[[Machine], Namings]] = {
     "debian": ask_apt,
     "node": ask_npm,
     "python": ask_pip,
@@ -140,7 +170,7 @@ def apt_uris(name: str, text: str) -> str:
     return "\n".join(line for stanza in enabled for line in stanza.splitlines() if line.startswith("URIs:"))
 
 
-def urls_in(by: str, text: str) -> Named:
+def urls_in(by: str, text: str) -> Namings:
     """Yield each URL of a text, as named by somebody."""
     return ((by, place) for url in URL.findall(text) for place in place_of(url))
 
@@ -160,14 +190,14 @@ def _python(machine: Machine) -> tuple[str, ...]:
     return own if machine.run((*own, "-m", "pip", "--version")) else (sys.executable, "-I")
 
 
-def _of_project(name: str, project: Path) -> Named:
+def _of_project(name: str, project: Path) -> Namings:
     for path, text in naming_files(project).items():
         last = path.rpartition("/")[2]
         if any(fnmatchcase(last, pattern) for pattern in FILES[name]):
             yield from ((path, place) for place in places(last, text))
 
 
-def _of_files(name: str, files: Sequence[Path]) -> Named:
+def _of_files(name: str, files: Sequence[Path]) -> Namings:
     for path in files:
         try:
             text = path.read_bytes()[:MAX_BYTES].decode(errors="replace")
@@ -176,7 +206,7 @@ def _of_files(name: str, files: Sequence[Path]) -> Named:
         yield from _said(name, path.name, text)
 
 
-def _said(name: str, file: str, text: str) -> Named:
+def _said(name: str, file: str, text: str) -> Namings:
     if name == "debian":
         return urls_in(file, apt_uris(file, text))
     return ((file, place) for place in places(file, text))

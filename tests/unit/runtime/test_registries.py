@@ -6,7 +6,7 @@ import pytest
 from agent_sandbox.detect import Offer
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.registries import ASK, FILES, Machine, answer_of, apt_uris, registries, this_machine
+from agent_sandbox.runtime.registries import ASK, FILES, Machine, Named, answer_of, apt_uris, registries, this_machine
 
 SOURCES = """\
 # URIs: http://comment.example.org/
@@ -36,8 +36,9 @@ def machine(tmp_path: Path, *, says: Mapping[str, str] | None = None, **environ:
     return Machine(environ={"HOME": str(tmp_path / "home"), **environ}, run=run, root=tmp_path)
 
 
-def hosts(found: Sequence[Offer]) -> dict[str, tuple[str, ...]]:
-    return {offer.host: offer.files for offer in found}
+def hosts(found: Named | Sequence[Offer]) -> dict[str, tuple[str, ...]]:
+    offers = found.offers() if isinstance(found, Named) else found
+    return {offer.host: offer.files for offer in offers}
 
 
 def write(path: Path, text: str) -> Path:
@@ -96,6 +97,31 @@ def test_files_of_the_project_and_of_the_home_are_read(tmp_path: Path) -> None:
         "me.example.org": ("~/.npmrc",),
         "npm.example.org": ("npm's configuration", "package-lock.json"),
     }
+
+
+def test_what_only_the_project_names_has_to_be_taken(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    write(project / "requirements.txt", "--extra-index-url https://evil.example.org/simple\n")
+    write(
+        project / "uv.lock",
+        'registry = "https://mirror.example.org:443/simple"\nregistry = "https://mirror.example.org:8443/simple"',
+    )
+    here = machine(tmp_path, PIP_INDEX_URL="https://mirror.example.org/simple")
+    found = registries("python", project, here)
+    assert hosts(found) == {"mirror.example.org": ("PIP_INDEX_URL", "uv.lock")}
+    assert [(offer.host, offer.ports) for offer in found.offers()] == [("mirror.example.org", (443,))]
+    assert [(offer.host, offer.ports) for offer in found.asked] == [
+        ("evil.example.org", ()),
+        ("mirror.example.org", (8443,)),
+    ]
+    assert list(hosts(found.offers({"evil.example.org"}))) == ["evil.example.org", "mirror.example.org"]
+
+
+def test_a_flood_of_names_in_the_project_pushes_out_none_of_the_machines(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    write(project / "requirements.txt", "".join(f"-i https://a{n}.example.org/\n" for n in range(60)))
+    found = registries("python", project, machine(tmp_path, PIP_INDEX_URL="https://mirror.example.org/simple"))
+    assert list(hosts(found)) == ["mirror.example.org"]
 
 
 def test_apt_is_asked_on_a_debian_alone(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.detect import Offer
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.reconcile import Verdict
 from agent_sandbox.runtime.registries import Machine
-from agent_sandbox.runtime.resolving import resolve, write
+from agent_sandbox.runtime.resolving import Resolved, warnings, write
+from agent_sandbox.runtime.resolving import resolve as resolve_taking
 
 
 def machine(root: Path, *, npm: str = "https://npm.example.org/") -> Machine:
@@ -15,6 +17,12 @@ def machine(root: Path, *, npm: str = "https://npm.example.org/") -> Machine:
         return npm if argv[0] == "npm" else ""
 
     return Machine(environ={}, run=run, root=root)
+
+
+def resolve(
+    name: str | None, policy: Path, machine: Machine, *, source: Path | None = None, force: bool = False
+) -> Resolved:
+    return resolve_taking(name, policy, machine, take=lambda *_: False, source=source, force=force)
 
 
 @pytest.fixture
@@ -70,3 +78,41 @@ def test_no_other_service_is_resolved(policy: Path) -> None:
     assert str(error.value) == (
         "rust: is no service that is resolved; known are debian, node, python: all others ship with agent-sandbox"
     )
+
+
+def test_what_only_the_project_names_is_left_out_until_somebody_takes_it(policy: Path) -> None:
+    (policy.parent.parent / ".npmrc").write_text("registry=https://evil.example.org/\n")
+    plan = resolve("node", policy, machine(policy.parent))
+    assert [offer.host for offer in plan.offers["node"]] == ["npm.example.org"]
+    assert [offer.host for offer in plan.left["node"]] == ["evil.example.org"]
+    taken = resolve_taking("node", policy, machine(policy.parent), take=lambda *_: True)
+    assert [offer.host for offer in taken.offers["node"]] == ["evil.example.org", "npm.example.org"]
+    assert taken.left == {"node": ()}
+
+
+def test_where_only_the_project_names_any_no_file_is_written(policy: Path) -> None:
+    (policy.parent.parent / ".npmrc").write_text("registry=https://evil.example.org/\n")
+    plan = resolve("node", policy, machine(policy.parent, npm=""))
+    assert (plan.changes, dict(plan.offers)) == ((), {})
+
+
+@pytest.mark.parametrize(
+    ("offer", "said"),
+    [
+        (Offer(host="npm.example.org", files=("f",), schemes=("https",)), []),
+        (
+            Offer(host="dpaste.org", files=("f",), schemes=("https",)),
+            ["dpaste.org takes pastes from anybody: what the agent pastes there, anybody reads who knows the address"],
+        ),
+        (
+            Offer(host="xn--bcher-kva.example", files=("f",), schemes=("http",), ports=(80, 8443)),
+            [
+                "it is not encrypted: anybody on the way can read and change it",
+                "the host reads b\u00fccher.example: look at each letter",
+                "port 8443 is not where the web is: look at what listens there",
+            ],
+        ),
+    ],
+)
+def test_a_person_is_told_what_to_be_careful_of(offer: Offer, said: list[str]) -> None:
+    assert list(warnings(offer)) == said

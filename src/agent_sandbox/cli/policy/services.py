@@ -1,20 +1,25 @@
 """`agent-sandbox policy services [list | show NAME | diff OLD [NEW] | resolve [NAME]]`."""
 
 import os
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.options import DryRun, Json, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json, say
 from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.cli.policy_file import POLICY_FILE, find_policy
+from agent_sandbox.cli.terminal import terminal
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agent_sandbox.detect import Offer
     from agent_sandbox.policy.layer import Layer
+    from agent_sandbox.runtime.resolving import Resolved, Take
 
 
 class Do(StrEnum):
@@ -30,6 +35,9 @@ What = Annotated[Do, Argument(help="list, show NAME, diff OLD NEW, or resolve NA
 First = Annotated[str | None, Argument(help="The service; for diff the older version: a folder, or a version in git.")]
 Second = Annotated[str | None, Argument(help="For diff the newer version; otherwise what this program ships.")]
 From = Annotated[Path | None, Option(help="For resolve: a file of the tool's configuration besides.", name="--from")]
+Project = Annotated[
+    bool, Option(help="For resolve: take in what only the project's files name.", name="--from-project")
+]
 Force = Annotated[bool, Option(help="For resolve: replace a file that has been edited.")]
 
 
@@ -40,13 +48,15 @@ def services(  # noqa: PLR0913 - each is an option
     *,
     path: ProjectPath = None,
     source: From = None,
+    from_project: Project = False,
     force: Force = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """List the services, show what one lets through and why, compare two versions, or resolve python, node and debian.
 
-    A service that is resolved is written beside the policy, from what pip, npm or apt and the project's files name.
+    A service that is resolved is written beside the policy, from what pip, npm or apt name. What only the project's
+    files name is asked for: the agent can write them.
     """
     _refuse_extras(do, first, second)
     match do:
@@ -57,7 +67,7 @@ def services(  # noqa: PLR0913 - each is an option
         case Do.DIFF:
             _diff(first, second, json=json)
         case Do.RESOLVE:
-            _resolve(first, path, source, force=force, dry_run=dry_run, json=json)
+            _resolve(first, path, source, from_project=from_project, force=force, dry_run=dry_run, json=json)
 
 
 # How many words each takes after itself: at least, and at most.
@@ -123,7 +133,14 @@ def _emit(answer: Any) -> None:  # noqa: ANN401 - text, or what becomes JSON
 
 
 def _resolve(  # noqa: PLR0913 - each is an option
-    name: str | None, path: Path | None, source: Path | None, *, force: bool, dry_run: bool, json: bool
+    name: str | None,
+    path: Path | None,
+    source: Path | None,
+    *,
+    from_project: bool,
+    force: bool,
+    dry_run: bool,
+    json: bool,
 ) -> None:
     from agent_sandbox.cli.policy_services import resolved_as_json, resolved_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.registries import this_machine  # noqa: PLC0415 - as above
@@ -131,23 +148,55 @@ def _resolve(  # noqa: PLR0913 - each is an option
     from agent_sandbox.runtime.trust.remember import remembering  # noqa: PLC0415 - as above
 
     policy = find_policy(path, cwd=Path.cwd())
-    plan = resolve(name, policy, this_machine(os.environ), source=source, force=force)
+    take = _taker(from_project=from_project, ask=not (dry_run or json))
+    plan = resolve(name, policy, this_machine(os.environ), take=take, source=source, force=force)
     writes = not dry_run and not plan.kept
     if writes:
         texts = {str(POLICY_FILE.parent / change.path): change.after for change in plan.changes}
-        with remembering(policy, texts, os.environ):
+        # A flag is no yes to hosts that nobody was shown: those are asked about when the stack next starts.
+        with nullcontext() if from_project else remembering(policy, texts, os.environ):
             write(policy, plan)
     _emit(resolved_as_json(plan, written=writes) if json else resolved_as_text(plan, written=writes))
     for problem in plan.nothing:
         say(f"note: {problem}")
+    _say_left_out(plan)
     hint = "`--force` makes it what the diff shows"
     if plan.kept:
         raise UserError(
             Problem(where=str(POLICY_FILE.parent / kept.path), what=f"{kept.why}; nothing was written", hint=hint)
             for kept in plan.kept
         )
+    if not plan.offers:
+        what = "only the project's own files name a registry; nothing was written"
+        raise UserError([Problem(where=", ".join(plan.left), what=what, hint="look at them; then: --from-project")])
     if dry_run:
         say("nothing was written: this was a dry run")
     else:
         first = next(iter(plan.offers))
         say(f"to use it: `- {first}` under `services` in {POLICY_FILE}, then: agent-sandbox proxy reload")
+
+
+def _taker(*, from_project: bool, ask: bool) -> "Take":
+    """Return what says which hosts of the project's own files are taken in: no answer is no."""
+    if from_project or not ask or terminal() is Terminal.NONE:
+        return lambda _name, _offer: from_project
+    return _ask
+
+
+def _ask(name: str, offer: "Offer") -> bool:
+    from agent_sandbox.cli.policy_services import offer_as_text  # noqa: PLC0415 - as above
+
+    say(offer_as_text(name, offer))
+    try:
+        return input("take it in? [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        return False
+
+
+def _say_left_out(plan: "Resolved") -> None:
+    from agent_sandbox.cli.policy_services import offer_as_text  # noqa: PLC0415 - as above
+
+    left = [offer_as_text(name, offer) for name, offers in plan.left.items() for offer in offers]
+    if left:
+        say("left out; `--from-project` takes it in:")
+        say("\n".join(left))

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.cli.policy import services as subject
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.runtime import registries
 from asking import Ask
@@ -164,3 +166,59 @@ def test_a_program_learns_which_hosts_were_found(ask: Ask, npm: Path) -> None:
     )
     (file,) = found["files"]
     assert (file["path"], file["verdict"]) == (str(npm / "services" / "node.yaml"), "written")
+
+
+EVIL = "node       evil.example.org: named by .npmrc alone, which the agent can write\n"
+
+
+@pytest.fixture
+def evil(npm: Path) -> Path:
+    """Have the project's own file name another host, and return where the service is written."""
+    (npm.parent / ".npmrc").write_text("registry=https://evil.example.org/\n")
+    return npm / "services" / "node.yaml"
+
+
+def test_what_only_the_project_names_is_left_out_and_told(ask: Ask, evil: Path) -> None:
+    answer = ask("policy", "services", "resolve", "node")
+    assert (answer.code, "evil" in evil.read_text()) == (0, False)
+    assert answer.err.startswith(f"left out; `--from-project` takes it in:\n{EVIL}")
+    found = json.loads(ask("policy", "services", "resolve", "node", "--json").out)
+    assert found["left_out"] == {"node": [{"host": "evil.example.org", "named_by": [".npmrc"]}]}
+
+
+@pytest.mark.parametrize(("typed", "taken"), [("y", True), ("Yes ", True), ("", False), (None, False)])
+def test_at_a_terminal_a_person_is_asked_for_each(
+    ask: Ask, evil: Path, monkeypatch: pytest.MonkeyPatch, typed: str | None, *, taken: bool
+) -> None:
+    def answered(_: str) -> str:
+        if typed is None:
+            raise EOFError
+        return typed
+
+    monkeypatch.setattr(subject, "terminal", lambda: Terminal.ATTACHED)
+    monkeypatch.setattr("builtins.input", answered)
+    assert ask("policy", "services", "resolve", "node").err.startswith(EVIL)
+    assert ("evil.example.org" in evil.read_text()) is taken
+
+
+def test_what_a_flag_takes_in_is_not_remembered_as_agreed_to(
+    ask: Ask, evil: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remembering(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("agent_sandbox.runtime.trust.remember.remembering", remembering)
+    assert ask("policy", "services", "resolve", "node", "--from-project").code == 0
+    assert "evil.example.org" in evil.read_text()
+
+
+def test_where_only_the_project_names_any_nothing_is_written(
+    ask: Ask, evil: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registries, "answer_of", lambda _: "")
+    answer = ask("policy", "services", "resolve", "node")
+    assert (answer.code, evil.exists()) == (1, False)
+    assert answer.err.endswith(
+        "error: node: only the project's own files name a registry; nothing was written\n"
+        "  hint: look at them; then: --from-project\n"
+    )
