@@ -39,6 +39,16 @@ def read_version(word: str, *, find: Callable[[], Path]) -> Version:
     return _of_git(f"{word}:./{file.name}", f"{word}:{file}", cwd=file.parent, file=file)
 
 
+def read_committed(file: Path) -> Version:
+    """Return the policy of the last commit; where none has it yet, one that says nothing."""
+    try:
+        return read_version("HEAD", find=lambda: file)
+    except UserError:
+        if not _lies_in_a_repository(file.parent):
+            raise
+        return Version(name="nothing committed yet", content=b"", file=file)
+
+
 def read_file(file: Path) -> Version:
     """Return the policy as it is now."""
     return Version(name=str(file), content=read_policy(file), file=file)
@@ -63,6 +73,13 @@ def _of_git(name: str, shown: str, *, cwd: Path, file: Path) -> Version:
     if said.code != 0:
         raise _unknown(shown, said.err.strip().removeprefix("fatal: ") or f"git ends with {said.code}")
     return Version(name=shown, content=said.out.encode(), file=file)
+
+
+def _lies_in_a_repository(folder: Path) -> bool:
+    try:
+        return capture(("git", "rev-parse", "--git-dir"), cwd=folder, timeout=SECONDS).code == 0
+    except OSError:
+        return False
 
 
 def _unknown(shown: str, what: str) -> UserError:

@@ -6,7 +6,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime import policy_versions
-from agent_sandbox.runtime.policy_versions import Version, load_version, read_file, read_version
+from agent_sandbox.runtime.policy_versions import Version, load_version, read_committed, read_file, read_version
 
 FILE = Path(".devcontainer/policy.yaml")
 HINT = "name a file, a reference such as `main` or `HEAD~1`, or `REF:PATH`"
@@ -73,3 +73,27 @@ def test_a_version_is_loaded_with_the_layers_of_this_machine(fenced: Path) -> No
 def test_a_version_that_is_invalid_is_told_by_its_name() -> None:
     with pytest.raises(UserError, match=r"^main:policy.yaml:1:1: unknown key 'domainz'"):
         load_version(Version(name="main:policy.yaml", content=b"domainz: []", file=FILE), os.environ)
+
+
+def test_before_the_first_commit_a_policy_was_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    FILE.parent.mkdir()
+    FILE.write_text("domains: [a.test]\n")
+    with pytest.raises(UserError):
+        read_committed(FILE)
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    assert read_committed(FILE) == Version(name="nothing committed yet", content=b"", file=FILE)
+
+
+@pytest.mark.usefixtures("repository")
+def test_the_last_commit_has_what_a_change_is_held_against() -> None:
+    assert read_committed(FILE).content == b"domains: [a.test]\n"
+
+
+def test_without_git_nothing_was_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_versions, "CAT", (str(tmp_path / "no-git"),))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    file = tmp_path / "policy.yaml"
+    file.write_text("")
+    with pytest.raises(UserError):
+        read_committed(file)

@@ -12,7 +12,7 @@ from agent_sandbox.cli.output import emit, emit_json
 from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.cli.policy_file import named_policy
 from agent_sandbox.policytools.difference import Change, Difference, difference
-from agent_sandbox.runtime.policy_versions import load_version, read_file, read_version
+from agent_sandbox.runtime.policy_versions import load_version, read_committed, read_file, read_version
 
 Old = Annotated[str | None, Argument(help="A file, a commit of git (main, HEAD~1), or COMMIT:PATH; otherwise HEAD.")]
 New = Annotated[str | None, Argument(help="The same; otherwise the project's policy as it is now.")]
@@ -51,7 +51,7 @@ def diff(  # noqa: PLR0913 - each is an option
     def find() -> Path:
         return named_policy(policy, path=path)
 
-    before = read_version(old or "HEAD", find=find)
+    before = read_version(old, find=find) if old else read_committed(find())
     after = read_version(new, find=find) if new else read_file(find())
     changes = difference(*(load_version(version, os.environ) for version in (before, after)))
     if json:
