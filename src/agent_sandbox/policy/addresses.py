@@ -4,6 +4,7 @@ An explicit list, not `is_private`: what Python counts there changes between ver
 networks 198.51.100.0/24 and 203.0.113.0/24, where the test stands' internet lives.
 """
 
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 Address = IPv4Address | IPv6Address
@@ -47,7 +48,20 @@ LIFTABLE: tuple[Network, ...] = tuple(
     ip_network(network) for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 )
 # Clouds tell whoever asks there the keys of the machine: never, though they lie in private networks.
-METADATA = frozenset(map(ip_address, ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254")))
+METADATA: tuple[Network, ...] = tuple(
+    map(
+        ip_network,
+        (
+            "100.100.100.200/32",  # Alibaba
+            "fd00:100::100:200/128",
+            "fd00:42::42/128",  # Scaleway
+            "fd00:a9fe:a9fe::1/128",  # Akamai
+            "fd00:c1::a9fe:a9fe/128",  # Oracle
+            "fd00:ec2::/32",  # Amazon: also the keys of a pod, at ::23
+            "fd20:ce::254/128",  # Google
+        ),
+    )
+)
 PUBLIC_ALONE = "the proxy connects to public addresses alone, unless `host_services` names a private one"
 NAT64 = IPv6Network("64:ff9b::/96")
 
@@ -76,4 +90,17 @@ def is_liftable(text: str) -> bool:
     if "%" in text:
         return False
     address: Address = ip_address(text)
-    return address not in METADATA and any(address in network for network in LIFTABLE)
+    return any(address in network for network in LIFTABLE) and not any(address in network for network in METADATA)
+
+
+def holds_what_is_liftable(network: Network) -> bool:
+    """Tell whether an entry of `host_services` may name this network; of what it holds, `is_liftable` tells.
+
+    >>> holds_what_is_liftable(ip_network("fd00::/16")), holds_what_is_liftable(ip_network("fd00:ec2::/64"))
+    (True, False)
+    """
+    return _is_within(network, LIFTABLE) and not _is_within(network, METADATA)
+
+
+def _is_within(network: Network, others: Iterable[Network]) -> bool:
+    return any(network.version == wide.version and network.subnet_of(wide) for wide in others)  # type: ignore[arg-type] # of one version

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
 
-from agent_sandbox.policy.addresses import LIFTABLE, Network, is_liftable, why_forbidden
+from agent_sandbox.policy.addresses import LIFTABLE, Network, holds_what_is_liftable, is_liftable, why_forbidden
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.authority import parse_authority
 from agent_sandbox.policy.host import is_address
@@ -117,7 +117,7 @@ def _network(text: str) -> Network:
         raise Unfit(f"{quoted(text)} is no network", HOW) from error
     if text.partition("/")[0].strip("[]") != str(network.network_address):
         raise Unfit(f"{quoted(text)} is not written as its network is", f"write `{network}`")
-    if not any(network.version == wide.version and network.subnet_of(wide) for wide in LIFTABLE):  # type: ignore[arg-type] # of one version
+    if not holds_what_is_liftable(network):
         hint = f"write one within {', '.join(map(str, LIFTABLE))}"
         raise Unfit(f"`{network}` is no private network", hint)
     return network

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from ipaddress import ip_network
+
 import pytest
 
-from agent_sandbox.policy.addresses import is_liftable, why_forbidden
+from agent_sandbox.policy.addresses import holds_what_is_liftable, is_liftable, why_forbidden
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,15 @@ def test_a_public_address_may_be_dialled(address: str) -> None:
         ("169.254.169.254", False),
         ("100.100.100.200", False),
         ("fd00:ec2::254", False),
+        ("fd00:ec2::23", False),
+        ("fd00:ec2:ffff::1", False),
+        ("fd00:ec3::23", True),
         ("fd20:ce::254", False),
+        ("fd00:42::42", False),
+        ("fd00:42::43", True),
+        ("fd00:a9fe:a9fe::1", False),
+        ("fd00:c1::a9fe:a9fe", False),
+        ("fd00:100::100:200", False),
         ("fe80::1%eth0", False),
         ("::ffff:10.0.0.1", False),
         ("64:ff9b::a00:1", False),
@@ -69,3 +79,21 @@ def test_a_public_address_may_be_dialled(address: str) -> None:
 )
 def test_only_networks_of_ones_own_may_be_lifted_and_no_metadata(address: str, *, liftable: bool) -> None:
     assert is_liftable(address) is liftable
+
+
+@pytest.mark.parametrize(
+    ("network", "holds"),
+    [
+        ("10.1.0.0/16", True),
+        ("100.64.0.0/10", True),
+        ("fd00::/16", True),
+        ("100.100.100.200/32", False),
+        ("fd00:ec2::/32", False),
+        ("fd00:ec2::/64", False),
+        ("fd00:42::42/128", False),
+        ("0.0.0.0/0", False),
+        ("2001:db8::/32", False),
+    ],
+)
+def test_a_network_of_metadata_alone_is_none_of_ones_own(network: str, *, holds: bool) -> None:
+    assert holds_what_is_liftable(ip_network(network)) is holds

@@ -67,6 +67,8 @@ PRIVATE = "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7"
             "100.100.100.200 is no private address (carrier-grade NAT)",
             "take it out: no policy lifts that",
         ),
+        ("[fd00:ec2::23]:80", "fd00:ec2::23 is no private address (private)", "take it out: no policy lifts that"),
+        ("[fd00:42::42]:80", "fd00:42::42 is no private address (private)", "take it out: no policy lifts that"),
         ("0.0.0.0:80", "0.0.0.0 is no private address (unspecified)", "take it out: no policy lifts that"),
         ("[ff02::1]:80", "ff02::1 is no private address (multicast)", "take it out: no policy lifts that"),
         ("203.0.113.7:80", "203.0.113.7 is a public address", "it goes under `domains`"),
@@ -82,6 +84,7 @@ PRIVATE = "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7"
         ("127.0.0.0/8", "`127.0.0.0/8` is no private network", f"write one within {PRIVATE}"),
         ("169.254.0.0/16", "`169.254.0.0/16` is no private network", f"write one within {PRIVATE}"),
         ("198.51.100.0/24", "`198.51.100.0/24` is no private network", f"write one within {PRIVATE}"),
+        ("fd00:ec2::/64", "`fd00:ec2::/64` is no private network", f"write one within {PRIVATE}"),
         ("fe80::/64", "`fe80::/64` is no private network", f"write one within {PRIVATE}"),
     ],
 )
