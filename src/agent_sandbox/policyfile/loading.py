@@ -125,7 +125,7 @@ class Catalogue(Mapping[str, Layer]):
             raise KeyError(name)
         path = (self.beside if self.beside and name in RESOLVED else self.folder) / f"{name}.yaml"
         file, shown = str(path), f"{FOLDER}/{path.name}"
-        text = decode_policy(read_policy(path), file=file)
+        text = decode_policy(read_policy(path, own_folder=name in RESOLVED), file=file)
         layer = parse_service(text, name=name, file=file, shown=shown)
         return require_reading(layer, file=file) if name in RESOLVED else layer
 

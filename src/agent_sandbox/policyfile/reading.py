@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from contextlib import ExitStack
 from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
@@ -11,18 +12,16 @@ MIB = 1024 * 1024
 MAX_BYTES = 4 * MIB
 # A FIFO would block the open, a link could lead to any file of the reader's.
 FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+A_LINK = "is a symbolic link"
 
 
-def read_policy(path: Path, *, limit: int = MAX_BYTES) -> bytes:
-    """Return what the file holds, or raise UserError with the one thing that stands in the way."""
-    try:
-        descriptor = os.open(path, FLAGS)
-    except FileNotFoundError as error:
-        raise _problem(path, "no such file", "`agent-sandbox init AGENT` writes one") from error
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise _problem(path, "is a symbolic link", "put the file itself there") from error
-        raise _problem(path, f"cannot be read: {error.strerror}") from error
+def read_policy(path: Path, *, limit: int = MAX_BYTES, own_folder: bool = False) -> bytes:
+    """Return what the file holds, or raise UserError with the one thing that stands in the way.
+
+    `own_folder` refuses a link in place of the folder, too: who looks at a project for trust follows none.
+    """
+    descriptor = _open(path, own_folder=own_folder)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -36,6 +35,24 @@ def read_policy(path: Path, *, limit: int = MAX_BYTES) -> bytes:
         hint = "put long lists of hosts into a `domains_file`" if limit == MAX_BYTES else ""
         raise _problem(path, f"is longer than {limit // MIB} MiB", hint)
     return content
+
+
+def _open(path: Path, *, own_folder: bool) -> int:
+    with ExitStack() as stack:
+        try:
+            if not own_folder:
+                return os.open(path, FLAGS)
+            folder = os.open(path.parent, FOLDER)
+            stack.callback(os.close, folder)
+            return os.open(path.name, FLAGS, dir_fd=folder)
+        except FileNotFoundError as error:
+            raise _problem(path, "no such file", "`agent-sandbox init AGENT` writes one") from error
+        except OSError as error:
+            if own_folder and path.parent.is_symlink():
+                raise _problem(path.parent, A_LINK, "put the folder itself there") from error
+            if error.errno == errno.ELOOP:
+                raise _problem(path, A_LINK, "put the file itself there") from error
+            raise _problem(path, f"cannot be read: {error.strerror}") from error
 
 
 def _problem(path: Path, what: str, hint: str = "") -> UserError:

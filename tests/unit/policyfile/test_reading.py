@@ -39,6 +39,16 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert refusal(tmp_path / "link") == "is a symbolic link; put the file itself there"
 
 
+def test_a_link_in_place_of_the_folder_is_not_followed_where_trust_follows_none(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "x.yaml").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("real")
+    assert read_policy(tmp_path / "real" / "x.yaml", own_folder=True) == b"x"
+    with pytest.raises(UserError) as error:
+        read_policy(tmp_path / "link" / "x.yaml", own_folder=True)
+    assert str(error.value) == f"{tmp_path / 'link'}: is a symbolic link; put the folder itself there"
+
+
 def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> int:
         raise PermissionError(13, "Permission denied")

@@ -97,6 +97,16 @@ def test_a_link_is_refused_and_not_passed_over(tmp_path: Path) -> None:
         services_beside(tmp_path / "policy.yaml")["node"]
 
 
+def test_a_linked_folder_is_refused_as_trust_does_not_see_into_it(tmp_path: Path) -> None:
+    (tmp_path / "svc").mkdir()
+    (tmp_path / "svc" / "node.yaml").write_text(READING)
+    (tmp_path / "services").symlink_to("svc")
+    (tmp_path / "policy.yaml").write_text("services: [node]")
+    with pytest.raises(UserError) as error:
+        load_policy(tmp_path / "policy.yaml")
+    assert str(error.value) == f"{tmp_path / 'services'}: is a symbolic link; put the folder itself there"
+
+
 def test_the_advice_names_the_command_and_what_it_asks() -> None:
     assert advice_for("debian") == (
         "`agent-sandbox policy services resolve debian` asks apt's configuration "
