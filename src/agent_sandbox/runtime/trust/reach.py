@@ -1,32 +1,39 @@
 """What a policy file lets the agent reach, and what of it another one did not."""
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from agent_sandbox.policy.covers import covers
+from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.policytools.difference import Change, difference
+from agent_sandbox.policytools.neighbours import beside
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.trust.standing import LOSSLESS, Standing
 
 SERVICE = "service "
 TOLD = {
-    "deny": "{}, which was denied",
     "ceiling": "what {} held back",
     "slash": "paths with an encoded slash at {}",
     "inspect": "{}, without a look into TLS",
 }
 NOTHING = Policy.deny_all("nothing is trusted yet")
+BROKEN = "whatever a policy that can't be read comes to mean:\n"
 
 
 def policy_of(standing: Standing) -> Policy:
-    """Return the policy that the project's files make by themselves; an invalid one lets nothing through."""
+    """Return the policy that the project's files make by themselves, NOTHING without any, or BROKEN and why."""
+    if POLICY not in standing.policy:
+        return NOTHING
     with TemporaryDirectory(prefix="agent-sandbox-") as name:
         for path, text in standing.policy.items():
             file = Path(name, path)
@@ -34,17 +41,31 @@ def policy_of(standing: Standing) -> Policy:
             file.write_bytes(text.encode(errors=LOSSLESS))
         try:
             return load_policy(Path(name, POLICY))
-        except UserError:
-            return NOTHING
+        except UserError as error:
+            return Policy.deny_all(BROKEN + str(error).replace(f"{name}/", ""))
 
 
 def widens(now: Policy, before: Policy) -> tuple[str, ...]:
-    """Return what `now` lets through and `before` did not, one line each; nothing where it only narrows."""
-    if now.digest == before.digest or now.refusal:
-        return ()
-    opens = difference(before, now).opens
+    """Return what `now` lets through and `before` did not, one line each; nothing where it only narrows.
+
+    Other layers stand beside a project's: what it no longer denies, or says of settings, counts whatever it allows.
+    """
+    if now.refusal.startswith(BROKEN):
+        return tuple(now.refusal.splitlines())
+    opens = tuple(change for change in difference(before, now).opens if change.kind != "deny")
     ours = tuple(_told(change) for change in opens if not _is_shipped(change))
-    return (*ours, *_counted(opens), *_places(now, before), *_settings(now, before))
+    return (*ours, *_counted(opens), *_undenied(now, before), *_places(now, before), *_settings(now, before))
+
+
+def _undenied(now: Policy, before: Policy) -> Iterator[str]:
+    for deny in _denies(before.rules.rules):
+        still = _denies(beside(now.index, deny.conditions))
+        if not any(covers(rule.conditions, deny.conditions) for rule in still):
+            yield f"{deny}, which was denied"
+
+
+def _denies(rules: Iterable[Rule]) -> Iterator[Rule]:
+    return (rule for rule in rules if rule.effect is Effect.DENY)
 
 
 def _counted(opens: tuple[Change, ...]) -> Iterator[str]:
@@ -71,11 +92,17 @@ def _places(now: Policy, before: Policy) -> Iterator[str]:
 
 def _settings(now: Policy, before: Policy) -> Iterator[str]:
     if not before.rules.replaced <= now.rules.replaced:
-        yield "what `merge_mode: replace` took away"
-    if now.settings.reload != before.settings.reload:
-        yield f"policies to come, as `reload: {now.settings.reload}` says"
+        yield "what `merge_mode: replace` held back"
+    said, had = now.rules.settings, before.rules.settings
+    for name in sorted({*said, *had}):
+        if said.get(name) != had.get(name):
+            yield f"the setting `{name}`: {_said(said.get(name))}, and was {_said(had.get(name))}"
     if _others(now) != _others(before):
         yield "what other settings of the policy held back"
+
+
+def _said(value: object) -> str:
+    return "left to other layers" if value is None else json.dumps(value)
 
 
 def _others(policy: Policy) -> RuleSet:

@@ -66,7 +66,7 @@ def test_a_bad_policy_never_reaches_the_proxy(
 ) -> None:
     (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomainz: []\n")
     assert exit_code(reload) == 1
-    assert capsys.readouterr().err.startswith(f"error: {project}/.devcontainer/policy.yaml:2:1: unknown key 'domainz'")
+    assert ".devcontainer/policy.yaml:2:1: unknown key 'domainz'" in capsys.readouterr().err
     assert docker.calls == []
 
 

@@ -30,7 +30,6 @@ def test_what_nobody_has_looked_at_has_to_be_looked_at() -> None:
     [
         TRUSTED,
         with_file(POLICY, "# narrower\nversion: 1\n"),
-        with_file(POLICY, "domainz: [broken.test]\n"),
         replace(TRUSTED, files={COMPOSE: STACK}),
     ],
 )
@@ -42,6 +41,7 @@ def test_what_asks_for_no_more_is_not_asked_about(now: Standing) -> None:
     ("now", "expected"),
     [
         (with_file(POLICY, "version: 1\ndomains: [example.org, example.net]\n"), (POLICY,)),
+        (with_file(POLICY, "domainz: [broken.test]\n"), (POLICY,)),
         (with_file(COMPOSE, "services: {}\n"), (COMPOSE,)),
         (with_file(DEVCONTAINER, '{"name": "app" }'), (DEVCONTAINER,)),
         (replace(TRUSTED, owner=7), ("its owner",)),

@@ -6,12 +6,14 @@ import pytest
 
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.runtime.trust.reach import NOTHING, policy_of, widens
+from agent_sandbox.runtime.trust.reach import BROKEN, NOTHING, policy_of, widens
 from agent_sandbox.runtime.trust.standing import Standing, look
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "policy" / "examples"
 POLICY = ".devcontainer/policy.yaml"
 UNOPENED = "example.org, without a look into TLS"
+UNINSPECTED = "the setting `inspect`: false, and was left to other layers"
+WATCHED = 'the setting `reload`: "watch", and was left to other layers'
 BASE = "version: 1\ndomains: [example.org, {host: api.example.com, rules: [{methods: [GET], path: {prefix: /v1/}}]}]\n"
 
 
@@ -26,7 +28,8 @@ def made_of(text: str | None, **services: str) -> Policy:
     [
         ("domains: [example.org]", ()),
         ("domains: []", ()),
-        ("domains: [GET https://example.org/x]", ()),
+        ("domains: []\nsettings: {reload: watch}", (WATCHED,)),
+        ("allow: [GET https://example.org/x]", ()),
         ("domains: [{host: api.example.com, rules: [{methods: [GET], path: {exact: /v1/me}}]}]", ()),
         (
             "domains: [{host: api.example.com, rules: [{methods: [POST], path: {exact: /v1/me}}]}]",
@@ -37,11 +40,17 @@ def made_of(text: str | None, **services: str) -> Policy:
         ("domains: [example.org, example.net]", ("any method example.net",)),
         ('domains: ["*.example.org"]', ("any method *.example.org",)),
         ("domains: [{host: example.org, ports: [22]}]", ("any method example.org on port 22",)),
-        ("domains: [example.org]\nsettings: {block_status: 418}", ()),
-        ("domains: [example.org]\nsettings: {reload: watch}", ("policies to come, as `reload: watch` says",)),
+        (
+            "domains: [example.org]\nsettings: {block_status: 418}",
+            ("the setting `block_status`: 418, and was left to other layers",),
+        ),
+        ("domains: [example.org]\nsettings: {reload: watch}", (WATCHED,)),
         ("domains: [{host: example.org, inspect: false}]", (UNOPENED,)),
-        ("domains: [example.org]\nsettings: {inspect: false}", (UNOPENED,)),
-        ("domainz: [everything.test]", ()),
+        ("domains: [example.org]\nsettings: {inspect: false}", (UNOPENED, UNINSPECTED)),
+        (
+            "domainz: [everything.test]",
+            (BROKEN.strip(), f"{POLICY}:2:1: unknown key 'domainz'; did you mean `domains`?"),
+        ),
     ],
 )
 def test_only_what_is_new_is_told(after: str, expected: tuple[str, ...]) -> None:
@@ -61,7 +70,7 @@ def test_a_deny_that_a_wider_one_takes_in_is_not_missed() -> None:
 
 def test_a_ceiling_that_goes_is_something_new() -> None:
     layered = "domains: [example.org]\nservices: [{name: github, merge_mode: replace}]\n"
-    assert "what `merge_mode: replace` took away" in widens(made_of(f"version: 1\n{BASE[11:]}"), made_of(layered))
+    assert "what `merge_mode: replace` held back" in widens(made_of(f"version: 1\n{BASE[11:]}"), made_of(layered))
 
 
 def test_beside_nothing_all_is_new() -> None:
@@ -69,9 +78,31 @@ def test_beside_nothing_all_is_new() -> None:
     assert widens(made_of(BASE), NOTHING) == lines
 
 
-@pytest.mark.parametrize("text", [None, "", "domainz: [x.test]", "\udcff", "a: [", "services: [unknown]"])
-def test_a_policy_that_is_none_lets_nothing_through(text: str | None) -> None:
+@pytest.mark.parametrize("text", [None, "", "version: 1"])
+def test_a_policy_that_is_empty_lets_nothing_through(text: str | None) -> None:
     assert widens(made_of(text), NOTHING) == ()
+
+
+@pytest.mark.parametrize("text", ["domainz: [x.test]", "\udcff", "a: [", "services: [unknown]"])
+def test_a_policy_that_can_not_be_read_is_never_taken_for_narrow(text: str) -> None:
+    assert widens(made_of(text), NOTHING)[0] == BROKEN.strip()
+    assert widens(made_of(text), made_of(BASE))[0] == BROKEN.strip()
+
+
+def test_what_is_no_longer_denied_counts_whatever_the_project_allows_since_other_layers_may() -> None:
+    before = made_of("version: 1\ndomains: [a.test]\ndeny: [b.test]\n")
+    told = ("any method b.test, which was denied",)
+    assert widens(made_of("version: 1\ndomains: [a.test]\n"), before) == told
+    assert widens(made_of("version: 1\n"), before) == told
+    assert widens(made_of("version: 1\ndeny: [b.test]\n"), before) == ()
+
+
+def test_what_is_said_against_other_layers_counts_when_it_goes() -> None:
+    plain = "version: 1\ndomains: [{host: a.test, rules: [{methods: [GET]}]}]\n"
+    replacing = made_of(plain.replace("a.test,", "a.test, merge_mode: replace,"))
+    assert widens(made_of(plain), replacing) == ("what `merge_mode: replace` held back",)
+    opened = made_of(f"{plain}settings: {{inspect: true}}\n")
+    assert widens(made_of(plain), opened) == ("the setting `inspect`: left to other layers, and was true",)
 
 
 def test_of_a_service_the_rules_are_counted() -> None:
