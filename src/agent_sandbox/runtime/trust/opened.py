@@ -16,7 +16,9 @@ VARIABLE = re.compile(r"(?<!\$)(?:\$\$)*\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 ELSEWHERE = ("/", "~", "$")
 PATH = (".", *ELSEWHERE)
 READ_ONLY = ", read-only"
-TAKEN_IN = ("include", "extends", "env_file", "label_file")
+# By compose's own key; a merge key could bring in any of these, and a mount, out of sight.
+TAKEN_IN = ("include", "env_file", "label_file", "build", "<<")
+FROM_FILES = ("configs", "secrets")
 HINT = f"write it here, or name the file in `COMPOSE_FILE` in {DOTENV}; a variable may be your shell's"
 HOST_COMMAND = "initializeCommand"
 
@@ -111,11 +113,21 @@ def _named(environment: Any) -> Iterator[str]:  # noqa: ANN401 - as above
 
 
 def _taken_in(part: Any) -> Iterator[str]:  # noqa: ANN401 - any part of a document
-    if isinstance(part, dict):
+    for key, value in _mapping(part).items():
+        if value and key in TAKEN_IN:
+            yield key
         # `extends` alone, or with a service, stays within the file.
-        yield from (key for key in TAKEN_IN if part.get(key) and (key != "extends" or "file" in _mapping(part[key])))
+        if key == "extends" and _has_file(value):
+            yield key
+        if key in FROM_FILES and _has_file(value):
+            yield f"{key}: file"
     for inner in (*_mapping(part).values(), *_sequence(part)):
         yield from _taken_in(inner)
+
+
+def _has_file(part: Any) -> bool:  # noqa: ANN401 - as above
+    """Tell whether `file` is said at any depth."""
+    return "file" in _mapping(part) or any(map(_has_file, (*_mapping(part).values(), *_sequence(part))))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - as above
