@@ -52,7 +52,7 @@ async def answer_question(question: bytes, verbs: Mapping[str, Verb]) -> Answer:
     """Answer one line."""
     try:
         asked = json.loads(question)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter for thousands of brackets
         return {"error": "a question is one line of JSON"}
     verb = verbs.get(str(asked.get("verb"))) if isinstance(asked, dict) else None
     if verb is None:

@@ -62,7 +62,7 @@ async def test_a_line_without_end_has_no_answer(tmp_path: Path) -> None:
         assert await ask_here(path, b"x" * 100_000) == b""
 
 
-@pytest.mark.parametrize("question", [b"", b"{", b"\xff"])
+@pytest.mark.parametrize("question", [b"", b"{", b"\xff", b"[" * 100_000])
 async def test_what_is_no_json_is_said_to_be_none(question: bytes) -> None:
     assert await answer_question(question, VERBS) == {"error": "a question is one line of JSON"}
 
