@@ -13,6 +13,7 @@ SERVER_NAME = 0x0000
 ENCRYPTED_HELLO = frozenset({0xFFCE, 0xFF02, *range(0xFE08, 0xFE0E)})
 HOST_NAME = 0
 RECORD_BYTES = 2**14 + 256
+RECORDS = 16  # real ones take one or two; all are read again for each byte that comes
 
 
 class BadHelloError(ValueError):
@@ -76,8 +77,11 @@ def read_hello(data: bytes) -> Hello | None:
 
 
 def _join_records(data: bytes) -> bytes:
-    message, at = b"", 0
+    message, at, records = b"", 0, 0
     while len(data) - at >= 5:
+        records += 1
+        if records > RECORDS:
+            raise BadHelloError(f"the ClientHello is in more than {RECORDS} records")
         kind, major, size = data[at], data[at + 1], int.from_bytes(data[at + 3 : at + 5])
         if kind != HANDSHAKE_RECORD or major != 3 or not 0 < size <= RECORD_BYTES:
             raise BadHelloError("not a TLS handshake record")

@@ -53,6 +53,14 @@ def test_a_hello_in_many_records_is_one_hello() -> None:
     assert read_hello(data) == Hello(names=("a.test",))
 
 
+def test_a_hello_in_records_without_end_is_refused_at_the_seventeenth() -> None:
+    message = hello(names(b"a.test"))
+    records = [record(message[at : at + 1]) for at in range(17)]
+    assert read_hello(b"".join(records[:16])) is None
+    with pytest.raises(BadHelloError, match="in more than 16 records"):
+        read_hello(b"".join(records))
+
+
 def test_every_beginning_of_a_hello_is_waited_for() -> None:
     data = record(hello(names(b"a.test")))
     assert [read_hello(data[:end]) for end in range(len(data))] == [None] * len(data)
