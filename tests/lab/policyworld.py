@@ -49,7 +49,7 @@ rules = st.fixed_dictionaries(
         "query": query_specs,
         "headers": st.sampled_from(({"x": "1"}, {"x": "2"})),
     },
-)
+).map(lambda rule: rule or {"schemes": ["http", "https"]})  # a rule has a condition
 sized_rules = st.builds(
     lambda rule, size: {**rule, **size}, rules, st.sampled_from(({}, {"max_body": 0}, {"max_body": 9}))
 )

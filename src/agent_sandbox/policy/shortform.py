@@ -16,6 +16,7 @@ from agent_sandbox.policy.unfit import Unfit
 ONE_REQUEST = re.compile(
     r"(?P<method>\S+) +(?P<scheme>https?)://(?P<host>\[[^]]*\]|[^/?:]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
 )
+WHAT_A_RULE_SAYS = "write one, such as `methods: [GET]`; if every request is meant, take `rules` out"
 HOW = "write a method and a whole address: `GET https://example.com/path`"
 
 
@@ -61,9 +62,11 @@ def _values_by_name(query: str) -> dict[str, list[str]]:
 
 
 def write_out_rule(value: object) -> object:
-    """Make lists of one of `method: get` and `scheme: https`, as older files write them."""
+    """Make lists of one of `method: get` and `scheme: https`, as older files write them; want one condition."""
     if not isinstance(value, dict):
         return value
+    if value.keys() <= {"reason"}:
+        raise Unfit("a rule without a condition is about every request", WHAT_A_RULE_SAYS)
     rule: dict[str, Any] = dict(value)
     for one, several, spell in (("method", "methods", str.upper), ("scheme", "schemes", str.lower)):
         if one in rule and several in rule:

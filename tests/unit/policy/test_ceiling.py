@@ -50,7 +50,11 @@ def test_what_goes_beyond_is_denied_by_the_layer_that_narrows(layer_of: LayerOf,
 
 @pytest.mark.parametrize(
     ("ceiling", "project", "limit"),
-    [("{max_body: 1KB}", "{max_body: 2KB}", 1000), ("{max_body: 2KB}", "{max_body: 1KB}", 1000), ("{}", "{}", None)],
+    [
+        ("{max_body: 1KB}", "{max_body: 2KB}", 1000),
+        ("{max_body: 2KB}", "{max_body: 1KB}", 1000),
+        ("{methods: [POST]}", "{methods: [POST]}", None),
+    ],
 )
 def test_the_smaller_limit_on_a_body_holds(
     layer_of: LayerOf, request_of: RequestOf, ceiling: str, project: str, limit: int | None

@@ -50,6 +50,7 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
         ({"rules": [{"methods": ["GTE"]}]}, [(("rules", 0, "methods", 0), "word")]),
         ({"rules": [{"methods": ["TRACE"]}]}, [(("rules", 0, "methods", 0), "word")]),
         ({"rules": [{"schemes": ["ftp"]}]}, [(("rules", 0, "schemes", 0), "literal_error")]),
+        ({"rules": [{}, {"reason": "x"}]}, [(("rules", 0), "unfit"), (("rules", 1), "unfit")]),
         ({"rules": [{"path": {}}]}, [(("rules", 0, "path"), "unfit")]),
         ({"rules": [{"path": {"exact": "/a", "prefix": "/b"}}]}, [(("rules", 0, "path"), "unfit")]),
         ({"rules": [{"path": {"exact": "/a/../b"}}]}, [(("rules", 0, "path", "exact"), "unfit")]),
@@ -66,7 +67,7 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
         ({"rules": [{"max_body": None}]}, [(("rules", 0, "max_body"), "unfit")]),
         ({"encoded_slash": "yes"}, [(("encoded_slash",), "bool_type")]),
         ({"inspect": None}, [(("inspect",), "unfit")]),
-        ({"inspect": False, "rules": [{}]}, [(("inspect",), "unfit")]),
+        ({"inspect": False, "rules": [{"methods": ["GET"]}]}, [(("inspect",), "unfit")]),
         ({"inspect": False, "encoded_slash": True}, [(("inspect",), "unfit")]),
         ({"reason": "a\u001b[31m"}, [(("reason",), "unfit")]),
         ({"reason": "a" * 1001}, [(("reason",), "string_too_long")]),
@@ -83,7 +84,7 @@ def test_an_allow_names_public_addresses_alone_a_deny_any() -> None:
 
 
 def test_headers_are_a_pattern_and_a_size_is_a_number() -> None:
-    rules = [{"headers": {"Accept": "x"}, "max_body": "1KB"}, {}]
+    rules = [{"headers": {"Accept": "x"}, "max_body": "1KB"}, {"methods": ["GET"]}]
     (entry,) = PolicySpec.model_validate({"domains": [{"host": "a.test", "rules": rules}]}).domains
     read = [(rule.header_pattern, rule.max_body) for rule in entry.rules]
     assert read == [(header_pattern({"accept": "x"}), 1000), (None, None)]
@@ -95,7 +96,10 @@ def test_a_deny_has_no_size() -> None:
 
 
 def test_a_host_alone_may_say_whether_it_is_inspected_and_one_with_rules_that_it_is() -> None:
-    entries = [{"host": "a.test", "inspect": False}, {"host": "a.test", "inspect": True, "rules": [{}]}]
+    entries = [
+        {"host": "a.test", "inspect": False},
+        {"host": "a.test", "inspect": True, "rules": [{"methods": ["GET"]}]},
+    ]
     assert [entry.inspect for entry in PolicySpec.model_validate({"domains": entries}).domains] == [False, True]
     assert told({"deny": [entries[0]]}) == [(("deny", 0, "inspect"), "unfit")]
 

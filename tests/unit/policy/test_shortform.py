@@ -81,6 +81,14 @@ def test_one_method_and_one_scheme_are_lists_of_one(rule: object, written_out: o
     assert write_out_rule(rule) == written_out
 
 
+@pytest.mark.parametrize("rule", [{}, {"reason": "it is needed"}])
+def test_a_rule_has_a_condition(rule: object) -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_rule(rule)
+    hint = "write one, such as `methods: [GET]`; if every request is meant, take `rules` out"
+    assert (unfit.value.what, unfit.value.hint) == ("a rule without a condition is about every request", hint)
+
+
 def test_a_rule_says_a_thing_once() -> None:
     with pytest.raises(Unfit) as unfit:
         write_out_rule({"method": "GET", "methods": ["POST"]})
