@@ -23,6 +23,7 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 CONNECT = b"CONNECT "
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal TLS alert
+LAST_LINES_SECONDS = 1.0
 
 Opening = Callable[[Lead, asyncio.StreamWriter, str], Awaitable[Tunnel | None]]
 
@@ -46,6 +47,10 @@ class Front:
         """Hold everything that is open against another policy; return how many connections had to be closed."""
         return await self._connections.review(revision)
 
+    async def end(self) -> None:
+        """End everything that is open, so that a line tells of each."""
+        await self._connections.end(seconds=LAST_LINES_SECONDS)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of a client that knows the proxy."""
         await self.serve_by(self._open, reader, writer)
@@ -59,8 +64,8 @@ class Front:
                 tunnel = await opening(lead, writer, client)
                 if tunnel is not None:
                     await self._go_on(tunnel, lead, writer)
-            except (OSError, TimeoutError):
-                pass  # the client went away, or said nothing for too long: nothing was decided
+            except (OSError, TimeoutError, asyncio.CancelledError):
+                pass  # the client went away, or said nothing for too long, or the proxy stops: nothing was decided
             finally:
                 writer.close()
 

@@ -1,9 +1,10 @@
 """One policy takes the place of another: what was begun under the old one is held against the new one."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, decide_connect
 
@@ -44,15 +45,15 @@ class Reviewed(Protocol):
 
 
 class OpenConnections:
-    """All that is open, to be reviewed when the policy changes."""
+    """All that is open, to be reviewed when the policy changes, and ended when the proxy does."""
 
     def __init__(self) -> None:
-        self._open: dict[Reviewed, None] = {}
+        self._open: dict[Reviewed, asyncio.Task[Any] | None] = {}
 
     @contextmanager
     def holding(self, connection: Reviewed) -> Iterator[None]:
         """Know of `connection` for as long as the block runs."""
-        self._open[connection] = None
+        self._open[connection] = asyncio.current_task()
         try:
             yield
         finally:
@@ -70,3 +71,19 @@ class OpenConnections:
             for connection in left:
                 connection.abort()
         return ended
+
+    async def end(self, *, seconds: float) -> None:
+        """End every connection, and give each that long to say what became of it; then it is cancelled."""
+        serving = {task for task in self._open.values() if task is not None}
+        for connection in [*self._open]:
+            connection.abort()
+        await _over(serving, seconds)
+        left = {task for task in serving if not task.done()}
+        for task in left:
+            task.cancel()
+        await _over(left, seconds)
+
+
+async def _over(tasks: set[asyncio.Task[Any]], seconds: float) -> None:
+    if tasks:
+        await asyncio.wait(tasks, timeout=seconds)

@@ -81,6 +81,7 @@ async def run(settings: Settings, limits: Limits) -> None:
         server.close()
         entrances.close()
         control.close()
+        await front.end()
         for writer in writers:
             writer.close()
 

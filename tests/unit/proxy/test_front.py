@@ -192,6 +192,35 @@ async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pyte
     assert stage.sessions == []
 
 
+async def test_when_the_proxy_stops_what_is_open_is_ended_and_who_said_nothing_yet_is_let_go(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = asyncio.Event()
+
+    class Session:
+        """Runs until it is aborted."""
+
+        def __init__(self, *_: object) -> None:
+            self.abort = over.set
+
+        async def handle_client(self) -> None:
+            """Wait."""
+            await over.wait()
+
+    monkeypatch.setattr(subject, "Session", Session)
+    serving = asyncio.create_task(stage.serve(CONNECT, HTTP, end=False))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    await stage.front.end()
+    assert await serving == ESTABLISHED
+    reader, writer, transport = memory_streams()
+    silent = asyncio.create_task(stage.front.serve(reader, writer))
+    await asyncio.sleep(0)
+    silent.cancel()
+    await silent
+    assert (silent.cancelled(), transport.ended) == (False, "closed")
+
+
 async def test_places_are_counted(stage: Stage) -> None:
     assert stage.front.connections == 0
 

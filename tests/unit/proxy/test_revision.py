@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, override
 
 import pytest
 
@@ -78,3 +79,40 @@ async def test_what_a_fault_leaves_unreviewed_is_ended(revision: Revision) -> No
     with holding(first), holding(broken), holding(last), pytest.raises(LookupError):
         await connections.review(revision)
     assert [(one.reviews, one.aborted) for one in (first, broken, last)] == [(0, 1), (1, 1), (1, 0)]
+
+
+class Serving(Connection):
+    """Served by a task, which says how it ended; a deaf one has to be cancelled."""
+
+    def __init__(self, connections: OpenConnections, *, deaf: bool = False) -> None:
+        super().__init__()
+        self.deaf, self.ended = deaf, ""
+        self.over = asyncio.Event()
+        self.task = asyncio.create_task(self.serve(connections))
+
+    async def serve(self, connections: OpenConnections) -> None:
+        """Wait for the end."""
+        with connections.holding(self):
+            try:
+                await self.over.wait()
+                self.ended = "aborted"
+            finally:
+                self.ended = self.ended or "cancelled"
+
+    @override
+    def abort(self) -> None:
+        """Hear it, or not."""
+        if not self.deaf:
+            self.over.set()
+
+
+async def test_all_that_is_open_is_ended_and_what_does_not_hear_it_is_cancelled() -> None:
+    connections = OpenConnections()
+    serving = [Serving(connections), Serving(connections, deaf=True)]
+    await asyncio.sleep(0)
+    await connections.end(seconds=0.01)
+    assert [one.ended for one in serving] == ["aborted", "cancelled"]
+
+
+async def test_where_nothing_is_open_there_is_nothing_to_wait_for() -> None:
+    await OpenConnections().end(seconds=10)

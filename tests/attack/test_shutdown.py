@@ -1,0 +1,66 @@
+"""A proxy that is told to stop says first what became of all that was open."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+from hellos import hello
+from pair import start_pair
+from proxystand import get, read_all, read_answer, read_head
+from websocket import echo, frame, handshake
+
+if TYPE_CHECKING:
+    import socket
+    from pathlib import Path
+
+POLICY = (
+    "version: 1\ndomains: [{host: allowed.test, inspect: false}, {host: b.wild.test, inspect: false}, a.wild.test]\n"
+)
+SLOW = """
+import asyncio
+from agent_sandbox.proxy import dialler
+class SlowDialler(dialler.Dialler):
+    async def dial(self, host, port):
+        await asyncio.sleep(60 if host == "b.wild.test" else 0)
+        return await super().dial(host, port)
+dialler.Dialler = SlowDialler
+"""
+UPLOAD = b"POST /silent HTTP/1.1\r\nHost: a.wild.test\r\nContent-Length: 1000\r\n\r\nSECRETS"
+
+
+def test_each_thing_that_is_open_when_the_proxy_stops_has_its_line(tmp_path: Path) -> None:
+    with start_pair(tmp_path, POLICY, sabotage=SLOW) as pair:
+        proxy = pair.proxy
+        pair.server.answers |= {"/ws": echo, "/silent": stay_silent}
+        context = ssl.create_default_context(cafile=proxy.upstream_ca)
+        with (
+            proxy.tunnel("allowed.test") as tunnel,
+            context.wrap_socket(tunnel, server_hostname="allowed.test") as relayed,
+            proxy.tunnel("b.wild.test") as dialled,
+            proxy.tunnel("a.wild.test"),
+            proxy.tls("a.wild.test") as chat,
+            proxy.tls("a.wild.test") as upload,
+        ):
+            relayed.sendall(get("/x", "allowed.test").replace(b"Connection: close\r\n", b""))
+            assert read_answer(relayed)[0] == 200
+            dialled.sendall(hello(b"b.wild.test"))
+            chat.sendall(handshake(host="a.wild.test"))
+            read_head(chat)
+            chat.sendall(frame(b"secret data", masked=True))
+            chat.recv(100)
+            upload.sendall(UPLOAD)
+            pair.server.wait_for(3)
+            proxy.stop()
+        ended = {
+            line["event"] + line["path"]: line["bytes_out"] for line in proxy.lines if line["host"] != "b.wild.test"
+        }
+        assert ended.pop("tunnel") > 500
+        assert ended == {"request/ws": 0, "websocket/ws": 11, "request/silent": 7}
+        assert [line["event"] for line in proxy.lines if line["host"] == "b.wild.test"] == ["tunnel"]
+        assert (proxy.folder / "state/log/traffic.jsonl").read_text().count("\n") == len(proxy.lines) == 5
+        assert [line for line in proxy.errors.splitlines() if not line.startswith("WARNING: --resolve")] == []
+
+
+def stay_silent(stream: socket.socket, _: bytes) -> None:
+    read_all(stream)
