@@ -142,6 +142,9 @@ NEVER = {
         "POST https://api.github.com/repos/owner/name/keys",
         "PUT https://api.github.com/repos/owner/name/collaborators/other",
         "PUT https://api.github.com/repos/owner/name/pulls/1/merge",
+        "POST https://api.github.com/repos/owner/name/pulls/1/codespaces",
+        "POST https://api.github.com/repos/owner/name/pulls/1/update-branch",
+        "PUT https://api.github.com/repos/owner/name/pulls/1/update-branch",
         "POST https://uploads.github.com/repos/owner/name/releases/1/assets",
     ],
 }
@@ -150,6 +153,21 @@ NEVER = {
 @pytest.mark.parametrize("service", [name for name in SERVICES if SERVICES[name].spec.declared])
 def test_no_option_opens_a_place_for_others_to_read(service: str) -> None:
     assert [line for line in NEVER[service] if answer(service, line, whole_of(service)) != "deny"] == []
+
+
+def test_what_is_said_of_issues_and_pull_requests_is_what_writing_is_for() -> None:
+    said = [
+        *("POST issues", "PATCH issues/1", "POST issues/1/comments", "PATCH issues/comments/1", "POST issues/1/labels"),
+        *("POST pulls", "PATCH pulls/1", "POST pulls/1/comments", "POST pulls/1/comments/2/replies"),
+        *("PATCH pulls/comments/1", "POST pulls/1/reviews", "POST pulls/1/requested_reviewers"),
+    ]
+    lines = [line.replace(" ", " https://api.github.com/repos/owner/name/") for line in said]
+    assert [line for line in lines if answer("github", line, whole_of("github")) != "allow"] == []
+
+
+@pytest.mark.parametrize("service", ["anthropic", "claude", "codex", "copilot", "gemini", "openai", "openrouter"])
+def test_a_model_s_risk_names_the_hosts_that_a_request_has_it_ask(service: str) -> None:
+    assert any("any host that a request has it ask" in entry.risk for entry in entries(service))
 
 
 def test_for_every_service_something_is_tried_that_stays_shut() -> None:
