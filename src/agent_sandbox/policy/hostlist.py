@@ -58,7 +58,7 @@ def parse_host_list(text: str, *, name: str) -> tuple[ListedHosts, list[Unlisted
     exact = host_set(_names(text, wild, unfit), about=text.count("\n") + 1)
     below = host_set(wild, about=len(wild))
     listed = ListedHosts(
-        reach=Reach.LISTED, name=f"{name} (sha256 {_digest(text)[:16]})", exact=exact, below=below, wild=bool(wild)
+        reach=Reach.LISTED, name=f"{name} (sha256 {_digest(text)})", exact=exact, below=below, wild=bool(wild)
     )
     return listed, unfit
 
