@@ -13,6 +13,7 @@ from agent_sandbox.policy.covers import EVERY_SCHEME, covers
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.hostpattern import HostPattern, Reach
+from agent_sandbox.policy.hostservice import HostServiceRow
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policytools.neighbours import apart, beside, meeting
 
@@ -140,24 +141,66 @@ def _is_unknown(policy: Policy, host: HostPattern) -> bool:
 
 
 def _by_hosts(old: Policy, new: Policy) -> Iterator[Change]:
-    """Yield the hosts that are no longer looked into, and the private places that lead elsewhere."""
-    unread = not new.settings.inspect or any(rule.conditions.inspect is False for rule in _allows(new))
-    if not (unread or new.rules.host_services):
-        return
-    seen: set[tuple[str, str]] = set()
-    for rule in _allows(new):
-        for port in sorted(rule.conditions.ports or ()):
-            for kind, what in _of_host(old, new, rule.conditions.host, port):
-                if (kind, what) not in seen:
-                    seen.add((kind, what))
-                    yield Change(kind=kind, what=what, origin=rule.origin)
+    """Yield the hosts that are no longer looked into, and the private places that were none or lead elsewhere."""
+    seen: dict[tuple[str, str], Change] = {}
+    for change in (*_unread(old, new), *_places(old, new)):
+        seen.setdefault((change.kind, change.what), change)
+    yield from seen.values()
 
 
-def _of_host(old: Policy, new: Policy, host: HostPattern, port: int) -> Iterator[tuple[str, str]]:
-    # For a wildcard, some name below it: there is no other rule for that one alone.
-    name = host.name if host.reach is Reach.EXACT else f"any.{host.name}"
-    if new.passthrough(name, port) and not old.passthrough(name, port):
-        yield "inspect", str(host)
-    here, before = new.host_service(name, port), old.host_service(name, port)
-    if here and before and here.to != before.to:
-        yield "target", f"{name}:{port} leads to {here.to}, and led to {before.to}"
+def _unread(old: Policy, new: Policy) -> Iterator[Change]:
+    """Yield the hosts that go through unopened: one by its name, many by their rules, as no name speaks for all."""
+    unopened = [rule for rule in _allows(new) if _goes_unopened(new, rule)]
+    lost = [rule for rule in old.rules.rules if _is_held(rule) and not _stands_in(new, rule)] if unopened else []
+    for rule in unopened:
+        host, ports = rule.conditions.host, rule.conditions.ports or ()
+        if host.reach is Reach.EXACT:
+            opened = any(new.passthrough(host.name, n) and not old.passthrough(host.name, n) for n in ports)
+        else:
+            above = [one for one in beside(old.index, rule.conditions) if _goes_unopened(old, one)]
+            covered = any(covers(one.conditions, rule.conditions) for one in above)
+            opened = not covered or any(not apart(one.conditions, rule.conditions) for one in lost)
+        if opened:
+            yield Change(kind="inspect", what=str(host), origin=rule.origin)
+
+
+def _goes_unopened(policy: Policy, rule: Rule) -> bool:
+    inspect = policy.settings.inspect if rule.conditions.inspect is None else rule.conditions.inspect
+    whole = rule.effect is Effect.ALLOW and rule.conditions.of_any_request
+    return whole and not inspect and not policy.rules.always_inspects
+
+
+def _is_held(rule: Rule) -> bool:
+    """Tell whether this rule has its hosts looked into."""
+    asked = rule.conditions
+    return rule.effect is Effect.DENY or not asked.of_any_request or asked.inspect is True
+
+
+def _stands_in(policy: Policy, rule: Rule) -> bool:
+    others = beside(policy.index, rule.conditions)
+    return any((other.effect, other.conditions) == (rule.effect, rule.conditions) for other in others)
+
+
+def _places(old: Policy, new: Policy) -> Iterator[Change]:
+    origins = {rule.conditions.host: rule.origin for rule in _allows(new)} if new.rules.host_services else {}
+    for row in new.rules.host_services:
+        for port in sorted(row.ports) if row.asked in origins else ():
+            for name in _known_names(old, row, port):
+                here, before = new.host_service(name, port), old.host_service(name, port)
+                if here and (before is None or here.to != before.to):
+                    led = f", and led to {before.to}" if before else ", a private place now"
+                    what = f"{name}:{port} leads to {here.to}{led}"
+                    yield Change(kind="target", what=what, origin=origins[row.asked])
+
+
+def _known_names(old: Policy, row: HostServiceRow, port: int) -> list[str]:
+    """Return the hosts of a place that something was allowed of: what is new altogether is told as a rule."""
+    if row.asked.reach is Reach.EXACT:
+        rules = old.index.rules_for(row.asked.name)
+        return [row.asked.name] if any(_allows_port(rule, port) for rule in rules) else []
+    exact = (rule.conditions.host for rule in _allows(old) if _allows_port(rule, port))
+    return [host.name for host in exact if host.reach is Reach.EXACT and row.asked.matches(host.name)]
+
+
+def _allows_port(rule: Rule, port: int) -> bool:
+    return rule.effect is Effect.ALLOW and rule.conditions.takes_port(port)

@@ -62,6 +62,27 @@ def domains(*entries: str) -> str:
         ("version: 1", domains("{host: a.test, encoded_slash: true}"), ["rule any method a.test"]),
         (domains(".a.test"), domains("{host: .a.test, inspect: false}"), ["inspect .a.test"]),
         (
+            domains(".a.test") + "deny: [any.a.test]",
+            domains("{host: .a.test, inspect: false}") + "deny: [any.a.test]",
+            ["inspect .a.test"],
+        ),
+        (
+            "allow_all: true\n" + domains("'*'", "{host: x.a.test, inspect: true}"),
+            "allow_all: true\n" + domains("{host: '*', inspect: false}", "{host: x.a.test, inspect: true}"),
+            ["inspect *"],
+        ),
+        (
+            domains("{host: .a.test, inspect: false}", "{host: x.a.test, inspect: true}"),
+            domains("{host: .a.test, inspect: false}"),
+            ["inspect .a.test"],
+        ),
+        (domains("{host: .a.test, inspect: false}"), domains("{host: '*.a.test', inspect: false}"), []),
+        (
+            domains("db.a.test"),
+            domains("db.a.test") + "host_services: {db: {to: 'db.a.test:80'}}",
+            ["target db.a.test:80 leads to db.a.test, a private place now"],
+        ),
+        (
             "host_services: {lab: {to: host:80}}",
             "host_services: {lab: {to: host:80}, db: {to: 10.0.0.1:80}}",
             ["rule any method 10.0.0.1 on port 80"],
