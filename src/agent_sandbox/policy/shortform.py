@@ -27,29 +27,31 @@ def write_out_host(value: object) -> object:
 
 def write_out_deny(value: object) -> object:
     """Under `deny` both spellings go: a host, or one request."""
-    return _request(value, ports_of_scheme=False) if isinstance(value, str) and " " in value else write_out_host(value)
+    return _request(value, is_exact=False) if isinstance(value, str) and " " in value else write_out_host(value)
 
 
 def write_out_allow(value: object) -> object:
     """Under `allow` each entry is one request."""
     if not isinstance(value, str):
         raise Unfit("an entry of `allow` is one line", f"{HOW}; entries with keys go under `domains`")
-    return _request(value, ports_of_scheme=True)
+    return _request(value, is_exact=True)
 
 
-def _request(text: str, *, ports_of_scheme: bool) -> dict[str, Any]:
+def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
     found = ONE_REQUEST.fullmatch(text)
     if found is None:
         raise Unfit(f"{quoted(text)} is no `METHOD URL`", HOW)
     rule: dict[str, Any] = {"methods": [found["method"]], "schemes": [found["scheme"]]}
-    if found["path"] is not None:
-        rule["path"] = {"glob" if "*" in found["path"] else "exact": found["path"]}
+    # A URL that ends with its host is one for `/`; under `deny` what is left out is everything.
+    path = found["path"] or ("/" if is_exact else None)
+    if path is not None:
+        rule["path"] = {"glob" if "*" in path else "exact": path}
     if found["query"] is not None:
         rule["query"] = {"exact": _values_by_name(found["query"])}
     entry: dict[str, Any] = {"host": found["host"], "rules": [rule]}
     if found["port"] is not None:
         entry["ports"] = [int(found["port"])]
-    elif ports_of_scheme:
+    elif is_exact:
         entry["ports"] = [DEFAULT_PORTS[found["scheme"]]]
     return entry
 

@@ -9,14 +9,24 @@ from agent_sandbox.policy.unfit import Unfit
 @pytest.mark.parametrize(
     ("line", "host", "ports", "conditions"),
     [
-        ("GET https://a.test", "a.test", [443], {}),
+        ("GET https://a.test", "a.test", [443], {"path": {"exact": "/"}}),
         ("GET http://a.test/", "a.test", [80], {"path": {"exact": "/"}}),
         ("GET https://a.test:8443/x", "a.test", [8443], {"path": {"exact": "/x"}}),
         ("GET https://a.test/x/*", "a.test", [443], {"path": {"glob": "/x/*"}}),
         ("GET https://[2001:db8::1]/x", "[2001:db8::1]", [443], {"path": {"exact": "/x"}}),
-        ("GET https://*.a.test?q=a+b&q", "*.a.test", [443], {"query": {"exact": {"q": ["a b", ""]}}}),
+        (
+            "GET https://*.a.test?q=a+b&q",
+            "*.a.test",
+            [443],
+            {"path": {"exact": "/"}, "query": {"exact": {"q": ["a b", ""]}}},
+        ),
         ("GET https://a.test/x?", "a.test", [443], {"path": {"exact": "/x"}, "query": {"exact": {}}}),
-        ("GET https://a.test?q=%ff&q=2", "a.test", [443], {"query": {"exact": {"q": ["\udcff", "2"]}}}),
+        (
+            "GET https://a.test?q=%ff&q=2",
+            "a.test",
+            [443],
+            {"path": {"exact": "/"}, "query": {"exact": {"q": ["\udcff", "2"]}}},
+        ),
     ],
 )
 def test_a_line_is_written_out_as_an_entry(line: str, host: str, ports: list[int], conditions: dict[str, Any]) -> None:
@@ -28,6 +38,11 @@ def test_a_deny_without_a_port_is_for_every_port() -> None:
     rule = {"methods": ["POST"], "schemes": ["https"], "path": {"exact": "/x"}}
     assert write_out_deny("POST https://a.test/x") == {"host": "a.test", "rules": [rule]}
     assert write_out_deny("POST https://a.test:444/x") == {"host": "a.test", "rules": [rule], "ports": [444]}
+
+
+def test_a_deny_without_a_path_is_for_every_path() -> None:
+    rule = {"methods": ["POST"], "schemes": ["https"]}
+    assert write_out_deny("POST https://a.test") == {"host": "a.test", "rules": [rule]}
 
 
 def test_a_deny_may_be_a_host() -> None:

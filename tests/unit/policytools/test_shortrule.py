@@ -23,7 +23,7 @@ from agent_sandbox.problems import Problem, UserError
         (
             ("GET https://b.test",),
             "GET https://b.test",
-            "GET, HEAD https://b.test",
+            "GET, HEAD https://b.test/",
             "https://b.test/",
         ),
         (
