@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 
-from agent_sandbox.policy import Policy
+from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.proxy.connect import ConnectDeniedError, Opened, decide_tunnel
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.farewell import Farewell
@@ -122,7 +123,9 @@ class Front:
             line.event, line.reason = Event.RAW_TUNNEL, str(raw)
             await farewell.kill(line)
             return None
-        return Tunnel(client=line.client, carries=carries, host=opened.host, port=opened.port, refused=opened.refused)
+        # Decided again: until now the tunnel was none of those that a reload reviews.
+        now = replace(opened, decision=decide_connect(self._policy(), host=opened.host, port=opened.port))
+        return Tunnel(client=line.client, carries=carries, host=now.host, port=now.port, refused=now.refused)
 
 
 def is_own(writer: asyncio.StreamWriter) -> bool:

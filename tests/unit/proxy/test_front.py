@@ -108,6 +108,17 @@ async def test_a_denied_name_is_handed_on_with_its_denial(stage: Stage) -> None:
     assert refused.reason == "no rule allows host b.test"
 
 
+@pytest.mark.parametrize(("before", "after", "refused"), [("a.test", "b.test", True), ("b.test", "a.test", False)])
+async def test_a_tunnel_is_decided_again_when_it_says_what_it_carries(
+    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch, before: str, after: str, *, refused: bool
+) -> None:
+    policies = [policy(f"domains: [{host}]") for host in (before, after, after)]
+    stage = Stage(policies[0], monkeypatch)
+    monkeypatch.setattr(stage.front, "_policy", lambda: policies.pop(0))
+    assert await stage.serve(CONNECT, HTTP) == ESTABLISHED
+    assert (stage.sessions[0][0].refused is not None) is refused
+
+
 async def test_a_denied_connect_is_answered_and_logged(stage: Stage) -> None:
     got = await stage.serve(CONNECT.replace(b"443", b"22") + b"SSH-2.0-x")
     assert got.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked")
