@@ -6,7 +6,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV
+from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.runtime.trust.opened import members, mounts, require_whole, variables
 from agent_sandbox.runtime.trust.standing import Standing, agent_can_write, look
 from agent_sandbox.runtime.trust.store import open_store
@@ -100,8 +100,14 @@ def _notes(now: Standing, before: Standing) -> Iterator[str]:
 
 
 def _differences(now: Standing, before: Standing, written: Written) -> Iterator[str]:
-    """Yield what was trusted against what there is now; of the stack's file, at first, what `init` would write."""
-    for path in (*now.compose, *(path for path in (DEVCONTAINER, *now.policy) if path in before.files)):
+    """Yield what was trusted against what there is now; of the stack's file, at first, what `init` would write.
+
+    The policy is shown at first, too: the options of a service stand in its text alone.
+    """
+    for path in (
+        *now.compose,
+        *(path for path in (DEVCONTAINER, *now.policy) if path == POLICY or path in before.files),
+    ):
         old = before.files.get(path, written.files.get(path, "") if path == COMPOSE else "").splitlines()
         new = now.files.get(path, "").splitlines()
         if path in now.policy and len(old) + len(new) > MOST_LINES:

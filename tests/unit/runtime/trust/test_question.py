@@ -14,6 +14,7 @@ POLICY = ".devcontainer/policy.yaml"
 STACK = "services:\n  agent:\n    volumes: ['..:/workspace']\n"
 FILES = {COMPOSE: STACK, DEVCONTAINER: '{"name": "app"}', POLICY: "version: 1\ndomains: [example.org]\n"}
 TRUSTED = Standing(root=Path("/p"), owner=None, compose=(COMPOSE,), files=FILES)
+ASKED = (f"--- a/{POLICY}", f"+++ b/{POLICY}", "@@ -0,0 +1,2 @@", "+version: 1", "+domains: [example.org]")
 WRITTEN = Written(files={COMPOSE: STACK, DEVCONTAINER: FILES[DEVCONTAINER]}, members={"name": "app"})
 
 
@@ -68,7 +69,7 @@ def test_at_first_all_is_told_but_what_init_writes_is_not_spelled_out() -> None:
         injects=(),
         editor=(),
         notes=(),
-        differences=(),
+        differences=ASKED,
     )
     assert question_about(TRUSTED, None, WRITTEN) == expected
 
@@ -86,6 +87,7 @@ def test_at_first_a_stack_is_set_against_what_init_writes() -> None:
             "   agent:",
             "-    volumes: ['..:/workspace']",
             "+    volumes: ['/:/host']",
+            *ASKED,
         ),
     )
     assert got.digest == now.apart_from([DEVCONTAINER]).digest
