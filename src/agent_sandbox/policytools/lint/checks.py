@@ -6,19 +6,22 @@ from dataclasses import dataclass
 from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accepted
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
-from agent_sandbox.policytools.lint.leaks import shared_store, upload_host
-from agent_sandbox.policytools.lint.services import duplicate_service, unused_service
+from agent_sandbox.policytools.lint.leaks import shared_store, upload_host, upload_registry
+from agent_sandbox.policytools.lint.services import any_repository, duplicate_service, unused_service
 from agent_sandbox.policytools.lint.subject import Subject
 from agent_sandbox.policytools.lint.unread import plain_http, uninspected
 from agent_sandbox.policytools.lint.untested import no_tests
-from agent_sandbox.policytools.lint.wildcards import tenant_wildcard, unexplained_wildcard
+from agent_sandbox.policytools.lint.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
 
 type Check = Callable[[Subject], Iterable[Finding]]
 
 CHECKS: Mapping[str, Check] = {
+    "allow-all": allow_all,
     "tenant-wildcard": tenant_wildcard,
     "unexplained-wildcard": unexplained_wildcard,
     "upload-host": upload_host,
+    "upload-registry": upload_registry,
+    "any-repository": any_repository,
     "shared-store": shared_store,
     "plain-http": plain_http,
     "uninspected": uninspected,

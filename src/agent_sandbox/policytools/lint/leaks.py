@@ -26,6 +26,19 @@ def upload_host(subject: Subject) -> Iterator[Finding]:
                 )
 
 
+def upload_registry(subject: Subject) -> Iterator[Finding]:
+    """Find registries of resolved services where anybody leaves what is then fetched."""
+    for line, service, rule in subject.resolved:
+        for group in uploads():
+            if not group.below and any(is_host(rule.conditions.host, host) for host in group.hosts):
+                yield Finding(
+                    line=line,
+                    what=f"service `{service}` fetches from {rule.conditions.host}, which {group.what}",
+                    why="what anybody leaves there is fetched and runs in the box, and what is asked for may be read",
+                    mend=f"look at what named it, and take it out of {rule.origin}",
+                )
+
+
 def _is_asked(rule: Rule, group: Uploads) -> bool:
     methods, path = rule.conditions.methods, rule.conditions.path
     writes = group.asked == "any" or methods is None or bool(methods - READS)

@@ -8,6 +8,8 @@ from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
 
+WRITING = {"access": "readwrite"}
+
 
 def duplicate_service(subject: Subject) -> Iterator[Finding]:
     """Find a service that is named twice with the same options."""
@@ -20,6 +22,20 @@ def duplicate_service(subject: Subject) -> Iterator[Finding]:
                 what=f"service `{service.name}` is here twice, first on line {first}",
                 why="whoever takes one of them out takes nothing away",
                 mend="keep one of them",
+            )
+
+
+def any_repository(subject: Subject) -> Iterator[Finding]:
+    """Find a service that may write to repositories and names none."""
+    for number, service in enumerate(subject.layer.spec.services):
+        options = service.model_extra or {}
+        parts = [name for name, value in options.items() if value == WRITING]
+        if parts and not options.get("repos") and not service.readonly:
+            yield Finding(
+                line=subject.layer.origin("services", number).line,
+                what=f"service `{service.name}` writes to any repository ({', '.join(parts)})",
+                why="whatever the agent holds can be put into a stranger's repository, or be said there in public",
+                mend="name the repositories: `repos: [owner/name]`",
             )
 
 

@@ -9,6 +9,7 @@ from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.entryspec import EntrySpec
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.policytools.comments import Comment, remarks
 
 # `# accepted: upload-host, the agent publishes its report there`
@@ -30,6 +31,14 @@ class Subject:
         for rule in (*self.policy.rules.rules, *ceilings):
             if rule.effect is Effect.ALLOW and rule.origin.layer == self.layer.name:
                 yield rule
+
+    @property
+    def resolved(self) -> Iterator[tuple[int, str, Rule]]:
+        """What the services that are resolved beside the policy allow: the line that names each, its name, a rule."""
+        for number, service in enumerate(self.layer.spec.services):
+            for rule in self.policy.rules.rules if service.name in RESOLVED else ():
+                if rule.effect is Effect.ALLOW and rule.origin.layer == f"service {service.name}":
+                    yield self.layer.origin("services", number).line, service.name, rule
 
     @property
     def entries(self) -> Iterator[tuple[int, EntrySpec]]:

@@ -8,6 +8,17 @@ from agent_sandbox.policytools.lint.lists import Tenants, below_suffix, tenants
 from agent_sandbox.policytools.lint.subject import Subject
 
 
+def allow_all(subject: Subject) -> Iterator[Finding]:
+    """Find a file that may allow every host."""
+    if subject.layer.spec.allow_all:
+        yield Finding(
+            line=subject.layer.origin("allow_all").line,
+            what="`allow_all` lets this file allow every host of the internet",
+            why="whatever the agent holds can be sent to anybody",
+            mend="take it out and name the hosts; `agent-sandbox policy suggest` says which were asked for",
+        )
+
+
 def tenant_wildcard(subject: Subject) -> Iterator[Finding]:
     """Find wildcards below which anybody can create a name."""
     for line, entry in subject.entries:

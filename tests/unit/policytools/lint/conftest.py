@@ -18,7 +18,7 @@ type Check = Callable[[Subject], Iterable[Finding]]
 
 def layer(text: str, name: str) -> Layer:
     shown = "policy.yaml" if name == "project" else f"{name}.yaml"
-    return parse_layer(dedent(text), name=name, file=shown, shown=shown, services=("s", "t"))
+    return parse_layer(dedent(text), name=name, file=shown, shown=shown, services=("s", "t", "node"))
 
 
 @pytest.fixture

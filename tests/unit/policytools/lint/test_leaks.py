@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policytools.lint.leaks import shared_store, upload_host
+from agent_sandbox.policytools.lint.leaks import shared_store, upload_host, upload_registry
 
 type Find = Callable[..., list[tuple[int, str]]]
 
@@ -14,6 +14,10 @@ GISTS = "api.github.com makes gists and snippets for anybody with a token"
     [
         ("pastebin.com", "pastebin.com takes pastes from anybody"),
         ("{host: transfer.sh, rules: [{methods: [PUT]}]}", "transfer.sh takes files from anybody"),
+        (
+            "{host: docs.google.com, rules: [{methods: [GET]}]}",
+            "docs.google.com hands what is sent to whoever made the form",
+        ),
         (".uguu.se", "uguu.se takes files from anybody"),
         ("hooks.slack.com", "hooks.slack.com posts into the chat of whoever made the webhook"),
         (
@@ -80,3 +84,11 @@ def test_an_object_store_as_a_whole_is_found(find: Find, entry: str, what: str) 
 )
 def test_one_bucket_is_fine(find: Find, entry: str) -> None:
     assert find(shared_store, f"domains:\n  - {entry}") == []
+
+
+def test_a_registry_that_takes_files_from_anybody_is_found_at_the_service(find: Find) -> None:
+    reading = "domains: [{host: transfer.sh, rules: [{methods: [GET]}]}, {host: a.test, rules: [{methods: [GET]}]}]"
+    what = "service `node` fetches from transfer.sh, which takes files from anybody"
+    assert find(upload_registry, "services:\n  - s\n  - node\n", services={"node": reading, "s": reading}) == [
+        (3, what)
+    ]

@@ -1,6 +1,11 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.services import duplicate_service, unused_service
+import pytest
+
+from agent_sandbox.policy import compile_policy
+from agent_sandbox.policyfile import parse_layer, shipped_services
+from agent_sandbox.policytools.lint.services import any_repository, duplicate_service, unused_service
+from agent_sandbox.policytools.lint.subject import Subject
 
 type Find = Callable[..., list[tuple[int, str]]]
 
@@ -21,3 +26,25 @@ def test_a_service_that_adds_nothing_is_found(find: Find) -> None:
 
 def test_a_service_without_rules_is_no_finding(find: Find) -> None:
     assert find(unused_service, "services: [s]", services={"s": "deny: [a.test]"}) == []
+
+
+@pytest.mark.parametrize(
+    ("service", "found"),
+    [
+        ("{name: github, git: {access: readwrite}}", [(2, "service `github` writes to any repository (git)")]),
+        (
+            "{name: github, git: {access: readwrite}, api: {access: readwrite}}",
+            [(2, "service `github` writes to any repository (git, api)")],
+        ),
+        ("{name: github, git: {access: readwrite}, repos: [o/n]}", []),
+        ("{name: github, git: {access: readwrite}, readonly: true}", []),
+        ("{name: github, git: {access: read}}", []),
+        ("github", []),
+    ],
+)
+def test_writing_to_any_repository_is_found(service: str, found: list[tuple[int, str]]) -> None:
+    known = shipped_services()
+    text = f"services:\n  - {service}\n"
+    own = parse_layer(text, name="project", file="f", shown="f", services=known)
+    subject = Subject(layer=own, comments={}, policy=compile_policy([own], known))
+    assert [(finding.line, finding.what) for finding in any_repository(subject)] == found

@@ -24,3 +24,10 @@ def test_a_subject_knows_its_own_entries_and_rules_from_those_of_others(subject_
 def test_what_a_file_narrows_is_its_own_too(subject_of: SubjectOf) -> None:
     subject = subject_of(f"tighten: true\n{TEXT}", services={"s": ""})
     assert [str(rule.conditions.host) for rule in subject.allows] == ["a.test", "b.test"]
+
+
+def test_a_subject_knows_what_resolved_services_allow(subject_of: SubjectOf) -> None:
+    subject = subject_of(
+        "services:\n  - s\n  - node\n", services={"s": "domains: [a.test]", "node": "domains: [b.test]"}
+    )
+    assert [(line, name, str(rule.conditions.host)) for line, name, rule in subject.resolved] == [(3, "node", "b.test")]

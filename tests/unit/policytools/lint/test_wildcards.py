@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policytools.lint.wildcards import tenant_wildcard, unexplained_wildcard
+from agent_sandbox.policytools.lint.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
 
 type Find = Callable[..., list[tuple[int, str]]]
 
@@ -51,3 +51,9 @@ deny: ["*.i.example"]
 def test_a_wildcard_says_why_it_is_one(find: Find) -> None:
     why = "nothing says why `{}` has to be a wildcard".format
     assert find(unexplained_wildcard, UNEXPLAINED) == [(3, why("*.a.example")), (12, why(".g.example"))]
+
+
+def test_a_file_that_may_allow_every_host_is_found(find: Find) -> None:
+    what = "`allow_all` lets this file allow every host of the internet"
+    assert find(allow_all, "domains: [a.test]\nallow_all: true\n") == [(2, what)]
+    assert find(allow_all, "domains: [a.test]\n") == []
