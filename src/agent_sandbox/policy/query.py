@@ -19,8 +19,14 @@ class QueryPattern:
         return sorted(parameters_of(query)) == list(self.parameters)
 
     def is_within(self, query: str) -> bool:
-        """Tell whether the query holds these among others: the reading of a deny, or `&x=1` would get round it."""
-        return set(self.parameters) <= set(parameters_of(query))
+        """Tell whether the query holds these among others: the reading of a deny, or `&x=1` would get round it.
+
+        Servers differ on whether `;` parts parameters, on case and on spaces around: any of their readings counts.
+        """
+        found = {
+            _widely(parameter) for reading in (query, query.replace(";", "&")) for parameter in parameters_of(reading)
+        }
+        return all(_widely(parameter) in found for parameter in self.parameters)
 
     @override
     def __str__(self) -> str:
@@ -42,6 +48,11 @@ def parameters_of(query: str) -> list[Parameter]:
         return []
     pieces = (piece.partition("=") for piece in query.split("&"))
     return [(_decoded(name), _decoded(value)) for name, _, value in pieces]
+
+
+def _widely(parameter: Parameter) -> Parameter:
+    name, value = parameter
+    return name.strip().casefold(), value.strip().casefold()
 
 
 def _decoded(text: str) -> str:

@@ -18,7 +18,9 @@ PATTERN = query_pattern({"ref": ["main"], "q": ["a b", "é"]})
         ("ref=main&q=a+b&q=%c3%a9&", (False, True)),
         ("ref=main&ref=main&q=a+b&q=%c3%a9", (False, True)),
         ("ref=main&q=a+b", (False, False)),
-        ("ref=Main&q=a+b&q=%c3%a9", (False, False)),
+        ("ref=Main&q=a+b&q=%c3%a9", (False, True)),
+        ("x=1;REF=main;q=a+b%20&q=%c3%89", (False, True)),
+        ("ref=mainly&q=a+b&q=%c3%a9", (False, False)),
         ("", (False, False)),
     ],
 )
