@@ -8,12 +8,13 @@ from typing import Any
 
 from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.runtime.trust.opened import members, mounts, require_whole, variables
-from agent_sandbox.runtime.trust.standing import Standing, agent_can_write, look
+from agent_sandbox.runtime.trust.standing import SERVICES, Standing, agent_can_write, look
 from agent_sandbox.runtime.trust.store import open_store
 
 OWNER = "its owner"
 # A policy may name a million hosts; what it reaches is told beside this.
 MOST_LINES = 20_000
+FIRST = 5  # hosts of a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ def question_about(now: Standing, trusted: Standing | None, written: Written) ->
         mounts=_beyond(mounts(now), mounts(before)),
         injects=_beyond(variables(now), variables(before)),
         editor=_beyond(*(members(one.files.get(DEVCONTAINER), written.members) for one in (now, before))),
-        notes=tuple(_notes(now, before)),
+        notes=(*_notes(now, before), *_lists(now, before)),
         differences=tuple(_differences(now, before, written)),
     )
 
@@ -97,6 +98,14 @@ def _notes(now: Standing, before: Standing) -> Iterator[str]:
     for path in now.compose:
         if agent_can_write(path):
             yield f"{path}, named by COMPOSE_FILE in {DOTENV}, is the agent's to write: move it into .devcontainer"
+
+
+def _lists(now: Standing, before: Standing) -> Iterator[str]:
+    """Yield what a list that was not there before holds: of services that were resolved, the rules are told."""
+    for path in now.policy.keys() - {POLICY, *SERVICES, *before.files}:
+        hosts = [line.strip() for line in now.files[path].splitlines() if line.partition("#")[0].strip()]
+        more = ", ..." if len(hosts) > FIRST else ""
+        yield f"{path} names {len(hosts)} hosts: {', '.join(hosts[:FIRST])}{more}"
 
 
 def _differences(now: Standing, before: Standing, written: Written) -> Iterator[str]:

@@ -14,6 +14,7 @@ POLICY = ".devcontainer/policy.yaml"
 STACK = "services:\n  agent:\n    volumes: ['..:/workspace']\n"
 FILES = {COMPOSE: STACK, DEVCONTAINER: '{"name": "app"}', POLICY: "version: 1\ndomains: [example.org]\n"}
 TRUSTED = Standing(root=Path("/p"), owner=None, compose=(COMPOSE,), files=FILES)
+FILE = ".devcontainer/l.txt"
 ASKED = (f"--- a/{POLICY}", f"+++ b/{POLICY}", "@@ -0,0 +1,2 @@", "+version: 1", "+domains: [example.org]")
 WRITTEN = Written(files={COMPOSE: STACK, DEVCONTAINER: FILES[DEVCONTAINER]}, members={"name": "app"})
 
@@ -153,3 +154,10 @@ def test_what_a_project_has_that_nobody_looked_at(tmp_path: Path) -> None:
     assert unseen_in(tmp_path, os.environ) == (COMPOSE, DEVCONTAINER, POLICY)
     open_store(os.environ).save(look(tmp_path, os.environ))
     assert unseen_in(tmp_path, os.environ) == ()
+
+
+def test_of_a_list_of_hosts_the_number_and_the_first_are_told() -> None:
+    text = "# hosts\n" + "".join(f"h{number}.test\n" for number in range(7))
+    now = replace(with_file(POLICY, "domains_file: l.txt\n"), files={POLICY: "domains_file: l.txt\n", FILE: text})
+    told = f"{FILE} names 7 hosts: h0.test, h1.test, h2.test, h3.test, h4.test, ..."
+    assert question_about(replace(now, compose=()), TRUSTED, WRITTEN).notes == (told,)
