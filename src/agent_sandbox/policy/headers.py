@@ -12,6 +12,7 @@ Sent = Iterable[tuple[str, str]]
 NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
 VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
 MEDIA_TYPE = "content-type"
+APART = re.compile("[,;]")
 # Names that say where a request goes or where it ends: the engine decides on those by words of their own.
 ELSEWHERE = {
     "host": "the entry names the host",
@@ -96,7 +97,9 @@ def _exactly(name: str, value: str) -> str:
 
 
 def _widely(value: str) -> set[str]:
-    """Read a value as everything that a server may take it for: the whole, each of a list, each without parameters."""
+    """Read a value as everything that a server may take it for: the whole, each of a list, with quotes and without."""
     whole = value.casefold()
-    each = [whole, *whole.split(",")]
-    return {text.strip(" \t") for part in each for text in (part, part.partition(";")[0])}
+    each = [whole, *whole.split(","), *APART.split(whole)]
+    return {
+        text.strip(around) for part in each for text in (part, part.partition(";")[0]) for around in (" \t", ' \t"')
+    }

@@ -21,6 +21,8 @@ def sent(*values: str, mode: str = "Dry") -> Sent:
         (sent("application/json", "text/html"), (False, True)),
         (sent("application/json, text/html"), (False, True)),
         (sent("application/json;x=, text/html"), (False, True)),
+        (sent("text/plain;application/json"), (False, True)),
+        (sent('"application/json"'), (False, True)),
         (sent("application/json", mode="dry"), (False, True)),
         (sent("application/json", mode="wet, dry"), (False, True)),
         (sent("application/json5"), (False, False)),
@@ -45,6 +47,12 @@ def test_an_allow_wants_each_header_with_no_other_value_a_deny_wants_it_among_ot
 )
 def test_each_header_that_differs_is_named_with_what_was_sent(headers: Sent, told: list[str]) -> None:
     assert list(JSON.differences(headers)) == told
+
+
+@pytest.mark.parametrize("value", ['"a"', "a;b", "a, b", 'x, "a"', "x, a;b", "x;a"])
+def test_a_deny_finds_a_value_that_holds_what_parts_others(value: str) -> None:
+    named = value.removeprefix("x").lstrip(",; ")
+    assert header_pattern({"x-tag": named}).is_within([("x-tag", value)])
 
 
 def test_a_pattern_reads_as_headers_do() -> None:
