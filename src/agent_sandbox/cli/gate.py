@@ -9,6 +9,7 @@ from typing import NoReturn
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.output import printable, say
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.installed import COMPOSE_FILE, find_project, open_project, parse_project, require_own
 from agent_sandbox.runtime.trust.question import Question, changes, question_about
 from agent_sandbox.runtime.trust.standing import Standing, look
@@ -24,12 +25,21 @@ def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
     store = open_store(os.environ)
     now, trusted = look(root, os.environ), store.load(root)
     if changes(now, trusted):
+        _require_readable(root / POLICY)
         agree(question_of(now, trusted), yes=yes)
         store.save(now)
         if changes(look(root, os.environ), now):
             what, hint = "it was changed while you looked", "run it again: you will be shown the difference"
             raise UserError([Problem(where=str(root), what=what, hint=hint)])
     return open_project(root, cwd=cwd)
+
+
+def _require_readable(policy: Path) -> None:
+    """Have a policy mended before anybody is asked about it: nobody can tell what a broken one is a yes to."""
+    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - most runs ask nothing
+
+    if policy.exists():
+        load_here(policy, os.environ)
 
 
 def open_known(path: Path | None, *, cwd: Path) -> Project:
