@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from agent_sandbox.proxy.denial import Denial, page
 from agent_sandbox.proxy.lead import Lead
-from agent_sandbox.proxy.line import Line
+from agent_sandbox.proxy.line import Event, Line
+from agent_sandbox.proxy.peek import RawTunnelError, WrongNameError
 
 LINGER_SECONDS = 1.0
+UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal TLS alert
 
 
 class Farewell:
@@ -23,6 +25,15 @@ class Farewell:
         """Answer with the denial, and close."""
         line.reason, line.status = denial.reason, denial.status
         await self.kill(line, last_words=page(denial).http1())
+
+    async def refuse(self, fault: RawTunnelError | WrongNameError, line: Line) -> None:
+        """Close what says nothing that may go on; TLS for a wrong name hears an alert, and all else no word."""
+        line.reason = str(fault)
+        if isinstance(fault, WrongNameError):
+            await self.kill(line, last_words=UNRECOGNIZED_NAME)
+            return
+        line.event = Event.RAW_TUNNEL
+        await self.kill(line)
 
     async def kill(self, line: Line, last_words: bytes = b"") -> None:
         """Write the line down, and close."""

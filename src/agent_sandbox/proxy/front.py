@@ -23,7 +23,6 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
 CONNECT = b"CONNECT "
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal TLS alert
 LAST_LINES_SECONDS = 1.0
 
 Opening = Callable[[Lead, asyncio.StreamWriter, str], Awaitable[Tunnel | None]]
@@ -115,13 +114,8 @@ class Front:
     async def _peek(self, opened: Opened, line: Line, lead: Lead, farewell: Farewell) -> Tunnel | None:
         try:
             carries = await judged(lead, partial(what_it_carries, host=opened.host), self._limits)
-        except WrongNameError as wrong:
-            line.reason = str(wrong)
-            await farewell.kill(line, last_words=UNRECOGNIZED_NAME)
-            return None
-        except RawTunnelError as raw:
-            line.event, line.reason = Event.RAW_TUNNEL, str(raw)
-            await farewell.kill(line)
+        except (RawTunnelError, WrongNameError) as fault:
+            await farewell.refuse(fault, line)
             return None
         # Decided again: until now the tunnel was none of those that a reload reviews.
         now = replace(opened, decision=decide_connect(self._policy(), host=opened.host, port=opened.port))

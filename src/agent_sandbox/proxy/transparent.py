@@ -12,7 +12,7 @@ from agent_sandbox.proxy.connect import Opened
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.farewell import Farewell
 from agent_sandbox.proxy.firstbytes import judged, whole_head
-from agent_sandbox.proxy.front import UNRECOGNIZED_NAME, Front
+from agent_sandbox.proxy.front import Front
 from agent_sandbox.proxy.head import BadHeadError
 from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.limits import Limits
@@ -47,13 +47,8 @@ class Transparent:
         farewell = Farewell(self._record, lead, writer)
         try:
             host = await judged(lead, name_in_hello, self._limits)
-        except WrongNameError as wrong:
-            line.reason = str(wrong)
-            await farewell.kill(line, last_words=UNRECOGNIZED_NAME)
-            return None
-        except RawTunnelError as raw:
-            line.event, line.reason = Event.RAW_TUNNEL, str(raw)
-            await farewell.kill(line)
+        except (RawTunnelError, WrongNameError) as fault:
+            await farewell.refuse(fault, line)
             return None
         return self._tunnel(client, Carries.TLS, host, TLS_PORT)
 

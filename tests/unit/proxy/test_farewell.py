@@ -1,17 +1,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+
+import pytest
 
 from agent_sandbox.proxy import farewell as subject
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.farewell import Farewell
 from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.line import Event, Line
+from agent_sandbox.proxy.peek import RawTunnelError, WrongNameError
 from memory import memory_streams
-
-if TYPE_CHECKING:
-    import pytest
 
 
 async def test_a_denial_is_written_down_and_told() -> None:
@@ -22,6 +21,24 @@ async def test_a_denial_is_written_down_and_told() -> None:
     writer.close()
     assert (lines, line.reason, line.status) == ([line], "no", 400)
     assert json.loads(transport.written.partition(b"\r\n\r\n")[2])["reason"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("fault", "event", "said"),
+    [
+        (WrongNameError("sni_missing"), Event.TLS, b"\x15\x03\x03\x00\x02\x02\x70"),
+        (RawTunnelError("not TLS"), Event.RAW_TUNNEL, b""),
+    ],
+)
+async def test_a_wrong_name_is_told_by_an_alert_and_what_is_raw_by_nothing(
+    fault: RawTunnelError | WrongNameError, event: Event, said: bytes
+) -> None:
+    reader, writer, transport = memory_streams()
+    lines: list[Line] = []
+    await Farewell(lines.append, Lead(reader, lambda: None), writer).refuse(fault, Line(event=Event.TLS))
+    writer.close()
+    assert [(line.event, line.reason) for line in lines] == [(event, str(fault))]
+    assert transport.written == said
 
 
 async def test_a_killed_connection_may_end_without_a_word() -> None:
