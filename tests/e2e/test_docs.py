@@ -33,7 +33,7 @@ ELSEWHERE = {
     "make attack": "what it runs is run by `make test` too; tests/house/test_attack_rows.py holds that it is there",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "claude --dangerously-skip-permissions": "interactive; test_agents.py holds conversations",
-    "$EDITOR .devcontainer/policy.yaml && docker compose restart proxy": "test_main_job.py edits and restarts",
+    "$EDITOR .devcontainer/policy.yaml && agent-sandbox proxy reload": "test_lifecycle.py edits and reloads",
 }
 
 

@@ -34,7 +34,7 @@ def test_what_it_does_not_name_is_a_403_that_says_how_to_allow_it(app: Project, 
     status, body = app.curl(f"{scheme}://example.com/")
     assert status == 403
     line = f"add `- GET {scheme}://example.com/` under `allow` in .devcontainer/policy.yaml"
-    allow = f"{line}, then: docker compose restart proxy"
+    allow = f"{line}, then: agent-sandbox proxy reload"
     assert [
         "Blocked by agent-sandbox: GET example.com/",
         "Reason: no rule allows host example.com",

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 from agent_sandbox.cli.output import emit, say
 from agent_sandbox.cli.parameters import Argument
 from agent_sandbox.cli.policy_file import POLICY_FILE, named_policy
+from agent_sandbox.policy.advice import APPLY
 from agent_sandbox.policy.decision import Effect
 
 if TYPE_CHECKING:
     from agent_sandbox.policytools.shortrule import ShortRule
 
 Url = Annotated[str | None, Argument(help="The URL, where the method stands alone.")]
-APPLY = "to apply it: docker compose restart proxy (or agent-sandbox proxy reload)"
 DONE = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}
 
 

@@ -20,16 +20,16 @@ from agent_sandbox.runtime.walls import CONNECTED, REPLACED
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
 UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
 NAMED = 5  # paths
-APPLY = "agent-sandbox proxy reload"
+RELOAD = "agent-sandbox proxy reload"
 # The rest of them is what `agent-sandbox policy check` prints.
 PROBLEMS = 3
 SAID = {
     Loaded.CURRENT: "loaded",
-    Loaded.EDITED: f"edited since the proxy read it: {APPLY}",
+    Loaded.EDITED: f"edited since the proxy read it: {RELOAD}",
     Loaded.INVALID: "invalid: agent-sandbox policy check",
     Loaded.KEPT: "invalid: agent-sandbox policy check; the proxy keeps its last good one until it is restarted",
     Loaded.DENYING: "invalid: agent-sandbox policy check; the proxy denies everything",
-    Loaded.REFUSED: f"not in force: the proxy could not read it, and denies everything: {APPLY}",
+    Loaded.REFUSED: f"not in force: the proxy could not read it, and denies everything: {RELOAD}",
     Loaded.UNKNOWN: "not loaded: the proxy is not running",
 }
 

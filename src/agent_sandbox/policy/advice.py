@@ -8,7 +8,8 @@ from agent_sandbox.policy.privateplace import how_to_name, why_private
 from agent_sandbox.policy.request import USUAL_PORTS, Request
 
 FILE = ".devcontainer/policy.yaml"
-APPLY = "then: docker compose restart proxy"
+# One way everywhere: it shows what an edit opens, and an invalid file changes nothing.
+APPLY = "then: agent-sandbox proxy reload"
 # What no further entry would change.
 BEYOND_AN_ENTRY = {
     Cause.RULE: "a deny always wins: take out or narrow the entry at {}",

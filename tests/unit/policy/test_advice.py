@@ -13,7 +13,7 @@ type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
 
 POLICY = "domains: [{host: a.test, rules: [{methods: [GET]}]}]\ndeny: [b.test]"
-APPLY = "then: docker compose restart proxy"
+APPLY = "then: agent-sandbox proxy reload"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_a_denial_says_all_that_a_denial_says(policy: Callable[[str], Policy]) -
         reason="no rule allows host b.test",
         host="b.test",
         method="CONNECT",
-        hint="add `- b.test` under `domains` in .devcontainer/policy.yaml, then: docker compose restart proxy",
+        hint="add `- b.test` under `domains` in .devcontainer/policy.yaml, then: agent-sandbox proxy reload",
     )
 
 

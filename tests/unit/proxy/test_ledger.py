@@ -77,5 +77,5 @@ def test_a_body_that_is_too_large_is_told_with_what_would_allow_it() -> None:
     assert (denial.status, denial.reason, denial.hint) == (
         413,
         "the body is larger than the 10 bytes that policy.yaml:4 allows",
-        "raise `max_body` at policy.yaml:4, then: docker compose restart proxy",
+        "raise `max_body` at policy.yaml:4, then: agent-sandbox proxy reload",
     )

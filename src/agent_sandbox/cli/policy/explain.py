@@ -10,6 +10,7 @@ from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
 from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.cli.policy_file import POLICY_FILE, named_policy
+from agent_sandbox.policy.advice import APPLY
 from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.explaining import Explanation, Miss
@@ -19,7 +20,6 @@ from agent_sandbox.policytools.requestline import RequestLine, read_header, read
 
 Method = Annotated[str, Argument(help="GET, POST, ...")]
 Url = Annotated[str, Argument(help="https://host/path?query")]
-APPLY = "agent-sandbox proxy reload"
 VERBS = {Effect.ALLOW: "allows", Effect.DENY: "denies"}
 
 
@@ -124,7 +124,7 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
         named = "" if file == POLICY_FILE else f" --policy {quote(str(file))}"
         command = f", or: agent-sandbox policy allow {quote(text)}{named}" if (text := _short(remedy)) else ""
         yield "to allow", f"under `{remedy.section}` in {file}{command}"
-        yield "to allow", f"then: {APPLY}"
+        yield "to allow", APPLY
     if remedy.in_the_way:
         yield "and" if remedy.line else "to allow", remedy.in_the_way
     for service in remedy.services:

@@ -143,6 +143,7 @@ def _resolve(  # noqa: PLR0913 - each is an option
     json: bool,
 ) -> None:
     from agent_sandbox.cli.policy_services import resolved_as_json, resolved_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.policy.advice import APPLY  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.registries import this_machine  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.resolving import resolve, write  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.trust.remember import remembering  # noqa: PLC0415 - as above
@@ -173,7 +174,7 @@ def _resolve(  # noqa: PLR0913 - each is an option
         say("nothing was written: this was a dry run")
     else:
         first = next(iter(plan.offers))
-        say(f"to use it: `- {first}` under `services` in {POLICY_FILE}, then: agent-sandbox proxy reload")
+        say(f"to use it: `- {first}` under `services` in {POLICY_FILE}, {APPLY}")
 
 
 def _taker(*, from_project: bool, ask: bool) -> "Take":

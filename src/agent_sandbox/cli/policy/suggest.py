@@ -11,9 +11,10 @@ from agent_sandbox.cli.carry_out import backend, require_running
 from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json, say, say_problems
 from agent_sandbox.cli.parameters import Argument, Option
-from agent_sandbox.cli.policy_edit import APPLY, put
+from agent_sandbox.cli.policy_edit import put
 from agent_sandbox.cli.policy_file import named_policy
 from agent_sandbox.cli.terminal import terminal
+from agent_sandbox.policy.advice import APPLY
 from agent_sandbox.policytools.denials import Denials, Seen, read_denials
 from agent_sandbox.policytools.generalising import IDS, WORDS
 from agent_sandbox.policytools.suggesting import Proposal, Suggestions

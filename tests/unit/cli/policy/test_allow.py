@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.policy.allow import allow
 
-APPLY = "to apply it: docker compose restart proxy (or agent-sandbox proxy reload)\n"
+APPLY = "then: agent-sandbox proxy reload\n"
 WHERE = ".devcontainer/policy.yaml"
 
 

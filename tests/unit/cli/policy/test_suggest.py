@@ -111,7 +111,7 @@ def test_a_person_chooses_one_by_one(
     assert policy.read_text() == f"{before}allow:\n  - GET https://docs.test/\n"
     told = capsys.readouterr()
     assert told.out.endswith(f"\n{policy}:9: added `- GET https://docs.test/` under `allow`\n")
-    assert told.err == "to apply it: docker compose restart proxy (or agent-sandbox proxy reload)\n"
+    assert told.err == "then: agent-sandbox proxy reload\n"
 
 
 def test_what_can_not_be_put_in_stops_no_other(
