@@ -51,6 +51,23 @@ def test_the_base_image_has_the_mirrors_of_this_machine(shell: Shell) -> None:
     )
 
 
+def test_a_machine_that_never_fetched_its_lists_fetches_them_once(shell: Shell) -> None:
+    script = """
+    mirror_of() { [[ ! -e lists ]] || echo http://mirror.test/debian/; }
+    apt-get() { echo "apt-get $*"; touch lists; }
+    cd "$(mktemp -d)"; add_trixie; add_trixie
+    """
+    assert shell.run("bash", "-c", SOURCE + script).stdout == "apt-get update -qq\n"
+
+
+def test_a_machine_without_any_mirror_is_told(shell: Shell) -> None:
+    done = shell.run("bash", "-c", SOURCE + "mirror_of() { true; }; apt-get() { true; }; add_trixie", check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "scripts/engine: apt knows no mirror of bookworm; give it one in /etc/apt/sources.list.d\n",
+    )
+
+
 def test_a_running_engine_and_a_base_image_are_left_alone(shell: Shell) -> None:
     script = (
         "docker() { true; }; dockerd() { echo started; }; mmdebstrap() { echo made; }; start_engine; make_base_image"
