@@ -1,16 +1,21 @@
 """The policy engine: pure, total, explains itself. `decide` answers, `parse_request` is the only door."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from agent_sandbox.policy.advice import advise
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.authority import parse_authority
-from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide, decide_connect
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.host import canonical_host
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import Request, parse_request
-from agent_sandbox.policy.spec import PolicySpec
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.compile import compile_policy
+    from agent_sandbox.policy.spec import PolicySpec
 
 __all__ = [
     "Ambiguous",
@@ -30,3 +35,12 @@ __all__ = [
     "parse_authority",
     "parse_request",
 ]
+
+# Where a policy is made, of the models of its file: pydantic takes ten times as long to import as Python to start.
+MAKING = {"compile_policy": "compile", "PolicySpec": "spec"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of the two names above
+    if name not in MAKING:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MAKING[name]}"), name)

@@ -25,6 +25,11 @@ def compile_policy(layers: Sequence[Layer], services: Mapping[str, Layer]) -> Po
     return Policy.of(rules, refusal=f"{files or 'the policy'} allows nothing yet")
 
 
+def offered(services: Mapping[str, Layer]) -> dict[str, Policy]:
+    """Return what each of the services allows by itself, without any option."""
+    return {name: compile_policy([services[name]], services) for name in services}
+
+
 def _unknown_services(layer: Layer, services: Mapping[str, Layer]) -> Iterator[Problem]:
     for number, service in enumerate(layer.spec.services):
         if service.name not in services:

@@ -2,18 +2,11 @@
 
 from collections.abc import Mapping
 
-from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import Request
 
 TOLD = 3
-
-
-def offered(services: Mapping[str, Layer]) -> dict[str, Policy]:
-    """Return what each of the services allows by itself, without any option."""
-    return {name: compile_policy([services[name]], services) for name in services}
 
 
 def fitting(request: Request, offers: Mapping[str, Policy], policy: Policy) -> tuple[str, ...]:

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.hostlist import ListedHosts
-from agent_sandbox.policy.spec import PolicySpec
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.spec import PolicySpec
 
 Location = tuple[str | int, ...]
 
@@ -16,7 +19,7 @@ class Layer:
 
     name: str
     file: str
-    spec: PolicySpec
+    spec: "PolicySpec"
     lines: Mapping[Location, int]
     # Set for a layer that may only narrow whatever its file says of itself: the organisation's.
     tighten: bool = False

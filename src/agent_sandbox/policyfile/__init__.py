@@ -1,15 +1,14 @@
 """policy.yaml: text with line numbers -> the compiled policy. The one door for the host's CLI and for the proxy."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from agent_sandbox.policyfile.catalogue import Catalogue, services_beside, shipped_services
 from agent_sandbox.policyfile.layerfile import LayerFile, layer_beside
-from agent_sandbox.policyfile.loading import (
-    Catalogue,
-    load_layer,
-    load_policy,
-    parse_layer,
-    parse_service,
-    services_beside,
-    shipped_services,
-)
+
+if TYPE_CHECKING:
+    from agent_sandbox.policyfile.loading import load_layer, load_policy
+    from agent_sandbox.policyfile.parsing import parse_layer, parse_service
 
 __all__ = [
     "Catalogue",
@@ -22,3 +21,12 @@ __all__ = [
     "services_beside",
     "shipped_services",
 ]
+
+# Where a file is read: YAML and the models of a policy take ten times as long to import as Python to start.
+READING = {"load_layer": "loading", "load_policy": "loading", "parse_layer": "parsing", "parse_service": "parsing"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of the names above
+    if name not in READING:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{READING[name]}"), name)

@@ -6,10 +6,13 @@ it like any other service. Such a file is only ever for reading, whoever has wri
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent_sandbox.policy.entryspec import DomainSpec
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.problems import Problem, UserError
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.entryspec import DomainSpec
 
 # Each with whose configuration names the registry.
 RESOLVED: Mapping[str, str] = {"debian": "apt", "node": "npm", "python": "pip"}
@@ -60,6 +63,6 @@ def _problems(layer: Layer, file: str) -> Iterator[Problem]:
             )
 
 
-def _is_reading(entry: DomainSpec) -> bool:
+def _is_reading(entry: "DomainSpec") -> bool:
     methods = [set(rule.methods) for rule in entry.rules]
     return not entry.host.reach and bool(methods) and all(asked and asked <= READING for asked in methods)

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agent_sandbox.policy.advice import BEYOND_AN_ENTRY, entry_for_exactly, entry_for_host
-from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.compile import compile_policy, offered
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.fitting import fitting, offered
+from agent_sandbox.policy.fitting import fitting
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.path import readings

@@ -9,7 +9,7 @@ from functools import partial
 
 from OpenSSL import SSL
 
-from agent_sandbox.policy.fitting import offered
+from agent_sandbox.policy.compile import offered
 from agent_sandbox.policyfile import load_policy, services_beside
 from agent_sandbox.policyfile.resolved import paths_beside
 from agent_sandbox.problems import Problem, UserError

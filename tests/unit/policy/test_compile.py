@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.compile import compile_policy, offered
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.problems import UserError
 
@@ -31,3 +31,9 @@ def test_a_policy_without_an_allow_says_that_it_allows_nothing(layer_of: LayerOf
     lower = replace(layer_of("deny: [a.test]"), file="team.yaml")
     assert compile_policy([lower, layer_of("")], {}).refusal == "team.yaml, policy.yaml allows nothing yet"
     assert compile_policy([], {}).refusal == "the policy allows nothing yet"
+
+
+def test_a_service_by_itself_offers_what_it_lets_through_at_its_least(layer_of: LayerOf) -> None:
+    offers = offered({"a": layer_of("domains: [a.test]"), "b": layer_of("domains: [b.test]")})
+    hosts = {name: [str(rule.conditions.host) for rule in offer.rules.rules] for name, offer in offers.items()}
+    assert hosts == {"a": ["a.test"], "b": ["b.test"]}

@@ -1,8 +1,8 @@
 from collections.abc import Callable
 
-from agent_sandbox.policy.compile import compile_policy
+from agent_sandbox.policy.compile import compile_policy, offered
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.fitting import fitting, offered
+from agent_sandbox.policy.fitting import fitting
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import Request
 

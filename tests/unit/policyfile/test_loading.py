@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.policyfile.catalogue import shipped_services
 from agent_sandbox.policyfile.layerfile import LayerFile, layer_beside
-from agent_sandbox.policyfile.loading import Catalogue, load_layer, load_policy, parse_layer, shipped_services
+from agent_sandbox.policyfile.loading import load_layer, load_policy
 from agent_sandbox.problems import UserError
 
 
@@ -85,71 +86,4 @@ def test_the_problems_of_all_layers_are_told_at_once(tmp_path: Path) -> None:
     assert str(error.value).splitlines() == [
         f"{tmp_path}/user.yaml:1:10: 'x' stands where a list is wanted; write [x]",
         f"{tmp_path}/organisation.yaml:1:26: {replaces}",
-    ]
-
-
-def test_a_layer_knows_its_lines() -> None:
-    layer = parse_layer("domains:\n  - a.test", name="team", file="t", shown="t", services=())
-    assert str(layer.origin("domains", 0)) == "t:2"
-
-
-def test_a_flood_of_problems_is_bounded() -> None:
-    with pytest.raises(UserError) as error:
-        parse_layer("domains:\n" + "  - '*a'\n" * 103, name="x", file="p", shown="p", services=())
-    assert len(error.value.problems) == 101
-    assert str(error.value.problems[-1]) == "and 3 more problems"
-
-
-def test_services_are_known_by_their_files(tmp_path: Path) -> None:
-    (tmp_path / "b.yaml").write_text("domains: [b.test]")
-    (tmp_path / "a.yaml").write_text("domains: [a.test]")
-    (tmp_path / "README.md").write_text("no service")
-    services = Catalogue(folder=tmp_path)
-    assert (list(services), len(services), "a" in services, "c" in services) == (["a", "b"], 2, True, False)
-    assert (services["a"].name, services["a"].file) == ("service a", "services/a.yaml")
-
-
-@pytest.mark.parametrize("name", ["c", "../a", "/etc/passwd", ""])
-def test_no_other_file_is_looked_for(tmp_path: Path, name: str) -> None:
-    with pytest.raises(KeyError):
-        Catalogue(folder=tmp_path)[name]
-
-
-OPTIONS = "options: {repos: repositories, git: {access: [read, readwrite]}}\n"
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("{name: forge, repo: [a/b]}", "2:25: service forge has no option 'repo'; did you mean `repos`?"),
-        (
-            "{name: forge, repos: [a]}",
-            "2:27: 'a' is no repository; write `owner/name`, or \"owner/*\" for all of an owner",
-        ),
-        ("{name: forge, git: {access: write}}", "2:33: unknown access 'write'; did you mean `readwrite`?"),
-        ("{name: forge, git: {acces: read}}", "2:24: `git` says how much with `access`; write `git: {access: read}`"),
-        ("{name: plain, git: {}}", "2:24: service plain has no option 'git'; known are merge_mode, readonly"),
-        ("{name: plain, readonly: 1}", "2:29: `1` stands where `true` or `false` is wanted"),
-    ],
-)
-def test_an_option_that_a_service_does_not_take_is_told_where_it_stands(
-    tmp_path: Path, entry: str, message: str
-) -> None:
-    (tmp_path / "forge.yaml").write_text(f"{OPTIONS}domains: [a.test]")
-    (tmp_path / "plain.yaml").write_text("domains: [b.test]")
-    text = f"services:\n  - {entry}"
-    with pytest.raises(UserError) as error:
-        parse_layer(text, name="x", file="p", shown="p", services=Catalogue(folder=tmp_path))
-    assert str(error.value) == f"p:{message}"
-
-
-def test_words_of_a_service_file_are_none_of_a_policy(tmp_path: Path) -> None:
-    rule = "domains: [{host: a.test, rules: [{when: {git: read}}]}]"
-    (tmp_path / "forge.yaml").write_text(f"{OPTIONS}{rule}")
-    assert len(Catalogue(folder=tmp_path)["forge"].spec.domains) == 1
-    with pytest.raises(UserError) as error:
-        parse_layer(f"{OPTIONS}{rule}", name="x", file="p", shown="p", services=())
-    assert [str(problem).partition(";")[0] for problem in error.value.problems] == [
-        "p:1:1: unknown key 'options'",
-        "p:2:35: unknown key 'when'",
     ]

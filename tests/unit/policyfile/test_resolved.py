@@ -4,7 +4,9 @@ import pytest
 
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.spec import ServiceFileSpec
-from agent_sandbox.policyfile.loading import load_policy, parse_service, services_beside
+from agent_sandbox.policyfile.catalogue import services_beside
+from agent_sandbox.policyfile.loading import load_policy
+from agent_sandbox.policyfile.parsing import parse_service
 from agent_sandbox.policyfile.resolved import SECTIONS, advice_for, found_beside, paths_beside, require_reading
 from agent_sandbox.problems import UserError
 

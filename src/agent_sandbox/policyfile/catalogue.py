@@ -1,0 +1,60 @@
+"""The services that a policy may name."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import override
+
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policyfile.decoding import decode_policy
+from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, found_beside, require_reading
+from agent_sandbox.resources import data_root
+
+
+def shipped_services() -> "Catalogue":
+    """Return the services that ship with the product."""
+    return Catalogue(folder=data_root() / "services")
+
+
+def services_beside(policy: Path) -> "Catalogue":
+    """Return the services that a policy may name: the shipped ones, and what has been resolved beside it."""
+    return Catalogue(folder=data_root() / "services", beside=policy.parent / FOLDER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue(Mapping[str, Layer]):
+    """Services by name: one file each, read when it is named. Resolved ones lie beside a policy, and nowhere else."""
+
+    folder: Path
+    beside: Path | None = None
+
+    @override
+    def __getitem__(self, name: str) -> Layer:
+        from agent_sandbox.policyfile.parsing import parse_service  # noqa: PLC0415 - names alone need no parser
+
+        if name not in self.names:
+            raise KeyError(name)
+        path = (self.beside if self.beside and name in RESOLVED else self.folder) / f"{name}.yaml"
+        file, shown = str(path), f"{FOLDER}/{path.name}"
+        text = decode_policy(read_policy(path, own_folder=name in RESOLVED), file=file)
+        layer = parse_service(text, name=name, file=file, shown=shown)
+        return require_reading(layer, file=file) if name in RESOLVED else layer
+
+    @override
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    @override
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The services there are; only these are ever looked for on disk."""
+        shipped = {path.stem for path in self.folder.glob("*.yaml")}
+        return tuple(sorted(shipped.difference(RESOLVED).union(found_beside(self.beside) if self.beside else ())))

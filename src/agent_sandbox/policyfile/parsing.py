@@ -1,0 +1,52 @@
+"""The text of a policy or of a service -> a layer, or every problem of it."""
+
+from collections.abc import Collection
+
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.spec import PolicySpec, ServiceFileSpec
+from agent_sandbox.policyfile.checking import check_document
+from agent_sandbox.policyfile.document import Document, parse_document
+from agent_sandbox.problems import Problem, UserError
+
+MAX_PROBLEMS = 100
+
+
+def parse_layer(  # noqa: PLR0913 - a layer is made of these
+    text: str, *, name: str, file: str, shown: str, services: Collection[str], tighten: bool = False
+) -> Layer:
+    """Return the layer that the text makes, or raise UserError with every problem of it."""
+    document = parse_document(text, file=file)
+    spec = _checked(document, file, services, PolicySpec)
+    layer = Layer(name=name, file=shown, spec=spec, lines=document.lines, tighten=tighten)
+    if layer.only_narrows:
+        _refuse_to_replace(document, file)
+    return layer
+
+
+def parse_service(text: str, *, name: str, file: str, shown: str) -> Layer:
+    """Return the service that the text makes, or raise UserError with every problem of it."""
+    document = parse_document(text, file=file)
+    spec = _checked(document, file, (), ServiceFileSpec)
+    return Layer(name=f"service {name}", file=shown, spec=spec, lines=document.lines)
+
+
+def _checked(document: Document, file: str, services: Collection[str], model: type[PolicySpec]) -> PolicySpec:
+    try:
+        return check_document(document, file=file, services=services, model=model)
+    except UserError as error:
+        raise _bounded(error) from error
+
+
+def _refuse_to_replace(document: Document, file: str) -> None:
+    what, hint = "a layer that may only narrow has nothing to replace", "take `merge_mode` out"
+    places = [place for location, place in document.keys.items() if location[-1] == "merge_mode"]
+    if places:
+        raise UserError(Problem(where=f"{file}:{at.line}:{at.column}", what=what, hint=hint) for at in places)
+
+
+def _bounded(error: UserError) -> UserError:
+    hidden = len(error.problems) - MAX_PROBLEMS
+    if hidden <= 0:
+        return error
+    more = Problem(where="", what=f"and {hidden} more problems")
+    return UserError([*error.problems[:MAX_PROBLEMS], more])

@@ -1,0 +1,27 @@
+import subprocess
+import sys
+
+import pytest
+
+from agent_sandbox import policy
+
+LIGHT = "from agent_sandbox.policy import decide, parse_request, Policy, Layer"
+
+
+@pytest.mark.parametrize("name", ["PolicySpec", "compile_policy"])
+def test_what_takes_long_to_import_is_there_when_it_is_asked_for(name: str) -> None:
+    assert policy.__getattr__(name).__name__ == name
+
+
+def test_no_other_name_is_made_up() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        policy.__getattr__("nonsense")
+
+
+def test_until_then_neither_pydantic_nor_yaml_is_imported() -> None:
+    script = f"import sys; {LIGHT}; print(*sys.modules)"
+    path = ":".join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True, env={"PYTHONPATH": path}
+    )
+    assert {"pydantic", "yaml"} & set(done.stdout.split()) == set()

@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policyfile.catalogue import Catalogue
+from agent_sandbox.policyfile.parsing import parse_layer
+from agent_sandbox.problems import UserError
+
+
+def test_a_layer_knows_its_lines() -> None:
+    layer = parse_layer("domains:\n  - a.test", name="team", file="t", shown="t", services=())
+    assert str(layer.origin("domains", 0)) == "t:2"
+
+
+def test_a_flood_of_problems_is_bounded() -> None:
+    with pytest.raises(UserError) as error:
+        parse_layer("domains:\n" + "  - '*a'\n" * 103, name="x", file="p", shown="p", services=())
+    assert len(error.value.problems) == 101
+    assert str(error.value.problems[-1]) == "and 3 more problems"
+
+
+OPTIONS = "options: {repos: repositories, git: {access: [read, readwrite]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("{name: forge, repo: [a/b]}", "2:25: service forge has no option 'repo'; did you mean `repos`?"),
+        (
+            "{name: forge, repos: [a]}",
+            "2:27: 'a' is no repository; write `owner/name`, or \"owner/*\" for all of an owner",
+        ),
+        ("{name: forge, git: {access: write}}", "2:33: unknown access 'write'; did you mean `readwrite`?"),
+        ("{name: forge, git: {acces: read}}", "2:24: `git` says how much with `access`; write `git: {access: read}`"),
+        ("{name: plain, git: {}}", "2:24: service plain has no option 'git'; known are merge_mode, readonly"),
+        ("{name: plain, readonly: 1}", "2:29: `1` stands where `true` or `false` is wanted"),
+    ],
+)
+def test_an_option_that_a_service_does_not_take_is_told_where_it_stands(
+    tmp_path: Path, entry: str, message: str
+) -> None:
+    (tmp_path / "forge.yaml").write_text(f"{OPTIONS}domains: [a.test]")
+    (tmp_path / "plain.yaml").write_text("domains: [b.test]")
+    text = f"services:\n  - {entry}"
+    with pytest.raises(UserError) as error:
+        parse_layer(text, name="x", file="p", shown="p", services=Catalogue(folder=tmp_path))
+    assert str(error.value) == f"p:{message}"
+
+
+def test_words_of_a_service_file_are_none_of_a_policy(tmp_path: Path) -> None:
+    rule = "domains: [{host: a.test, rules: [{when: {git: read}}]}]"
+    (tmp_path / "forge.yaml").write_text(f"{OPTIONS}{rule}")
+    assert len(Catalogue(folder=tmp_path)["forge"].spec.domains) == 1
+    with pytest.raises(UserError) as error:
+        parse_layer(f"{OPTIONS}{rule}", name="x", file="p", shown="p", services=())
+    assert [str(problem).partition(";")[0] for problem in error.value.problems] == [
+        "p:1:1: unknown key 'options'",
+        "p:2:35: unknown key 'when'",
+    ]
