@@ -1,0 +1,60 @@
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policy.upstream import Authorities
+from agent_sandbox.policyfile.authorities import HINT, load_authorities
+from agent_sandbox.problems import UserError
+from certificates import make_authority
+
+LEAF_HINT = "the authority that signs for the others is wanted, not the certificate of one server"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority's certificate, and a server's with its key."""
+    return make_authority(tmp_path_factory.mktemp("made"), ["a.test"]).parent
+
+
+def test_certificates_are_kept_as_they_are_and_known_by_what_they_are(made: Path, tmp_path: Path) -> None:
+    pem = (made / "ca.crt").read_text()
+    written = f"The authority of us all, since 2026:\n{pem}and again\n{pem}"
+    (tmp_path / "corp.pem").write_text(written)
+    digest = hashlib.sha256(written.encode()).hexdigest()
+    got = load_authorities(tmp_path / "corp.pem")
+    assert got == Authorities(name=f"corp.pem (sha256 {digest})", pem="")
+    assert got.pem == f"{pem}{pem}".strip()
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "hint"),
+    [
+        (lambda _, __: "", "is no file of certificates", HINT),
+        (lambda _, __: "corp", "is no file of certificates", HINT),
+        (lambda ca, _: ca + "-----BEGIN X509 CRL-----\n-----END X509 CRL-----", "is no file of certificates", HINT),
+        (lambda ca, _: ca.replace("MII", "MIJ"), "holds a certificate that can't be read", HINT),
+        (lambda ca, _: ca[:200], "holds a certificate that can't be read", HINT),
+        (lambda _, leaf: leaf.partition("-----BEGIN P")[0], "holds a certificate that is no authority's", LEAF_HINT),
+        (lambda ca, leaf: ca + leaf.partition("-----BEGIN P")[0], "holds a certificate that is no aut", LEAF_HINT),
+        (lambda _, leaf: leaf, "holds a private key", "take the key out, and draw a new one"),
+    ],
+)
+def test_what_is_not_to_be_trusted_is_told(
+    made: Path, tmp_path: Path, change: Callable[[str, str], str], what: str, hint: str
+) -> None:
+    (tmp_path / "corp.pem").write_text(change((made / "ca.crt").read_text(), (made / "leaf.pem").read_text()))
+    with pytest.raises(UserError) as caught:
+        load_authorities(tmp_path / "corp.pem")
+    assert str(caught.value).startswith(f"{tmp_path}/corp.pem: {what}")
+    assert hint in str(caught.value)
+
+
+def test_a_file_that_cannot_be_taken_is_a_problem(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.pem").symlink_to(made / "ca.crt")
+    os.mkfifo(tmp_path / "pipe.pem")
+    for name, what in (("link", "is a symbolic link"), ("pipe", "is no regular file"), ("none", "no such file")):
+        with pytest.raises(UserError, match=what):
+            load_authorities(tmp_path / f"{name}.pem")
