@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agent_sandbox.policy import Effect, Layer, Policy, PolicySpec, Request, compile_policy, decide
+from agent_sandbox.policy import Effect, Layer, Operation, Policy, PolicySpec, Request, compile_policy, decide
 
 type Entry = dict[str, Any]
 
@@ -18,6 +18,15 @@ SEGMENTS = ("a", "b", "ab", "%40", "@", "a;x", "a%2Fb")
 
 paths = st.lists(st.sampled_from(SEGMENTS), max_size=3).map(lambda parts: "/" + "/".join(parts))
 queries = st.sampled_from(("", "x=1", "x=1&y=2", "y=2&x=1", "x=2"))
+operations = st.one_of(
+    st.none(),
+    st.builds(
+        Operation,
+        kind=st.sampled_from(("query", "mutation")),
+        fields=st.sets(st.sampled_from("abc"), min_size=1).map(frozenset),
+    ),
+    st.just(Operation(doubt="no JSON")),
+)
 requests = st.builds(
     Request,
     scheme=st.sampled_from(("http", "https")),
@@ -28,6 +37,7 @@ requests = st.builds(
     query=queries,
     headers=st.sampled_from(((), (("x", "1"),), (("X", "2"),), (("x", "1"), ("x", "2")))),
     body_size=st.sampled_from((None, 0, 10, 20)),
+    operation=operations,
 )
 
 plain_paths = st.lists(st.sampled_from(("a", "b", "ab", "@")), max_size=3).map(lambda parts: "/" + "/".join(parts))
@@ -50,8 +60,18 @@ rules = st.fixed_dictionaries(
         "headers": st.sampled_from(({"x": "1"}, {"x": "2"})),
     },
 ).map(lambda rule: rule or {"schemes": ["http", "https"]})  # a rule has a condition
+graphql_specs = st.sampled_from(({"query": ["a"]}, {"query": ["a", "b"]}, {"query": ["a"], "mutation": ["b"]}))
+
+
+def asking(rule: Entry, graphql: Entry) -> Entry:
+    """Return the rule with a condition on GraphQL, which no method but POST and no query string goes with."""
+    return {**{key: rule[key] for key in rule if key not in {"methods", "query"}}, "graphql": graphql}
+
+
 sized_rules = st.builds(
-    lambda rule, size: {**rule, **size}, rules, st.sampled_from(({}, {"max_body": 0}, {"max_body": 9}))
+    lambda rule, size: {**rule, **size},
+    st.one_of(rules, rules, st.builds(asking, rules, graphql_specs)),
+    st.sampled_from(({}, {"max_body": 0}, {"max_body": 9})),
 )
 
 

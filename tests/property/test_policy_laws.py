@@ -2,13 +2,24 @@
 
 import math
 import re
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, decide_connect, ruletable
+from agent_sandbox.policy import (
+    Decision,
+    Effect,
+    Operation,
+    Policy,
+    Request,
+    awaits_operation,
+    decide,
+    decide_connect,
+    ruletable,
+)
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.expand import expand
 from agent_sandbox.policy.path import readings
@@ -33,6 +44,21 @@ def test_adding_an_allow_never_denies_nor_cuts_a_body(spec: Entry, entry: Entry,
     before, after = decide(policy(spec), request), decide(with_more(spec, "domains", entry), request)
     assert not before.allowed or after.allowed
     assert not before.allowed or limit(after) >= limit(before)
+
+
+@given(specs, entries, requests)
+def test_adding_an_operation_never_denies(spec: Entry, entry: Entry, request: Request) -> None:
+    before, after = (
+        effect(with_more(spec, "domains", {"host": entry["host"], "rules": [{"graphql": {"query": listed}}]}), request)
+        for listed in (["a"], ["a", "b"])
+    )
+    assert before is Effect.DENY or after is Effect.ALLOW
+
+
+@given(specs, requests)
+def test_what_no_operation_makes_allowed_awaits_none(spec: Entry, request: Request) -> None:
+    of, head = policy(spec), replace(request, operation=None)
+    assert effect(of, head) is Effect.ALLOW or awaits_operation(of, head) or effect(of, request) is Effect.DENY
 
 
 def limit(of: Decision) -> float:
@@ -123,8 +149,13 @@ def naive_match(rule: Entry, request: Request) -> bool:
         and among(naive_path(rule.get("path", {"prefix": "/"}), way) for way in naive_readings(request.path))
         and (not headers or (sent == headers if rule["effect"] == "allow" else headers <= sent))
         and (request.body_size or 0) <= rule.get("max_body", math.inf)
+        and ("graphql" not in rule or naive_operation(rule["graphql"], request.operation))
         and (pairs == listed if rule["effect"] == "allow" else all(pair in pairs for pair in listed))
     )
+
+
+def naive_operation(listed: Entry, asked: Operation | None) -> bool:
+    return asked is not None and not asked.doubt and all(field in listed.get(asked.kind, ()) for field in asked.fields)
 
 
 def naive_host(pattern: str) -> str:
@@ -179,7 +210,9 @@ def test_a_dump_that_is_read_again_is_dumped_the_same(spec: Entry) -> None:
 
 def entry_of(dumped: Entry) -> Entry:
     """Write a dumped rule as an entry of the language."""
-    rule: Entry = {key: dumped[key] for key in ("methods", "schemes", "path", "headers", "max_body") if key in dumped}
+    rule: Entry = {
+        key: dumped[key] for key in ("methods", "schemes", "path", "headers", "max_body", "graphql") if key in dumped
+    }
     if "query" in dumped:
         names = dict.fromkeys(name for name, _ in dumped["query"])
         rule["query"] = {"exact": {name: [value for key, value in dumped["query"] if key == name] for name in names}}

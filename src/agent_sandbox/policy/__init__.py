@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 from agent_sandbox.policy.advice import advise
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.authority import parse_authority
-from agent_sandbox.policy.decide import decide, decide_connect
+from agent_sandbox.policy.decide import awaits_operation, decide, decide_connect
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.host import canonical_host
 from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.operation import Operation
 from agent_sandbox.policy.request import Request, parse_request
 
 if TYPE_CHECKING:
@@ -23,11 +24,13 @@ __all__ = [
     "Decision",
     "Effect",
     "Layer",
+    "Operation",
     "Origin",
     "Policy",
     "PolicySpec",
     "Request",
     "advise",
+    "awaits_operation",
     "canonical_host",
     "compile_policy",
     "decide",

@@ -11,6 +11,7 @@ from agent_sandbox.policy.nearest import (
     no_rule_for_port,
     no_rule_for_request,
 )
+from agent_sandbox.policy.operation import ANY_OPERATION
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
 
@@ -58,6 +59,13 @@ def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
             return beyond_for_port(ceiling, host, port)
     # A limit is for the requests inside.
     return allowing.verdict if allowing.verdict.max_body is None else replace(allowing.verdict, max_body=None)
+
+
+def awaits_operation(policy: Policy, request: Request) -> bool:
+    """Tell whether a request that is denied by its head could be allowed, once its body has been read as GraphQL."""
+    if request.operation is not None or not policy.asks_operations:
+        return False
+    return decide(policy, replace(request, operation=ANY_OPERATION)).allowed
 
 
 def _refused(policy: Policy) -> Decision:

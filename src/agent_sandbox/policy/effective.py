@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Self
 
 from agent_sandbox.policy.decision import Effect
@@ -26,12 +27,21 @@ class Policy:
     rules: RuleSet
     index: HostIndex = field(repr=False)
     digest: str
+    # Whether some rule asks what a body does: only then is one ever held.
+    asks_operations: bool = False
     refusal: str = ""
 
     @classmethod
     def of(cls, rules: RuleSet, *, refusal: str = "") -> Self:
         """Compile a set of rules."""
-        return cls(rules=rules, index=build_index(rules.rules), digest=_digest(rules), refusal=refusal)
+        every = chain(rules.rules, *(ceiling.rules for ceiling in rules.ceilings))
+        return cls(
+            rules=rules,
+            index=build_index(rules.rules),
+            digest=_digest(rules),
+            asks_operations=any(rule.conditions.graphql for rule in every),
+            refusal=refusal,
+        )
 
     @classmethod
     def deny_all(cls, reason: str) -> Self:

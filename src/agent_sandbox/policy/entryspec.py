@@ -1,6 +1,6 @@
 """An entry of the policy file: a host, and the rules on what may be asked of it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, PlainValidator, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -22,6 +22,7 @@ from agent_sandbox.policy.fields import (
     told,
     written_out,
 )
+from agent_sandbox.policy.graphqlspec import GraphqlSpec, refuse_what_is_no_graphql
 from agent_sandbox.policy.headers import HeaderPattern, header_pattern
 from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.hostservice import HostServiceRow, Target, host_service_row, parse_target
@@ -35,6 +36,10 @@ from agent_sandbox.policy.unfit import Unfit
 NO_SIZE = refused(
     "a deny has no `max_body`: it would let larger bodies through",
     "take it out; `max_body` goes with what is allowed",
+)
+NO_GRAPHQL = refused(
+    "a deny has no `graphql`: what an operation does can be asked for in more ways than a list names",
+    "take it out; `graphql` goes with what is allowed, and what it does not list is denied",
 )
 NO_INSPECT = refused("a deny has no `inspect`", "take it out; `inspect` goes with a host that is allowed")
 
@@ -78,7 +83,14 @@ class RuleSpec(Strict):
     query: Written[QuerySpec] = None
     headers: Written[Headers] = None
     max_body: Written[BodySize] = None
+    graphql: Written[GraphqlSpec] = None
     reason: Text = ""
+
+    @model_validator(mode="after")
+    def _can_match(self) -> Self:
+        if self.graphql:
+            refuse_what_is_no_graphql(self.methods, has_query=self.query is not None)
+        return self
 
     @property
     def header_pattern(self) -> HeaderPattern | None:
@@ -120,6 +132,7 @@ class DenyRuleSpec(RuleSpec):
     """The same under `deny`."""
 
     max_body: Annotated[int | None, NO_SIZE] = None
+    graphql: Annotated[GraphqlSpec | None, NO_GRAPHQL] = None
 
 
 class DenyEntrySpec(EntrySpec):

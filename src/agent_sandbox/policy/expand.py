@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.entryspec import EntrySpec, RuleSpec
+from agent_sandbox.policy.graphqlspec import GRAPHQL_METHOD
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.method import STANDARD, with_implied
 from agent_sandbox.policy.request import USUAL_PORTS
@@ -110,6 +111,12 @@ def _rules_of_entry(
         yield from (_rule(effect, entry, variant, origin) for variant in meant)
 
 
+def _methods(rule: RuleSpec, defaults: Defaults) -> frozenset[str] | None:
+    if rule.graphql and not rule.methods:
+        return frozenset({GRAPHQL_METHOD})
+    return with_implied(rule.methods) if rule.methods else defaults.methods
+
+
 def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> Rule:
     defaults = DEFAULTS[effect]
     return Rule(
@@ -118,11 +125,12 @@ def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> R
             host=entry.host,
             ports=frozenset(entry.ports) if entry.ports else defaults.ports,
             schemes=frozenset(rule.schemes) if rule.schemes else None,
-            methods=with_implied(rule.methods) if rule.methods else defaults.methods,
+            methods=_methods(rule, defaults),
             path=rule.path.pattern if rule.path else None,
             query=rule.query.pattern if rule.query else None,
             headers=rule.header_pattern,
             max_body=rule.max_body,
+            graphql=rule.graphql.pattern if rule.graphql else None,
             encoded_slash=entry.encoded_slash,
             inspect=entry.inspect,
         ),

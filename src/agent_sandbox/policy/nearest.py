@@ -22,7 +22,8 @@ def no_rule_for_request(request: Request, readings: Readings, rules: Sequence[Ru
         return None
     # The fewest differences; among equals the most specific, which comes first.
     differences, rule = min(misses, key=lambda miss: len(miss[0]))
-    return _denial(Cause.REQUEST, f"host {request.host} is allowed, {_are_not(differences)}", rule)
+    cause = Cause.OPERATION if differences and differences[0].startswith("graphql ") else Cause.REQUEST
+    return _denial(cause, f"host {request.host} is allowed, {_are_not(differences)}", rule)
 
 
 def no_rule_for_port(host: str, port: int, rules: Sequence[Rule]) -> Decision | None:

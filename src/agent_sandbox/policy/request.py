@@ -10,6 +10,7 @@ from typing import Literal
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.host import canonical_host
 from agent_sandbox.policy.method import canonical_method
+from agent_sandbox.policy.operation import Operation
 from agent_sandbox.policy.path import canonical_path
 from agent_sandbox.policy.quoted import quoted
 
@@ -35,6 +36,8 @@ class Request:
     headers: tuple[tuple[str, str], ...] = ()
     # Bytes; None where the head does not tell (chunked, or HTTP/2 without a length), 0 where there is no body.
     body_size: int | None = None
+    # What a GraphQL body asks for; None where no body has been read, which is the usual case.
+    operation: Operation | None = None
 
     @property
     def target(self) -> str:

@@ -9,6 +9,7 @@ from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.headers import HeaderPattern, Sent
 from agent_sandbox.policy.hostpattern import HostPattern
 from agent_sandbox.policy.method import STANDARD
+from agent_sandbox.policy.operation import OperationPattern
 from agent_sandbox.policy.pathpattern import PathPattern
 from agent_sandbox.policy.query import QueryPattern
 from agent_sandbox.policy.request import DEFAULT_PORTS, USUAL_PORTS, Request
@@ -28,6 +29,7 @@ class Conditions:
     query: QueryPattern | None = None
     headers: HeaderPattern | None = None
     max_body: int | None = None
+    graphql: OperationPattern | None = None
     encoded_slash: bool = False
     inspect: bool | None = None
 
@@ -39,7 +41,7 @@ class Conditions:
     @property
     def of_any_request(self) -> bool:
         """Whether every usual request to host and port is meant: what an entry without rules says."""
-        narrower = (self.schemes, self.path, self.query, self.headers, self.max_body)
+        narrower = (self.schemes, self.path, self.query, self.headers, self.max_body, self.graphql)
         return self.methods in {None, STANDARD} and all(condition is None for condition in narrower)
 
     def takes_port(self, port: int) -> bool:
@@ -88,6 +90,7 @@ class Rule:
             and (asked.query is None or self._query_matches(asked.query, request.query))
             and (asked.headers is None or self._headers_match(asked.headers, request.headers))
             and asked.takes_size(request.body_size)
+            and (asked.graphql is None or asked.graphql.takes(request.operation))
         )
 
     def _path_matches(self, pattern: PathPattern, readings: Readings) -> bool:
@@ -119,6 +122,8 @@ class Rule:
             yield from asked.headers.differences(request.headers)
         if not asked.takes_size(request.body_size):
             yield f"a body of {shown_size(request.body_size or 0)}"
+        if asked.graphql is not None and not asked.graphql.takes(request.operation):
+            yield from asked.graphql.differences(request.operation)
 
     @override
     def __str__(self) -> str:
@@ -156,4 +161,8 @@ def _size(asked: Conditions) -> str:
     return "" if asked.max_body is None else f"up to {shown_size(asked.max_body)}"
 
 
-PARTS: tuple[Callable[[Conditions], str], ...] = (_methods, _url, _ports, _headers, _size)
+def _operations(asked: Conditions) -> str:
+    return f"with GraphQL {asked.graphql}" if asked.graphql else ""
+
+
+PARTS: tuple[Callable[[Conditions], str], ...] = (_methods, _url, _ports, _headers, _size, _operations)

@@ -21,6 +21,7 @@ from agent_sandbox.policy.entryspec import (
     RuleSpec,
 )
 from agent_sandbox.policy.fields import Listed, Strict, Text, Written, fits, written_out
+from agent_sandbox.policy.graphqlspec import GraphqlSpec
 from agent_sandbox.policy.hostlist import parse_file_name
 from agent_sandbox.policy.hostpattern import EVERY
 from agent_sandbox.policy.hostservice import parse_host_service_name
@@ -124,6 +125,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "rules": RuleSpec,
     "path": PathSpec,
     "query": QuerySpec,
+    "graphql": GraphqlSpec,
     "settings": SettingsSpec,
     "tests": TestSpec,
 }

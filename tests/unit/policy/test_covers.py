@@ -3,6 +3,7 @@ import pytest
 from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.headers import header_pattern
 from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.operation import operation_pattern
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
 from agent_sandbox.policy.rule import Conditions
@@ -90,6 +91,7 @@ NARROWER = [
     Conditions(host=ANY, query=query_pattern({"a": ["b"]})),
     Conditions(host=ANY, headers=header_pattern({"x-a": "b"})),
     Conditions(host=ANY, max_body=5),
+    Conditions(host=ANY, graphql=operation_pattern({"query": ["a"]})),
 ]
 
 
@@ -109,6 +111,14 @@ def test_both_schemes_are_every_scheme_and_another_query_is_none() -> None:
     assert covers(Conditions(host=ANY, schemes=frozenset({"http", "https"})), ALL)
     one, two = (Conditions(host=ANY, query=query_pattern(asked)) for asked in ({"a": ["1"]}, {"a": ["1"], "b": ["2"]}))
     assert not covers(one, two)
+
+
+def test_a_list_of_operations_takes_in_a_shorter_one() -> None:
+    wide, narrow = (
+        Conditions(host=ANY, graphql=operation_pattern(named))
+        for named in ({"query": ["a", "b"], "mutation": ["c"]}, {"query": ["b"]})
+    )
+    assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
 
 
 def test_an_encoded_slash_is_taken_only_by_what_takes_it() -> None:

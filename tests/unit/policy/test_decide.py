@@ -4,10 +4,11 @@ from dataclasses import replace
 import pytest
 
 from agent_sandbox.policy.compile import compile_policy
-from agent_sandbox.policy.decide import decide, decide_connect
+from agent_sandbox.policy.decide import awaits_operation, decide, decide_connect
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.operation import Operation
 from agent_sandbox.policy.request import Request
 
 type LayerOf = Callable[[str], Layer]
@@ -149,3 +150,31 @@ def test_of_a_policy_and_a_narrowing_layer_the_smaller_limit_holds(
 
     policy = compile_policy([layer_of(f"tighten: true\n{entry(ceiling)}"), layer_of(entry(project))], {})
     assert decide(policy, request_of("POST https://a.test/")).max_body == 1000
+
+
+GRAPHQL = "domains: [{host: a.test, rules: [{schemes: [https], path: {exact: /graphql}, graphql: {query: [viewer]}}]}]"
+VIEWER = Operation(kind="query", fields=frozenset({"viewer"}))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("POST https://a.test/graphql", True),
+        ("POST http://a.test/graphql", False),
+        ("GET https://a.test/graphql", False),
+        ("POST https://b.test/graphql", False),
+    ],
+)
+def test_a_body_is_awaited_only_where_it_could_make_the_request_allowed(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, *, expected: bool
+) -> None:
+    policy, request = policy_of(GRAPHQL), request_of(line)
+    assert not decide(policy, request).allowed
+    assert awaits_operation(policy, request) is expected
+    assert decide(policy, replace(request, operation=VIEWER)).allowed is expected
+
+
+def test_no_body_is_awaited_twice_nor_where_no_rule_asks_for_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    request = request_of("POST https://a.test/graphql")
+    assert not awaits_operation(policy_of(GRAPHQL), replace(request, operation=VIEWER))
+    assert not awaits_operation(policy_of("allow: [GET https://a.test/graphql]"), request)

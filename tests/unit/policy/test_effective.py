@@ -35,6 +35,13 @@ def test_a_digest_changes_with_what_a_policy_does(policy_of: PolicyOf, change: s
     assert policy_of(WRITTEN).digest != policy_of(f"{WRITTEN}\n{change}").digest
 
 
+def test_a_policy_knows_whether_a_rule_or_a_ceiling_asks_what_a_body_does(layer_of: Callable[..., Layer]) -> None:
+    plain = layer_of("domains: [a.test]")
+    asking = layer_of("{tighten: true, domains: [{host: a.test, rules: [{graphql: {query: [a]}}]}]}")
+    asks = [compile_policy(layers, {}).asks_operations for layers in ([plain], [asking, plain])]
+    assert asks == [False, True]
+
+
 def test_a_digest_is_the_same_on_every_machine(policy_of: PolicyOf) -> None:
     expected = "b470b50384f1d35f6e17f64898a239f7939a4ace9902752157cce9410a81db9a"
     assert policy_of(WRITTEN).digest == expected

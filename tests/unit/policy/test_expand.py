@@ -25,6 +25,14 @@ def test_an_allow_means_as_little_as_is_useful_and_a_deny_everything(layer_of: L
     ]
 
 
+def test_graphql_is_asked_by_post_whether_the_rule_says_so_or_not(layer_of: LayerOf) -> None:
+    rules = "[{graphql: {query: [a]}}, {methods: [POST], graphql: {query: [a]}}]"
+    layer = layer_of(f"domains: [{{host: a.test, rules: {rules}}}]")
+    first, second = (rule.conditions for rule in expand(layer, {}).rules)
+    assert first == second
+    assert first.methods == frozenset({"POST"})
+
+
 def test_each_rule_of_an_entry_is_one_and_keeps_its_line_and_reason(layer_of: LayerOf) -> None:
     layer = layer_of(
         """

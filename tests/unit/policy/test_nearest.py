@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from agent_sandbox.policy.nearest import (
     no_rule_for_port,
     no_rule_for_request,
 )
+from agent_sandbox.policy.operation import Operation
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
 
@@ -113,3 +115,17 @@ def test_what_goes_beyond_a_ceiling_is_denied_by_it_with_its_nearest_rule(
     assert beyond_for_request(ceiling, request, ("/",)) == beyond_for_port(ceiling, "a.test", 443) == expected
     assert beyond_for_port(ceiling, "b.test", 443).reason == f"{narrows}: no rule allows host b.test"
     assert beyond_for_request(ceiling, request_of("GET https://b.test/"), ("/",)).near_miss == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"), [("POST https://a.test/x", Cause.OPERATION), ("POST http://a.test/x", Cause.REQUEST)]
+)
+def test_a_denial_for_the_operation_alone_says_that_it_rests_on_that(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, cause: Cause
+) -> None:
+    policy = policy_of("domains: [{host: a.test, rules: [{schemes: [https], graphql: {query: [viewer]}}]}]")
+    request = replace(request_of(line), operation=Operation(kind="query", fields=frozenset({"node"})))
+    denial = no_rule_for_request(request, readings(request.path), policy.index.rules_for("a.test"))
+    assert denial is not None
+    assert denial.cause is cause
+    assert "graphql query node" in denial.reason

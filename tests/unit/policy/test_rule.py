@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.headers import header_pattern
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.method import STANDARD
+from agent_sandbox.policy.operation import Operation, operation_pattern
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
@@ -159,3 +162,15 @@ def test_the_most_specific_path_comes_first_then_the_first_line() -> None:
         "any method a.test/a/...",
         "any method a.test",
     ]
+
+
+def test_an_allow_with_graphql_takes_listed_operations_alone() -> None:
+    rule = the_rule(Conditions(host=HOST, graphql=operation_pattern({"query": ["viewer"]})))
+    reading = Operation(kind="query", fields=frozenset({"viewer"}))
+    writing = Operation(kind="mutation", fields=frozenset({"deleteRef"}))
+    assert matches(rule, replace(asked(), operation=reading))
+    assert not matches(rule, asked())
+    assert not matches(rule, replace(asked(), operation=writing))
+    assert list(rule.differences(replace(asked(), operation=writing), ("/v1/x",))) == ["graphql mutation deleteRef"]
+    assert str(rule) == "any method a.test with GraphQL query viewer"
+    assert not rule.conditions.of_any_request

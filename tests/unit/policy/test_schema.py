@@ -11,8 +11,8 @@ def test_the_schema_knows_every_word_of_the_model() -> None:
     assert set(schema["properties"]) == set(PolicySpec.model_fields)
     assert schema["additionalProperties"] is False
     assert set(schema["$defs"]) == {
-        *("DenyEntrySpec", "DenyRuleSpec", "DomainSpec", "HostServiceSpec", "PathSpec", "QuerySpec", "RuleSpec"),
-        *("ServiceSpec", "SettingsSpec", "TestSpec"),
+        *("DenyEntrySpec", "DenyRuleSpec", "DomainSpec", "GraphqlSpec", "HostServiceSpec", "PathSpec"),
+        *("QuerySpec", "RuleSpec", "ServiceSpec", "SettingsSpec", "TestSpec"),
     }
 
 
