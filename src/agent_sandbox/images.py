@@ -76,7 +76,7 @@ def proxy_context() -> FileTree:
     """Return `images/proxy/` at the root, and below `package/` the very engine that decides on the host."""
     package = {
         f"package/agent_sandbox/{path}": text
-        for path, text in _tree(PACKAGE, ("*.py", "py.typed")).items()
+        for path, text in _tree(PACKAGE, ("*.py", "*.yaml", "py.typed")).items()
         if path.split("/")[0] in PROXY_PARTS
     }
     services = {

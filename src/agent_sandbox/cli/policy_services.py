@@ -7,7 +7,9 @@ from agent_sandbox.cli.policy_file import POLICY_FILE
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.rule import Rule
-from agent_sandbox.policyfile.resolved import COMMAND, RESOLVED
+from agent_sandbox.policyfile.aliases import also_called
+from agent_sandbox.policyfile.askers import askers
+from agent_sandbox.policyfile.resolved import COMMAND
 from agent_sandbox.policytools.services import Changed, Difference, choices, entries, rules_of
 
 if TYPE_CHECKING:
@@ -20,7 +22,11 @@ HEAD = ("SERVICE", "HOSTS", "LOOKED AT", "IS")
 def list_as_text(services: Mapping[str, Layer]) -> str:
     """Return one line for each service, and for each that has not been resolved how it would be."""
     rows = [HEAD, *(_row(name, layer) for name, layer in services.items())]
-    rows += [(name, "-", "-", f"not resolved here: {COMMAND} {name}") for name in RESOLVED if name not in services]
+    rows += [
+        (name, "-", "-", f"not resolved here: {COMMAND} {name} ({', '.join(asker.also)})")
+        for name, asker in askers().items()
+        if name not in services
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return "\n".join(
         f"{name:<{widths[0]}}  {hosts:>{widths[1]}}  {date:<{widths[2]}}  {title}" for name, hosts, date, title in rows
@@ -28,13 +34,21 @@ def list_as_text(services: Mapping[str, Layer]) -> str:
 
 
 def _row(name: str, layer: Layer) -> tuple[str, str, str, str]:
-    return name, str(len(layer.spec.domains)), layer.spec.date, layer.spec.title
+    also = also_called(layer)
+    title = f"{layer.spec.title} ({', '.join(also)})" if also else layer.spec.title
+    return name, str(len(layer.spec.domains)), layer.spec.date, title
 
 
 def list_as_json(services: Mapping[str, Layer]) -> list[dict[str, Any]]:
     """Return what the lines say."""
     return [
-        {"name": name, "title": layer.spec.title, "date": layer.spec.date, "hosts": len(layer.spec.domains)}
+        {
+            "name": name,
+            "title": layer.spec.title,
+            "also": list(also_called(layer)),
+            "date": layer.spec.date,
+            "hosts": len(layer.spec.domains),
+        }
         for name, layer in services.items()
     ]
 

@@ -103,8 +103,9 @@ class PolicySpec(Strict):
 
 
 class ServiceFileSpec(PolicySpec):
-    """The file of a service: what it lets through, and what of it can be chosen."""
+    """The file of a service: what it lets through, what of it can be chosen, and what else people call it."""
 
+    also: Listed[Text] = ()
     options: dict[str, Repositories | AccessSpec] = Field(default_factory=dict)
     domains: Section[ServiceEntry] = ()
 

@@ -12,6 +12,7 @@ from agent_sandbox.policy.layer import Location
 from agent_sandbox.policy.planned import PLANNED
 from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.spec import MODELS, PolicySpec
+from agent_sandbox.policyfile.aliases import service_called
 from agent_sandbox.policyfile.document import Document, Place
 from agent_sandbox.policyfile.resolved import RESOLVED, advice_for
 from agent_sandbox.problems import Problem, UserError
@@ -80,9 +81,8 @@ def _unknown_word(details: ErrorDetails) -> Words:
     context = details.get("ctx", {})
     if context["kind"] == "service" and context["word"] in RESOLVED:
         return f"service {quoted(context['word'])} has not been resolved yet", advice_for(context["word"])
-    # A service that is still to be resolved is a word as good as those that are there.
-    known = {*context["words"], *(RESOLVED if context["kind"] == "service" else ())}
-    return f"unknown {context['kind']} {quoted(context['word'])}", nearest(context["word"], sorted(known))
+    near = nearest_service if context["kind"] == "service" else nearest
+    return f"unknown {context['kind']} {quoted(context['word'])}", near(context["word"], context["words"])
 
 
 def _not_one_of(details: ErrorDetails) -> Words:
@@ -147,6 +147,16 @@ def nearest(word: str, known: Sequence[str]) -> str:
     spelled = {right.casefold(): right for right in known}
     near = get_close_matches(word.casefold(), spelled, n=1)
     return f"did you mean `{spelled[near[0]]}`?" if near else f"known are {', '.join(sorted(known))}"
+
+
+def nearest_service(word: str, services: Collection[str]) -> str:
+    """Return the hint to a service: what people call it counts before how it is spelled."""
+    # One that is still to be resolved is a word as good as those that are there.
+    known = sorted({*services, *RESOLVED})
+    called = service_called(word, known)
+    if called is None:
+        return nearest(word, known)
+    return f"did you mean `{called}`?" if called in services else f"did you mean `{called}`? {advice_for(called)}"
 
 
 WORDS: Mapping[str, Callable[[ErrorDetails], Words]] = {

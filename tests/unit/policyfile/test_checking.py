@@ -3,6 +3,7 @@ import pytest
 from agent_sandbox.policy.spec import PolicySpec
 from agent_sandbox.policyfile.checking import check_document, nearest
 from agent_sandbox.policyfile.document import Document, parse_document
+from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.problems import UserError
 
 KNOWN_ABOVE = (
@@ -36,6 +37,8 @@ def test_a_good_document_is_its_spec() -> None:
         ("secrets: {}", "p:1:1: `secrets` is not supported yet; take it out: this version would not do what it says"),
         ("services: [debiann]", "p:1:12: unknown service 'debiann'; did you mean `debian`?"),
         ("services: [pyton]", "p:1:12: unknown service 'pyton'; did you mean `python`?"),
+        ("services: [pip]", "p:1:12: unknown service 'pip'; did you mean `python`?"),
+        ("services: [apt]", f"p:1:12: unknown service 'apt'; did you mean `debian`? {advice_for('debian')}"),
         ("services: [zzz]", "p:1:12: unknown service 'zzz'; known are debian, node, python"),
         ("services: [{name: zzz}]", "p:1:19: unknown service 'zzz'; known are debian, node, python"),
         (

@@ -55,6 +55,7 @@ OTHERS = {
     "tighten": "true",
     "options": "{repos: repositories}",
     "tests": "[{allow: GET https://a.test/}]",
+    "also": "[snake]",
 }
 
 

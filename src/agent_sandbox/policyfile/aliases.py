@@ -1,0 +1,39 @@
+"""What people call a service besides its name: words that lead to it, and that no policy may hold."""
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.spec import ServiceFileSpec
+from agent_sandbox.policyfile.askers import askers
+from agent_sandbox.policyfile.document import parse_document
+from agent_sandbox.resources import data_root
+
+
+def service_called(word: str, names: Collection[str]) -> str | None:
+    """Return the one of these services that goes by that word, too.
+
+    >>> service_called("golang", ["go"]), service_called("golang", ["rust"])
+    ('go', None)
+    """
+    name = _by_alias().get(word.casefold())
+    return name if name in names else None
+
+
+def also_called(layer: Layer) -> tuple[str, ...]:
+    """Return what people call a service besides its name."""
+    return layer.spec.also if isinstance(layer.spec, ServiceFileSpec) else ()
+
+
+@cache
+def _by_alias() -> Mapping[str, str]:
+    """Read them once, and only when somebody wrote an unknown name."""
+    return {alias: name for name, also in _all() for alias in also}
+
+
+def _all() -> Iterator[tuple[str, list[str]]]:
+    for path in sorted((data_root() / "services").glob("*.yaml")):
+        told = parse_document(path.read_text("utf-8"), file=path.name).value
+        also = told.get("also") if isinstance(told, dict) else None
+        yield path.stem, [word for word in also if isinstance(word, str)] if isinstance(also, list) else []
+    yield from ((name, list(asker.also)) for name, asker in askers().items())

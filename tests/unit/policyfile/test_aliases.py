@@ -1,0 +1,33 @@
+import pytest
+
+from agent_sandbox.policyfile import parse_layer, parse_service
+from agent_sandbox.policyfile.aliases import also_called, service_called
+
+NAMES = ("claude", "debian", "go", "java", "node", "python", "rust")
+
+
+@pytest.mark.parametrize(
+    ("word", "service"),
+    [
+        ("pip", "python"),
+        ("npm", "node"),
+        ("apt", "debian"),
+        ("golang", "go"),
+        ("Cargo", "rust"),
+        ("maven", "java"),
+        ("claude-code", "claude"),
+        ("go", None),
+        ("nothing", None),
+    ],
+)
+def test_a_service_goes_by_what_people_call_it(word: str, service: str | None) -> None:
+    assert service_called(word, NAMES) == service
+
+
+def test_only_services_that_can_be_named_are_told() -> None:
+    assert service_called("golang", ["rust"]) is None
+
+
+def test_the_words_stand_in_the_file_of_the_service() -> None:
+    assert also_called(parse_service("also: [a, b]", name="x", file="f", shown="s")) == ("a", "b")
+    assert also_called(parse_layer("version: 1", name="x", file="f", shown="s", services=())) == ()
