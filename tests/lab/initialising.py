@@ -19,10 +19,10 @@ type Init = Callable[..., Prepared]
 def init(tmp_path: Path) -> Init:
     """Return what runs `init` in a directory, and writes."""
 
-    def init(root: Path, *, force: bool = False) -> Prepared:
+    def init(root: Path, *, force: bool = False, **limits: str) -> Prepared:
         root.mkdir(exist_ok=True)
         choice = OnConflict.REPLACE if force else OnConflict.KEEP
-        wish = Wish(agent=AGENT, path=root, title=None, ide=None, on_conflict=choice, detect=False)
+        wish = Wish(agent=AGENT, path=root, title=None, ide=None, on_conflict=choice, detect=False, limits=limits)
         prepared = prepare(wish, {"HOME": str(tmp_path / "home")})
         prepared.write()
         return prepared

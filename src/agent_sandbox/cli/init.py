@@ -19,6 +19,7 @@ from agent_sandbox.runtime.trust.question import unseen_in
 from agent_sandbox.runtime.trust.remember import remember
 from agent_sandbox.runtime.trust.standing import look
 from agent_sandbox.runtime.trust.store import open_store
+from agent_sandbox.stack.limits import told
 from agent_sandbox.stack.workspace import Ide
 
 WOULD = {
@@ -47,6 +48,9 @@ def init(  # noqa: PLR0913 - each is an option
     ] = None,
     name: Annotated[str | None, Option(help="What the stack is called; by default as the directory.")] = None,
     ide: Annotated[Ide | None, Option(help="The editor that opens the container; by default vscode.")] = None,
+    memory: Annotated[str | None, Option(help="The most memory that the agent gets; by default 8g.")] = None,
+    cpus: Annotated[str | None, Option(help="The most processors that it gets, as in 1.5; by default 4.")] = None,
+    pids: Annotated[str | None, Option(help="The most processes that it may have; by default 4096.")] = None,
     force: Annotated[bool, Option(help="Replace generated files that have been edited.")] = False,
     detect: Annotated[bool, Option(help="Allow reading from the hosts that lock files name.")] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
@@ -62,6 +66,7 @@ def init(  # noqa: PLR0913 - each is an option
         raise UserError([Problem(where="", what="no agent is named", hint=hint)])
     if path is None:
         require_outermost(Path.cwd())
+    asked = {"memory": memory, "cpus": cpus, "pids": pids}
     wish = Wish(
         agent=agent,
         path=path or Path(),
@@ -69,6 +74,7 @@ def init(  # noqa: PLR0913 - each is an option
         ide=ide,
         on_conflict=OnConflict.REPLACE if force else OnConflict.KEEP,
         detect=detect,
+        limits={name: text for name, text in asked.items() if text is not None},
     )
     prepared = prepare(wish, os.environ)
     if not dry_run and not prepared.conflicts:
@@ -133,6 +139,7 @@ def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
         "name": prepared.stack.name,
         "agent": prepared.stack.agent,
         "ide": prepared.workspace.ide.value,
+        "limits": told(prepared.workspace.limits),
         "written": not dry_run and not prepared.conflicts,
         "files": [
             {

@@ -6,13 +6,13 @@ from typing import Any
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.render.faithful import load_yaml, require_same
 from agent_sandbox.render.template import Templates
+from agent_sandbox.stack.limits import kept, size
 from agent_sandbox.stack.model import Mount, MountKind, Network, Service, Stack
 from agent_sandbox.stack.workspace import Workspace
 
 FILE = "docker-compose.yml"
 CPU_PERIOD = 100_000  # microseconds
 LOGGING = {"driver": "local", "options": {"max-size": "10m", "max-file": "3"}}
-UNITS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10}
 RECORD = "x-agent-sandbox"
 
 type Document = dict[str, Any]
@@ -41,6 +41,7 @@ def compose_document(stack: Stack, workspace: Workspace) -> Document:
             "title": workspace.title,
             "ide": workspace.ide.value,
             "dev": f"{workspace.owner.uid}:{workspace.owner.gid}",
+            **({"limits": kept(workspace.limits)} if kept(workspace.limits) else {}),
         },
         "services": {service.name: _service(service) for service in stack.services},
         "networks": {network.key: _network(network) for network in stack.networks},
@@ -93,10 +94,12 @@ def _walls(service: Service) -> Document:
         "cap_add": list(service.capabilities),
         "security_opt": ["no-new-privileges:true"],
         "read_only": service.read_only,
-        "mem_limit": _size(service.limits.memory),
+        "mem_limit": size(service.limits.memory),
+        "memswap_limit": size(service.limits.memory),
         "pids_limit": service.limits.pids,
         "cpu_period": CPU_PERIOD,
-        "cpu_quota": int(service.limits.cpus * CPU_PERIOD),
+        "cpu_quota": round(service.limits.cpus * CPU_PERIOD),
+        "ulimits": {"core": 0, "nofile": service.limits.files},
     }
 
 
@@ -143,7 +146,7 @@ def _source(path: str) -> str:
 
 def _tmpfs(mount: Mount, user: str) -> str:
     uid, _, gid = user.partition(":")
-    return f"{mount.target}:size={_size(mount.size)},uid={uid},gid={gid},mode=0700"
+    return f"{mount.target}:size={size(mount.size)},uid={uid},gid={gid},mode=0700"
 
 
 def _network(network: Network) -> Document:
@@ -160,8 +163,3 @@ def _network(network: Network) -> Document:
 
 def _seconds(value: float) -> str:
     return f"{value:g}s"
-
-
-def _size(number: int) -> str:
-    unit, factor = next((unit, factor) for unit, factor in UNITS.items() if number % factor == 0)
-    return f"{number // factor}{unit}"

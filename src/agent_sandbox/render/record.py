@@ -1,4 +1,4 @@
-"""What an earlier `init` has written down in docker-compose.yml: which agent, for whom, under which name."""
+"""What an earlier `init` has written down in docker-compose.yml: which agent, for whom, how large."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +7,8 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render.compose import RECORD
 from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.header import Hand, hand_of
+from agent_sandbox.stack.limits import limits
+from agent_sandbox.stack.model import Limits
 from agent_sandbox.stack.workspace import Ide, Owner
 
 
@@ -19,6 +21,7 @@ class Record:
     title: str
     ide: Ide
     owner: Owner
+    limits: Limits
 
 
 def parse_record(text: str) -> Record | None:
@@ -35,6 +38,7 @@ def parse_record(text: str) -> Record | None:
             title=str(said["title"]).replace("$$", "$"),
             ide=Ide(said["ide"]),
             owner=Owner(uid=int(uid), gid=int(gid)),
+            limits=limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),
         )
     except (UserError, LookupError, TypeError, ValueError):
         return None

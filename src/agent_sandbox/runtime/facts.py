@@ -7,6 +7,7 @@ from pathlib import Path
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.places import config_directory, layer_folders
 from agent_sandbox.runtime.protected import find_protected
+from agent_sandbox.stack.model import Limits
 from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 
 
@@ -45,7 +46,7 @@ def _homes(environ: Mapping[str, str]) -> Iterator[Path]:
             yield Path(candidate).resolve()
 
 
-def look_at(project: Path, *, title: str, ide: Ide, environ: Mapping[str, str]) -> Workspace:
+def look_at(project: Path, *, title: str, ide: Ide, limits: Limits, environ: Mapping[str, str]) -> Workspace:
     """Return what a stack has to know of this project and of its user."""
     config = config_directory(environ)
     return Workspace(
@@ -53,11 +54,18 @@ def look_at(project: Path, *, title: str, ide: Ide, environ: Mapping[str, str]) 
         title=title,
         ide=ide,
         owner=owner_of(project),
+        limits=limits,
         protected=find_protected(project),
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),
         layers={name: folder for name, path in layer_folders(environ).items() if (folder := _directory(path))},
     )
+
+
+def machine() -> dict[str, int]:
+    """Return how much memory and how many processors this machine has; the engine's may have less."""
+    pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return {"memory": pages * page, "cpus": os.cpu_count() or 1}
 
 
 def owner_of(project: Path) -> Owner:

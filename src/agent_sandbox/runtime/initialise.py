@@ -1,7 +1,7 @@
 """`init`: looks at a project, renders its stack, compares with what is there. Writing is a second step."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import load_manifest
@@ -16,11 +16,12 @@ from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.facts import find_project, look_at
+from agent_sandbox.runtime.facts import find_project, look_at, machine
 from agent_sandbox.runtime.files import make_folders, read_text, write_all
 from agent_sandbox.runtime.scan import naming_files
 from agent_sandbox.stack.build import StackImages, build_stack
-from agent_sandbox.stack.model import Stack
+from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limits
+from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 TITLE_LENGTH = 100
@@ -38,6 +39,8 @@ class Wish:
     ide: Ide | None
     on_conflict: OnConflict
     detect: bool
+    # By name, as they were said; those of an earlier `init` stay.
+    limits: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,7 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
         project,
         title=_title(wish, record, project),
         ide=wish.ide or (record.ide if record else Ide.VSCODE),
+        limits=limits(wish.limits, record.limits if record else DEFAULT, spelled="--{}"),
         environ=environ,
     )
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
@@ -87,8 +91,15 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
         workspace=workspace,
         changes=changes,
         offers=offered.offers,
-        notes=notes(changes, manifest, offered, _own_stacks(project)),
+        notes=(*notes(changes, manifest, offered, _own_stacks(project)), *_beyond(workspace.limits)),
     )
+
+
+def _beyond(chosen: Limits) -> Iterator[str]:
+    """Yield what was chosen and is more than this machine has; of the defaults, which fit most, `doctor` tells."""
+    for name, has in beyond(chosen, **machine()).items():
+        if name in kept(chosen):
+            yield f"--{name} {kept(chosen)[name]} is more than this machine has, which is {has}: here it limits nothing"
 
 
 def _own_stacks(project: Path) -> tuple[str, ...]:

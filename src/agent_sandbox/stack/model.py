@@ -86,11 +86,12 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a service may use up: memory in bytes, whole or parts of processors, processes and threads."""
+    """What a service may use up: memory in bytes, parts of processors, processes and threads, open files of each."""
 
     memory: int
     cpus: float
     pids: int
+    files: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from agent_sandbox.stack.limits import DEFAULT
+from agent_sandbox.stack.model import Limits
+
 
 class Ide(StrEnum):
     """Which editor opens the project in the container."""
@@ -49,6 +52,7 @@ class Workspace:
     title: str
     ide: Ide
     owner: Owner = Owner()
+    limits: Limits = DEFAULT
     protected: tuple[Protected, ...] = ()
     dotfiles: str | None = None
     shell_d: str | None = None

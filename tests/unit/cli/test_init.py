@@ -167,6 +167,7 @@ def test_a_program_gets_json(empty_project: Path, ask: Ask) -> None:
         "project": str(empty_project),
         "agent": "claude",
         "ide": "none",
+        "limits": {"memory": "8g", "cpus": "4", "pids": "4096"},
         "written": True,
         "files": [{"path": path, "verdict": "written", "why": "", "diff": ""} for path in ALL],
         "offers": [{"host": "npm.example.test", "files": [".npmrc"], "schemes": ["https"], "ports": []}],
@@ -324,3 +325,26 @@ def test_a_policy_that_came_with_the_project_waits_for_a_look(empty_project: Pat
     assert f"note: {note}\n" in ask("init", AGENTS[0]).err
     assert ask("trust", "--yes", json.loads(ask("trust", "--json").out)["digest"]).code == 0
     assert "was here before" not in ask("init", AGENTS[0]).err
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_limits_are_options_that_an_upgrade_keeps(ask: Ask) -> None:
+    assert json.loads(ask("init", "claude", "--memory", "4g", "--cpus=1.5", "--json").out)["limits"] == {
+        "memory": "4g",
+        "cpus": "1.5",
+        "pids": "4096",
+    }
+    ask("init", "claude", "--pids", "512")
+    text = (Path.cwd() / COMPOSE).read_text()
+    assert 'limits: {memory: 4g, cpus: "1.5", pids: "512"}' in text
+    assert "    mem_limit: 4g\n    memswap_limit: 4g\n    pids_limit: 512\n" in text
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_limits_that_mean_nothing_are_all_told_at_once(ask: Ask) -> None:
+    answer = ask("init", "claude", "--memory", "4", "--cpus", "0")
+    assert answer.code == 1
+    assert answer.err.splitlines() == [
+        "error: --memory: `4` is no size: a number with k, m or g, as in `4g`",
+        "error: --cpus: `0` is too little: no agent works with less than 0.1",
+    ]

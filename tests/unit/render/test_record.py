@@ -5,10 +5,18 @@ import pytest
 from agent_sandbox.render.compose import render_compose
 from agent_sandbox.render.header import stamped
 from agent_sandbox.render.record import Record, parse_record
+from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.workspace import Ide, Owner
 from samples import MANIFEST, TEMPLATES, WORKSPACE, stack_of
 
-OURS = replace(WORKSPACE, title="A $5 app", ide=Ide.JETBRAINS, owner=Owner(uid=501, gid=20))
+LIMITS = limits({"memory": "4g", "cpus": "1.5"})
+OURS = replace(
+    WORKSPACE,
+    title="A $5 app",
+    ide=Ide.JETBRAINS,
+    owner=Owner(uid=501, gid=20),
+    limits=limits({"memory": "4g", "cpus": "1.5"}),
+)
 TEXT = stamped(render_compose(TEMPLATES, stack_of(OURS), MANIFEST, OURS), comment="#")
 
 
@@ -19,6 +27,7 @@ def test_a_file_of_ours_says_what_it_was_made_from() -> None:
         title="A $5 app",
         ide=Ide.JETBRAINS,
         owner=Owner(uid=501, gid=20),
+        limits=LIMITS,
     )
 
 
@@ -35,11 +44,18 @@ def test_an_edited_one_still_says_it() -> None:
         TEXT.replace("x-agent-sandbox", "x-other"),
         TEXT.replace("ide: jetbrains", "ide: emacs"),
         TEXT.replace('dev: "501:20"', "dev: me"),
+        TEXT.replace("memory: 4g", "memory: all"),
         f"{TEXT}: [",
         stamped("- a list\n", comment="#"),
         stamped("", comment="#"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_what_says_nothing_we_know_is_no_record(text: str) -> None:
     assert parse_record(text) is None
+
+
+def test_a_file_without_limits_of_its_own_has_the_usual_ones() -> None:
+    record = parse_record(stamped(render_compose(TEMPLATES, stack_of(), MANIFEST, WORKSPACE), comment="#"))
+    assert record is not None
+    assert record.limits == DEFAULT

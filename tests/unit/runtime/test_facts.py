@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.facts import find_project, look_at, owner_by, owner_of
+from agent_sandbox.runtime.facts import find_project, look_at, machine, owner_by, owner_of
+from agent_sandbox.stack.limits import DEFAULT
 from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 
 
@@ -16,7 +17,7 @@ def problem(path: Path, environ: dict[str, str] | None = None) -> Problem:
 
 
 def look(project: Path, environ: dict[str, str] | None = None) -> Workspace:
-    return look_at(project, title="x", ide=Ide.NONE, environ=environ or {})
+    return look_at(project, title="x", ide=Ide.NONE, limits=DEFAULT, environ=environ or {})
 
 
 def test_a_project_is_known_by_its_real_path(tmp_path: Path) -> None:
@@ -105,3 +106,8 @@ def test_the_owner_of_a_directory_is_looked_up(tmp_path: Path) -> None:
 def test_a_user_that_the_system_does_not_know_has_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
     assert find_project(tmp_path, {}) == tmp_path
+
+
+def test_this_machine_has_memory_and_processors() -> None:
+    has = machine()
+    assert (has["memory"] > 1 << 26, has["cpus"] >= 1) == (True, True)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.initialise import Wish, prepare
+from agent_sandbox.stack.limits import DEFAULT, GIB, kept, told
 from agent_sandbox.stack.workspace import Ide
 from repositories import repository
 
@@ -41,6 +43,27 @@ def test_choices_of_an_earlier_init_stay(tmp_path: Path) -> None:
     workspace = prepare(wish(tmp_path), {}).workspace
     assert (workspace.title, workspace.ide) == ("Mine", Ide.NONE)
     assert prepare(wish(tmp_path, ide=Ide.VSCODE), {}).workspace.ide is Ide.VSCODE
+
+
+def test_limits_are_of_the_agent_alone_and_stay_until_they_are_said_anew(tmp_path: Path) -> None:
+    prepare(replace(wish(tmp_path), limits={"memory": "2g", "cpus": "1.5"}), {}).write()
+    prepared = prepare(replace(wish(tmp_path), limits={"pids": "100"}), {})
+    assert kept(prepared.workspace.limits) == {"memory": "2g", "cpus": "1.5", "pids": "100"}
+    sizes = {service.name: service.limits.memory for service in prepared.stack.services}
+    assert sizes == {"proxy": GIB, "firewall": GIB // 8, "agent": 2 * GIB}
+    assert kept(prepare(replace(wish(tmp_path), limits=told(DEFAULT)), {}).workspace.limits) == {}
+
+
+def test_a_limit_that_is_none_on_this_machine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_sandbox.runtime.initialise.machine", lambda: {"memory": GIB, "cpus": 1})
+    assert prepare(wish(tmp_path), {}).notes == ()
+    (note,) = prepare(replace(wish(tmp_path), limits={"memory": "2g", "cpus": "1"}), {}).notes
+    assert note == "--memory 2g is more than this machine has, which is 1.0 GiB: here it limits nothing"
+
+
+def test_limits_that_mean_nothing_are_told_as_they_were_spelled(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--memory: `much` is no size"):
+        prepare(replace(wish(tmp_path), limits={"memory": "much"}), {})
 
 
 def test_a_new_project_opens_in_vs_code(tmp_path: Path) -> None:

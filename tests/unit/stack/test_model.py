@@ -10,7 +10,7 @@ def service(name: str, image: str) -> Service:
         init=True,
         restart="no",
         stop_grace_seconds=1,
-        limits=Limits(memory=1, cpus=1, pids=1),
+        limits=Limits(memory=1, cpus=1, pids=1, files=1),
     )
 
 

@@ -9,14 +9,23 @@ from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
 from agent_sandbox.runtime.trust.question import Written
+from agent_sandbox.stack.limits import DEFAULT, told
 
 GENERATED = (COMPOSE, DEVCONTAINER)
 WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 
 
 def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
-    """Return what this version writes for this directory, and this user."""
-    wish = Wish(agent=agent, path=root, title=None, ide=None, on_conflict=OnConflict.REPLACE, detect=False)
+    """Return what this version writes for this directory, and this user: a clone's own limits are a difference."""
+    wish = Wish(
+        agent=agent,
+        path=root,
+        title=None,
+        ide=None,
+        on_conflict=OnConflict.REPLACE,
+        detect=False,
+        limits=told(DEFAULT),
+    )
     prepared = prepare(wish, environ)
     return Written(files=generated(prepared), members=devcontainer_document(prepared.workspace))
 

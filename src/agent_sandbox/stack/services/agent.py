@@ -11,7 +11,7 @@ from agent_sandbox.stack.environment import (
     proxy_environment,
     trust_environment,
 )
-from agent_sandbox.stack.model import Condition, Dependency, Healthcheck, Limits, Mount, MountKind, Service
+from agent_sandbox.stack.model import Condition, Dependency, Healthcheck, Mount, MountKind, Service
 from agent_sandbox.stack.naming import Addresses
 from agent_sandbox.stack.workspace import Access, Workspace
 
@@ -22,7 +22,6 @@ PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
 ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
-GIB = 1 << 30
 
 
 def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspace: Workspace) -> Service:
@@ -48,7 +47,7 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
         init=True,
         restart="no",
         stop_grace_seconds=5,
-        limits=Limits(memory=8 * GIB, cpus=4, pids=4096),
+        limits=workspace.limits,
         depends_on=(Dependency(service="firewall", condition=Condition.HEALTHY, restart=True),),
         healthcheck=Healthcheck(
             test=(HEALTHY,),

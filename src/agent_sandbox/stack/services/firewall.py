@@ -47,7 +47,7 @@ def firewall_service(image: str, where: Addresses) -> Service:
         # A new namespace would not be the agent's: they come back together, by `docker compose up`.
         restart="no",
         stop_grace_seconds=1,
-        limits=Limits(memory=128 * MIB, cpus=1, pids=64),
+        limits=Limits(memory=128 * MIB, cpus=1, pids=64, files=1024),
         depends_on=(Dependency(service="proxy", condition=Condition.HEALTHY, restart=False),),
         healthcheck=Healthcheck(
             test=("test", "-e", READY),

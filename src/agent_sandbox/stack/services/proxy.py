@@ -52,7 +52,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
         # A proxy that dies takes the agent's way out with it; it may come back by itself.
         restart="unless-stopped",
         stop_grace_seconds=5,
-        limits=Limits(memory=1024 * MIB, cpus=2, pids=256),
+        limits=Limits(memory=1024 * MIB, cpus=2, pids=256, files=16_384),
         healthcheck=Healthcheck(
             test=(*PROGRAM, "health", "--control", CONTROL, "--proxy", entrance),
             interval=15,

@@ -38,3 +38,10 @@ def test_an_editors_file_with_a_part_of_the_users_is_not_all_ours(tmp_path: Path
     assert sorted(generated(prepared)) == [COMPOSE]
     written = written_here(root, AGENT, {"HOME": str(tmp_path / "home")})
     assert (sorted(written.files), "postCreateCommand" in written.members) == ([COMPOSE], False)
+
+
+def test_limits_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> None:
+    root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
+    init(root, memory="64g")
+    assert "mem_limit: 64g" in (root / COMPOSE).read_text()
+    assert "mem_limit: 64g" not in written_here(root, AGENT, home).files[COMPOSE]

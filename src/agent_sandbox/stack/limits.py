@@ -1,0 +1,132 @@
+"""How much of the machine an agent may use up: what a person asks for, and how it is written.
+
+Sizes are written as the engine takes them: `4g`, `512m`, `1.5g`. What differs from `DEFAULT` is kept in the compose
+file's own record, so that `init` finds it again.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.stack.model import Limits
+
+UNITS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10, "b": 1}
+MIB, GIB = UNITS["m"], UNITS["g"]
+DEFAULT = Limits(memory=8 * GIB, cpus=4, pids=4096, files=16_384)
+
+# Below these no agent starts: a language's runtime alone takes as much.
+LEAST_MEMORY = 256 * MIB
+LEAST_CPUS = 0.1
+LEAST_PIDS = 64
+# What the engine and the kernel can count to, and more than any machine has.
+MOST_MEMORY = 1 << 50
+MOST_CPUS = 4096
+MOST_PIDS = 4_194_304
+
+SIZE = re.compile(r"([0-9]{1,16}(?:\.[0-9]{1,9})?) ?([bkmg])(?:i?b)?", re.ASCII | re.IGNORECASE)
+DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
+WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One limit that a person can set: how it is read, and how it is told."""
+
+    read: Callable[[str], Any]
+    least: float
+    most: float
+    shown: Callable[[Any], str]
+    form: str
+
+
+def limits(said: Mapping[str, str], before: Limits = DEFAULT, *, spelled: str = "{}") -> Limits:
+    """Return `before` with what was said by name; all that can't be meant is told at once.
+
+    >>> limits({"memory": "4g", "cpus": "1.5"}).memory
+    4294967296
+    """
+    problems = [problem for name, text in said.items() for problem in _problems(name, text, spelled.format(name))]
+    if problems:
+        raise UserError(problems)
+    return replace(before, **{name: LIMITS[name].read(text) for name, text in said.items()})
+
+
+def kept(chosen: Limits) -> dict[str, str]:
+    """Return what a person has chosen, by name, as `limits` reads it.
+
+    >>> kept(limits({"memory": "2048m", "pids": "4096"}))
+    {'memory': '2g'}
+    """
+    return {name: text for name, text in told(chosen).items() if getattr(chosen, name) != getattr(DEFAULT, name)}
+
+
+def told(chosen: Limits) -> dict[str, str]:
+    """Return all that can be chosen, by name, in a person's words."""
+    return {name: limit.shown(getattr(chosen, name)) for name, limit in LIMITS.items()}
+
+
+def beyond(chosen: Limits, *, memory: int, cpus: int) -> dict[str, str]:
+    """Return which limits are none on a machine with so much, by name, and what it has.
+
+    >>> beyond(DEFAULT, memory=4 * GIB, cpus=8)
+    {'memory': '4.0 GiB'}
+    """
+    has = {"memory": (memory, f"{memory / GIB:.1f} GiB"), "cpus": (cpus, str(cpus))}
+    return {name: words for name, (most, words) in has.items() if getattr(chosen, name) > most}
+
+
+def size(number: int) -> str:
+    """Return a number of bytes in the largest unit that says it exactly.
+
+    >>> size(1 << 30), size(1536 << 20)
+    ('1g', '1536m')
+    """
+    unit, factor = next((unit, factor) for unit, factor in UNITS.items() if number % factor == 0)
+    return f"{number // factor}{unit}"
+
+
+def _problems(name: str, text: str, where: str) -> Iterator[Problem]:
+    limit = LIMITS.get(name)
+    if limit is None:
+        yield Problem(where=where, what="no such limit", hint=f"there are {', '.join(LIMITS)}")
+        return
+    value = limit.read(text)
+    if value is None:
+        yield Problem(where=where, what=f"`{text}` is no {limit.form}")
+    elif value < limit.least:
+        least = limit.shown(limit.least)
+        yield Problem(where=where, what=f"`{text}` is too little: no agent works with less than {least}")
+    elif value > limit.most:
+        yield Problem(
+            where=where, what=f"`{text}` is more than any machine has", hint=f"the default is {told(DEFAULT)[name]}"
+        )
+
+
+def _size(text: str) -> int | None:
+    match = SIZE.fullmatch(text)
+    return int(float(match[1]) * UNITS[match[2].lower()]) if match else None
+
+
+def _decimal(text: str) -> float | None:
+    return round(float(text), 2) if DECIMAL.fullmatch(text) else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if WHOLE.fullmatch(text) else None
+
+
+LIMITS: Mapping[str, Limit] = {
+    "memory": Limit(
+        read=_size, least=LEAST_MEMORY, most=MOST_MEMORY, shown=size, form="size: a number with k, m or g, as in `4g`"
+    ),
+    "cpus": Limit(
+        read=_decimal,
+        least=LEAST_CPUS,
+        most=MOST_CPUS,
+        shown="{:g}".format,
+        form="number of processors, as in `2` or `1.5`",
+    ),
+    "pids": Limit(read=_whole, least=LEAST_PIDS, most=MOST_PIDS, shown=str, form="number of processes, as in `4096`"),
+}
