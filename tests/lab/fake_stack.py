@@ -23,16 +23,23 @@ def compose_line(root: Path) -> str:
 
 def with_containers(docker: FakeDocker, *, network: str = "app-1_sandbox", **states: str) -> FakeDocker:
     """Have one container for each service: `healthy`, `unhealthy`, `starting` run, other states are the container's."""
-    found = [_inspected(service, state, network) for service, state in states.items()]
-    docker.says("ps --all --quiet", out="".join(f"{service}\n" for service in states))
+    return with_inspected(docker, *(inspected(service, state, network) for service, state in states.items()))
+
+
+def with_inspected(docker: FakeDocker, *found: dict[str, object]) -> FakeDocker:
+    """Have the containers that `docker inspect` says so much of."""
+    docker.says("ps --all --quiet", out="".join(f"{container['Id']}\n" for container in found))
     return docker.says("inspect --type container", out=json.dumps(found))
 
 
-def _inspected(service: str, state: str, network: str) -> dict[str, object]:
+def inspected(service: str, state: str, network: str = "app-1_sandbox", restarts: int = 0) -> dict[str, object]:
+    """Return what `docker inspect` says of one of them; one that the engine had to start again was out of memory."""
     health = {"Health": {"Status": state}} if state in {"healthy", "unhealthy", "starting"} else {}
     return {
         "Id": service.ljust(64, "0"),
         "Config": {"Image": "agent-sandbox/x:1", "Labels": {"com.docker.compose.service": service}},
-        "State": {"Status": "running" if health else state, "ExitCode": 1, **health},
+        "State": {"Status": "running" if health else state, "ExitCode": 1, "OOMKilled": restarts > 0, **health},
+        "RestartCount": restarts,
+        "HostConfig": {"Memory": 8 << 30, "CpuQuota": 400_000, "PidsLimit": 4096},
         "NetworkSettings": {"Networks": {network: {}}},
     }

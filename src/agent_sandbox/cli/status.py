@@ -10,6 +10,7 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.carry_out import backend
 from agent_sandbox.cli.options import Json, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.decisions import as_text as decision_as_text
 from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_stack
@@ -62,7 +63,16 @@ def as_json(found: Status) -> dict[str, Any]:
         "agent": project.agent,
         "unseen": list(found.unseen),
         "services": [
-            {"service": c.service, "state": c.state, "health": c.health, "ready": c.ready, "image": c.image}
+            {
+                "service": c.service,
+                "state": c.state,
+                "health": c.health,
+                "ready": c.ready,
+                "image": c.image,
+                "limits": dict(c.limits),
+                "out_of_memory": c.out_of_memory,
+                "restarts": c.restarts,
+            }
             for c in found.containers
         ],
         "policy": {
@@ -76,6 +86,7 @@ def as_json(found: Status) -> dict[str, Any]:
         },
         "connected": list(found.connected),
         "workspace": {"lost": list(found.lost), "unprotected": [asdict(one) for one in found.unprotected]},
+        "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
     }
@@ -85,7 +96,7 @@ def as_text(found: Status) -> str:
     """Return the status for a person."""
     project = found.project
     width = max((len(c.condition) for c in found.containers), default=0)
-    services = [f"  {c.service:<9} {c.condition:<{width}}  {c.image}" for c in found.containers]
+    services = [f"  {c.service:<9} {c.condition:<{width}}  {c.image}{_came_back(c)}" for c in found.containers]
     unseen = [f"trust   {UNSEEN.format(', '.join(found.unseen))}"] if found.unseen else []
     digest = (found.host_digest[:12],) if found.host_digest else ()
     policy = (str(project.policy.relative_to(project.root)), *digest, SAID[found.loaded])
@@ -101,7 +112,9 @@ def as_text(found: Status) -> str:
             *_kept(found.proxy.get("policy", {})),
             *(f"  {layer}" for layer in found.left_out),
             *(f"  {problem}" for problem in found.told_problems[:PROBLEMS]),
+            *_limits(found),
             *_workspace(found),
+            *_log(found.proxy.get("log", {})),
             *counts,
             *(["last denials", *denials] if denials else []),
         )
@@ -112,6 +125,24 @@ def _kept(policy: Mapping[str, Any]) -> tuple[str, ...]:
     """Say since when the proxy, which was told to read a file with problems, has decided by an older one."""
     since, loaded = policy.get("problems_since"), policy.get("loaded")
     return (f"  file has problems since {since}, the policy from {loaded} is in force",) if since and loaded else ()
+
+
+def _came_back(container: Container) -> str:
+    """Say that a service has ended, and the engine has started it again: once is bad luck, many times are a fault."""
+    why = ", once for want of memory" if container.out_of_memory else ""
+    return f"  started again {container.restarts} times{why}" if container.restarts else ""
+
+
+def _limits(found: Status) -> Iterator[str]:
+    limits = next((c.limits for c in found.containers if c.service == "agent"), {})
+    if limits:
+        yield f"limits  {', '.join(f'{name} {text}' for name, text in limits.items())}"
+
+
+def _log(log: Mapping[str, Any]) -> Iterator[str]:
+    if log.get("dropped"):
+        now = f", and the next ones will be: {log['error']}" if log.get("error") else "; it is written again"
+        yield f"log     {log['dropped']} lines lost{now}"
 
 
 def _workspace(found: Status) -> Iterator[str]:

@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent_sandbox.runtime.engine import answer
+from agent_sandbox.stack.limits import size
 
 PROJECT_LABEL = "com.docker.compose.project"
 SERVICE_LABEL = "com.docker.compose.service"
 # In which the services start: each waits for the one before it.
 ORDER = ("proxy", "firewall", "agent")
+# How the engine says that nothing is limited.
+NONE = {"0", "0g", "-1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,9 @@ class Container:
     error: str = ""
     last_check: str = ""
     networks: tuple[str, ...] = ()
+    limits: Mapping[str, str] = field(default_factory=dict)
+    out_of_memory: bool = False
+    restarts: int = 0
 
     @property
     def ready(self) -> bool:
@@ -42,7 +48,7 @@ class Container:
         'exited with code 3'
         """
         if self.state == "exited":
-            return f"exited with code {self.exit_code}"
+            return f"exited with code {self.exit_code}{', out of memory' if self.out_of_memory else ''}"
         return self.health or self.state if self.state == "running" else self.state
 
 
@@ -88,5 +94,19 @@ def _container(found: Mapping[str, Any]) -> Container:
         exit_code=state.get("ExitCode", 0),
         error=state.get("Error", ""),
         last_check=checks[-1].get("Output", "").strip(),
+        limits=_limits(found.get("HostConfig") or {}),
+        out_of_memory=state.get("OOMKilled", False),
+        restarts=found.get("RestartCount", 0),
         networks=tuple(sorted((found.get("NetworkSettings") or {}).get("Networks") or ())),
     )
+
+
+def _limits(set_: Mapping[str, Any]) -> dict[str, str]:
+    """Return the limits that are in force, in a person's words."""
+    period = set_.get("CpuPeriod") or 100_000
+    found = {
+        "memory": size(set_.get("Memory") or 0),
+        "cpus": f"{(set_.get('CpuQuota') or 0) / period:g}",
+        "pids": str(set_.get("PidsLimit") or 0),
+    }
+    return {name: text for name, text in found.items() if text not in NONE}

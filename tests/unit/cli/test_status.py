@@ -7,7 +7,7 @@ from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.status import status
 from agent_sandbox.policyfile import load_policy
 from fake_docker import FakeDocker
-from fake_stack import with_containers
+from fake_stack import inspected, with_containers, with_inspected
 
 
 @pytest.fixture
@@ -41,6 +41,7 @@ def test_a_person_sees_services_policy_and_denials(
         "  proxy     healthy  agent-sandbox/x:1",
         "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
+        "limits  memory 8g, cpus 4, pids 4096",
         "requests  1 allowed, 2 denied since the proxy started; 3 asked by starts of the agent",
         "last denials",
         "  x  deny   GET https://a.test/  no",
@@ -65,7 +66,7 @@ def test_what_the_agent_could_write_is_told(up: FakeDocker, project: Path, capsy
     for name in (".envrc", ".mcp.json", ".nvimrc", ".exrc", "mise.toml", "lefthook.yml"):
         (project / name).write_text("")
     assert exit_code(status) == 0
-    assert capsys.readouterr().out.splitlines()[4:6] == [
+    assert capsys.readouterr().out.splitlines()[5:7] == [
         "open    .git/config: it was replaced on the host, and the agent can write it since: agent-sandbox up",
         "open    .envrc, .exrc, .mcp.json, .nvimrc, lefthook.yml and 1 more: not protected: agent-sandbox doctor",
     ]
@@ -175,3 +176,36 @@ def test_a_layer_that_the_stack_does_not_see_is_told(
     assert any(line.startswith(told) for line in capsys.readouterr().out.splitlines())
     assert exit_code(lambda: status(json=True)) == 0
     assert len(json.loads(capsys.readouterr().out)["policy"]["left_out"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            "[Errno 28] No room",
+            "log     7 lines lost, and the next ones will be: [Errno 28] No room",
+        ),
+        ("", "log     7 lines lost; it is written again"),
+    ],
+)
+def test_lines_of_the_log_that_are_lost_are_told(
+    error: str, told: str, project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says("agent_sandbox.proxy status", out=json.dumps({"log": {"dropped": 7, "error": error}}))
+    with_containers(docker, proxy="healthy")
+    assert exit_code(status) == 0
+    assert told in capsys.readouterr().out.splitlines()
+
+
+def test_a_service_that_came_back_is_told_with_how_often_and_why(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_inspected(docker, inspected("proxy", "healthy", restarts=3))
+    assert exit_code(status) == 0
+    line = "  proxy     healthy  agent-sandbox/x:1  started again 3 times, once for want of memory"
+    assert line in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    (service,) = json.loads(capsys.readouterr().out)["services"]
+    assert (service["restarts"], service["out_of_memory"]) == (3, True)

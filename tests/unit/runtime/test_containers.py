@@ -68,3 +68,22 @@ def test_leftovers_are_listed_by_kind(docker: FakeDocker) -> None:
     )
     expected = {"containers": ("app-1-agent-1", "app-1-proxy-1"), "networks": (), "volumes": ("app-1_state",)}
     assert leftovers("app-1") == expected
+
+
+def test_limits_are_those_in_force_and_none_where_there_is_none(docker: FakeDocker) -> None:
+    limited = {"Memory": 4 << 30, "CpuQuota": 150_000, "CpuPeriod": 100_000, "PidsLimit": 100}
+    agent = {**inspected("agent", OOMKilled=True), "HostConfig": limited, "RestartCount": 2}
+    other = {**inspected("other"), "HostConfig": {"Memory": 0, "CpuQuota": 0, "PidsLimit": None}}
+    docker.says("ps --all", out="1\n2\n").says("inspect", out=json.dumps([agent, other]))
+    first, second = containers("app-1")
+    assert (first.limits, first.out_of_memory, first.restarts) == (
+        {"memory": "4g", "cpus": "1.5", "pids": "100"},
+        True,
+        2,
+    )
+    assert (second.limits, second.out_of_memory, second.restarts) == ({}, False, 0)
+
+
+def test_what_ended_for_want_of_memory_says_so() -> None:
+    ended = Container(id="1", service="x", image="y", state="exited", exit_code=137, out_of_memory=True)
+    assert ended.condition == "exited with code 137, out of memory"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.images import DIGEST_LABEL
+from agent_sandbox.render.record import parse_record
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
@@ -18,6 +19,7 @@ from agent_sandbox.runtime.installed import COMPOSE_FILE, images_of, is_own
 from agent_sandbox.runtime.layers import load_here
 from agent_sandbox.runtime.left_out import left_out
 from agent_sandbox.runtime.trust.question import unseen_in
+from agent_sandbox.stack.limits import DEFAULT, beyond, kept, told
 
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
@@ -81,6 +83,23 @@ def dotenv(machine: Machine) -> CheckResult:
         what = f"COMPOSE_PROJECT_NAME in {DOTENV} is {name or 'not set'}, the stack is {project.name}"
         return fail("dotenv", what, hint)
     return ok("dotenv", f"{DOTENV} names the stack")
+
+
+def limits(machine: Machine) -> CheckResult:
+    """See that the agent cannot use up the engine's whole machine."""
+    project = machine.project
+    record = parse_record(read_text(project.root, str(COMPOSE_FILE)) or "")
+    chosen = record.limits if record else DEFAULT
+    words = told(chosen)
+    has = beyond(chosen, memory=machine.info["MemTotal"], cpus=machine.info["NCPU"])
+    # The default number of processors is more than many have, and harmless: they are shared by turns.
+    over = [f"{name} {words[name]} of {most}" for name, most in has.items() if name == "memory" or name in kept(chosen)]
+    if over:
+        what = f"the agent may use more than the engine's machine has: {', '.join(over)}"
+        return warn(
+            "limits", what, f"agent-sandbox init {project.agent} --memory SIZE --cpus NUMBER, then agent-sandbox up"
+        )
+    return ok("limits", ", ".join(f"{name} {text}" for name, text in words.items()))
 
 
 def owner(machine: Machine) -> CheckResult:

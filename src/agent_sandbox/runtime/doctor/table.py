@@ -36,6 +36,7 @@ CHECKS = (
     Row(name="stack", check=project.stack, project=True),
     Row(name="policy", check=project.policy, project=True),
     Row(name="dotenv", check=project.dotenv, project=True),
+    Row(name="limits", check=project.limits, engine=True, project=True),
     Row(name="owner", check=project.owner, engine=True, project=True),
     Row(name="mounts", check=workspace.mounts, engine=True, project=True),
     Row(name="workspace", check=workspace.names, project=True),

@@ -161,3 +161,29 @@ def test_a_project_of_roots_is_one_that_the_agent_cannot_write(
     what = f"the files belong to root, and dev inside is {owner.uid}:{owner.gid}: the agent can only read them"
     hint = f"chown -R {owner.uid}:{owner.gid} {shlex.quote(str(machine.project.root))}"
     assert checks.owner(with_engine(machine, "name=seccomp,profile=builtin")) == fail("owner", what, hint)
+
+
+def with_machine(docker: FakeDocker, *, memory: int, cpus: int) -> None:
+    docker.says("info --format", out=json.dumps({"MemTotal": memory, "NCPU": cpus}))
+
+
+def test_limits_that_fit_the_engines_machine_are_fine(docker: FakeDocker, machine: Machine) -> None:
+    with_machine(docker, memory=16 << 30, cpus=2)
+    assert checks.limits(machine) == ok("limits", "memory 8g, cpus 4, pids 4096")
+
+
+def test_an_agent_that_may_use_all_of_the_machine_is_told(docker: FakeDocker, machine: Machine) -> None:
+    with_machine(docker, memory=4 << 30, cpus=2)
+    hint = f"agent-sandbox init {AGENT} --memory SIZE --cpus NUMBER, then agent-sandbox up"
+    what = "the agent may use more than the engine's machine has: memory 8g of 4.0 GiB"
+    assert checks.limits(machine) == warn("limits", what, hint)
+
+
+def test_processors_that_somebody_asked_for_and_there_are_not_are_told(docker: FakeDocker, machine: Machine) -> None:
+    with_machine(docker, memory=16 << 30, cpus=2)
+    compose = machine.project.root / ".devcontainer" / "docker-compose.yml"
+    text = compose.read_text().replace(
+        f"{{agent: {AGENT},", f"{{agent: {AGENT}, title: x, ide: none, limits: {{cpus: 3}},"
+    )
+    compose.write_text(text)
+    assert checks.limits(machine).what == "the agent may use more than the engine's machine has: cpus 3 of 2"
