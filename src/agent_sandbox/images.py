@@ -3,7 +3,7 @@
 The digest of an image's context is its label `agent-sandbox.digest`; an image whose label differs is built again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,9 @@ from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - back
 DIGEST_LABEL = "agent-sandbox.digest"
 # What of the package the proxy imports: the host's part has no business in its image, and no say in its digest.
 PROXY_PARTS = frozenset({"__init__.py", "py.typed", "problems.py", "resources.py", "policy", "policyfile", "proxy"})
+# What lies beside sources and is none; `_data`, a wheel's own folder, goes into a context by its name.
+LITTER_FOLDERS = frozenset({"__pycache__", "_data"})
+LITTER = ("~", ".swp", ".pyc", ".DS_Store")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,28 +77,27 @@ def images_for(manifest: AgentManifest, owner: Owner) -> tuple[Image, ...]:
 
 def proxy_context() -> FileTree:
     """Return `images/proxy/` at the root, and below `package/` the very engine that decides on the host."""
-    package = {
-        f"package/agent_sandbox/{path}": text
-        for path, text in _tree(PACKAGE, ("*.py", "*.yaml", "py.typed")).items()
-        if path.split("/")[0] in PROXY_PARTS
+    return {
+        **_tree(data_root() / "images" / "proxy"),
+        **_tree(PACKAGE, "package/agent_sandbox/", only=PROXY_PARTS, suffixes=(".py", ".yaml", "py.typed")),
+        **_tree(data_root() / "services", "package/agent_sandbox/_data/services/", suffixes=(".yaml",)),
     }
-    services = {
-        f"package/agent_sandbox/_data/services/{path}": text
-        for path, text in _tree(data_root() / "services", ("*.yaml",)).items()
-    }
-    return {**_tree(data_root() / "images" / "proxy", ("*",)), **package, **services}
 
 
 def agent_context() -> FileTree:
     """Return `images/agent/`."""
-    return _tree(data_root() / "images" / "agent", ("*",))
+    return _tree(data_root() / "images" / "agent")
 
 
-def _tree(root: Path, patterns: Sequence[str]) -> FileTree:
-    paths = sorted(path for pattern in patterns for path in root.rglob(pattern) if path.is_file())
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths if not _is_litter(path, root)}
-
-
-def _is_litter(path: Path, root: Path) -> bool:
-    parts = path.relative_to(root).parts
-    return "__pycache__" in parts or "_data" in parts or parts[-1].endswith(("~", ".swp", ".pyc", ".DS_Store"))
+def _tree(
+    root: Path, prefix: str = "", *, only: frozenset[str] | None = None, suffixes: tuple[str, ...] = ("",)
+) -> FileTree:
+    files: dict[str, bytes] = {}
+    for folder, below, names in root.walk():
+        chosen = only if only is not None and folder == root else {*below, *names}
+        below[:] = sorted(chosen.intersection(below) - LITTER_FOLDERS)
+        wanted = (name for name in sorted(chosen.intersection(names)) if name.endswith(suffixes))
+        inside = prefix if folder == root else f"{prefix}{folder.relative_to(root).as_posix()}/"
+        paths = {inside + name: folder / name for name in wanted if not name.endswith(LITTER)}
+        files |= {name: path.read_bytes() for name, path in paths.items() if path.is_file()}
+    return files
