@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from agent_sandbox.runtime import places
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -23,14 +25,23 @@ def connect_here(self: socket.socket, address: Any) -> None:  # noqa: ANN401 - a
     CONNECT(self, address)
 
 
-@pytest.fixture(autouse=True)
-def fenced(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the test an empty home and an engine that does not exist."""
+@pytest.fixture(autouse=True, scope="module")
+def fence(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give the module an empty home and an engine that does not exist."""
     home = tmp_path_factory.mktemp("home")
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{home}/no-engine.sock")
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "AGENT_SANDBOX_EXTRA_CA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(places, "ORGANISATION", home / "etc")
-    monkeypatch.setattr(socket.socket, "connect", connect_here)
-    return home
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        patch.setenv("DOCKER_HOST", f"unix://{home}/no-engine.sock")
+        for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "AGENT_SANDBOX_EXTRA_CA"):
+            patch.delenv(name, raising=False)
+        patch.setattr(places, "ORGANISATION", home / "etc")
+        patch.setattr(socket.socket, "connect", connect_here)
+        yield home
+
+
+@pytest.fixture(autouse=True)
+def fenced(fence: Path) -> Iterator[Path]:
+    """Give each test that home as empty as the first found it: few write there, so it is not made anew for each."""
+    yield fence
+    for left in fence.iterdir():
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
