@@ -3,6 +3,9 @@
 # Behind a proxy that re-signs TLS, pip knows the company's CA; the builds of images then need it too.
 export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
 
+# Compiled tests are kept, whatever the shell says: compiling them again is a third of a run of the unit tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo check test test-unit test-deep test-lowest attack bench lock engine golden clean
 
 help: ## Show this list
