@@ -9,6 +9,7 @@ from agent_sandbox.policy.authority import parse_authority
 from agent_sandbox.policy.decide import awaits_operation, decide, decide_connect
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.graphqlbody import with_body
 from agent_sandbox.policy.host import canonical_host
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.operation import Operation
@@ -37,6 +38,7 @@ __all__ = [
     "decide_connect",
     "parse_authority",
     "parse_request",
+    "with_body",
 ]
 
 # Where a policy is made, of the models of its file: pydantic takes ten times as long to import as Python to start.

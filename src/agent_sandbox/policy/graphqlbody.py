@@ -1,0 +1,87 @@
+"""The body of a GraphQL request -> what it asks for. What servers could read as two different things is doubtful.
+
+Strict on purpose: one operation in plain JSON is what clients send. Whatever is done beside that has no use but to be
+read otherwise by a server than here.
+"""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from agent_sandbox.policy.ambiguity import Ambiguous
+from agent_sandbox.policy.operation import NAME, Operation
+from agent_sandbox.policy.request import Request
+
+MAX_BODY = 256 * 1024  # bytes: the longest text of an issue, with room
+TOO_LONG = f"a body of more than {MAX_BODY // 1024} KiB"
+KEYS = frozenset({"query", "operationName", "variables"})
+JSON = re.compile(r'application/json(?:[ \t]*;[ \t]*charset=("?)utf-8\1)?', re.ASCII | re.IGNORECASE)
+ABOUT_THE_BODY = frozenset({"content-type", "content-encoding"})
+
+
+def with_body(request: Request, body: bytes) -> Request:
+    """Return the request with what its body asks for."""
+    doubt = doubt_of_head(request)
+    operation = Operation(doubt=doubt) if doubt else read_operation(body)
+    return replace(request, operation=operation, body_size=len(body))
+
+
+def doubt_of_head(request: Request) -> str:
+    """Return why no body behind this head could be read as GraphQL; nothing where one could."""
+    if request.query:
+        return "a query string beside the body"
+    if (request.body_size or 0) > MAX_BODY:
+        return TOO_LONG
+    # Servers that fold `-` and `_` would read `content_type`, too.
+    about = [field for field in request.headers if field[0].lower().replace("_", "-") in ABOUT_THE_BODY]
+    is_json = len(about) == 1 and about[0][0].lower() == "content-type" and JSON.fullmatch(about[0][1].strip(" \t"))
+    return "" if is_json else "not `content-type: application/json` alone, without an encoding"
+
+
+def read_operation(body: bytes) -> Operation:
+    """Return what a body asks for, or the doubt that it leaves.
+
+    >>> str(read_operation(b'{"query": "{ me: viewer { login } }"}'))
+    'query viewer'
+    """
+    if len(body) > MAX_BODY:
+        return Operation(doubt=TOO_LONG)
+    try:
+        document, name = _parts(
+            json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        )
+        from agent_sandbox.policy.graphqldocument import operation_of  # noqa: PLC0415 - it says why itself
+
+        return operation_of(document, name)
+    except Ambiguous as doubt:
+        return Operation(doubt=str(doubt))
+    except (ValueError, RecursionError):
+        return Operation(doubt="a body that is no JSON in UTF-8")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    named = dict(pairs)
+    if len(named) != len(pairs):
+        raise Ambiguous("a key that is there twice")
+    return named
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Ambiguous(f"a number that JSON does not have: {name}")
+
+
+def _parts(asked: object) -> tuple[str, str | None]:
+    """Return the document, and the name of the operation in it that is meant."""
+    if not isinstance(asked, dict):
+        raise Ambiguous("several operations in one body, or none")
+    if not asked.keys() <= KEYS:
+        raise Ambiguous("a key beside `query`, `operationName` and `variables`")
+    document, name, variables = (asked.get(key) for key in ("query", "operationName", "variables"))
+    if not isinstance(document, str):
+        raise Ambiguous("no document in `query`")
+    if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
+        raise Ambiguous("an `operationName` that is none")
+    if variables is not None and not isinstance(variables, dict):
+        raise Ambiguous("`variables` that are none")
+    return document, name
