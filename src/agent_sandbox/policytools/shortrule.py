@@ -23,26 +23,22 @@ SECTIONS = {Effect.ALLOW: "allow", Effect.DENY: "deny"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortRule:
-    """An entry of `allow` or `deny`: its text, what that comes to, a request that it takes, and a layer of it alone."""
+    """An entry and its section: its text, what that comes to, a request that it takes, and a layer of it alone."""
 
     effect: Effect
+    section: str
     text: str
     spec: EntrySpec
     rule: Rule
     request: Request
     alone: Layer
 
-    @property
-    def section(self) -> str:
-        """The section that it stands in."""
-        return SECTIONS[self.effect]
-
 
 def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
-    """Return the rule that `METHOD URL` (or, to deny, a host) means; raise UserError with what is wrong with it."""
+    """Return the rule that `METHOD URL` or a host means; raise UserError with what is wrong with it."""
     method, space, url = " ".join(words).strip().partition(" ")
     text = f"{method.upper()} {url.strip()}" if space else method
-    section = SECTIONS[effect]
+    section = "domains" if effect is Effect.ALLOW and _is_host(text) else SECTIONS[effect]
     try:
         content = f"{section}:\n- {written(text)}\n".encode("utf-8", "surrogateescape")
         layer = parse_layer(decode_policy(content, file=""), name="", file="", shown="", services=())
@@ -53,7 +49,12 @@ def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
     except Ambiguous as doubt:
         raise UserError([Problem(where=text, what=str(doubt))]) from doubt
     spec = getattr(layer.spec, section)[0]
-    return ShortRule(effect=effect, text=text, spec=spec, rule=rule, request=request, alone=layer)
+    return ShortRule(effect=effect, section=section, text=text, spec=spec, rule=rule, request=request, alone=layer)
+
+
+def _is_host(text: str) -> bool:
+    """Tell the shortest entry of `domains`, every request to a host, from a request that lacks its method."""
+    return text != "" and not {" ", "/"} & {*text}
 
 
 def sample(asked: Conditions) -> Request:

@@ -48,6 +48,12 @@ def test_a_whole_host_can_be_denied(host: str, url: str) -> None:
     assert (got.text, got.request.url, got.section) == (host, url, "deny")
 
 
+@pytest.mark.parametrize(("host", "url"), [("a.test", "https://a.test/"), ("*.a.test", "https://x.a.test/")])
+def test_a_host_by_itself_is_the_shortest_entry_of_domains(host: str, url: str) -> None:
+    got = read_short_rule(Effect.ALLOW, (host,))
+    assert (got.text, str(got.rule), got.request.url, got.section) == (host, f"any method {host}", url, "domains")
+
+
 HOW = "write a method and a whole address: `GET https://example.com/path`"
 
 
@@ -55,7 +61,14 @@ HOW = "write a method and a whole address: `GET https://example.com/path`"
     ("effect", "text", "what", "hint"),
     [
         (Effect.ALLOW, "GTE https://a.test/", "unknown method 'GTE'", "did you mean `GET`?"),
-        (Effect.ALLOW, "a.test", "'a.test' is no `METHOD URL`", HOW),
+        (Effect.ALLOW, "https://a.test", "'https://a.test' is no `METHOD URL`", HOW),
+        (Effect.ALLOW, "a.test/x", "'a.test/x' is no `METHOD URL`", HOW),
+        (
+            Effect.ALLOW,
+            "*",
+            "`*` would allow every host",
+            "name the hosts; if all of them are meant, `allow_all: true`",
+        ),
         (Effect.ALLOW, "", "'' is no `METHOD URL`", HOW),
         (
             Effect.ALLOW,
