@@ -70,6 +70,10 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# Files of npm and its like, which ask for a scoped package as `/@scope%2fname`.
+SCOPED = frozenset(
+    {"package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", ".npmrc", ".yarnrc", ".yarnrc.yml"}
+)
 # How a group of a pattern spells the URL.
 SPELLINGS: Mapping[str, Callable[[str], str]] = {
     "url": str,
@@ -87,6 +91,11 @@ class Offer:
     files: tuple[str, ...]
     schemes: tuple[str, ...]
     ports: tuple[int, ...] = ()
+
+    @property
+    def encoded_slash(self) -> bool:
+        """Whether a path of it holds `%2f`, for those who fetch by these files."""
+        return any(path.rpartition("/")[2] in SCOPED for path in self.files)
 
 
 def is_looked_at(name: str) -> bool:

@@ -49,4 +49,5 @@ def _document(services: Sequence[dict[str, str]], allowed: Sequence[Offer]) -> d
 
 def _entry(offer: Offer) -> dict[str, Any]:
     ports = {"ports": list(offer.ports)} if offer.ports else {}
-    return {"host": offer.host, **ports, "rules": [{"methods": ["GET"], "schemes": list(offer.schemes)}]}
+    slash = {"encoded_slash": True} if offer.encoded_slash else {}
+    return {"host": offer.host, **ports, **slash, "rules": [{"methods": ["GET"], "schemes": list(offer.schemes)}]}

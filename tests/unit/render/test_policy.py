@@ -1,6 +1,8 @@
 import pytest
 
 from agent_sandbox.detect import Offer
+from agent_sandbox.policy import compile_policy
+from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.render.faithful import load_yaml
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.stack.workspace import Ide
@@ -10,6 +12,9 @@ OFFERS = (
     Offer(host="npm.example.test", files=("package-lock.json", ".npmrc"), schemes=("https",)),
     Offer(host="mirror.example.test", files=("pip.conf",), schemes=("https", "http"), ports=(80, 8443)),
 )
+
+
+SERVICES = shipped_services()
 
 
 def render(offered: Offered | None = None, ide: Ide = Ide.NONE) -> str:
@@ -37,9 +42,19 @@ def test_without_the_comment_signs_they_are_the_entries_that_detect_writes() -> 
     assert load_yaml(uncommented) == load_yaml(render(Offered(offers=OFFERS, active=True)))
 
 
+def test_a_scoped_package_of_npm_passes_what_detect_writes() -> None:
+    text = render(Offered(offers=OFFERS, active=True))
+    policy = compile_policy([parse_layer(text, name="p", file="p", shown="p", services=SERVICES)], SERVICES)
+    assert [policy.takes_encoded_slash(offer.host) for offer in OFFERS] == [True, False]
+
+
 def test_detect_allows_reading_alone() -> None:
     assert load_yaml(render(Offered(offers=OFFERS, active=True)))["domains"] == [
-        {"host": "npm.example.test", "rules": [{"methods": ["GET"], "schemes": ["https"]}]},
+        {
+            "host": "npm.example.test",
+            "encoded_slash": True,
+            "rules": [{"methods": ["GET"], "schemes": ["https"]}],
+        },
         {
             "host": "mirror.example.test",
             "ports": [80, 8443],
