@@ -60,11 +60,11 @@ def answered(project: Project, typed: bytes, *argv: str) -> tuple[int, str]:
 @pytest.mark.parametrize("command", [("up",), ("build",), ("shell",), ("exec", "true"), ("proxy", "restart")])
 def test_without_a_terminal_it_is_refused_and_says_what_to_do(cloned: Project, command: tuple[str, ...]) -> None:
     done = cloned.sandbox(*command, check=False)
-    digest = json.loads(cloned.sandbox("trust", "--json").stdout)["digest"]
+    fingerprint = json.loads(cloned.sandbox("trust", "--json").stdout)["fingerprint"]
     assert done.returncode == 1
     assert "  reaches       any method evil.test\n" in done.stderr
     assert "agent: . as /workspace\n" in done.stderr
-    hint = f"  hint: agent-sandbox trust, at a terminal; or, after a look: --yes {digest}"
+    hint = f"  hint: agent-sandbox trust, at a terminal; or, after a look: --yes {fingerprint}"
     assert done.stderr.splitlines()[-1] == hint
     assert mounted(cloned) == ""
 
@@ -74,15 +74,15 @@ def test_a_person_who_says_no_starts_nothing(cloned: Project) -> None:
     assert (code, "Say yes to this? [y/N] " in said, mounted(cloned)) == (1, True, "")
 
 
-def test_the_digest_of_other_settings_starts_nothing(cloned: Project) -> None:
+def test_the_fingerprint_of_other_settings_starts_nothing(cloned: Project) -> None:
     done = cloned.sandbox("up", "--yes", "0" * 64, check=False)
     assert (done.returncode, mounted(cloned)) == (1, "")
-    assert "what it asks for now has not the digest that was given" in done.stderr
+    assert "what it asks for now has not the fingerprint that was given" in done.stderr
 
 
-def test_a_digest_is_enough_where_nobody_sits(cloned: Project) -> None:
-    digest = json.loads(cloned.sandbox("trust", "--json").stdout)["digest"]
-    cloned.sandbox("up", "--yes", digest)
+def test_a_fingerprint_is_enough_where_nobody_sits(cloned: Project) -> None:
+    fingerprint = json.loads(cloned.sandbox("trust", "--json").stdout)["fingerprint"]
+    cloned.sandbox("up", "--yes", fingerprint)
     assert cloned.curl("https://api.anthropic.com/")[0] == 200
     before = cloned.containers()["agent"]["Id"]
     cloned.sandbox("up")

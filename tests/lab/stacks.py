@@ -189,9 +189,9 @@ def connect_to(internet: Internet, path: Path) -> Path:
 
 
 def trust(path: Path) -> None:
-    """Say yes to all that a project asks for now, as a machine does: by the digest."""
-    digest = json.loads(agent_sandbox("trust", "--json", cwd=path).stdout)["digest"]
-    agent_sandbox("trust", "--yes", digest, cwd=path)
+    """Say yes to all that a project asks for now, as a machine does: by the fingerprint."""
+    fingerprint = json.loads(agent_sandbox("trust", "--json", cwd=path).stdout)["fingerprint"]
+    agent_sandbox("trust", "--yes", fingerprint, cwd=path)
 
 
 class Projects:

@@ -20,7 +20,7 @@ MOST = 60
 
 
 def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
-    """Return the project once the user has said yes to all that it asks for now; `yes` is a digest that they did."""
+    """Return the project once the user has said yes to all that it asks for now; `yes` is the fingerprint of that."""
     root = find_project(path, cwd=cwd).root
     store = open_store(os.environ)
     now, trusted = look(root, os.environ), store.load(root)
@@ -65,14 +65,14 @@ def question_of(now: Standing, trusted: Standing | None) -> Question:
 
 
 def agree(question: Question, *, yes: str) -> None:
-    """Return if the user says yes; what is asked is shown in any case but that of the right digest."""
-    if yes == question.digest:
+    """Return if the user says yes; what is asked is shown in any case but that of the right fingerprint."""
+    if yes == question.fingerprint:
         return
     root = str(question.standing.root)
     say("\n".join(map(printable, as_lines(question))))  # a name may hold a line end
     if yes:
-        what = f"what it asks for now has not the digest that was given, {yes}"
-        raise UserError([Problem(where=root, what=what, hint=f"look at it; then: --yes {question.digest}")])
+        what = f"what it asks for now has not the fingerprint that was given, {yes}"
+        raise UserError([Problem(where=root, what=what, hint=f"look at it; then: --yes {question.fingerprint}")])
     if not sys.stdin.isatty():
         _refuse(root, question)
     sys.stderr.write("Say yes to this? [y/N] ")
@@ -83,7 +83,7 @@ def agree(question: Question, *, yes: str) -> None:
 
 def _refuse(root: str, question: Question) -> NoReturn:
     what = f"nobody has said yes to {', '.join(question.changed)}, and there is no terminal to ask at"
-    hint = f"agent-sandbox trust, at a terminal; or, after a look: --yes {question.digest}"
+    hint = f"agent-sandbox trust, at a terminal; or, after a look: --yes {question.fingerprint}"
     raise UserError([Problem(where=root, what=what, hint=hint)])
 
 
@@ -99,7 +99,7 @@ def as_lines(question: Question) -> Iterator[str]:
     yield from _block("note", question.notes) if question.notes else ()
     # All of it, however long: what is hidden could be what matters.
     yield from ("", *question.differences, "") if question.differences else ()
-    yield f"digest {question.digest}"
+    yield f"fingerprint {question.fingerprint}"
 
 
 def _block(title: str, lines: Sequence[str]) -> Iterator[str]:

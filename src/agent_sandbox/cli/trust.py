@@ -44,7 +44,7 @@ def _look(store: Store, path: Path | None, *, yes: str, json: bool) -> None:
     if changes(now, trusted):
         agree(question, yes=yes)
     store.save(now)
-    say(f"{now.root} is trusted as it is now, digest {question.digest}")
+    say(f"{now.root} is trusted as it is now, fingerprint {question.fingerprint}")
 
 
 def _revoke(store: Store, path: Path | None) -> None:
@@ -66,7 +66,7 @@ def _list(store: Store, *, json: bool) -> None:
 def _as_json(question: Question) -> dict[str, object]:
     return {
         "project": str(question.standing.root),
-        "digest": question.digest,
+        "fingerprint": question.fingerprint,
         "trusted": not question.changed,
         "changed": question.changed,
         "reaches": question.reaches,

@@ -17,7 +17,7 @@ from person import Person
 POLICY = ".devcontainer/policy.yaml"
 QUESTION = Question(
     standing=Standing(root=Path("/home/ann/app"), owner=None, compose=(), files={}),
-    digest="0123",
+    fingerprint="0123",
     changed=(POLICY,),
     known=False,
     reaches=("any method example.org", "service github: 4 rules"),
@@ -33,7 +33,7 @@ SHOWN = """\
                 service github: 4 rules
   mounts        agent: . as /workspace
   injects       nothing
-digest 0123
+fingerprint 0123
 """
 WIDER = "version: 1\ndomains: [example.org, example.net]\n"
 
@@ -68,7 +68,7 @@ def test_of_a_change_only_what_is_new_is_shown_with_the_difference() -> None:
         "+++ b/x",
         "+y",
         "",
-        "digest 0123",
+        "fingerprint 0123",
     ]
 
 
@@ -79,7 +79,7 @@ def test_what_is_very_long_is_counted_but_a_difference_is_shown_whole() -> None:
         "                any method 59.test",
         "                ... and 10 more lines: look into the file",
     )
-    assert lines[-2:] == ["", "digest 0123"]
+    assert lines[-2:] == ["", "fingerprint 0123"]
     assert list(many) == lines[-72:-2]
 
 
@@ -101,12 +101,12 @@ def test_without_a_terminal_it_is_refused_with_what_to_do(capsys: pytest.Capture
     )
 
 
-def test_a_digest_is_a_yes_to_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fingerprint_is_a_yes_to_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(QUESTION, "0123") == 0
     assert capsys.readouterr().err == ""
     assert refused(QUESTION, "012") == 1
     assert capsys.readouterr().err == (
-        f"{SHOWN}error: /home/ann/app: what it asks for now has not the digest that was given, 012\n"
+        f"{SHOWN}error: /home/ann/app: what it asks for now has not the fingerprint that was given, 012\n"
         "  hint: look at it; then: --yes 0123\n"
     )
 

@@ -32,16 +32,16 @@ def test_what_is_new_is_shown_asked_about_and_remembered(
         "  also reaches  any method example.net",
         "  also mounts   nothing",
     ]
-    digest = shown[-1].removeprefix("digest ")
-    assert last == f"Say yes to this? [y/N] {wider} is trusted as it is now, digest {digest}"
-    assert ask("trust").err == f"{wider} is trusted as it is now, digest {digest}\n"
+    fingerprint = shown[-1].removeprefix("fingerprint ")
+    assert last == f"Say yes to this? [y/N] {wider} is trusted as it is now, fingerprint {fingerprint}"
+    assert ask("trust").err == f"{wider} is trusted as it is now, fingerprint {fingerprint}\n"
 
 
-def test_json_only_looks_and_gives_the_digest_that_ci_needs(wider: Path, ask: Ask) -> None:
+def test_json_only_looks_and_gives_the_fingerprint_that_ci_needs(wider: Path, ask: Ask) -> None:
     said = json.loads(ask("trust", "--json").out)
     assert said == {
         "project": str(wider),
-        "digest": said["digest"],
+        "fingerprint": said["fingerprint"],
         "trusted": False,
         "changed": [POLICY],
         "reaches": ["any method example.net"],
@@ -59,14 +59,14 @@ def test_json_only_looks_and_gives_the_digest_that_ci_needs(wider: Path, ask: As
         ],
     }
     assert unseen_in(wider, os.environ) == (POLICY,)
-    assert ask("trust", "--yes", said["digest"]).code == 0
+    assert ask("trust", "--yes", said["fingerprint"]).code == 0
     assert json.loads(ask("trust", "--json").out)["trusted"] is True
 
 
-def test_the_digest_of_something_else_is_no_yes(wider: Path, ask: Ask) -> None:
+def test_the_fingerprint_of_something_else_is_no_yes(wider: Path, ask: Ask) -> None:
     answer = ask("trust", "--yes", "0123")
     assert (answer.code, unseen_in(wider, os.environ)) == (1, (POLICY,))
-    assert "error: " + f"{wider}: what it asks for now has not the digest that was given, 0123" in answer.err
+    assert "error: " + f"{wider}: what it asks for now has not the fingerprint that was given, 0123" in answer.err
 
 
 def test_a_yes_to_less_is_a_yes_to_no_more_than_that(project: Path, ask: Ask) -> None:

@@ -126,9 +126,9 @@ def test_what_the_user_has_not_looked_at_is_not_started(
     assert said[-2] == (
         f"error: {project}: nobody has said yes to .devcontainer/docker-compose.yml, and there is no terminal to ask at"
     )
-    digest = said[-3].removeprefix("digest ")
-    assert said[-1] == f"  hint: agent-sandbox trust, at a terminal; or, after a look: --yes {digest}"
+    fingerprint = said[-3].removeprefix("fingerprint ")
+    assert said[-1] == f"  hint: agent-sandbox trust, at a terminal; or, after a look: --yes {fingerprint}"
     assert docker.calls == []
     docker.says("ps --all").says("image inspect", err="none", code=1)
-    exit_code(lambda: up(yes=digest))
+    exit_code(lambda: up(yes=fingerprint))
     assert docker.calls != []

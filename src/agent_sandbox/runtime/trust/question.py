@@ -30,7 +30,7 @@ class Question:
     """What a yes would mean. Where something was trusted already, only what is new."""
 
     standing: Standing
-    digest: str
+    fingerprint: str
     changed: tuple[str, ...]
     known: bool
     reaches: tuple[str, ...]
@@ -70,7 +70,7 @@ def question_about(now: Standing, trusted: Standing | None, written: Written) ->
     before = trusted or Standing(root=now.root, owner=None, compose=(), files={})
     return Question(
         standing=now,
-        digest=now.apart_from(as_written).digest,
+        fingerprint=now.apart_from(as_written).fingerprint,
         changed=changes(now, trusted),
         known=trusted is not None,
         reaches=_reaches(now, before),

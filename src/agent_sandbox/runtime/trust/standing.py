@@ -54,7 +54,7 @@ class Standing:
         return {path: self.files[path] for path in names if path in self.files}
 
     @property
-    def digest(self) -> str:
+    def fingerprint(self) -> str:
         """The hash of what is asked for, wherever the directory lies: it is the same in CI."""
         files = {path: hashlib.sha256(text.encode(errors=LOSSLESS)).hexdigest() for path, text in self.files.items()}
         said = json.dumps({"owner": self.owner, "compose": self.compose, "files": files}, sort_keys=True)

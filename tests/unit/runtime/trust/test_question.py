@@ -62,7 +62,7 @@ def test_a_stack_with_a_file_less_is_looked_at_again() -> None:
 def test_at_first_all_is_told_but_what_init_writes_is_not_spelled_out() -> None:
     expected = Question(
         standing=TRUSTED,
-        digest=replace(TRUSTED, compose=(), files={POLICY: FILES[POLICY]}).digest,
+        fingerprint=replace(TRUSTED, compose=(), files={POLICY: FILES[POLICY]}).fingerprint,
         changed=(COMPOSE, DEVCONTAINER, POLICY),
         known=False,
         reaches=("any method example.org",),
@@ -91,7 +91,7 @@ def test_at_first_a_stack_is_set_against_what_init_writes() -> None:
             *ASKED,
         ),
     )
-    assert got.digest == now.apart_from([DEVCONTAINER]).digest
+    assert got.fingerprint == now.apart_from([DEVCONTAINER]).fingerprint
 
 
 def test_a_change_is_set_against_what_was_trusted() -> None:
@@ -108,7 +108,7 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
     )
     expected = Question(
         standing=now,
-        digest=now.apart_from([COMPOSE]).digest,
+        fingerprint=now.apart_from([COMPOSE]).fingerprint,
         changed=("its owner", ".env", "more.yml", DEVCONTAINER, POLICY),
         known=True,
         reaches=("any method example.net",),

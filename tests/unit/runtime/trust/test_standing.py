@@ -42,16 +42,16 @@ def test_what_counts_is_the_policy_the_editors_file_and_every_file_of_the_stack(
     assert look(root, os.environ) == expected
 
 
-def test_the_digest_is_of_what_is_asked_for_and_not_of_where(root: Path) -> None:
+def test_the_fingerprint_is_of_what_is_asked_for_and_not_of_where(root: Path) -> None:
     here = look(root, os.environ)
-    assert replace(here, root=Path("/elsewhere")).digest == here.digest
+    assert replace(here, root=Path("/elsewhere")).fingerprint == here.fingerprint
     changed = (
         replace(here, owner=7),
         replace(here, compose=(COMPOSE, COMPOSE)),
         replace(here, files={**here.files, POLICY: "version: 1\n#\n"}),
         here.apart_from([COMPOSE]),
     )
-    assert len({here.digest, *(one.digest for one in changed)}) == 5
+    assert len({here.fingerprint, *(one.fingerprint for one in changed)}) == 5
 
 
 def test_a_file_that_is_as_init_writes_it_can_be_left_out(root: Path) -> None:
