@@ -1,11 +1,17 @@
 """Which policy file a command means where none is named, and what has to be right before a stack runs by it."""
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.output import say
 from agent_sandbox.problems import Problem, UserError
+
+if TYPE_CHECKING:
+    from agent_sandbox.policy.effective import Policy
+    from agent_sandbox.policyfile import LayerFile
 
 POLICY_FILE = Path(".devcontainer", "policy.yaml")
 
@@ -36,6 +42,14 @@ def find_policy(path: Path | None, *, cwd: Path) -> Path:
 def shown(file: Path, *, cwd: Path) -> Path:
     """Return the path as a person in `cwd` would type it."""
     return file.relative_to(cwd) if file.is_relative_to(cwd) else file
+
+
+def layer_lines(policy: "Policy", layers: Sequence["LayerFile"]) -> Iterator[str]:
+    """Yield which files of this machine took part in a policy, and which of them let nothing pass beyond themselves."""
+    narrowing = {ceiling.origin.layer for ceiling in policy.rules.ceilings}
+    for layer in layers:
+        narrows = ", and nothing passes that it does not allow" if layer.name in narrowing else ""
+        yield f"with {layer.shown}: {layer.path}{narrows}"
 
 
 def require_policy(project: Project) -> None:

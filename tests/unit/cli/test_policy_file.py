@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.policy_file import find_policy, named_policy, require_policy, shown
+from agent_sandbox.cli.policy_file import find_policy, layer_lines, named_policy, require_policy, shown
+from agent_sandbox.policyfile import layer_beside, load_policy
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.installed import read_project
 
@@ -64,3 +65,15 @@ def test_a_policy_is_named_once_or_found(tmp_path: Path, monkeypatch: pytest.Mon
     assert named_policy(None, None, path=Path("/a")) == Path("/a/.devcontainer/policy.yaml")
     with pytest.raises(UserError, match=r"^/other.yaml: a second policy; name FILE or --policy, not both$"):
         named_policy(one, other, path=None)
+
+
+def test_the_files_that_took_part_are_told_with_what_they_narrow(tmp_path: Path) -> None:
+    project, user, organisation = (tmp_path / name for name in ("policy.yaml", "user.yaml", "organisation.yaml"))
+    project.write_text("domains: [example.org]")
+    user.write_text("domains: [example.org]")
+    organisation.write_text("domains: [example.org]")
+    layers = (layer_beside("user", user), layer_beside("organisation", organisation))
+    assert list(layer_lines(load_policy(project, layers=layers), layers)) == [
+        f"with user/user.yaml: {user}",
+        f"with organisation/organisation.yaml: {organisation}, and nothing passes that it does not allow",
+    ]

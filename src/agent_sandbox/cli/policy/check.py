@@ -9,11 +9,11 @@ from agent_sandbox.cli.errors import DONE, MENDABLE
 from agent_sandbox.cli.excerpt import excerpt
 from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json, say_problems
-from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.cli.policy_file import layer_lines, named_policy
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.reading import read_policy
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.layers import load_here
+from agent_sandbox.runtime.layers import layers_here, load_here
 
 
 def check(
@@ -29,11 +29,13 @@ def check(
             return MENDABLE
         emit_json({"file": str(where), "valid": False, "problems": [asdict(problem) for problem in error.problems]})
         return MENDABLE
-    rules = len(loaded.rules.rules)
+    rules, layers = len(loaded.rules.rules), layers_here(os.environ, beside=where)
     if json:
-        emit_json({"file": str(where), "valid": True, "problems": [], "digest": loaded.digest, "rules": rules})
+        used = [{"name": layer.name, "file": str(layer.path)} for layer in layers]
+        answer = {"file": str(where), "valid": True, "problems": [], "digest": loaded.digest, "rules": rules}
+        emit_json({**answer, "layers": used})
     else:
-        emit(f"{where}: valid, {rules} rules, digest {loaded.digest[:12]}")
+        emit("\n".join((f"{where}: valid, {rules} rules, digest {loaded.digest[:12]}", *layer_lines(loaded, layers))))
         if loaded.refusal:
             emit(f"everything is denied: {loaded.refusal}")
     return DONE

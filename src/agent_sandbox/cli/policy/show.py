@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
-from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.cli.policy_file import layer_lines, named_policy
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.rule import Rule
@@ -59,7 +59,7 @@ def as_json(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> dict[s
 def as_text(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> Iterator[str]:
     """Yield the effective policy for a person: layer by layer, one rule a line, everything else denied."""
     yield f"{file}, digest {policy.digest[:12]}"
-    yield from (f"with {layer.shown}: {layer.path}" for layer in layers)
+    yield from layer_lines(policy, layers)
     within = [(WITHIN, rule) for ceiling in policy.rules.ceilings for rule in ceiling.rules]
     rules = [(str(rule.effect), rule) for rule in policy.rules.rules]
     rows = [

@@ -37,7 +37,7 @@ def test_an_empty_policy_is_valid_and_says_what_it_does(policy: Path, capsys: py
 def test_a_program_gets_the_same_as_json(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name, digest = str(policy), load_policy(policy).digest
     assert exit_code(lambda: check(json=True)) == 0
-    expected = {"file": name, "valid": True, "problems": [], "digest": digest, "rules": 3}
+    expected = {"file": name, "valid": True, "problems": [], "digest": digest, "rules": 3, "layers": []}
     assert json.loads(capsys.readouterr().out) == expected
     policy.write_text("version: 1\ndomainz: [x]\n")
     assert exit_code(lambda: check(json=True)) == 1
@@ -55,6 +55,22 @@ def test_a_file_that_cannot_be_shown_is_told_all_the_same(policy: Path, capsys: 
     assert exit_code(lambda: check(policy=policy)) == 1
     told = "error: .devcontainer/policy.yaml:1:11: byte 0xff is not UTF-8\n  hint: save the file as UTF-8\n"
     assert capsys.readouterr().err == told
+
+
+def test_the_layers_that_took_part_are_told(policy: Path, capsys: pytest.CaptureFixture[str], fenced: Path) -> None:
+    organisation = fenced / "etc" / "policy.yaml"
+    organisation.parent.mkdir()
+    organisation.write_text("domains: [example.org]")
+    assert exit_code(lambda: check(policy)) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(".devcontainer/policy.yaml: valid, 3 rules")
+    assert second == f"with organisation/policy.yaml: {organisation}, and nothing passes that it does not allow"
+    organisation.write_text("deny: [example.net]")
+    assert exit_code(lambda: check(policy)) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [f"with organisation/policy.yaml: {organisation}"]
+    assert exit_code(lambda: check(policy, json=True)) == 0
+    told = json.loads(capsys.readouterr().out)["layers"]
+    assert told == [{"name": "organisation", "file": str(organisation)}]
 
 
 def test_a_problem_of_another_layer_is_shown_without_a_line_of_this_one(

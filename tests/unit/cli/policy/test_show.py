@@ -80,7 +80,7 @@ def test_the_layers_of_this_machine_are_shown_with_their_rules(
     assert exit_code(show) == 0
     expected = (
         f".devcontainer/policy.yaml, digest {digest}\n"
-        f"with organisation/policy.yaml: {organisation}\n"
+        f"with organisation/policy.yaml: {organisation}, and nothing passes that it does not allow\n"
         "\n"
         "organisation  organisation/policy.yaml\n"
         "  within  any method .example.org           :1\n"
