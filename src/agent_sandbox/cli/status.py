@@ -1,6 +1,7 @@
 """`agent-sandbox status`."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +22,7 @@ from agent_sandbox.runtime.walls import CONNECTED, REPLACED
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
 UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
 NAMED = 5  # paths
+PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 RELOAD = "agent-sandbox proxy reload"
 # The rest of them is what `agent-sandbox policy check` prints.
 PROBLEMS = 3
@@ -99,7 +101,7 @@ def as_text(found: Status) -> str:
     services = [f"  {c.service:<9} {c.condition:<{width}}  {c.image}{_came_back(c)}" for c in found.containers]
     unseen = [f"trust   {UNSEEN.format(', '.join(found.unseen))}"] if found.unseen else []
     digest = (found.host_digest[:12],) if found.host_digest else ()
-    policy = (str(project.policy.relative_to(project.root)), *digest, SAID[found.loaded])
+    policy = (", ".join(_policy_files(found)), *digest, SAID[found.loaded])
     requests = found.proxy.get("requests", {})
     counts = [COUNTED.format(**requests)] if requests else []
     denials = [f"  {decision_as_text(line)}" for line in found.denials]
@@ -119,6 +121,14 @@ def as_text(found: Status) -> str:
             *(["last denials", *denials] if denials else []),
         )
     )
+
+
+def _policy_files(found: Status) -> list[str]:
+    """Name the project's policy, or the files that are invalid in its place: each layer is a file of its own."""
+    files = dict.fromkeys(Path(PLACE.sub("", problem.where)) for problem in found.problems if problem.where)
+    root = found.project.root
+    named = list(files) or [found.project.policy]
+    return [str(file.relative_to(root) if file.is_relative_to(root) else file) for file in named]
 
 
 def _kept(policy: Mapping[str, Any]) -> tuple[str, ...]:

@@ -109,6 +109,20 @@ def test_an_invalid_policy_is_told_with_what_the_proxy_makes_of_it(
     ]
 
 
+def test_an_invalid_layer_is_named_and_not_the_projects_file(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], fenced: Path
+) -> None:
+    assert (up.rules != [], project.exists()) == (True, True)
+    layer = fenced / "etc" / "policy.yaml"
+    layer.parent.mkdir()
+    layer.write_text("domainz: []\nservicez: []\n")
+    assert exit_code(status) == 0
+    lines = capsys.readouterr().out.splitlines()
+    kept = "invalid: agent-sandbox policy check; the proxy keeps its last good one until it is restarted"
+    assert lines[3] == f"policy  {layer} {kept}"
+    assert lines[5] == f"  {layer}:1:1: unknown key 'domainz'; did you mean `domains`?"
+
+
 def test_a_policy_that_was_not_taken_is_told_until_it_is(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
