@@ -323,7 +323,7 @@ def test_a_policy_that_came_with_the_project_waits_for_a_look(empty_project: Pat
     note = f"{POLICY}: was here before: `agent-sandbox up` shows what it asks for, and waits for your yes"
     assert json.loads(ask("init", AGENTS[0], "--json").out)["notes"][-1] == note
     assert f"note: {note}\n" in ask("init", AGENTS[0]).err
-    assert ask("trust", "--yes", json.loads(ask("trust", "--json").out)["digest"]).code == 0
+    assert ask("trust", "--yes", json.loads(ask("trust", "--json").out)["fingerprint"]).code == 0
     assert "was here before" not in ask("init", AGENTS[0]).err
 
 
