@@ -4,13 +4,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-import pytest
-
 from agent_sandbox.policy import Ambiguous, parse_request
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.request import MAX_TARGET
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
+from vectors import each
 
 # Of processor time, and far more than any of them takes: what runs away takes minutes.
 SECONDS = 2.0
@@ -24,28 +23,26 @@ def within_bounds(answer: Callable[[], object]) -> None:
     assert time.process_time() - start < SECONDS
 
 
-@pytest.mark.parametrize("glob", ["/**/a*a/**/a*a/**", "/**/a/**/a/**/a/**/b", "/a*a*a*a*a*a*a*b", "/**/**/**/**"])
-@pytest.mark.parametrize("unit", ["/a", "a", "/aa", "/ab"])
+@each("glob", ["/**/a*a/**/a*a/**", "/**/a/**/a/**/a/**/b", "/a*a*a*a*a*a*a*b", "/**/**/**/**"])
+@each("unit", ["/a", "a", "/aa", "/ab"])
 def test_a_glob_meets_the_longest_path(glob: str, unit: str) -> None:
     pattern = parse_path_pattern(PathKind.GLOB, glob)
     within_bounds(lambda: pattern.matches("/" + (unit * MAX_TARGET)[: MAX_TARGET - 1]))
 
 
-@pytest.mark.parametrize(
-    "unit", ["a", "/a", "/", ".", "/..", "%2", "%25", "%2525", ";", "/;a", "=..", "&", "?", "\\", "\0"]
-)
+@each("unit", ["a", "/a", "/", ".", "/..", "%2", "%25", "%2525", ";", "/;a", "=..", "&", "?", "\\", "\0"])
 def test_the_door_meets_the_longest_target(unit: str) -> None:
     target = "/" + (unit * MAX_TARGET)[: MAX_TARGET - 1]
     within_bounds(lambda: parse_request(scheme="https", host="a.test", port=443, method="GET", target=target))
 
 
-@pytest.mark.parametrize("unit", ["a", "a.", "-", "1.", "0x", "xn--", "é", ":", "[", "1:"])
+@each("unit", ["a", "a.", "-", "1.", "0x", "xn--", "é", ":", "[", "1:"])
 def test_the_door_meets_a_host_without_end(unit: str) -> None:
     host = unit * NEST
     within_bounds(lambda: parse_request(scheme="https", host=host, port=443, method="GET", target="/"))
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "[" * NEST,
@@ -61,7 +58,6 @@ def test_the_door_meets_a_host_without_end(unit: str) -> None:
         "domains:\n" + "  - '*'\n" * 5000,
         "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n",
     ],
-    ids=lambda text: ascii(text[:12]),
 )
 def test_the_file_s_door_meets_a_bomb(text: str) -> None:
     within_bounds(lambda: parse_layer(text, name="project", file="p", shown="p", services=()))

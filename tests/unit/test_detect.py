@@ -1,10 +1,10 @@
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.detect import PATTERNS, Offer, is_looked_at, offers, places
+from vectors import each
 
 R = "https://registry.example.test"
 
@@ -90,7 +90,7 @@ url = "https://no.example.test"
 }
 
 
-@pytest.mark.parametrize("name", SAYS)
+@each("name", SAYS)
 def test_each_kind_of_file_names_where_it_fetches_from_and_nothing_else(name: str) -> None:
     text, hosts = SAYS[name]
     assert list(dict.fromkeys(host for _, host, _ in places(name, text))) == hosts
@@ -100,7 +100,7 @@ def test_every_kind_of_file_has_its_example() -> None:
     assert {name.replace("-dev", "*") for name in SAYS} == set(PATTERNS)
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "https://localhost/x",
@@ -170,8 +170,8 @@ def test_no_text_is_too_strange_to_be_read(name: str, text: str) -> None:
     list(places(name.replace("*", ""), text))
 
 
-@pytest.mark.parametrize("name", sorted(PATTERNS))
-@pytest.mark.parametrize(
+@each("name", sorted(PATTERNS))
+@each(
     "unit",
     [
         '"dist": {',

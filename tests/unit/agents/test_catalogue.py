@@ -5,6 +5,7 @@ import pytest
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
+from vectors import each
 
 MANIFEST = """
 name: example
@@ -55,7 +56,7 @@ def test_where_nothing_is_near_nothing_is_guessed(templates: Path) -> None:
     assert problems(templates, "zzz")[0].hint == "known agents: example, other"
 
 
-@pytest.mark.parametrize("agent", ["", "..", "../example", "/etc", "_shared", ".hidden", "example/", "no-agent"])
+@each("agent", ["", "..", "../example", "/etc", "_shared", ".hidden", "example/", "no-agent"])
 def test_no_name_leads_out_of_the_catalogue(templates: Path, agent: str) -> None:
     assert problems(templates, agent)[0].what == f"no such agent `{agent}`"
 

@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.agents.manifest import AgentManifest, NpmPackage, parse_manifest
 from agent_sandbox.problems import Problem, UserError
+from vectors import each
 
 VALID: dict[str, Any] = {
     "name": "example",
@@ -29,7 +30,7 @@ def test_a_manifest_says_what_the_image_is_built_with() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"nmae": "example"},
@@ -47,7 +48,6 @@ def test_a_manifest_says_what_the_image_is_built_with() -> None:
         {"install": {"npm": {"package": "x", "version": "latest"}}},
         {"install": {}},
     ],
-    ids=str,
 )
 def test_what_could_break_out_of_its_place_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError) as raised:

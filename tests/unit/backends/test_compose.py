@@ -24,6 +24,7 @@ from agent_sandbox.backends.verbs import (
 )
 from agent_sandbox.images import Image
 from agent_sandbox.stack.workspace import Owner
+from vectors import each
 
 ROOT = Path("/home/ann/my project")
 PROJECT = Project(
@@ -111,7 +112,7 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     assert compose.plan(PROJECT, Up(build=build, anew=("agent",))) == (*compose.build(build), removed, start)
 
 
-@pytest.mark.parametrize(
+@each(
     ("verb", "arguments", "purpose"),
     [
         (Down(), ("down", "--remove-orphans"), "stopping the stack"),

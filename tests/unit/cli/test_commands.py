@@ -1,11 +1,10 @@
-import pytest
-
 from agent_sandbox.cli.commands import COMMANDS, GROUPS, command_path, in_python, load
+from vectors import each
 
 PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]
 
 
-@pytest.mark.parametrize("path", PATHS, ids="-".join)
+@each("path", PATHS)
 def test_every_command_is_a_function_of_its_own_name_in_a_module_of_its_own_name(path: tuple[str, ...]) -> None:
     module = load(*path)
     assert callable(getattr(module, in_python(path[-1])))
@@ -17,7 +16,7 @@ def test_every_line_of_help_fits_into_eighty_columns() -> None:
     assert [text for text in texts if len(text) > 60 or not text.endswith(".")] == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "expected"),
     [
         ((), None),

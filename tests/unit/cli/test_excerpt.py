@@ -1,12 +1,11 @@
-import pytest
-
 from agent_sandbox.cli.excerpt import excerpt
 from agent_sandbox.problems import Problem
+from vectors import each
 
 LINES = ["version: 1", "domains: [a b, c]", '  - "x y"  ', "\t- a", f"{' ' * 200}a", ""]
 
 
-@pytest.mark.parametrize(
+@each(
     ("where", "expected"),
     [
         ("p:1:1", ["  1 | version: 1", "    | ^^^^^^^"]),

@@ -7,6 +7,7 @@ from agent_sandbox import __version__
 from agent_sandbox.cli.commands import GROUPS
 from agent_sandbox.cli.fast import answer, complete, group_help, root_help, usage
 from agent_sandbox.cli.main import run
+from vectors import each
 
 
 @pytest.fixture
@@ -22,8 +23,8 @@ def typers_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     return ask
 
 
-@pytest.mark.parametrize("path", [(), *((group,) for group in GROUPS)], ids=str)
-@pytest.mark.parametrize("option", ["--help", "-h"])
+@each("path", [(), *((group,) for group in GROUPS)])
+@each("option", ["--help", "-h"])
 def test_the_static_help_is_what_typer_prints(
     path: tuple[str, ...], option: str, typers_own: Callable[..., str]
 ) -> None:
@@ -34,12 +35,12 @@ def test_the_version_is_known() -> None:
     assert answer(["--version"]) == f"agent-sandbox {__version__}"
 
 
-@pytest.mark.parametrize("argv", [(), ("init",), ("init", "--help"), ("--version", "x"), ("policy",), ("nonsense",)])
+@each("argv", [(), ("init",), ("init", "--help"), ("--version", "x"), ("policy",), ("nonsense",)])
 def test_all_else_is_for_typer(argv: tuple[str, ...]) -> None:
     assert answer(argv) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "names"),
     [
         (["in"], ["init"]),
@@ -57,7 +58,7 @@ def test_names_are_completed(words: list[str], names: list[str]) -> None:
     assert [line.split("\t")[0] for line in text.splitlines()] == names
 
 
-@pytest.mark.parametrize("words", [[], ["init", ""], ["init", "--"], ["policy", "--"], ["policy", "check", ""]])
+@each("words", [[], ["init", ""], ["init", "--"], ["policy", "--"], ["policy", "check", ""]])
 def test_options_and_words_of_a_command_are_for_typer(words: list[str]) -> None:
     assert complete(words) is None
 

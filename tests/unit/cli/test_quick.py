@@ -13,6 +13,7 @@ from agent_sandbox.cli.main import CONTEXT, _guarded
 from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.cli.quick import plain_arguments
 from agent_sandbox.stack.workspace import Ide
+from vectors import each
 
 called: list[dict[str, Any]] = []
 
@@ -94,7 +95,7 @@ def test_plain_words_need_no_typer(words: list[str], expected: dict[str, Any]) -
     assert plain_arguments(init, words) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     [
         ["a", "b"],
@@ -107,7 +108,6 @@ def test_plain_words_need_no_typer(words: list[str], expected: dict[str, Any]) -
         ["claude", "--", "x"],
         ["--help"],
     ],
-    ids=" ".join,
 )
 def test_whatever_is_in_doubt_is_for_typer(words: list[str]) -> None:
     assert plain_arguments(init, words) is None

@@ -1,14 +1,14 @@
 from typing import get_args
 
-import pytest
 from typer.models import OptionInfo
 
 from agent_sandbox.cli import typer_options
+from vectors import each
 
 SHARED = [name for name in dir(typer_options) if get_args(getattr(typer_options, name)) and name[0].isupper()]
 
 
-@pytest.mark.parametrize("name", SHARED)
+@each("name", SHARED)
 def test_every_option_says_what_it_does_in_a_sentence(name: str) -> None:
     (option,) = (part for part in get_args(getattr(typer_options, name)) if isinstance(part, OptionInfo))
     assert option.help

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 
-import pytest
-
 from agent_sandbox.policy.addresses import holds_what_is_liftable, is_liftable, why_forbidden
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "why"),
     [
         ("0.0.0.0", "unspecified"),  # noqa: S104 - judged, not bound
@@ -40,7 +39,7 @@ def test_an_inner_address_is_forbidden_in_each_of_its_forms(address: str, why: s
     assert why_forbidden(address) == why
 
 
-@pytest.mark.parametrize(
+@each(
     "address",
     ["1.1.1.1", "198.51.100.7", "203.0.113.7", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::808:808"],
 )
@@ -48,7 +47,7 @@ def test_a_public_address_may_be_dialled(address: str) -> None:
     assert why_forbidden(address) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "liftable"),
     [
         ("10.0.0.1", True),
@@ -81,7 +80,7 @@ def test_only_networks_of_ones_own_may_be_lifted_and_no_metadata(address: str, *
     assert is_liftable(address) is liftable
 
 
-@pytest.mark.parametrize(
+@each(
     ("network", "holds"),
     [
         ("10.1.0.0/16", True),

@@ -8,6 +8,7 @@ from agent_sandbox.policy.decide import decide, decide_connect
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import Request
+from vectors import each
 
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
@@ -16,7 +17,7 @@ POLICY = "domains: [{host: a.test, rules: [{methods: [GET]}]}]\ndeny: [b.test]"
 APPLY = "then: agent-sandbox proxy reload"
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "advice"),
     [
         ("GET https://a.test/", ""),
@@ -90,7 +91,7 @@ def test_services_that_would_allow_it_are_told_beside_the_line(policy_of: Policy
     assert advice == f"{line}, or `- github` under `services`, or `- copilot` under `services`, {APPLY}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "for_host", "for_request"),
     [
         ("GET https://c.test/", "- c.test", "- GET https://c.test/"),

@@ -2,6 +2,7 @@ import pytest
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.authority import parse_authority
+from vectors import each
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ def test_a_port_that_is_left_out_is_the_default() -> None:
     assert parse_authority("allowed.test", default_port=80) == ("allowed.test", 80)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "doubt"),
     [
         ("allowed.test", "the port is missing"),

@@ -2,9 +2,10 @@ import pytest
 
 from agent_sandbox.policy.bodysize import HOW, parse_body_size, shown_size
 from agent_sandbox.policy.unfit import Unfit
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "size"),
     [(0, 0), (1234, 1234), ("0B", 0), ("12B", 12), ("500KB", 500_000), ("1MiB", 1_048_576), ("2 GiB", 2_147_483_648)],
 )
@@ -12,7 +13,7 @@ def test_a_size_is_a_number_of_bytes_or_one_with_a_unit(written: object, size: i
     assert parse_body_size(written) == size
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "what"),
     [
         (-1, "`-1` is no size"),
@@ -35,7 +36,7 @@ def test_what_is_no_size_is_told_with_the_units_that_there_are(written: object, 
     assert (unfit.value.what, unfit.value.hint) == (what, HOW)
 
 
-@pytest.mark.parametrize(
+@each(
     ("size", "told"),
     [(0, "0B"), (999, "999B"), (1000, "1KB"), (1024, "1KiB"), (1_048_576, "1MiB"), (1_000_001, "1000001B")],
 )

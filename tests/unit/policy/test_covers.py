@@ -7,12 +7,13 @@ from agent_sandbox.policy.operation import operation_pattern
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
 from agent_sandbox.policy.rule import Conditions
+from vectors import each
 
 ANY = parse_host_pattern("a.test")
 ALL = Conditions(host=ANY)
 
 
-@pytest.mark.parametrize(
+@each(
     ("wide", "narrow", "expected"),
     [
         ("a.test", "a.test", True),
@@ -45,7 +46,7 @@ def path(text: str) -> PathPattern:
     return parse_path_pattern(PathKind(kind), pattern)
 
 
-@pytest.mark.parametrize(
+@each(
     ("wide", "narrow", "expected"),
     [
         ("exact /a", "exact /a", True),
@@ -95,7 +96,7 @@ NARROWER = [
 ]
 
 
-@pytest.mark.parametrize("narrower", NARROWER)
+@each("narrower", NARROWER)
 def test_what_asks_for_more_is_narrower(narrower: Conditions) -> None:
     assert (covers(ALL, narrower), covers(narrower, ALL), covers(narrower, narrower)) == (True, False, True)
 

@@ -10,6 +10,7 @@ from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.operation import Operation
 from agent_sandbox.policy.request import Request
+from vectors import each
 
 type LayerOf = Callable[[str], Layer]
 type PolicyOf = Callable[[str], Policy]
@@ -37,7 +38,7 @@ def by(effect: Effect, line: int, reason: str = "") -> Decision:
     return Decision(effect=effect, rule=str(origin), origin=origin, reason=f"{verb} by {origin}{reason}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "decision"),
     [
         ("GET https://a.test/", by(Effect.ALLOW, 3)),
@@ -74,7 +75,7 @@ def test_without_a_rule_it_is_denied(policy_of: PolicyOf, request_of: RequestOf,
     assert (got.effect, got.rule, got.reason) == (Effect.DENY, None, reason)
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "port", "effect", "reason"),
     [
         ("a.test", 443, "allow", "allowed by policy.yaml:3"),
@@ -121,7 +122,7 @@ def test_a_policy_that_cannot_be_read_denies_everything_and_says_why(request_of:
     assert decide_connect(policy, host="a.test", port=443) == expected
 
 
-@pytest.mark.parametrize("text", ["", "{}", "# nothing\n", "domains: []", "domains:\n  # - a.test\n", "deny: [a.test]"])
+@each("text", ["", "{}", "# nothing\n", "domains: []", "domains:\n  # - a.test\n", "deny: [a.test]"])
 def test_a_policy_without_an_allow_denies_everything(policy_of: PolicyOf, request_of: RequestOf, text: str) -> None:
     got = decide(policy_of(text), request_of("GET https://a.test/"))
     assert (got.effect, got.reason) == (Effect.DENY, "policy.yaml allows nothing yet")

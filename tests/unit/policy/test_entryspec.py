@@ -9,6 +9,7 @@ from agent_sandbox.policy.hostservice import Target, host_service_row
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
 from agent_sandbox.policy.spec import PolicySpec
+from vectors import each
 
 
 def told(value: object) -> list[tuple[tuple[int | str, ...], str]]:
@@ -38,7 +39,7 @@ def test_a_rule_holds_values_not_text(kind: str) -> None:
     assert read.query.pattern == query_pattern({"ref": ["main"]})
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "expected"),
     [
         ({"ports": [0]}, [(("ports", 0), "greater_than_equal")]),
@@ -114,7 +115,7 @@ def test_a_private_place_knows_how_it_is_asked_for() -> None:
     assert service.methods == ("GET",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("keys", "expected"),
     [
         ({}, [(("to",), "missing")]),

@@ -12,6 +12,7 @@ from agent_sandbox.policy.request import USUAL_PORTS
 from agent_sandbox.policy.rule import Conditions
 from agent_sandbox.policyfile import parse_service
 from agent_sandbox.problems import UserError
+from vectors import each
 
 type LayerOf = Callable[..., Layer]
 
@@ -79,7 +80,7 @@ def test_a_layer_that_only_narrows_has_denies_and_a_ceiling(layer_of: LayerOf) -
     assert ([str(rule.conditions.host) for rule in ceiling.rules], str(ceiling.origin)) == (["a.test"], "policy.yaml:3")
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "ceilings"),
     [
         ("services: [{name: x, readonly: true}]", [()]),  # it only publishes: of that, reading is nothing

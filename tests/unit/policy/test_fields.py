@@ -19,6 +19,7 @@ from agent_sandbox.policy.fields import (
 )
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.shortform import write_out_host
+from vectors import each
 
 
 def read(of: Any, value: object) -> Any:  # noqa: ANN401 - a type as pydantic reads it
@@ -48,7 +49,7 @@ def test_one_value_of_a_parameter_is_a_list_of_one() -> None:
     assert read(QueryValues, "main") == read(QueryValues, ["main"]) == ("main",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("of", "value", "kind"),
     [
         (Text, "a\x1b[31m", "unfit"),

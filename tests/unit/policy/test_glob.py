@@ -6,9 +6,10 @@ import pytest
 from agent_sandbox.policy import glob as subject
 from agent_sandbox.policy.glob import glob_follows, glob_matches, split_glob
 from agent_sandbox.policy.unfit import Unfit
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("glob", "path", "expected"),
     [
         ("/a/*/c", "/a/b/c", "yes"),
@@ -32,7 +33,7 @@ def test_a_star_stays_in_its_segment_and_two_stars_do_not(glob: str, path: str, 
     assert glob_matches(split_glob(glob), path) == (expected == "yes")
 
 
-@pytest.mark.parametrize(
+@each(
     ("glob", "path", "expected"),
     [
         ("/a/*/c", "/x", 1),
@@ -46,7 +47,7 @@ def test_a_glob_tells_how_far_it_goes_along_with_a_path(glob: str, path: str, ex
     assert glob_follows(split_glob(glob), path) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("glob", "what"),
     [
         ("/a**", "`**` stands for whole segments"),

@@ -2,6 +2,7 @@ import pytest
 
 from agent_sandbox.policy.headers import Sent, header_pattern
 from agent_sandbox.policy.unfit import Unfit
+from vectors import each
 
 JSON = header_pattern({"Content-Type": "application/JSON", "X-Mode": "Dry"})
 
@@ -10,7 +11,7 @@ def sent(*values: str, mode: str = "Dry") -> Sent:
     return [*(("Content-Type", value) for value in values), ("x-mode", mode), ("x-other", "1")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "answers"),
     [
         (sent("application/json"), (True, True)),
@@ -49,7 +50,7 @@ def test_each_header_that_differs_is_named_with_what_was_sent(headers: Sent, tol
     assert list(JSON.differences(headers)) == told
 
 
-@pytest.mark.parametrize("value", ['"a"', "a;b", "a, b", 'x, "a"', "x, a;b", "x;a"])
+@each("value", ['"a"', "a;b", "a, b", 'x, "a"', "x, a;b", "x;a"])
 def test_a_deny_finds_a_value_that_holds_what_parts_others(value: str) -> None:
     named = value.removeprefix("x").lstrip(",; ")
     assert header_pattern({"x-tag": named}).is_within([("x-tag", value)])
@@ -59,7 +60,7 @@ def test_a_pattern_reads_as_headers_do() -> None:
     assert str(JSON) == "content-type: application/json and x-mode: Dry"
 
 
-@pytest.mark.parametrize(
+@each(
     ("named", "what", "hint"),
     [
         ({}, "`headers` names no header", "take it out, or write `headers: {content-type: application/json}`"),

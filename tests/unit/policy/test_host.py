@@ -6,11 +6,12 @@ import yaml
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.host import canonical_host, is_address
+from vectors import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "vectors/hosts.yaml").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: ascii(vector["text"]))
+@each("vector", VECTORS)
 def test_a_host_has_one_canonical_form_or_is_doubtful(vector: dict[str, Any]) -> None:
     if "is" in vector:
         assert canonical_host(vector["text"]) == vector["is"], vector["why"]

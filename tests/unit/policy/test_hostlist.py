@@ -2,6 +2,7 @@ import pytest
 
 from agent_sandbox.policy.hostlist import MOST_UNFIT, Unlisted, parse_file_name, parse_host_list
 from agent_sandbox.policy.unfit import Unfit
+from vectors import each
 
 LIST = """\
 # a comment
@@ -16,7 +17,7 @@ bücher.example
 x_y-z.test"""
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "expected"),
     [
         ("a.test", True),
@@ -60,9 +61,7 @@ def test_a_line_that_cannot_be_allowed_is_told_with_its_number() -> None:
     assert isinstance(unfit[0], Unlisted)
 
 
-@pytest.mark.parametrize(
-    "line", ["a" * 64 + ".test", ".".join(["a" * 50] * 6), "xn--a.test", "a.xn--a", "a-.test", "1.2"]
-)
+@each("line", ["a" * 64 + ".test", ".".join(["a" * 50] * 6), "xn--a.test", "a.xn--a", "a-.test", "1.2"])
 def test_what_looks_plain_and_is_none_is_refused(line: str) -> None:
     assert len(parse_host_list(line, name="x")[1]) == 1
 
@@ -72,7 +71,7 @@ def test_a_list_of_nonsense_is_not_read_to_its_end() -> None:
     assert [one.line for one in unfit] == list(range(1, MOST_UNFIT + 1))
 
 
-@pytest.mark.parametrize("name", ["../hosts.txt", "/etc/hosts", "a/b", "", ".hosts", "a\n", "x" * 101])
+@each("name", ["../hosts.txt", "/etc/hosts", "a/b", "", ".hosts", "a\n", "x" * 101])
 def test_a_list_is_a_file_beside_the_policy(name: str) -> None:
     with pytest.raises(Unfit) as caught:
         parse_file_name(name)

@@ -6,13 +6,14 @@ import yaml
 
 from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policy.unfit import Unfit
+from vectors import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "vectors/host_patterns.yaml").read_text("utf-8")
 )
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: ascii(vector["pattern"]))
+@each("vector", VECTORS)
 def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
     if "unfit" in vector:
         with pytest.raises(Unfit) as unfit:

@@ -14,11 +14,12 @@ from agent_sandbox.policy.hostservice import (
     parse_target,
 )
 from agent_sandbox.policy.unfit import Unfit
+from vectors import each
 
 LAN = ip_network("10.1.2.0/24")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "target"),
     [
         ("host:11434", Target(to="host", port=11434)),
@@ -38,7 +39,7 @@ def test_a_target_is_one_place_with_its_port_or_a_network(text: str, target: Tar
 PRIVATE = "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "what", "hint"),
     [
         ("host", "'host' is no target: the port is missing", HOW),
@@ -94,7 +95,7 @@ def test_every_other_target_is_told_what_is_wrong_with_it(text: str, what: str, 
     assert (unfit.value.what, unfit.value.hint) == (what, hint)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "what"),
     [
         ("Ollama", "'Ollama' is no name of a host service"),
@@ -121,7 +122,7 @@ def rows() -> list[HostServiceRow]:
     return [host_service_row("lan", parse_target("10.1.2.0/24"), (80, 8080)), *written]
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "found"),
     [
         (("ollama", 11434), HostService(name="ollama", to="host", port=11434)),

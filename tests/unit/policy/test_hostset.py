@@ -1,6 +1,5 @@
-import pytest
-
 from agent_sandbox.policy.hostset import host_set
+from vectors import each
 
 NAMES = [f"h{number}.test" for number in range(100)]
 
@@ -12,7 +11,7 @@ def test_each_name_is_found_and_no_part_of_one_and_no_two_together() -> None:
     assert [name for name in others if name in names] == []
 
 
-@pytest.mark.parametrize("about", [0, 1, 15, 16, 1000])
+@each("about", [0, 1, 15, 16, 1000])
 def test_how_many_are_expected_changes_nothing(about: int) -> None:
     assert all(name in host_set(NAMES, about=about) for name in NAMES)
 

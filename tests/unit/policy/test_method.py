@@ -2,6 +2,7 @@ import pytest
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.method import NAMEABLE, STANDARD, canonical_method, with_implied
+from vectors import each
 
 
 @pytest.mark.parametrize("text", ["GET", "M-SEARCH", "TRACE", "BREW"])
@@ -9,7 +10,7 @@ def test_a_method_is_what_it_is(text: str) -> None:
     assert canonical_method(text) == text
 
 
-@pytest.mark.parametrize("text", ["get", "Get", "", "GET ", "GET\r\n", "GET/", "1GET", "G" * 33, "GÉT"])
+@each("text", ["get", "Get", "", "GET ", "GET\r\n", "GET/", "1GET", "G" * 33, "GÉT"])
 def test_what_is_no_method_is_doubtful(text: str) -> None:
     with pytest.raises(Ambiguous, match="is no method"):
         canonical_method(text)

@@ -16,6 +16,7 @@ from agent_sandbox.policy.nearest import (
 from agent_sandbox.policy.operation import Operation
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
+from vectors import each
 
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
@@ -75,7 +76,7 @@ def test_a_host_without_an_allow_has_no_nearest_request(policy_of: PolicyOf, req
     assert no_rule_for_port("deny.test", 443, rules) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "nearest"),
     [
         ("wild.test", "policy.yaml:7 allows any method *.wild.test"),

@@ -1,17 +1,16 @@
 from collections.abc import Callable
 
-import pytest
-
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.passthrough import goes_unopened
+from vectors import each
 
 type LayerOf = Callable[..., Layer]
 
 UNREAD = "{host: a.test, inspect: false}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "unopened"),
     [
         ("domains: [a.test]", False),
@@ -40,7 +39,7 @@ def test_tls_goes_through_unopened_only_where_nothing_inside_is_asked_for(
     assert compile_policy([layer_of(text)], {}).passthrough("a.test", 443) is unopened
 
 
-@pytest.mark.parametrize(
+@each(
     ("above", "unopened"),
     [
         ("domains: [a.test]", True),

@@ -6,11 +6,12 @@ import yaml
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.path import canonical_path, readings
+from vectors import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "vectors/paths.yaml").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: ascii(vector["path"]))
+@each("vector", VECTORS)
 def test_a_path_has_one_canonical_form_or_is_doubtful(vector: dict[str, Any]) -> None:
     if "is" in vector:
         assert canonical_path(vector["path"]) == vector["is"], vector["why"]
@@ -21,7 +22,7 @@ def test_a_path_has_one_canonical_form_or_is_doubtful(vector: dict[str, Any]) ->
     assert str(doubt.value) == f"the path holds {vector['doubt']}", vector["why"]
 
 
-@pytest.mark.parametrize("path", ["", "*", "x", "http://allowed.test/", "?x"])
+@each("path", ["", "*", "x", "http://allowed.test/", "?x"])
 def test_a_path_starts_with_a_slash(path: str) -> None:
     with pytest.raises(Ambiguous, match="the path does not start with `/`"):
         canonical_path(path)
@@ -33,7 +34,7 @@ def test_an_encoded_slash_stands_where_it_is_asked_for_and_is_read_both_ways() -
     assert readings(path) == ("/@scope%2Fname", "/@scope/name")
 
 
-@pytest.mark.parametrize("path", ["/a%2f%2e%2e%2fb", "/a%2f..%2fb", "/a%2f%2fb", "/a/%2fb", "/a%2f..;x", "/a%2f;x/b"])
+@each("path", ["/a%2f%2e%2e%2fb", "/a%2f..%2fb", "/a%2f%2fb", "/a/%2fb", "/a%2f..;x", "/a%2f;x/b"])
 def test_an_encoded_slash_never_hides_another_doubt(path: str) -> None:
     with pytest.raises(Ambiguous):
         canonical_path(path, encoded_slash=True)

@@ -7,6 +7,7 @@ import yaml
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.unfit import Unfit
+from vectors import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "vectors/path_patterns.yaml").read_text("utf-8")
@@ -18,14 +19,14 @@ def the_pattern(vector: dict[str, Any]) -> PathPattern:
     return parse_path_pattern(kind, vector[kind])
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(the_pattern(vector)))
+@each("vector", VECTORS)
 def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
     pattern = the_pattern(vector)
     paths = [*vector["takes"], *vector["leaves"]]
     assert [path for path in paths if pattern.matches(readings(path)[0])] == vector["takes"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "text", "what"),
     [
         (PathKind.EXACT, "x", "the path does not start with `/`: 'x'"),

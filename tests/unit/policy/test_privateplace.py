@@ -1,9 +1,10 @@
 import pytest
 
 from agent_sandbox.policy.privateplace import NOTHING_LIFTS, how_to_name, why_private
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     "host",
     [
         "db",
@@ -25,7 +26,7 @@ def test_a_name_that_no_public_name_server_answers_for_can_only_be_private(host:
     assert why_private(host) == "can only lead to a private place"
 
 
-@pytest.mark.parametrize("host", ["example.com", "local.example.com", "internal.test", "arpa.test", "203.0.113.7"])
+@each("host", ["example.com", "local.example.com", "internal.test", "arpa.test", "203.0.113.7"])
 def test_other_hosts_may_be_public(host: str) -> None:
     assert why_private(host) is None
 
@@ -35,7 +36,7 @@ def test_a_private_address_is_told_by_its_kind(host: str, kind: str) -> None:
     assert why_private(host) == f"is no public address ({kind})"
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "hint"),
     [
         ("db.internal", "name it under `host_services`: `NAME: {to: db.internal:80}`"),

@@ -3,9 +3,10 @@ import pytest
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.publicsuffix import _suffixes, is_public_suffix, refuse_strangers
 from agent_sandbox.policy.unfit import Unfit
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "com",
@@ -27,7 +28,7 @@ def test_below_a_public_suffix_anybody_registers_names(name: str) -> None:
     assert is_public_suffix(name)
 
 
-@pytest.mark.parametrize(
+@each(
     "name", ["example.com", "city.kobe.jp", "www.ck", "me.github.io", "a.co.uk", "xn--bcher-kva.example", "my_zone.com"]
 )
 def test_below_a_registered_name_only_its_owner_does(name: str) -> None:
@@ -47,7 +48,7 @@ def test_a_wildcard_over_strangers_is_refused(pattern: str) -> None:
     assert (unfit.value.what, unfit.value.hint) == (what, "name the hosts you need")
 
 
-@pytest.mark.parametrize("pattern", ["com", "github.io", "*.example.com", ".me.github.io", "203.0.113.7"])
+@each("pattern", ["com", "github.io", "*.example.com", ".me.github.io", "203.0.113.7"])
 def test_one_host_and_the_names_of_one_owner_are_fine(pattern: str) -> None:
     refuse_strangers(parse_host_pattern(pattern))
 

@@ -1,15 +1,15 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from agent_sandbox.policy.query import parameters_of, query_pattern
+from vectors import each
 
 PATTERN = query_pattern({"ref": ["main"], "q": ["a b", "é"]})
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "answers"),
     [
         ("ref=main&q=a+b&q=%c3%a9", (True, True)),
@@ -30,7 +30,7 @@ def test_an_allow_wants_these_and_no_others_a_deny_wants_them_among_others(
     assert (PATTERN.is_all_of(query), PATTERN.is_within(query)) == answers
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "expected"),
     [
         ("", []),
@@ -57,7 +57,7 @@ VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "vectors
 ANSWERS = {"both": (True, True), "deny": (False, True), "neither": (False, False)}
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["why"])
+@each("vector", VECTORS)
 def test_a_condition_on_the_query_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
     listed = {name: [value] if isinstance(value, str) else value for name, value in vector["exact"].items()}
     pattern = query_pattern(listed)

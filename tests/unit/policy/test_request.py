@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.request import MAX_TARGET, Request, parse_request
+from vectors import each
 
 PLAIN: dict[str, Any] = {"scheme": "https", "host": "allowed.test", "port": 443, "method": "GET", "target": "/api/x"}
 
@@ -42,7 +43,7 @@ def test_the_url_of_a_request_is_whole(changes: dict[str, Any], url: str) -> Non
     assert parse_request(**PLAIN | changes).url == url
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "doubt"),
     [
         ({"scheme": "HTTPS"}, "'HTTPS' is no scheme of HTTP"),

@@ -12,6 +12,7 @@ from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
 from agent_sandbox.policy.request import USUAL_PORTS, Request, Scheme
 from agent_sandbox.policy.rule import Conditions, Rule
+from vectors import each
 
 HERE = Origin(file="policy.yaml", line=12, layer="project")
 HOST = parse_host_pattern("a.test")
@@ -61,7 +62,7 @@ def test_a_rule_is_a_conjunction() -> None:
     assert matches(the_rule(), asked())
 
 
-@pytest.mark.parametrize(
+@each(
     ("request_", "difference"),
     [
         (asked(port=80), "port 80"),
@@ -122,7 +123,7 @@ def test_a_rule_gives_the_same_verdict_each_time(effect: Effect, reason: str, to
     assert the_rule(effect=effect, reason=reason).verdict == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("conditions", "told"),
     [
         (EVERY_CONDITION, "GET, HEAD https://a.test/v1/...?ref=main on port 443, 8443 with accept: x up to 1KiB"),

@@ -1,9 +1,8 @@
 from typing import Any
 
-import pytest
-
 from agent_sandbox.policy.schema import policy_schema
 from agent_sandbox.policy.spec import PolicySpec
+from vectors import each
 
 
 def test_the_schema_knows_every_word_of_the_model() -> None:
@@ -16,7 +15,7 @@ def test_the_schema_knows_every_word_of_the_model() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "key", "expected"),
     [
         ("DomainSpec", "host", {"type": "string"}),

@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.serviceoptions import Chosen, Declared, UnfitOption, choose
+from vectors import each
 
 DECLARED: Declared = {"repos": "repositories", "git": ("read", "readwrite"), "api": ("read", "readwrite")}
 READWRITE = ("read", "readwrite")
@@ -31,7 +32,7 @@ NAME = 'write `owner/name`, or "owner/*" for all of an owner'
 ACCESS = "write `git: {access: read}`"
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "what", "hint", "at"),
     [
         ({"repo": []}, "service github has no option 'repo'", "did you mean `repos`?", ("repo",)),
@@ -66,7 +67,7 @@ def test_an_option_that_a_service_does_not_take_is_told(
     assert (unfit.value.what, unfit.value.hint, unfit.value.at) == (what, hint, at)
 
 
-@pytest.mark.parametrize(
+@each(
     ("when", "meets"),
     [
         ({}, True),
@@ -84,7 +85,7 @@ def test_a_rule_is_meant_when_all_that_it_asks_is_chosen(when: dict[str, str], *
     assert choose("github", DECLARED, {}).meets({"repos": "any"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "text", "repos", "paths"),
     [
         (PathKind.PREFIX, "/plain", ["a/b"], ["/plain/..."]),
@@ -102,7 +103,7 @@ def test_a_path_is_one_for_each_repository(kind: PathKind, text: str, repos: lis
     assert [str(path) for path in chosen.paths(parse_path_pattern(kind, text))] == paths
 
 
-@pytest.mark.parametrize(
+@each(
     ("reading", "matches"),
     [
         ("/repos/owner/name/x", True),

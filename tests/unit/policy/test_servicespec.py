@@ -8,6 +8,7 @@ from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.serviceoptions import choose
 from agent_sandbox.policy.servicespec import ServiceRuleSpec, ServiceSpec, variants
 from agent_sandbox.policy.spec import ServiceFileSpec
+from vectors import each
 
 GITHUB = ServiceFileSpec.model_validate(
     {"options": {"repos": "repositories", "git": {"access": ["read", "readwrite"]}}, "domains": ["a.test"]}
@@ -40,7 +41,7 @@ def test_options_are_checked_where_the_service_is_at_hand() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "readonly", "methods"),
     [
         ({}, False, [()]),

@@ -4,9 +4,10 @@ import pytest
 
 from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host, write_out_rule
 from agent_sandbox.policy.unfit import Unfit
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "host", "ports", "conditions"),
     [
         ("GET https://a.test", "a.test", [443], {"path": {"exact": "/"}}),
@@ -55,7 +56,7 @@ def test_what_is_no_line_is_left_to_the_model(value: object) -> None:
     assert write_out_deny(value) is value
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         "a.test",

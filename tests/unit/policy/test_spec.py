@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent_sandbox.policy.spec import MODELS, PolicySpec, ServiceFileSpec
+from vectors import each
 
 
 def told(value: object, services: tuple[str, ...] = ()) -> list[tuple[tuple[int | str, ...], str]]:
@@ -35,7 +36,7 @@ def test_a_reason_over_several_lines_is_one_line() -> None:
     assert PolicySpec.model_validate({"reason": "first\n  second\n"}).reason == "first second"
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "expected"),
     [
         ({"domain": []}, [(("domain",), "extra_forbidden")]),

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.testspec import TestSpec
+from vectors import each
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ def test_a_case_may_name_headers_and_the_size_of_the_body() -> None:
     assert (read.headers, read.body_size, read.reason) == ({"Accept": "x"}, 1000, "why")
 
 
-@pytest.mark.parametrize(
+@each(
     ("case", "expected"),
     [
         ({}, ((), "unfit")),

@@ -5,6 +5,7 @@ from agent_sandbox.policyfile.checking import check_document, nearest
 from agent_sandbox.policyfile.document import Document, parse_document
 from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.problems import UserError
+from vectors import each
 
 KNOWN_ABOVE = (
     "known are allow, allow_all, date, deny, domains, domains_file, host_services, reason, services, settings, tests, "
@@ -29,7 +30,7 @@ def test_a_good_document_is_its_spec() -> None:
     assert check("") == PolicySpec()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("domain: []", "p:1:1: unknown key 'domain'; did you mean `domains`?"),
@@ -221,7 +222,7 @@ def test_each_mistake_is_told_where_it_stands_and_how_to_mend_it(text: str, mess
     assert told(text) == [message]
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "message"),
     [
         ("methods: GET", "p:1:44: 'GET' stands where a list is wanted; write [GET]"),

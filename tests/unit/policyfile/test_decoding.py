@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.problems import UserError
+from vectors import each
 
 
 @pytest.mark.parametrize(
@@ -13,7 +14,7 @@ def test_utf8_is_read_with_and_without_a_byte_order_mark(content: bytes) -> None
     assert decode_policy(content, file="policy.yaml") == "domains: [bücher.example]"
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "message"),
     [
         ("a: é\nb: é ".encode() + b"\xe9", "policy.yaml:2:6: byte 0xe9 is not UTF-8; save the file as UTF-8"),

@@ -4,6 +4,7 @@ import yaml
 from agent_sandbox.policyfile import document
 from agent_sandbox.policyfile.document import Document, Place, parse_document
 from agent_sandbox.problems import UserError
+from vectors import each
 
 LOADERS = [yaml.SafeLoader, yaml.CSafeLoader]
 SAMPLE = """\
@@ -57,7 +58,7 @@ def test_what_is_in_quotes_is_text() -> None:
     assert parse_document("""['no', "1", '', "null"]""", file="policy.yaml").value == ["no", "1", "", "null"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "messages"),
     [
         ("a: 1\nb: 2\na: 3", ["policy.yaml:3:1: key 'a' is here twice; keep one of them"]),
@@ -82,7 +83,7 @@ def test_a_second_value_of_a_key_is_forgotten() -> None:
     assert parse_document("a: 1\na: [2, {b: 3}]\nc: 4", file="policy.yaml").value == {"a": 1, "c": 4}
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("a: 1\n---\nb: 2", "policy.yaml:3:1: a second document; a policy is one document: take `---` out"),

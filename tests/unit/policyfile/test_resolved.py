@@ -9,6 +9,7 @@ from agent_sandbox.policyfile.loading import load_policy
 from agent_sandbox.policyfile.parsing import parse_service
 from agent_sandbox.policyfile.resolved import SECTIONS, advice_for, found_beside, paths_beside, require_reading
 from agent_sandbox.problems import UserError
+from vectors import each
 
 READING = "domains: [{host: packages.example.org, rules: [{methods: [GET]}]}]"
 
@@ -29,7 +30,7 @@ def test_a_resolved_service_is_for_reading(methods: str) -> None:
     assert require_reading(good, file="f") == good
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "host"),
     [
         ("domains: [packages.example.org]", "packages.example.org"),

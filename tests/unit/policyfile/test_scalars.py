@@ -1,9 +1,10 @@
 import pytest
 
 from agent_sandbox.policyfile.scalars import Doubtful, plain_value
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [
         ("", None),
@@ -29,7 +30,7 @@ def test_a_word_is_what_every_reader_takes_it_for(text: str, value: object) -> N
     assert (type(got), got) == (type(value), value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "hint"),
     [
         ("no", 'quote it: "no", or write `false`'),

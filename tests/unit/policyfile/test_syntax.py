@@ -2,6 +2,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policyfile.syntax import syntax_problem
+from vectors import each
 
 
 def told(text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> str:
@@ -10,7 +11,7 @@ def told(text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> str:
     return str(syntax_problem(error.value, text, "policy.yaml"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("domains:\n\t- a.test\n", "policy.yaml:2:1: a tab where YAML wants spaces; indent with spaces"),

@@ -1,11 +1,10 @@
-import pytest
-
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.careful import careful
 from agent_sandbox.policytools.shortrule import read_short_rule
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("scheme", "host", "said"),
     [
         ("https", "example.org", []),

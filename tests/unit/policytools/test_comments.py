@@ -3,6 +3,7 @@ import yaml
 
 from agent_sandbox.policyfile import document
 from agent_sandbox.policytools.comments import Comment, comments_by_line, remarks
+from vectors import each
 
 TEXT = """\
 # head
@@ -52,7 +53,7 @@ def test_a_text_without_comments_has_none() -> None:
     assert comments_by_line("#\n") == {1: Comment(text="", alone=True)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "expected"), [(2, "head one"), (6, ""), (7, "three"), (10, "above twice in flow"), (14, ""), (19, "under")]
 )
 def test_a_remark_stands_on_a_line_or_directly_above_and_not_beside_another_entry(line: int, expected: str) -> None:

@@ -5,6 +5,7 @@ import pytest
 from agent_sandbox.policytools import denials
 from agent_sandbox.policytools.denials import Seen, read_denials
 from trafficlines import denied
+from vectors import each
 
 NOON = "2026-01-02T12:00:00.000Z"
 EARLIER = "2026-01-02T10:00:00.000Z"
@@ -17,7 +18,7 @@ def test_what_was_denied_for_want_of_a_rule_is_counted() -> None:
     assert seen == Seen(count=2, first=EARLIER, last=NOON, example="GET a.test/x")
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "why"),
     [
         (denied("GET https://a.test/", cause="rule"), "a deny says so"),
@@ -52,7 +53,7 @@ def test_other_lines_are_passed_over(line: str) -> None:
     assert read_denials([line]) == denials.Denials()
 
 
-@pytest.mark.parametrize("line", ["x", "[]", "{}", "3", "[" * 60_000, '{"port": ' + "9" * 5_000 + "}"])
+@each("line", ["x", "[]", "{}", "3", "[" * 60_000, '{"port": ' + "9" * 5_000 + "}"])
 def test_what_is_no_line_of_a_log_is_counted(line: str) -> None:
     assert read_denials([line]) == denials.Denials(unreadable=1)
 

@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.policy import Layer, Policy, compile_policy
 from agent_sandbox.policytools.difference import Change, difference
+from vectors import each
 
 type LayerOf = Callable[[str], Layer]
 type PolicyOf = Callable[[str], Policy]
@@ -17,7 +18,7 @@ def domains(*entries: str) -> str:
     return "domains:\n" + "".join(f"  - {entry}\n" for entry in entries)
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "opens"),
     [
         (domains("a.test"), domains("a.test", "b.test"), ["rule any method b.test"]),

@@ -7,6 +7,7 @@ from agent_sandbox.policytools import explaining
 from agent_sandbox.policytools.explaining import Explanation, explain
 from agent_sandbox.policytools.remedy import Remedy
 from agent_sandbox.policytools.requestline import RequestLine
+from vectors import each
 
 type PolicyOf = Callable[[str], Policy]
 
@@ -60,7 +61,7 @@ def test_the_nearest_misses_come_first_and_are_bounded(policy_of: PolicyOf) -> N
     assert got.misses[2].parts == ("method", "path")
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "expected"),
     [
         ("GET https://wild.test/", [(9, ("host wild.test",))]),
@@ -107,7 +108,7 @@ host_services: {ollama: {to: host:11434}}
 """
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "notes"),
     [
         ("GET https://a.test/", ("TLS to this host is not looked into: whatever is asked inside passes",)),

@@ -1,11 +1,10 @@
-import pytest
-
 from agent_sandbox.policytools.generalising import generalise
+from vectors import each
 
 WORDS = [f"/p/{word}" for word in ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("paths", "expected"),
     [
         # Evidence: three values that hold digits, all else the same.

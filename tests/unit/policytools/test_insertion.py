@@ -1,6 +1,5 @@
-import pytest
-
 from agent_sandbox.policytools.insertion import insertion, written
+from vectors import each
 
 ENTRY = "GET https://x/a"
 
@@ -11,7 +10,7 @@ def inserted(text: str) -> str:
     return f"{text[: change.at]}<{change.text}>{text[change.at :]}" if change else "no usual way"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         # There is nothing yet.
@@ -50,7 +49,7 @@ def test_one_insertion_makes_the_section_hold_the_entry(text: str, expected: str
     assert inserted(text) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "expected"),
     [
         (ENTRY, ENTRY),

@@ -8,6 +8,7 @@ from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_patt
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.rule import Conditions
 from agent_sandbox.policytools.neighbours import apart, beside, hosts_apart, meeting
+from vectors import each
 
 type PolicyOf = Callable[[str], Policy]
 
@@ -21,7 +22,7 @@ def pattern(text: str) -> HostPattern:
     return HostPattern(reach=Reach.NETWORK, name=text) if "/" in text else parse_host_pattern(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "expected"),
     [
         ("a.test", [".a.test", "a.test"]),
@@ -41,7 +42,7 @@ def test_rules_that_may_take_in_a_host_are_those_of_it_and_above(
     ] == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other", "expected"),
     [
         ("a.test", "a.test", "together"),
@@ -65,7 +66,7 @@ def test_hosts_are_apart_where_none_can_be_in_both(one: str, other: str, expecte
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "expected"),
     [
         ("{host: a.test, rules: [{methods: [POST]}]}", "together"),
@@ -107,7 +108,7 @@ domains:
 """
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "path", "wanted"),
     [
         (PathKind.EXACT, "/a/b/c", {5, 6, 8}),

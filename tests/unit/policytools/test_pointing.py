@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.policy import Policy, Request
 from agent_sandbox.policytools.pointing import carets
+from vectors import each
 
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
@@ -13,7 +14,7 @@ def entry(host: str, path: str = "") -> str:
     return f'domains: [{{host: "{host}", rules: [{{methods: [GET]{f", path: {path}" if path else ""}}}]}}]'
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "parts", "expected"),
     [
         ("POST https://a.test/", "method", "^^^^                "),
@@ -53,7 +54,7 @@ def test_of_a_host_what_both_end_in_is_not_pointed_at(
     assert carets(request_of(line), ["host"], asked) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "path", "expected"),
     [
         ("GET https://a.test/v1/x/y", "{exact: /v1/z/y}", "                      ^^^"),

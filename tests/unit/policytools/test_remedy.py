@@ -5,6 +5,7 @@ import pytest
 from agent_sandbox.policy import Layer, Policy, Request, compile_policy, decide
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.remedy import Remedy, remedy
+from vectors import each
 
 type LayerOf = Callable[[str], Layer]
 type PolicyOf = Callable[[str], Policy]
@@ -14,7 +15,7 @@ type RequestOf = Callable[[str], Request]
 BELOW_ROOT = "rules: [{methods: [GET], schemes: [https], path: {prefix: '/'}}]"
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "section", "expected"),
     [
         ("GET https://c.test/x", "allow", "- GET https://c.test/x"),

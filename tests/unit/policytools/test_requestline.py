@@ -3,11 +3,12 @@ import pytest
 from agent_sandbox.policy import Ambiguous, Policy, Request
 from agent_sandbox.policytools.requestline import RequestLine, read_header, read_request, read_size
 from agent_sandbox.problems import UserError
+from vectors import each
 
 NOTHING = Policy.deny_all("x")
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "host", "port", "target"),
     [
         ("https://example.org", "example.org", 443, "/"),

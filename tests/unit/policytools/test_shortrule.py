@@ -3,6 +3,7 @@ import pytest
 from agent_sandbox.policy import Effect
 from agent_sandbox.policytools.shortrule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
+from vectors import each
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_a_host_by_itself_is_the_shortest_entry_of_domains(host: str, url: str) 
 HOW = "write a method and a whole address: `GET https://example.com/path`"
 
 
-@pytest.mark.parametrize(
+@each(
     ("effect", "text", "what", "hint"),
     [
         (Effect.ALLOW, "GTE https://a.test/", "unknown method 'GTE'", "did you mean `GET`?"),

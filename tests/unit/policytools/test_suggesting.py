@@ -6,6 +6,7 @@ from agent_sandbox.policy import Layer, Policy, compile_policy
 from agent_sandbox.policytools.denials import read_denials
 from agent_sandbox.policytools.suggesting import Suggestions, suggest
 from trafficlines import denied
+from vectors import each
 
 type PolicyOf = Callable[[str], Policy]
 ADDRESS = "the name leads to an address that nothing in the sandbox may reach"
@@ -32,7 +33,7 @@ def left(of: Suggestions) -> list[str]:
     return list(of.left_out)
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "line"),
     [
         ("GET https://a.test/x", "GET https://a.test/x"),
@@ -66,7 +67,7 @@ def test_values_in_one_place_become_a_star_for_one_method_of_one_host(found: Fou
     assert got.proposals[0].values == (("1", "2", "3"),)
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "why"),
     [
         ("GET http://127.0.0.1/", "a private host"),
@@ -98,7 +99,7 @@ def test_what_lies_beyond_a_ceiling_is_not_proposed(layer_of: Callable[[str], La
     assert (lines(got), left(got)) == ([], ["a layer that only narrows does not let it through"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "warnings"),
     [
         ("GET https://a.test/", ()),

@@ -6,6 +6,7 @@ from agent_sandbox.policy import Effect, Layer, Origin, Policy
 from agent_sandbox.policytools.requestline import RequestLine
 from agent_sandbox.policytools.testing import Case, cases_of, read_cases, run_cases
 from agent_sandbox.problems import UserError
+from vectors import each
 
 type LayerOf = Callable[[str], Layer]
 type PolicyOf = Callable[[str], Policy]
@@ -37,7 +38,7 @@ def test_a_file_of_cases_is_the_same_list() -> None:
     assert (str(case.origin), case.expected, str(case.line)) == ("cases.yaml:2", Effect.ALLOW, "GET https://a.test/")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "told"),
     [
         ("- allow: GTE\n- x", "c:1:10: 'GTE' is no `METHOD URL`; write a method and a whole address: "),

@@ -9,6 +9,7 @@ from mitmproxy.test import tflow
 from agent_sandbox.policy import Ambiguous, Policy, parse_request
 from agent_sandbox.proxy.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from vectors import each
 
 if TYPE_CHECKING:
     from agent_sandbox.policy import Request
@@ -94,7 +95,7 @@ def test_an_authority_leaves_out_the_port_that_goes_without_saying(
     assert authority(parse_request(scheme=scheme, host=host, port=port, method="GET", target="/")) == wanted
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "version", "size"),
     [
         ([], b"HTTP/1.1", 0),

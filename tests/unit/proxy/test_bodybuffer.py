@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import pytest
 from h11._receivebuffer import ReceiveBuffer
 
 from agent_sandbox.proxy.bodybuffer import BodyBuffer
+from vectors import each
 
 
-@pytest.mark.parametrize("count", [0, 1, 4, 5, 6])
-@pytest.mark.parametrize("content", [b"", b"a\r\nbc"])
+@each("count", [0, 1, 4, 5, 6])
+@each("content", [b"", b"a\r\nbc"])
 def test_it_gives_what_h11s_gives_and_keeps_what_h11s_keeps(content: bytes, count: int) -> None:
     ours, theirs = holding(BodyBuffer(), content), holding(ReceiveBuffer(), content)
     assert ours.maybe_extract_at_most(count) == theirs.maybe_extract_at_most(count)

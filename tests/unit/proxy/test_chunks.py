@@ -5,6 +5,7 @@ import pytest
 from h11._receivebuffer import ReceiveBuffer
 
 from agent_sandbox.proxy.chunks import ChunkReader
+from vectors import each
 
 
 def read(*pieces: bytes, line_bytes: int = 20) -> tuple[bytes, bool, bytes]:
@@ -36,12 +37,12 @@ def test_chunks_that_came_together_are_read_at_once() -> None:
     assert [reader(buffer), reader(buffer)] == [h11.Data(data=b"abhel"), None]
 
 
-@pytest.mark.parametrize("data", [b"", b"5", b"5\r\nhel", b"5\r\nhello", b"5\r\nhello\r\n", b"0\r\n", b"0\r\n\r"])
+@each("data", [b"", b"5", b"5\r\nhel", b"5\r\nhello", b"5\r\nhello\r\n", b"0\r\n", b"0\r\n\r"])
 def test_a_body_that_is_not_all_there_has_no_end(data: bytes) -> None:
     assert not read(data)[1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "problem"),
     [
         (b"x" * 21, "a chunk size line that is too long"),

@@ -5,6 +5,7 @@ import ssl
 import pytest
 
 from agent_sandbox.proxy.clienthello import BadHelloError, Hello, looks_like_tls, read_hello
+from vectors import each
 
 
 def real_hello(host: str | None, alpn: tuple[str, ...] = ()) -> bytes:
@@ -75,7 +76,7 @@ def test_several_names_and_an_encrypted_hello_are_told() -> None:
     assert read_hello(data) == Hello(names=("a.test", "b.test"), encrypted=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "problem"),
     [
         (b"\x17\x03\x01\x00\x01x", "not a TLS handshake record"),
@@ -102,6 +103,6 @@ def test_a_tls_record_is_known_from_its_first_byte_on(data: bytes) -> None:
     assert looks_like_tls(data)
 
 
-@pytest.mark.parametrize("data", [b"", b"GET", b"\x16\x02", b"\x16\x03\x09", b"SSH-2.0"])
+@each("data", [b"", b"GET", b"\x16\x02", b"\x16\x03\x09", b"SSH-2.0"])
 def test_other_first_bytes_are_no_tls(data: bytes) -> None:
     assert not looks_like_tls(data)

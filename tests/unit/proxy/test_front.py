@@ -17,6 +17,7 @@ from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.session import Engine
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from memory import memory_streams
+from vectors import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,7 +237,7 @@ async def test_places_are_counted(stage: Stage) -> None:
     assert stage.front.connections == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("peer", "here", "own"),
     [
         (("10.0.0.3", 5), ("10.0.0.2", 80), False),

@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.proxy.head import BadHeadError, Head, find_end, parse_head
 from agent_sandbox.proxy.limits import Limits
+from vectors import each
 
 LIMITS = Limits(head_bytes=100, head_fields=3)
 
@@ -31,7 +32,7 @@ def test_a_value_may_hold_bytes_that_are_no_ascii() -> None:
     assert parse(b"GET / HTTP/1.1\r\nX: caf\xc3\xa9 au lait\r\n\r\n").fields == ((b"X", b"caf\xc3\xa9 au lait"),)
 
 
-@pytest.mark.parametrize(
+@each(
     ("head", "problem", "status"),
     [
         (b"GET / HTTP/1.1\nHost: a\r\n\r\n", "a bare CR or LF in the request head", 400),

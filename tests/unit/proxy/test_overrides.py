@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.overrides import Override, parse_override
+from vectors import each
 
 
 def test_a_name_is_led_to_an_address() -> None:
@@ -16,7 +17,7 @@ def test_v6_stands_in_brackets() -> None:
     assert got == Override(host="2001:db8::1", port=443, address="::1", to=8443)
 
 
-@pytest.mark.parametrize("text", ["", "a:443:127.0.0.1", "a:0:127.0.0.1:1", "a:1:127.0.0.1:99999", "a:443:b:443"])
+@each("text", ["", "a:443:127.0.0.1", "a:0:127.0.0.1:1", "a:1:127.0.0.1:99999", "a:443:b:443"])
 def test_anything_else_is_said_to_be_none(text: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_override(text)

@@ -5,6 +5,7 @@ import pytest
 from agent_sandbox.proxy.peek import RawTunnelError, WrongNameError, name_in_hello, what_it_carries
 from agent_sandbox.proxy.tunnel import Carries
 from hellos import hello
+from vectors import each
 
 
 @pytest.mark.parametrize("name", [b"a.test", b"A.Test", b"a.test."])
@@ -16,9 +17,7 @@ def test_tls_to_an_address_names_nobody() -> None:
     assert what_it_carries(hello(), "203.0.113.7") is Carries.TLS
 
 
-@pytest.mark.parametrize(
-    "data", [b"\x16", b"\x16\x03\x01\x01", b"G", b"GET ", b"GET /x", b"GET / HTT", b"GET / HTTP/1.1\r"]
-)
+@each("data", [b"\x16", b"\x16\x03\x01\x01", b"G", b"GET ", b"GET /x", b"GET / HTT", b"GET / HTTP/1.1\r"])
 def test_too_few_bytes_are_waited_for(data: bytes) -> None:
     assert what_it_carries(data, "a.test") is None
 
@@ -27,7 +26,7 @@ def test_http_is_known_by_its_first_line() -> None:
     assert what_it_carries(b"GET / HTTP/1.1\r\nHost:", "a.test") is Carries.HTTP
 
 
-@pytest.mark.parametrize(
+@each(
     ("names", "host", "reason"),
     [
         ([], "a.test", "sni_missing: the TLS hello names no host, the tunnel was opened to a.test"),
@@ -47,7 +46,7 @@ def test_tls_for_another_host_is_told_apart(names: list[bytes], host: str, reaso
     assert reason == str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "reason"),
     [
         (b"SSH-2.0-x", "neither TLS nor HTTP"),

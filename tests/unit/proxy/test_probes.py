@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from agent_sandbox.policy import parse_request
 from agent_sandbox.proxy.line import Event
 from agent_sandbox.proxy.probes import event_of_denial
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from vectors import each
 
 OWN = Tunnel(client="10.0.0.2", carries=Carries.PROXY, own=True)
 AGENT = Tunnel(client="10.0.0.3", carries=Carries.PROXY)
@@ -14,7 +13,7 @@ HEALTH = ("127.0.0.1", 9, "GET", "/agent-sandbox-health")
 START = ("agent-sandbox.invalid", 80, "GET", "/")
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "tunnel", "event"),
     [
         (HEALTH, OWN, Event.HEALTH),

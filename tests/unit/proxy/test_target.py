@@ -6,6 +6,7 @@ from agent_sandbox.proxy.head import BadHeadError, parse_head
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.target import Target, split_target
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from vectors import each
 
 TUNNEL = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)
 PROXY = Tunnel(client="", carries=Carries.PROXY)
@@ -32,7 +33,7 @@ def test_the_proxy_takes_a_whole_url(target: str, wanted: Target) -> None:
     assert split(target, PROXY) == wanted
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "tunnel", "problem"),
     [
         ("http://a.test/", TUNNEL, "a whole URL inside a tunnel; it takes a path"),

@@ -1,7 +1,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +8,7 @@ from agent_sandbox.render.compose import compose_document, render_compose
 from agent_sandbox.render.faithful import load_yaml
 from agent_sandbox.stack.workspace import Owner, Workspace
 from samples import MANIFEST, TEMPLATES, WORKSPACE, stack_of, with_title
+from vectors import each
 
 AWKWARD = [
     "with space",
@@ -47,7 +47,7 @@ def test_the_file_says_what_the_stack_says() -> None:
     assert load_yaml(render()) == document()
 
 
-@pytest.mark.parametrize("word", AWKWARD)
+@each("word", AWKWARD)
 def test_no_title_and_no_path_breaks_out_of_its_place(word: str) -> None:
     workspace = replace(with_title(word), path=f"/home/{word}", dotfiles=f"/home/{word}/dotfiles")
     assert load_yaml(render(workspace)) == document(workspace)

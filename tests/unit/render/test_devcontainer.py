@@ -15,10 +15,11 @@ from agent_sandbox.render.jsonc import parse
 from agent_sandbox.stack.services.agent import READY
 from agent_sandbox.stack.workspace import Ide
 from samples import TEMPLATES, WORKSPACE, with_title
+from vectors import each
 
 
-@pytest.mark.parametrize("title", ["app", 'a "b" \\ c', "{{ x }}", "a\nb", "日本", "*/ // x"])
-@pytest.mark.parametrize("ide", Ide)
+@each("title", ["app", 'a "b" \\ c', "{{ x }}", "a\nb", "日本", "*/ // x"])
+@each("ide", Ide)
 def test_the_file_says_what_the_document_says(title: str, ide: Ide) -> None:
     workspace = replace(with_title(title), ide=ide)
     assert parse(render_devcontainer(TEMPLATES, workspace)).values == devcontainer_document(workspace)
@@ -78,7 +79,7 @@ def test_a_volume_of_its_own_opens_nothing(mount: object) -> None:
     assert openers({"mounts": [mount]}) == {}
 
 
-@pytest.mark.parametrize(
+@each(
     "mounts",
     [
         ["source=/var/run/docker.sock,target=/var/run/docker.sock,type=bind"],

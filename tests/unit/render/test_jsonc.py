@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.render.jsonc import JsoncError, parse, set_members, to_text
+from vectors import each
 
 FILE = """\
 // The team's container.
@@ -78,7 +79,7 @@ def test_setting_what_is_there_changes_nothing(before: dict[str, Any]) -> None:
     assert set_members(written, before) == written
 
 
-@pytest.mark.parametrize(
+@each(
     ("broken", "line", "column", "what"),
     [
         ("", 1, 1, "an object was expected"),

@@ -6,6 +6,7 @@ from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict
 from samples import MANIFEST
+from vectors import each
 
 OFFER = Offer(host="npm.example.test", files=(".npmrc",), schemes=("https",))
 
@@ -59,7 +60,7 @@ def test_a_policy_without_the_agents_service_is_told(policy: str) -> None:
     assert told(policy=policy) == (expected,)
 
 
-@pytest.mark.parametrize("policy", ["services: [{name: claude}]\n", "- a\n", "a: [", "services: [{}]\n", "services: 1"])
+@each("policy", ["services: [{name: claude}]\n", "- a\n", "a: [", "services: [{}]\n", "services: 1"])
 def test_a_policy_that_names_it_or_that_nobody_can_read_has_no_notes(policy: str) -> None:
     assert told(policy=policy) == ()
 

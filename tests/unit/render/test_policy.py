@@ -7,6 +7,7 @@ from agent_sandbox.render.faithful import load_yaml
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.stack.workspace import Ide
 from samples import MANIFEST, TEMPLATES
+from vectors import each
 
 OFFERS = (
     Offer(host="npm.example.test", files=("package-lock.json", ".npmrc"), schemes=("https",)),
@@ -63,7 +64,7 @@ def test_detect_allows_reading_alone() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["x\n- evil.test", "a # b", "{{ x }}", "\u2028- evil.test", "x\r- evil.test"])
+@each("name", ["x\n- evil.test", "a # b", "{{ x }}", "\u2028- evil.test", "x\r- evil.test"])
 def test_no_file_name_breaks_out_of_its_comment(name: str) -> None:
     offer = Offer(host="npm.example.test", files=(name,), schemes=("https",))
     assert load_yaml(render(Offered(offers=(offer,)))) == load_yaml(render())

@@ -13,6 +13,7 @@ from agent_sandbox.render.reconcile import (
     merged_dotenv,
     yours,
 )
+from vectors import each
 
 KEEP, REPLACE = OnConflict.KEEP, OnConflict.REPLACE
 OLD, NEW = stamped("old\n", comment="#"), stamped("new\n", comment="#")
@@ -22,7 +23,7 @@ VALUES = {"COMPOSE_FILE": ".devcontainer/docker-compose.yml", "COMPOSE_PROJECT_N
 LINES = "COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME=app-1\n"
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "on_conflict", "verdict", "after"),
     [
         (None, KEEP, Verdict.WRITTEN, NEW),

@@ -1,13 +1,12 @@
 from dataclasses import replace
 
-import pytest
-
 from agent_sandbox.render.compose import render_compose
 from agent_sandbox.render.header import stamped
 from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.workspace import Ide, Owner
 from samples import MANIFEST, TEMPLATES, WORKSPACE, stack_of
+from vectors import each
 
 LIMITS = limits({"memory": "4g", "cpus": "1.5"})
 OURS = replace(
@@ -35,7 +34,7 @@ def test_an_edited_one_still_says_it() -> None:
     assert parse_record(f"{TEXT}\n# mine\n") == parse_record(TEXT)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -49,7 +48,6 @@ def test_an_edited_one_still_says_it() -> None:
         stamped("- a list\n", comment="#"),
         stamped("", comment="#"),
     ],
-    ids=range(10),
 )
 def test_what_says_nothing_we_know_is_no_record(text: str) -> None:
     assert parse_record(text) is None

@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_sandbox.render.scalar import to_comment, to_json, to_yaml
+from vectors import each
 
 text = st.text(st.characters(exclude_categories=["Cs"]))
 documents = st.recursive(
@@ -44,7 +45,7 @@ def test_a_comment_stays_on_its_line(value: str) -> None:
     assert yaml.safe_load(f"# {comment}\na: 1") == {"a": 1}
 
 
-@pytest.mark.parametrize("value", ["agent-sandbox/proxy:0.1.0", "http://10.0.0.2:8080", "30s", "0.5s", "8g", "ALL"])
+@each("value", ["agent-sandbox/proxy:0.1.0", "http://10.0.0.2:8080", "30s", "0.5s", "8g", "ALL"])
 def test_what_is_safe_stays_bare(value: str) -> None:
     assert to_yaml(value) == value
 

@@ -1,7 +1,6 @@
-import pytest
-
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.build_faults import BUILD_FAULTS, build_problem
+from vectors import each
 
 SAID = {
     "npm error code SELF_SIGNED_CERT_IN_CHAIN": "x:1: a server's certificate is not trusted: something between here",
@@ -22,7 +21,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize(("said", "expected"), SAID.items())
+@each(("said", "expected"), SAID.items())
 def test_a_known_cause_is_told_with_what_to_do(said: str, expected: str) -> None:
     assert str(build_problem("x:1", said))[: len(expected)] == expected
 

@@ -1,6 +1,5 @@
-import pytest
-
 from agent_sandbox.runtime.buildlog import BuildLog, expected_steps, failure
+from vectors import each
 
 OUTPUT = """\
 #0 building with "default" instance using docker driver
@@ -60,7 +59,7 @@ def test_progress_is_the_steps_that_ended_and_the_one_that_runs() -> None:
     assert seen == [(0, base), (1, "finishing"), (1, tools), (1, npm), (2, tools), (3, "finishing")]
 
 
-@pytest.mark.parametrize(("target", "steps"), [("tools", 2), ("npm", 3), ("agent", 5), ("", 5), ("nowhere", 0)])
+@each(("target", "steps"), [("tools", 2), ("npm", 3), ("agent", 5), ("", 5), ("nowhere", 0)])
 def test_the_steps_of_a_target_are_those_of_all_that_it_is_made_from(target: str, steps: int) -> None:
     assert expected_steps(DOCKERFILE, target) == steps
 

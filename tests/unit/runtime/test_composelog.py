@@ -1,9 +1,8 @@
-import pytest
-
 from agent_sandbox.runtime.composelog import told
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "expected"),
     [
         (" Container app-1-proxy-1  Creating", None),

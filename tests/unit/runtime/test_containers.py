@@ -1,10 +1,9 @@
 import json
 from typing import Any
 
-import pytest
-
 from agent_sandbox.runtime.containers import Container, containers, leftovers
 from fake_docker import FakeDocker
+from vectors import each
 
 
 def inspected(service: str, **state: object) -> dict[str, Any]:
@@ -45,7 +44,7 @@ def test_a_project_that_is_down_has_none(docker: FakeDocker) -> None:
     assert containers("app-1") == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("state", "health", "ready", "condition"),
     [
         ("running", "", True, "running"),

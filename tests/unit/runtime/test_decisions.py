@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from agent_sandbox.runtime.decisions import as_text, is_probe, read_line
+from vectors import each
 
 LINE: dict[str, Any] = {
     "time": "2026-01-02T03:04:05.678Z",
@@ -17,7 +18,7 @@ LINE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "expected"),
     [
         ({}, "03:04:05  deny   GET https://example.com/a?b=1  no rule allows host example.com"),
@@ -43,7 +44,7 @@ def test_a_log_line_is_read_with_or_without_a_prefix(text: str, expected: dict[s
     assert read_line(text) == expected
 
 
-@pytest.mark.parametrize("text", ['{"listening": "x"}', "plain words", "[1]", "{", ""])
+@each("text", ['{"listening": "x"}', "plain words", "[1]", "{", ""])
 def test_what_is_no_decision_is_left_out(text: str) -> None:
     assert read_line(text) is None
 

@@ -4,11 +4,12 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.dotenv import compose_files, variable
+from vectors import each
 
 OURS = Path(".devcontainer/docker-compose.yml")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("A=1", "1"),

@@ -1,7 +1,6 @@
-import pytest
-
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.faults import FAULTS, problem_of
+from vectors import each
 
 # What Docker really says (Engine 20.10 to 29, compose 2.26), and the beginning of what we make of it.
 SAID = {
@@ -66,7 +65,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize(("said", "expected"), SAID.items())
+@each(("said", "expected"), SAID.items())
 def test_docker_is_translated_into_the_users_words(said: str, expected: str) -> None:
     assert str(problem_of(said, doing="x"))[: len(expected)] == expected
 

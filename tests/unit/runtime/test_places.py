@@ -4,9 +4,10 @@ import pytest
 
 from agent_sandbox.runtime import places
 from agent_sandbox.runtime.places import config_directory, home_directory, layer_folders, state_directory
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("environ", "expected"),
     [
         ({"HOME": "/home/me"}, Path("/home/me/.config/agent-sandbox")),

@@ -1,15 +1,15 @@
 from ipaddress import IPv4Network, ip_address, ip_network
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.stack.naming import Addresses, addresses, slug, stack_name
+from vectors import each
 
 paths = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(lambda name: f"/{name}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("title", "expected"),
     [
         ("app", "app"),

@@ -3,9 +3,10 @@ import pytest
 from agent_sandbox.policytools.importing.allowlist import INSIDE, import_allowlist
 from agent_sandbox.policytools.importing.result import Note
 from agent_sandbox.problems import UserError
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "expected"),
     [
         ("GET https://a.test/x", ["GET https://a.test/x"]),

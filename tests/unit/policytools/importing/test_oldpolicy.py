@@ -5,6 +5,7 @@ from agent_sandbox.policytools.importing.oldpolicy import import_policies
 from agent_sandbox.policytools.importing.records import NO_INJECTION
 from agent_sandbox.policytools.importing.result import HEADER, Imported
 from agent_sandbox.problems import UserError
+from vectors import each
 
 GENERAL = [("f", oldpolicy.PORTS), ("f", oldpolicy.METHODS)]
 
@@ -59,7 +60,7 @@ def test_a_later_file_adds_to_an_earlier_one_or_replaces_what_it_says_of_a_host(
     assert found.domains == ["b.test", {"host": "a.test", "merge_mode": "replace", "rules": rules}, "c.test"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("narrow", "host"),
     [
         ("- b.a.test", ""),

@@ -3,9 +3,10 @@ import pytest
 from agent_sandbox.policytools.importing.reading import read_old
 from agent_sandbox.policytools.importing.records import PREFIX, Record, old_rule
 from agent_sandbox.policytools.importing.result import Imported, Note
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "rule"),
     [
         ("methods: [get, POST, GET]", {"methods": ["GET", "POST"]}),

@@ -1,9 +1,8 @@
-import pytest
-
 from agent_sandbox.policytools.importing.result import HEADER, Imported, entry_lines, flow
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "expected"),
     [
         ("a.test", "a.test"),

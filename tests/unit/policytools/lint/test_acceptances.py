@@ -1,9 +1,8 @@
 from collections.abc import Callable
 
-import pytest
-
 from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accepted
 from agent_sandbox.policytools.lint.subject import Subject
+from vectors import each
 
 type SubjectOf = Callable[..., Subject]
 
@@ -23,7 +22,7 @@ domains:
 """
 
 
-@pytest.mark.parametrize(
+@each(
     ("check", "line", "expected"),
     [
         ("x", 2, "yes"),

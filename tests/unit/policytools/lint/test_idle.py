@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.policytools.lint import idle
 from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
+from vectors import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 
@@ -26,7 +27,7 @@ domains:
 """
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "lines"),
     [
         ("b.test", [2]),

@@ -1,15 +1,14 @@
 from collections.abc import Callable
 
-import pytest
-
 from agent_sandbox.policytools.lint.leaks import shared_store, upload_host, upload_registry
+from vectors import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 
 GISTS = "api.github.com makes gists and snippets for anybody with a token"
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "what"),
     [
         ("pastebin.com", "pastebin.com takes pastes from anybody"),
@@ -34,7 +33,7 @@ def test_a_host_that_takes_something_from_anybody_is_found(find: Find, entry: st
     assert find(upload_host, f"domains:\n  - {entry}") == [(2, what)]
 
 
-@pytest.mark.parametrize(
+@each(
     "entry",
     [
         "{host: pastebin.com, rules: [{methods: [GET]}]}",
@@ -48,7 +47,7 @@ def test_reading_there_and_writing_elsewhere_is_fine(find: Find, entry: str) -> 
     assert find(upload_host, f"domains:\n  - {entry}\ndeny: [pastebin.com]") == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "what"),
     [
         ("s3.amazonaws.com", "s3.amazonaws.com is every bucket of Amazon S3"),
@@ -72,7 +71,7 @@ def test_an_object_store_as_a_whole_is_found(find: Find, entry: str, what: str) 
     assert (line, found[: len(what)]) == (2, what)
 
 
-@pytest.mark.parametrize(
+@each(
     "entry",
     [
         "{host: s3.amazonaws.com, rules: [{path: {prefix: /bucket/}}, {path: {exact: /bucket}}]}",

@@ -1,10 +1,9 @@
-import pytest
-
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policytools.lint.lists import below_suffix, buckets, is_host, tenants, uploads
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("pattern", "suffix", "expected"),
     [
         ("*.github.io", "github.io", "yes"),
@@ -25,7 +24,7 @@ def test_a_wildcard_over_several_tenants_is_told_from_one_tenants_own(pattern: s
     assert below_suffix(parse_host_pattern(pattern), suffix) == (expected == "yes")
 
 
-@pytest.mark.parametrize(
+@each(
     ("pattern", "host", "expected"),
     [
         ("file.io", "file.io", "yes"),

@@ -1,11 +1,10 @@
 from collections.abc import Callable
 
-import pytest
-
 from agent_sandbox.policy import compile_policy
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.lint.services import any_repository, duplicate_service, unused_service
 from agent_sandbox.policytools.lint.subject import Subject
+from vectors import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 
@@ -28,7 +27,7 @@ def test_a_service_without_rules_is_no_finding(find: Find) -> None:
     assert find(unused_service, "services: [s]", services={"s": "deny: [a.test]"}) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("service", "found"),
     [
         ("{name: github, git: {access: readwrite}}", [(2, "service `github` writes to any repository (git)")]),

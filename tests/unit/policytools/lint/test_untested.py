@@ -1,13 +1,12 @@
 from collections.abc import Callable
 
-import pytest
-
 from agent_sandbox.policytools.lint.untested import no_tests
+from vectors import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "lines"),
     [
         ("domains:\n  - a.test\n  - .b.test", [3]),

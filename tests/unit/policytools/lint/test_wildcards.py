@@ -3,11 +3,12 @@ from collections.abc import Callable
 import pytest
 
 from agent_sandbox.policytools.lint.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
+from vectors import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "what"),
     [
         ("*.pages.dev", "every site that anybody publishes"),

@@ -1,9 +1,8 @@
-import pytest
-
 from agent_sandbox.runtime.doctor.version import Version, is_distributions, parse, shown
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "version"),
     [
         ("v2.26.1-4", (2, 26, 1)),
@@ -22,7 +21,7 @@ def test_a_version_is_shown_as_it_is_written() -> None:
     assert shown((1, 2, 3)) == "1.2.3"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("1.1.5+ds1", True),

@@ -5,6 +5,7 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.trust.opened import members, mounts, require_whole, variables
 from agent_sandbox.runtime.trust.standing import Standing
+from vectors import each
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 
@@ -54,7 +55,7 @@ services:
     assert variables(standing(text)) == ("AWS_SECRET", "IMAGE", "OTHER", "TOKEN", "YES")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "keys"),
     [
         ("include: [more.yml]", ["include"]),

@@ -7,6 +7,7 @@ import pytest
 from agent_sandbox.runtime.trust.question import Question, Written, changes, question_about, unseen_in
 from agent_sandbox.runtime.trust.standing import Standing, look
 from agent_sandbox.runtime.trust.store import open_store
+from vectors import each
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
@@ -39,7 +40,7 @@ def test_what_asks_for_no_more_is_not_asked_about(now: Standing) -> None:
     assert changes(now, TRUSTED) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("now", "expected"),
     [
         (with_file(POLICY, "version: 1\ndomains: [example.org, example.net]\n"), (POLICY,)),

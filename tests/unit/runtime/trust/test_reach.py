@@ -8,6 +8,7 @@ from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.runtime.trust.reach import BROKEN, NOTHING, policy_of, widens
 from agent_sandbox.runtime.trust.standing import Standing, look
+from vectors import each
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "policy" / "examples"
 POLICY = ".devcontainer/policy.yaml"
@@ -23,7 +24,7 @@ def made_of(text: str | None, **services: str) -> Policy:
     return policy_of(Standing(root=Path("/p"), owner=None, compose=(), files=files))
 
 
-@pytest.mark.parametrize(
+@each(
     ("after", "expected"),
     [
         ("domains: [example.org]", ()),

@@ -1,0 +1,46 @@
+"""Many rows through one test: a table of vectors is one item to pytest, and each row that fails is told.
+
+pytest spends milliseconds on an item of its own, most of our rows take microseconds. So `each` stands where
+`pytest.mark.parametrize` would, unless a row wants a fixture of its own (`tmp_path`, `monkeypatch`, `capsys`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import wraps
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    type Test = Callable[..., None]
+
+
+def each(names: str | tuple[str, ...], rows: Iterable[object]) -> Callable[[Test], Test]:
+    """Call the test with every row, as `parametrize` names and spells them, and then tell all that failed."""
+    keys = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
+    table = [dict(zip(keys, row if len(keys) > 1 else (row,), strict=True)) for row in rows]  # type: ignore[call-overload] # a row of several values is a tuple
+    if not table:
+        raise ValueError(f"a table without rows proves nothing: {names}")
+
+    def of(test: Test) -> Test:
+        @wraps(test)
+        def all_rows(**fixtures: object) -> None:
+            failures = []
+            for number, row in enumerate(table):
+                try:
+                    test(**fixtures, **row)
+                except (Exception, pytest.fail.Exception) as failure:  # noqa: BLE001 - told below, with the others
+                    failure.add_note(f"row {number} of {len(table)}: {row}")
+                    failures.append(failure)
+            if failures:
+                raise BaseExceptionGroup(f"{len(failures)} of {len(table)} rows", failures)
+
+        signature = inspect.signature(test)
+        left = [parameter for name, parameter in signature.parameters.items() if name not in keys]
+        all_rows.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined] # what pytest reads
+        return all_rows
+
+    return of
