@@ -17,6 +17,19 @@ class MemoryTransport(asyncio.Transport):
         self.written = b""
         self.ended = ""
         self.ends_reading = True
+        self.lingers = False  # closed, and still something to send
+        self.protocol: asyncio.Protocol | None = None
+        self.loop = asyncio.get_running_loop()
+        self.unread: list[int] = []  # what `get_write_buffer_size` says, one after the other; nothing then
+
+    @override
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.Protocol)
+        self.protocol = protocol
+
+    @override
+    def get_write_buffer_size(self) -> int:
+        return self.unread.pop(0) if self.unread else 0
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -37,11 +50,19 @@ class MemoryTransport(asyncio.Transport):
 
     @override
     def close(self) -> None:
-        self.ended = self.ended or "closed"
+        if not self.lingers:
+            self._end("closed")
 
     @override
     def abort(self) -> None:
-        self.ended = "aborted"
+        self._end("aborted")
+
+    def _end(self, how: str) -> None:
+        if self.ended:
+            return
+        self.ended = how
+        if self.protocol and not self.loop.is_closed():
+            self.loop.call_soon(self.protocol.connection_lost, None)
 
 
 def memory_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter, MemoryTransport]:
@@ -50,6 +71,7 @@ def memory_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter, Memory
     transport = MemoryTransport(reader)
     protocol = asyncio.StreamReaderProtocol(reader)
     protocol.connection_made(transport)
+    transport.set_protocol(protocol)
     return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop()), transport
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from ipaddress import ip_address
 
 from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.proxy.closing import let_go
 from agent_sandbox.proxy.connect import ConnectDeniedError, Opened, decide_tunnel
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.farewell import Farewell
@@ -67,7 +68,7 @@ class Front:
             except (OSError, TimeoutError, asyncio.CancelledError):
                 pass  # the client went away, or said nothing for too long, or the proxy stops: nothing was decided
             finally:
-                writer.close()
+                await let_go(writer, seconds=self._limits.closing_seconds)
 
     async def _go_on(self, tunnel: Tunnel, lead: Lead, writer: asyncio.StreamWriter) -> None:
         policy = self._policy()

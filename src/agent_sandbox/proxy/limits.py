@@ -14,6 +14,7 @@ class Limits:
     hello_seconds: float = 10.0  # from our 200 to a complete ClientHello
     chunk_line_bytes: int = 256  # a chunk's size with its extensions
     idle_seconds: int = 600  # nothing in either direction
+    closing_seconds: float = 60.0  # for what is left of an answer, from one piece that the client takes to the next
     resolve_seconds: float = 5.0
     connect_seconds: float = 10.0
     connections: int = 1_024  # per client address; over it, the one that was idle the longest goes

@@ -20,6 +20,7 @@ import dns.rdatatype
 import dns.rrset
 
 from agent_sandbox.policy import Ambiguous, Decision, Policy, canonical_host, decide_connect
+from agent_sandbox.proxy.closing import let_go
 from agent_sandbox.proxy.line import Event, Line
 from agent_sandbox.proxy.registry import Registry
 from agent_sandbox.proxy.transparent import HTTP_PORT, TLS_PORT
@@ -143,7 +144,7 @@ class OverTcp:
             except (OSError, TimeoutError, asyncio.IncompleteReadError):
                 pass  # the client is gone, or says nothing more
             finally:
-                writer.close()
+                await let_go(writer, seconds=PATIENCE_SECONDS)
 
 
 async def _next_question(reader: asyncio.StreamReader) -> bytes:

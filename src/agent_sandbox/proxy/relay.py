@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.proxy.clienthello import read_hello
+from agent_sandbox.proxy.closing import let_go
 from agent_sandbox.proxy.denial import UNDECIDED
 from agent_sandbox.proxy.dialler import DialError, Refused, Streams
 from agent_sandbox.proxy.gulps import Gulps
@@ -61,8 +62,8 @@ class Relay:
             line.bytes_out, line.bytes_in = self._sent.count, self._received.count
             line.duration_ms = (time.monotonic() - started) * 1000
             self._engine.record(line)
-            for writer in self._writers:
-                writer.close()
+            patience = self._engine.limits.closing_seconds
+            await asyncio.gather(*(let_go(writer, seconds=patience) for writer in self._writers))
 
     def abort(self) -> None:
         """End both connections, at once."""

@@ -13,6 +13,7 @@ from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs, server
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.closing import closed, let_go
 from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Streams
 from agent_sandbox.proxy.gulps import Gulps
 from agent_sandbox.proxy.hookrunner import HookRunner
@@ -84,17 +85,37 @@ class Session(server.LiveConnectionHandler):
             finally:
                 self._paused = False
 
+    @override
+    async def handle_client(self) -> None:
+        """Run until the client's connection is over. Where nothing reads of it, its end would go unnoticed."""
+        watching = asyncio.create_task(self._end_with(cast("asyncio.StreamWriter", self._writer(self.client))))
+        try:
+            await super().handle_client()
+        finally:
+            watching.cancel()
+
+    async def _end_with(self, client: asyncio.StreamWriter) -> None:
+        await closed(client)
+        self.abort()
+
     def abort(self) -> None:
-        """Close the client's connection, and with it everything that was opened for it."""
+        """Close the client's connection, and everything that was opened for it."""
         writer = self._writer(self.client)
         if writer is not None:
             writer.transport.abort()
+        # A sender that is paused looks up when the other side moves, or is gone.
+        for peer in self._servers():
+            self._drop(peer)
+
+    def _servers(self) -> list[Server]:
+        return [peer for peer in self.transports if isinstance(peer, Server)]
 
     def _reset(self, connection: Connection) -> None:
         """End a connection so that its other side sees that something went wrong."""
         writer = self._writer(connection)
         if writer is not None:
-            if (raw := writer.get_extra_info("socket")) is not None:
+            raw = writer.get_extra_info("socket")
+            if raw is not None and raw.fileno() >= 0:
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             writer.transport.abort()
 
@@ -115,7 +136,7 @@ class Session(server.LiveConnectionHandler):
         if client is None:
             return False
         await self.server_event(replaced)
-        for peer in [peer for peer in self.transports if isinstance(peer, Server)]:
+        for peer in self._servers():
             host, port, *_ = peer.address or ("", 0)
             if not revision.decide_connect(host, port).allowed:
                 self._drop(peer)
@@ -159,6 +180,7 @@ class Session(server.LiveConnectionHandler):
                 await self.handle_connection(connection)
             finally:
                 patience.cancel()
+                await let_go(writer, seconds=self._engine.limits.closing_seconds)
 
     async def _dial(
         self, command: commands.OpenConnection, address: tuple[str, int], held: AsyncExitStack

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+RESET = struct.pack("ii", 1, 0)
 PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
 
 
@@ -227,6 +228,25 @@ async def test_one_side_goes_on_while_the_other_is_paused() -> None:
     await stage.session.drain_writers()
 
 
+async def test_a_client_that_is_gone_takes_along_a_server_that_takes_no_more() -> None:
+    stage = Stage()
+    serving = await started(stage)
+    keep_alive = GET.replace(b"Connection: close\r\n", b"")
+    stage.client.feed_data(keep_alive)
+    stage.server.feed_data(OK)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert stage.to_server.protocol
+    stage.to_server.protocol.pause_writing()
+    stage.client.feed_data(keep_alive)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (serving.done(), stage.to_server.written, stage.to_server.ended) == (False, keep_alive * 2, "")
+    stage.to_client.abort()
+    await serving
+    assert stage.to_server.ended == "aborted"
+
+
 def allowing(host: str) -> Policy:
     origin = Origin(file="p", line=1, layer="p")
     asked = Conditions(host=parse_host_pattern(host))
@@ -269,7 +289,7 @@ async def test_a_connection_with_a_request_gets_a_moment_for_last_words(monkeypa
     monkeypatch.setattr(subject, "LAST_WORDS_SECONDS", 0.01)
     stage = Stage()
     serving = await started(stage)
-    stage.client.feed_data(GET)
+    stage.client.feed_data(GET.replace(b"Connection: close\r\n", b""))
     for _ in range(10):
         await asyncio.sleep(0)
     assert await stage.session.review(revised("a.test", "b.test")) is True
@@ -381,11 +401,12 @@ async def test_a_connection_that_is_over_is_nothing_to_review() -> None:
     stage.session.transports[stage.session.client] = kept
 
 
-async def test_a_reset_is_no_orderly_end() -> None:
+@pytest.mark.parametrize(("number", "said"), [(7, [(socket.SOL_SOCKET, socket.SO_LINGER, RESET)]), (-1, [])])
+async def test_a_reset_is_no_orderly_end(number: int, said: list[tuple[int, int, bytes]]) -> None:
     stage = Stage()
     options: list[tuple[int, int, bytes]] = []
-    raw = SimpleNamespace(setsockopt=lambda *said: options.append(said))
+    raw = SimpleNamespace(setsockopt=lambda *option: options.append(option), fileno=lambda: number)
     stage.to_client.get_extra_info = {"socket": raw}.get  # type: ignore[method-assign, assignment]
     stage.session._reset(stage.session.client)
-    assert options == [(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))]
+    assert options == said
     assert stage.to_client.ended == "aborted"

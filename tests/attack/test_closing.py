@@ -1,0 +1,129 @@
+"""What a client or a server that never reads costs: a place that is counted, for a short time, and then nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from capture import ok
+from pair import Pair, start_pair
+from proxystand import get
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POLICY = "version: 1\ndomains: [allowed.test]\n"
+PLACES, SECONDS = 4, 1.0
+LIMITS = f"""
+from agent_sandbox.proxy import limits
+limits.Limits.__init__.__kwdefaults__.update(connections={PLACES}, closing_seconds={SECONDS})
+"""
+
+
+def deaf(address: tuple[str, int]) -> socket.socket:
+    """Connect as a client that will not read, and that the kernel keeps little for."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    client.connect(address)
+    return client
+
+
+def taken_unread() -> int:
+    """How many bytes a socket takes for a client that reads nothing: the kernel's to hold, not the proxy's."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, deaf(listening.getsockname()):
+        stream, _ = listening.accept()
+        taken = 0
+        with stream, contextlib.suppress(BlockingIOError):
+            stream.settimeout(0)
+            while True:
+                taken += stream.send(bytes(65_536))
+    return taken
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A proxy with few places."""
+    with start_pair(tmp_path_factory.mktemp("closing"), POLICY, sabotage=LIMITS) as pair:
+        # More than the socket takes, by less than the proxy reads ahead.
+        pair.server.answers["/large"] = ok(bytes(taken_unread() + 150_000))
+        yield pair
+
+
+@pytest.fixture
+def pair(started: Pair) -> Pair:
+    """The same, with nothing on its records."""
+    started.forget()
+    return started
+
+
+def sockets(pair: Pair) -> int:
+    """How many sockets the process holds, whatever it counts."""
+    held = 0
+    for entry in Path(f"/proc/{pair.proxy.process.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            held += str(entry.readlink()).startswith("socket:")
+    return held
+
+
+def falls_to(pair: Pair, most: int, *, seconds: float) -> bool:
+    """Tell whether so few sockets are held before the time is over."""
+    end = time.monotonic() + seconds
+    while (falls := sockets(pair) > most) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not falls
+
+
+def counted(pair: Pair) -> int:
+    connections: int = json.loads(pair.proxy.command("status").stdout)["connections"]
+    return connections
+
+
+def test_clients_that_never_read_hold_their_places_and_no_more(pair: Pair) -> None:
+    before = sockets(pair)
+    with contextlib.ExitStack() as stack:
+        for _ in range(4 * PLACES):
+            client = stack.enter_context(deaf(pair.proxy.address))
+            client.sendall(get("http://allowed.test/large", "allowed.test"))
+            time.sleep(0.02)
+        assert sockets(pair) > before
+        assert falls_to(pair, before + 2 * PLACES, seconds=SECONDS / 2)  # its own and its server's
+        assert counted(pair) <= PLACES
+        assert falls_to(pair, before, seconds=8 * SECONDS)
+
+
+def test_a_client_that_reads_slowly_gets_the_whole_of_it(pair: Pair) -> None:
+    with deaf(pair.proxy.address) as client:
+        client.sendall(get("http://allowed.test/large", "allowed.test"))
+        client.settimeout(5)
+        got, started = b"", time.monotonic()
+        while piece := client.recv(32_768):
+            got += piece
+            time.sleep(0.01)
+        assert time.monotonic() - started > SECONDS
+    assert len(got.partition(b"\r\n\r\n")[2]) == int(got.lower().partition(b"content-length: ")[2].split()[0])
+
+
+def test_servers_that_never_read_hold_no_more_than_the_places_of_their_clients(pair: Pair) -> None:
+    over = threading.Event()
+
+    def never_read(*_: object) -> None:
+        over.wait(30)
+
+    pair.server.answers["/up"] = never_read
+    before, upload = sockets(pair), bytes(16_000_000)
+    request = get("http://allowed.test/up", "allowed.test", f"Content-Length: {len(upload)}", method="POST")
+    with contextlib.ExitStack() as stack:
+        stack.callback(over.set)
+        for _ in range(3 * PLACES):
+            client = stack.enter_context(pair.proxy.connect(seconds=0.2))
+            with contextlib.suppress(TimeoutError):
+                client.sendall(request + upload)
+        assert falls_to(pair, before + 2 * PLACES, seconds=SECONDS)
+        assert counted(pair) == PLACES
