@@ -65,13 +65,12 @@ class Rule:
     verdict: Decision = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        verb = "allowed" if self.effect is Effect.ALLOW else "denied"
-        reason = f": {self.reason}" if self.reason else ""
+        where = str(self.origin)
         answer = Decision(
             effect=self.effect,
-            rule=str(self.origin),
+            rule=where,
             origin=self.origin,
-            reason=f"{verb} by {self.origin}{reason}",
+            reason=why(self.effect, where, self.reason),
             max_body=self.conditions.max_body,
         )
         object.__setattr__(self, "verdict", answer)
@@ -135,6 +134,12 @@ class Rule:
         path = self.conditions.path
         exact, length = path.specificity if path else (0, 0)
         return ((-exact, -length), self.origin.file, self.origin.line, str(self))
+
+
+def why(effect: Effect, where: str, reason: str) -> str:
+    """Return what a rule's verdict says."""
+    verb = "allowed" if effect is Effect.ALLOW else "denied"
+    return f"{verb} by {where}{': ' if reason else ''}{reason}"
 
 
 def _methods(asked: Conditions) -> str:

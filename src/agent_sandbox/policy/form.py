@@ -1,0 +1,201 @@
+"""The compiled form of a policy: what its layers came to, as plain data, to be had again without reading any of them.
+
+What is read is equal to what was written. What has no form here is never left out: such a policy has none.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from itertools import repeat
+from typing import Any
+
+from agent_sandbox.policy.ceiling import Ceiling
+from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.headers import HeaderPattern
+from agent_sandbox.policy.hostlist import ListedHosts
+from agent_sandbox.policy.hostpattern import HostPattern, Reach
+from agent_sandbox.policy.hostservice import HostServiceRow
+from agent_sandbox.policy.index import build_index
+from agent_sandbox.policy.operation import OperationPattern
+from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
+from agent_sandbox.policy.query import QueryPattern
+from agent_sandbox.policy.rule import Conditions, Rule, why
+from agent_sandbox.policy.ruleset import RuleSet
+
+type Plain = Any  # what JSON holds: it has been written by this module alone
+type Lists = Mapping[str, ListedHosts]
+
+
+class FormlessError(Exception):
+    """This policy has no compiled form: it has to be read from its files each time."""
+
+
+def write_form(policy: Policy) -> Plain:
+    """Return the policy as plain data, without the hosts of its lists; raise FormlessError where that can't be."""
+    _require_known(policy, {"rules", "index", "digest", "asks_operations", "refusal"})
+    rules = policy.rules
+    _require_known(rules, RULE_SET)
+    if not all(isinstance(said, bool | int | str) for said in rules.settings.values()):
+        raise FormlessError
+    return {
+        "rules": _table(rules.rules),
+        "ceilings": [{"origin": _origin(one.origin), "rules": _table(one.rules)} for one in rules.ceilings],
+        "replaced": [one if isinstance(one, str) else _host(one) for one in rules.replaced],
+        "host_services": [[row.name, _host(row.asked), sorted(row.ports), row.to] for row in rules.host_services],
+        "settings": dict(rules.settings),
+        "always_inspects": rules.always_inspects,
+        "digest": policy.digest,
+        "asks_operations": policy.asks_operations,
+        "refusal": policy.refusal,
+    }
+
+
+def read_form(form: Plain, lists: Lists) -> Policy:
+    """Return the policy that was written; `lists` are its lists of hosts, read anew, by their names."""
+    rules = RuleSet(
+        rules=_rules(form["rules"], lists),
+        ceilings=tuple(
+            Ceiling(origin=Origin(**one["origin"]), rules=_rules(one["rules"], lists)) for one in form["ceilings"]
+        ),
+        replaced=frozenset(one if isinstance(one, str) else _pattern(*one) for one in form["replaced"]),
+        host_services=tuple(
+            HostServiceRow(name=name, asked=_pattern(*asked), ports=frozenset(ports), to=to)
+            for name, asked, ports, to in form["host_services"]
+        ),
+        settings=form["settings"],
+        always_inspects=form["always_inspects"],
+    )
+    told = {name: form[name] for name in ("digest", "asks_operations", "refusal")}
+    return Policy(rules=rules, index=build_index(rules.rules), **told)
+
+
+RULE_SET = frozenset({"rules", "ceilings", "replaced", "host_services", "settings", "always_inspects"})
+
+
+def _require_known(value: Any, known: Iterable[str]) -> None:  # noqa: ANN401 - any of the engine's values
+    """Refuse a value with something said in a part that has no form: to forget a condition would let more through."""
+    for part in fields(value):
+        if part.name not in known and (part.default is MISSING or getattr(value, part.name) != part.default):
+            raise FormlessError
+
+
+def _write_path(path: PathPattern) -> Plain:
+    return [path.kind, path.text, path.any_case]
+
+
+def _read_path(form: Plain) -> PathPattern:
+    kind, text, any_case = form
+    return parse_path_pattern(PathKind(kind), text, any_case=any_case and tuple(any_case))
+
+
+def _pairs(form: Plain) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in form)
+
+
+def _read_operations(form: Plain) -> OperationPattern:
+    return OperationPattern(named=tuple((kind, tuple(names)) for kind, names in form))
+
+
+def _as_it_is(value: Plain) -> Plain:
+    return value
+
+
+# How each condition but the host is written, and read. What is not asked for is left out.
+CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] = {
+    "ports": (sorted, frozenset),
+    "schemes": (sorted, frozenset),
+    "methods": (sorted, frozenset),
+    "path": (_write_path, _read_path),
+    "query": (lambda query: query.parameters, lambda form: QueryPattern(parameters=_pairs(form))),
+    "headers": (lambda headers: headers.named, lambda form: HeaderPattern(named=_pairs(form))),
+    "graphql": (lambda graphql: graphql.named, _read_operations),
+    "max_body": (_as_it_is, _as_it_is),
+    "encoded_slash": (_as_it_is, _as_it_is),
+    "inspect": (_as_it_is, _as_it_is),
+}
+DEFAULTS = {part.name: part.default for part in fields(Conditions) if part.name != "host"}
+
+
+def _table(rules: Sequence[Rule]) -> Plain:
+    """Return the rules in columns; what many have in common stands there once."""
+    asked: dict[tuple[Any, ...], int] = {}
+    places: dict[tuple[str, str], int] = {}
+    rows = []
+    for rule in rules:
+        conditions, origin = rule.conditions, rule.origin
+        rows.append(
+            (
+                rule.effect,
+                *_host(conditions.host),
+                asked.setdefault(tuple(getattr(conditions, name) for name in DEFAULTS), len(asked)),
+                places.setdefault((origin.file, origin.layer), len(places)),
+                origin.line,
+                rule.reason,
+            )
+        )
+    return {"asked": list(map(_write_asked, asked)), "places": list(places), "columns": list(zip(*rows, strict=True))}
+
+
+def _write_asked(values: tuple[Any, ...]) -> Plain:
+    said = {name: value for (name, usual), value in zip(DEFAULTS.items(), values, strict=True) if value != usual}
+    if not said.keys() <= CONDITIONS.keys():
+        raise FormlessError
+    return {name: CONDITIONS[name][0](value) for name, value in said.items()}
+
+
+def _read_asked(form: Plain) -> tuple[Any, ...]:
+    return tuple((DEFAULTS | {name: CONDITIONS[name][1](said) for name, said in form.items()}).values())
+
+
+def _rules(table: Plain, lists: Lists) -> tuple[Rule, ...]:
+    if not table["columns"]:
+        return ()
+    effects, reaches, names, asked, places, lines, reasons = table["columns"]
+    shared = [_read_asked(one) for one in table["asked"]]
+    of_each = dict(zip(DEFAULTS, zip(*map(shared.__getitem__, asked), strict=True), strict=True))
+    conditions = _made(Conditions, host=_hosts(reaches, names, lists), **of_each)
+    effects = list(map({str(one): one for one in Effect}.__getitem__, effects))
+    files, layers = ([table["places"][place][part] for place in places] for part in (0, 1))
+    origins = _made(Origin, file=files, line=lines, layer=layers)
+    where = list(map(str, origins))
+    verdicts = _made(
+        Decision,
+        effect=effects,
+        rule=where,
+        origin=origins,
+        reason=list(map(why, effects, where, reasons)),
+        near_miss=repeat(""),
+        cause=repeat(Cause.RULE),
+        max_body=of_each["max_body"],
+    )
+    return tuple(_made(Rule, effect=effects, conditions=conditions, origin=origins, reason=reasons, verdict=verdicts))
+
+
+def _hosts(reaches: Sequence[str], names: Sequence[str], lists: Lists) -> list[HostPattern]:
+    every = _made(HostPattern, reach=list(map({str(one): one for one in Reach}.__getitem__, reaches)), name=names)
+    return [lists[one.name] if one.reach is Reach.LISTED else one for one in every]
+
+
+def _made[T](kind: type[T], **columns: Iterable[Any]) -> list[T]:
+    """Return values of a frozen class, a column for each of its parts, as its own `__init__` would leave them.
+
+    That one asks for each part of each value whether it may be set, and takes five times as long: of a thousand hosts
+    nothing else takes so long. These have been through it when they were written.
+    """
+    made = list(map(object.__new__, repeat(kind, len(columns[next(iter(columns))]))))  # type: ignore[arg-type] # sized
+    for name, column in columns.items():
+        deque(map(getattr(kind, name).__set__, made, column), maxlen=0)
+    return made
+
+
+def _host(pattern: HostPattern) -> tuple[str, str]:
+    return str(pattern.reach), pattern.name
+
+
+def _pattern(reach: str, name: str) -> HostPattern:
+    return HostPattern(reach=Reach(reach), name=name)
+
+
+def _origin(origin: Origin) -> Plain:
+    return {"file": origin.file, "line": origin.line, "layer": origin.layer}

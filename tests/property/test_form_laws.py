@@ -1,0 +1,37 @@
+"""The law of the compiled form: what is read again is what was compiled, down to the last word it says."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.policy import Policy, Request, compile_policy, decide, decide_connect
+from agent_sandbox.policy.dump import dump_rule
+from agent_sandbox.policy.form import read_form, write_form
+from policyworld import Entry, layer, requests, specs
+
+tight = st.builds(lambda spec, tighten: {**spec, "tighten": tighten}, specs, st.booleans())
+
+
+def again(policy: Policy) -> Policy:
+    return read_form(json.loads(json.dumps(write_form(policy))), {})
+
+
+@given(st.lists(tight, max_size=3), requests)
+def test_what_is_read_is_and_says_and_decides_as_what_was_compiled(layers: list[Entry], request: Request) -> None:
+    policy = compile_policy([layer(spec) for spec in layers], {})
+    read = again(policy)
+    assert read == policy
+    assert (read.settings, read.digest) == (policy.settings, policy.digest)
+    assert list(map(dump_rule, read.rules.rules)) == list(map(dump_rule, policy.rules.rules))
+    assert list(map(str, read.rules.rules)) == list(map(str, policy.rules.rules))
+    assert decide(read, request) == decide(policy, request)
+    host, port = request.host, request.port
+    assert decide_connect(read, host=host, port=port) == decide_connect(policy, host=host, port=port)
+    assert read.passthrough(host, port) == policy.passthrough(host, port)
+
+
+@given(st.lists(tight, max_size=2))
+def test_writing_what_was_read_writes_the_same(layers: list[Entry]) -> None:
+    policy = compile_policy([layer(spec) for spec in layers], {})
+    assert write_form(again(policy)) == write_form(policy)

@@ -1,0 +1,103 @@
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import pytest
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.form import CONDITIONS, DEFAULTS, FormlessError, read_form, write_form
+from agent_sandbox.policy.hostlist import parse_host_list
+from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policy.ruleset import RuleSet
+
+type PolicyOf = Callable[..., Policy]
+
+EVERYTHING = """
+domains:
+- a.test
+- {host: "*.b.test", merge_mode: replace}
+- host: .c.test
+  ports: [8443]
+  encoded_slash: true
+  rules:
+  - {methods: [GET], schemes: [https], path: {exact: /x}, query: {exact: {q: ["1", "2"]}}, reason: "why: this"}
+  - {path: {prefix: /v1/}, headers: {x: "y"}, max_body: 1MiB}
+  - {path: {glob: /a/*/**}, graphql: {query: [viewer], mutation: [a, b]}}
+- {host: d.test, inspect: false}
+allow: [GET https://e.test/]
+deny: [POST https://a.test/admin/**]
+host_services: {db: {to: 10.1.2.3:5432}, net: {to: 10.2.0.0/16, ports: [80, 81]}}
+settings: {block_status: 418, inspect: true, reload: watch}
+"""
+
+
+def again(policy: Policy) -> Policy:
+    return read_form(json.loads(json.dumps(write_form(policy))), {})
+
+
+@pytest.mark.parametrize("text", ["", "domains: [a.test]", EVERYTHING])
+def test_what_is_read_is_what_was_written(policy_of: PolicyOf, text: str) -> None:
+    policy = policy_of(text)
+    assert again(policy) == policy
+    # These count for nothing when rules are compared.
+    assert [rule.verdict for rule in again(policy).rules.rules] == [rule.verdict for rule in policy.rules.rules]
+
+
+def test_a_ceiling_comes_back_with_its_rules(policy_of: PolicyOf) -> None:
+    policy = policy_of("domains: [a.test]")
+    tight = policy_of("tighten: true\ndomains: [a.test]\nsettings: {inspect: true}")
+    both = Policy.of(policy.rules + tight.rules)
+    assert len(both.rules.ceilings) == 1
+    assert again(both) == both
+
+
+def test_a_service_that_is_replaced_stays_so() -> None:
+    policy = Policy.of(RuleSet(replaced=frozenset({"service x"})))
+    assert again(policy) == policy
+
+
+def test_what_is_read_can_no_more_be_changed_than_what_was_compiled(policy_of: PolicyOf) -> None:
+    (rule,) = again(policy_of("domains: [a.test]")).rules.rules
+    for value, part in ((rule, "effect"), (rule.conditions, "host"), (rule.origin, "line"), (rule.verdict, "effect")):
+        with pytest.raises(AttributeError):
+            setattr(value, part, None)
+
+
+def test_a_list_of_hosts_is_read_anew_and_found_by_what_stood_in_it() -> None:
+    listed, _ = parse_host_list("a.test\n*.b.test", name="hosts.txt")
+    origin = Origin(file="policy.yaml", line=1, layer="project")
+    policy = Policy.of(RuleSet(rules=(Rule(effect=Effect.ALLOW, conditions=Conditions(host=listed), origin=origin),)))
+    form = json.loads(json.dumps(write_form(policy)))
+    read = read_form(form, {listed.name: listed})
+    assert (read, read.rules.rules[0].conditions.host) == (policy, listed)
+    with pytest.raises(KeyError):
+        read_form(form, {"hosts.txt (sha256 other)": listed})
+
+
+def test_each_condition_has_a_form() -> None:
+    assert {part.name for part in fields(Conditions)} == {"host", *CONDITIONS}
+
+
+def test_a_condition_without_a_form_is_never_forgotten(policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = policy_of("domains: [{host: a.test, rules: [{max_body: 1}]}]")
+    monkeypatch.delitem(CONDITIONS, "max_body")
+    with pytest.raises(FormlessError):
+        write_form(policy)
+    assert again(policy_of("domains: [a.test]")) == policy_of("domains: [a.test]")
+    assert DEFAULTS["max_body"] is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreRules(RuleSet):
+    """Rules, and something more of a later day."""
+
+    more: int = 0
+
+
+def test_neither_is_another_part_of_the_whole(policy_of: PolicyOf) -> None:
+    policy = policy_of("")
+    assert again(replace(policy, rules=MoreRules())) == policy
+    for rules in (MoreRules(more=1), RuleSet(settings={"level": ["a", "b"]})):
+        with pytest.raises(FormlessError):
+            write_form(replace(policy, rules=rules))
