@@ -32,7 +32,7 @@ def fence(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         patch.setenv("DOCKER_HOST", f"unix://{home}/no-engine.sock")
-        for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "AGENT_SANDBOX_EXTRA_CA"):
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "AGENT_SANDBOX_EXTRA_CA"):
             patch.delenv(name, raising=False)
         patch.setattr(places, "ORGANISATION", home / "etc")
         patch.setattr(socket.socket, "connect", connect_here)

@@ -9,6 +9,7 @@ from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.reading import read_policy
 from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, found_beside, require_reading
+from agent_sandbox.policyfile.sources import Read
 from agent_sandbox.resources import data_root
 
 
@@ -17,9 +18,9 @@ def shipped_services() -> "Catalogue":
     return Catalogue(folder=data_root() / "services")
 
 
-def services_beside(policy: Path) -> "Catalogue":
+def services_beside(policy: Path, *, read: Read = read_policy) -> "Catalogue":
     """Return the services that a policy may name: the shipped ones, and what has been resolved beside it."""
-    return Catalogue(folder=data_root() / "services", beside=policy.parent / FOLDER)
+    return Catalogue(folder=data_root() / "services", beside=policy.parent / FOLDER, read=read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Catalogue(Mapping[str, Layer]):
 
     folder: Path
     beside: Path | None = None
+    read: Read = read_policy
 
     @override
     def __getitem__(self, name: str) -> Layer:
@@ -37,7 +39,7 @@ class Catalogue(Mapping[str, Layer]):
             raise KeyError(name)
         path = (self.beside if self.beside and name in RESOLVED else self.folder) / f"{name}.yaml"
         file, shown = str(path), f"{FOLDER}/{path.name}"
-        text = decode_policy(read_policy(path, own_folder=name in RESOLVED), file=file)
+        text = decode_policy(self.read(path, own_folder=name in RESOLVED), file=file)
         layer = parse_service(text, name=name, file=file, shown=shown)
         return require_reading(layer, file=file) if name in RESOLVED else layer
 

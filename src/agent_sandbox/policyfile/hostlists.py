@@ -5,14 +5,15 @@ from pathlib import Path
 from agent_sandbox.policy.hostlist import ListedHosts, parse_host_list
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.reading import MIB, read_policy
+from agent_sandbox.policyfile.sources import Read
 from agent_sandbox.problems import Problem, UserError
 
 MAX_BYTES = 64 * MIB
 
 
-def load_host_list(path: Path) -> ListedHosts:
+def load_host_list(path: Path, *, read: Read = read_policy) -> ListedHosts:
     """Return the hosts of a file, or raise UserError with the lines that cannot be allowed."""
-    text = decode_policy(read_policy(path, limit=MAX_BYTES), file=str(path))
+    text = decode_policy(read(path, limit=MAX_BYTES), file=str(path))
     listed, unfit = parse_host_list(text, name=path.name)
     if unfit:
         raise UserError(Problem(where=f"{path}:{one.line}", what=one.what, hint=one.hint) for one in unfit)

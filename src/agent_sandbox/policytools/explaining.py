@@ -1,6 +1,6 @@
 """Why a request is allowed or denied: what decided, what else matched, what came near, what would allow it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -10,12 +10,11 @@ from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.hostpattern import Reach
-from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.pointing import carets
-from agent_sandbox.policytools.remedy import Remedy, remedy
+from agent_sandbox.policytools.remedy import Offers, Remedy, remedy
 from agent_sandbox.policytools.requestline import RequestLine, read_request
 
 MAX_MISSES = 3
@@ -57,7 +56,7 @@ class Explanation:
         return self.decision.reason.removesuffix(near)
 
 
-def explain(policy: Policy, line: RequestLine, *, services: Mapping[str, Layer]) -> Explanation:
+def explain(policy: Policy, line: RequestLine, *, offers: Offers) -> Explanation:
     """Explain what becomes of a request; what can't be read in one way is denied, as the proxy does."""
     try:
         request = read_request(policy, line)
@@ -79,7 +78,7 @@ def explain(policy: Policy, line: RequestLine, *, services: Mapping[str, Layer])
         matched=matched,
         misses=misses,
         carets="" if matched else _carets(request, nearest),
-        remedy=remedy(policy, request, decision, services),
+        remedy=remedy(policy, request, decision, offers),
     )
 
 

@@ -1,21 +1,21 @@
 """What would let exactly one denied request pass. Every line is tried before it is told."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent_sandbox.policy.advice import BEYOND_AN_ENTRY, entry_for_exactly, entry_for_host
-from agent_sandbox.policy.compile import compile_policy, offered
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.fitting import fitting
-from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.privateplace import how_to_name, why_private
 from agent_sandbox.policy.request import Request
-from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
+
+# What each of the services allows by itself; asked for only where that could help.
+Offers = Callable[[], Mapping[str, Policy]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Remedy:
     in_the_way: str = ""
 
 
-def remedy(policy: Policy, request: Request, decision: Decision, services: Mapping[str, Layer]) -> Remedy:
+def remedy(policy: Policy, request: Request, decision: Decision, offers: Offers) -> Remedy:
     """Return what a person can do about a denial."""
     if decision.cause is Cause.RULE:
         return Remedy(in_the_way=BEYOND_AN_ENTRY[Cause.RULE].format(decision.rule))
@@ -42,7 +42,7 @@ def remedy(policy: Policy, request: Request, decision: Decision, services: Mappi
     if decision.cause is Cause.CEILING:
         return Remedy(in_the_way=in_the_way)
     section, line = next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
-    fit = fitting(request, offered(services), policy)
+    fit = fitting(request, offers(), policy)
     return Remedy(section=section, line=line, services=fit, in_the_way=in_the_way)
 
 
@@ -63,6 +63,10 @@ def _entry_below(request: Request) -> str:
 
 
 def _allows(section: str, line: str, request: Request) -> bool:
+    # What is allowed needs no remedy, and none of these.
+    from agent_sandbox.policy.compile import compile_policy  # noqa: PLC0415 - as said
+    from agent_sandbox.policyfile.parsing import parse_layer  # noqa: PLC0415 - as said
+
     try:
         layer = parse_layer(f"{section}:\n  {line}\n", name="trial", file="trial", shown="trial", services=())
     except UserError:

@@ -80,7 +80,7 @@ def run_cases(policy: Policy, cases: Sequence[Case]) -> tuple[Outcome, ...]:
     """Try every case; raise UserError where two of them cannot both hold, whatever the policy says."""
     if problems := list(_contradictions(policy, cases)):
         raise UserError(problems)
-    return tuple(Outcome(case=case, came=explain(policy, case.line, services={})) for case in cases)
+    return tuple(Outcome(case=case, came=explain(policy, case.line, offers=dict)) for case in cases)
 
 
 def _contradictions(policy: Policy, cases: Iterable[Case]) -> Iterable[Problem]:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_sandbox.policy import Policy
-from agent_sandbox.policyfile import load_policy
 from agent_sandbox.problems import Problem, UserError
 
 TOLD = 3  # of the problems; a denial is no place for a hundred
@@ -27,9 +26,7 @@ class PolicyStore:
     file by, where it lies elsewhere for them.
     """
 
-    def __init__(
-        self, path: Path, *, name: str = "", load: Load = load_policy, now: Callable[[], datetime] = now_utc
-    ) -> None:
+    def __init__(self, path: Path, *, load: Load, name: str = "", now: Callable[[], datetime] = now_utc) -> None:
         self._path = path
         self._name = name or str(path)
         self._load = load

@@ -9,9 +9,9 @@ from functools import partial
 
 from OpenSSL import SSL
 
-from agent_sandbox.policy.compile import offered
-from agent_sandbox.policyfile import load_policy, services_beside
+from agent_sandbox.policyfile.kept import load_kept, load_offers
 from agent_sandbox.policyfile.resolved import paths_beside
+from agent_sandbox.policyfile.shelf import Shelf
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import http1_client
 from agent_sandbox.proxy.ca import load_authority, now_utc
@@ -49,7 +49,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     keep_freed_memory()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     recorder = Recorder([writer.add for writer in writers], clock=time.time)
-    load = partial(load_policy, layers=settings.layers)
+    load = partial(load_kept, layers=settings.layers, shelf=Shelf(folder=settings.compiled))
     store = PolicyStore(settings.policy, name=settings.policy_name, load=load)
     front = Front(_engine(settings, limits, store, recorder), lambda: store.current)
     reloader = Reloader(store, review=front.review, record=recorder.record)
@@ -111,7 +111,7 @@ def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Re
 
 
 def _hooks(settings: Settings, store: PolicyStore, recorder: Recorder) -> Hooks:
-    offers = Offers(lambda: offered(services_beside(settings.policy)))
+    offers = Offers(lambda: load_offers(settings.policy, shelf=Shelf(folder=settings.compiled)))
     offers.read()
     authority = load_authority(settings.state, now=now_utc())
     return hook_table(

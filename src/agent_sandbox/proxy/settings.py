@@ -43,6 +43,11 @@ class Settings:
         return self.state / "log" / "traffic.jsonl"
 
     @property
+    def compiled(self) -> Path:
+        """Where the compiled form of the policy is kept."""
+        return self.state / "private" / "compiled"
+
+    @property
     def certificate(self) -> Path:
         """The public certificate of the CA."""
         return self.state / "ca" / "ca.crt"

@@ -4,15 +4,31 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policyfile import LayerFile, layer_beside, load_policy
-from agent_sandbox.runtime.places import layer_folders
+from agent_sandbox.policyfile import LayerFile, layer_beside
+from agent_sandbox.policyfile.kept import load_kept, load_offers
+from agent_sandbox.policyfile.shelf import Shelf
+from agent_sandbox.runtime.places import cache_directory, layer_folders
 
 FILE = "policy.yaml"
+PROJECT = ".devcontainer"
 
 
 def load_here(policy: Path, environ: Mapping[str, str]) -> Policy:
     """Load a policy with the layers of this machine; raise UserError with what is wrong in any of them."""
-    return load_policy(policy, layers=layers_here(environ, beside=policy))
+    return load_kept(policy, layers=layers_here(environ, beside=policy), shelf=_shelf(environ))
+
+
+def offers_here(policy: Path, environ: Mapping[str, str]) -> Mapping[str, Policy]:
+    """Return what each service that a policy may name allows by itself; raise UserError in the same way."""
+    return load_offers(policy, shelf=_shelf(environ))
+
+
+def _shelf(environ: Mapping[str, str]) -> Shelf | None:
+    """Return where compiled forms are kept: nowhere, where an agent could write them for its user."""
+    folder = cache_directory(environ)
+    if folder is None or any((above / PROJECT).exists() for above in folder.resolve().parents):
+        return None
+    return Shelf(folder=folder / "policies")
 
 
 def layers_here(environ: Mapping[str, str], *, beside: Path) -> tuple[LayerFile, ...]:

@@ -23,6 +23,11 @@ def state_directory(environ: Mapping[str, str]) -> Path:
     return _place(environ, "XDG_STATE_HOME", ".local/state") or Path(f"/tmp/{NAME}-{environ.get('USER', 'state')}")  # noqa: S108 - no home is left
 
 
+def cache_directory(environ: Mapping[str, str]) -> Path | None:
+    """Return `~/.cache/agent-sandbox`, or None where there is no home."""
+    return _place(environ, "XDG_CACHE_HOME", ".cache")
+
+
 def layer_folders(environ: Mapping[str, str]) -> dict[str, Path]:
     """Return where the policies of the user and of the organisation lie, by the names of their layers, lowest first."""
     user = config_directory(environ)

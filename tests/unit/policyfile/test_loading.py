@@ -1,5 +1,3 @@
-import gc
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -61,22 +59,6 @@ def test_a_layer_that_is_not_there_says_nothing_and_the_project_s_has_to_be(tmp_
     with pytest.raises(UserError) as error:
         layers(tmp_path)
     assert str(error.value) == f"{tmp_path}/project.yaml: no such file; `agent-sandbox init AGENT` writes one"
-
-
-@pytest.mark.parametrize("text", ["domains: [p.test]", "domains: p.test"])
-def test_the_collector_runs_afterwards_as_before(tmp_path: Path, text: str) -> None:
-    (tmp_path / "policy.yaml").write_text(text)
-    assert gc.isenabled()
-    with suppress(UserError):
-        load_policy(tmp_path / "policy.yaml")
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        with suppress(UserError):
-            load_policy(tmp_path / "policy.yaml")
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 def test_the_problems_of_all_layers_are_told_at_once(tmp_path: Path) -> None:

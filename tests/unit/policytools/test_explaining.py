@@ -29,7 +29,7 @@ deny:
 
 def asked(policy: Policy, line: str) -> Explanation:
     method, _, url = line.partition(" ")
-    return explain(policy, RequestLine(method=method, url=url), services={})
+    return explain(policy, RequestLine(method=method, url=url), offers=dict)
 
 
 def near(answer: Explanation) -> list[tuple[int, tuple[str, ...]]]:

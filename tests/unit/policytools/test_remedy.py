@@ -3,6 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from agent_sandbox.policy import Layer, Policy, Request, compile_policy, decide
+from agent_sandbox.policy.compile import offered
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.remedy import Remedy, remedy
 from vectors import each
@@ -43,7 +44,7 @@ def test_the_narrowest_line_that_works_is_told(
 ) -> None:
     request = request_of(line)
     policy = policy_of("domains: [{host: a.test, rules: [{methods: [GET]}]}]")
-    got = remedy(policy, request, decide(policy, request), {})
+    got = remedy(policy, request, decide(policy, request), dict)
     assert got == Remedy(section=section, line=expected)
     layer = parse_layer(f"{section}:\n  {expected}\n", name="p", file="p", shown="p", services=())
     assert decide(compile_policy([layer], {}), request).allowed
@@ -62,7 +63,7 @@ def test_where_no_line_helps_it_says_what_stands_in_the_way(
 ) -> None:
     request = request_of(line)
     policy = policy_of("domains: [a.test]\ndeny: [b.test]")
-    assert remedy(policy, request, decide(policy, request), {}) == Remedy(in_the_way=what)
+    assert remedy(policy, request, decide(policy, request), dict) == Remedy(in_the_way=what)
 
 
 @pytest.mark.parametrize(("line", "section"), [("GET https://a.test/", ""), ("GET https://b.test/", "allow")])
@@ -71,7 +72,7 @@ def test_a_layer_that_only_narrows_is_named_beside_the_line(
 ) -> None:
     request = request_of(line)
     policy = compile_policy([layer_of("tighten: true\ndomains: [c.test]"), layer_of("domains: [a.test]")], {})
-    got = remedy(policy, request, decide(policy, request), {})
+    got = remedy(policy, request, decide(policy, request), dict)
     assert (got.section, got.in_the_way) == (section, "whoever keeps policy.yaml:1 has to allow it there too")
 
 
@@ -86,4 +87,4 @@ def test_the_services_that_allow_the_request_are_named_the_narrowest_first(
     }
     services = {name: parse_layer(text, name=name, file="s", shown="s", services=()) for name, text in texts.items()}
     policy = policy_of("")
-    assert remedy(policy, request, decide(policy, request), services).services == ("narrow", "wide")
+    assert remedy(policy, request, decide(policy, request), lambda: offered(services)).services == ("narrow", "wide")

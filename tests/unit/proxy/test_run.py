@@ -41,7 +41,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
         return Server(("127.0.0.1", 8080))
 
     monkeypatch.setattr(subject, "listen", listen)
-    monkeypatch.setattr(subject, "services_beside", lambda _: {})
+    monkeypatch.setattr(subject, "load_offers", lambda *_, **__: {})
     override = Override(host="a.test", port=443, address="127.0.0.1", to=8443)
     return Settings(
         policy=tmp_path / "policy.yaml", listen=("127.0.0.1", 0), state=tmp_path / "state", overrides=(override,)

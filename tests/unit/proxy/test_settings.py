@@ -11,8 +11,9 @@ from agent_sandbox.proxy.settings import Settings, parse_layer
 
 def test_everything_lies_under_the_state_directory() -> None:
     settings = Settings(policy=Path("p"), listen=("127.0.0.1", 0), state=Path("/state"))
-    found = (settings.control, settings.log, settings.certificate)
-    assert found == (Path("/state/run/control.sock"), Path("/state/log/traffic.jsonl"), Path("/state/ca/ca.crt"))
+    found = (settings.control, settings.log, settings.certificate, settings.compiled)
+    places = ("run/control.sock", "log/traffic.jsonl", "ca/ca.crt", "private/compiled")
+    assert found == tuple(Path("/state", place) for place in places)
 
 
 def test_a_layer_has_one_of_two_names() -> None:

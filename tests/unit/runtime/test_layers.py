@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policyfile import layer_beside
 from agent_sandbox.runtime import places
-from agent_sandbox.runtime.layers import layers_here, load_here
+from agent_sandbox.runtime.layers import layers_here, load_here, offers_here
 
 
 @pytest.fixture
@@ -32,3 +32,29 @@ def test_a_policy_is_loaded_with_them(environ: dict[str, str], tmp_path: Path) -
     (tmp_path / "organisation" / "policy.yaml").write_text("domains: [b.test]")
     policy = load_here(tmp_path / "policy.yaml", environ)
     assert [str(ceiling.origin) for ceiling in policy.rules.ceilings] == ["organisation/policy.yaml:1"]
+
+
+def test_a_policy_is_kept_in_the_user_s_cache_and_offers_too(environ: dict[str, str], tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    environ["XDG_CACHE_HOME"] = str(cache)
+    policy = tmp_path / "project" / ".devcontainer" / "policy.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text("domains: [a.test]")
+    assert load_here(policy, environ) == load_here(policy, environ)
+    assert len(list((cache / "agent-sandbox" / "policies").iterdir())) == 1
+    assert offers_here(policy, environ) == offers_here(policy, environ)
+    assert len(list((cache / "agent-sandbox" / "policies").iterdir())) == 2
+
+
+@pytest.mark.parametrize("inside", [".", "deep/down"])
+def test_nothing_is_kept_where_an_agent_could_write_it(environ: dict[str, str], tmp_path: Path, inside: str) -> None:
+    policy = tmp_path / "project" / ".devcontainer" / "policy.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text("domains: [a.test]")
+    cache = tmp_path / "project" / inside / "cache"
+    cache.mkdir(parents=True)
+    link = tmp_path / "link"
+    link.symlink_to(cache)
+    for place in (cache, link):
+        load_here(policy, {**environ, "XDG_CACHE_HOME": str(place)})
+    assert list(cache.iterdir()) == []

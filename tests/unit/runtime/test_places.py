@@ -3,7 +3,13 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.runtime import places
-from agent_sandbox.runtime.places import config_directory, home_directory, layer_folders, state_directory
+from agent_sandbox.runtime.places import (
+    cache_directory,
+    config_directory,
+    home_directory,
+    layer_folders,
+    state_directory,
+)
 from vectors import each
 
 
@@ -28,6 +34,12 @@ def test_without_a_home_state_has_a_place_all_the_same() -> None:
     assert state_directory({}) == Path("/tmp/agent-sandbox-state")  # noqa: S108 - what is left
     assert state_directory({"USER": "me"}) == Path("/tmp/agent-sandbox-me")  # noqa: S108 - the same
     assert state_directory({"HOME": "/home/me"}) == Path("/home/me/.local/state/agent-sandbox")
+
+
+def test_what_can_be_made_again_lies_in_the_cache_and_nowhere_without_a_home() -> None:
+    assert cache_directory({"HOME": "/home/me"}) == Path("/home/me/.cache/agent-sandbox")
+    assert cache_directory({"HOME": "/home/me", "XDG_CACHE_HOME": "/c"}) == Path("/c/agent-sandbox")
+    assert cache_directory({}) is None
 
 
 def test_a_home_is_not_guessed() -> None:

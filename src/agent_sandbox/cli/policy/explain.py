@@ -38,8 +38,7 @@ def explain(  # noqa: PLR0913 - each is an option
     json: Json = False,
 ) -> None:
     """Say whether a request is allowed, by which rule, and how to allow it."""
-    from agent_sandbox.policyfile import services_beside  # noqa: PLC0415 - `--help` needs none of it
-    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.layers import load_here, offers_here  # noqa: PLC0415 - `--help` needs none of it
 
     where = named_policy(policy, path=path)
     line = RequestLine(
@@ -48,7 +47,8 @@ def explain(  # noqa: PLR0913 - each is an option
         headers=tuple(map(read_header, header or ())),
         body_size=None if body is None else read_size(body),
     )
-    answer = explain_request(load_here(where, os.environ), line, services=services_beside(where))
+    loaded = load_here(where, os.environ)
+    answer = explain_request(loaded, line, offers=lambda: offers_here(where, os.environ))
     if json:
         emit_json({"policy": str(where), **as_json(answer)})
     else:

@@ -1,0 +1,194 @@
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.policy.form import FormlessError
+from agent_sandbox.policyfile import kept, layer_beside, load_policy, loading, parsing, services_beside
+from agent_sandbox.policyfile.kept import load_kept, load_offers
+from agent_sandbox.policyfile.shelf import Shelf
+from agent_sandbox.problems import UserError
+
+type Parsed = Callable[[], int]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(folder=tmp_path / "shelf")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    path = tmp_path / "project" / "policy.yaml"
+    path.parent.mkdir()
+    path.write_text("services: [claude]\ndomains: [a.test]\nsettings: {block_status: 418}")
+    return path
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> Parsed:
+    """Count how often a policy's file is parsed."""
+    calls: list[str] = []
+
+    def counted(text: str, **named: Any) -> Any:  # noqa: ANN401 - as the parser's
+        calls.append(text)
+        return parse(text, **named)
+
+    parse = parsing.parse_layer
+    monkeypatch.setattr(loading, "parse_layer", counted)
+    return lambda: len(calls)
+
+
+def test_a_policy_is_parsed_once_and_then_had_again_as_it_was(project: Path, shelf: Shelf, parsed: Parsed) -> None:
+    first, second = (load_kept(project, shelf=shelf) for _ in range(2))
+    assert (first, parsed()) == (second, 1)
+    assert first == load_policy(project)
+
+
+def test_without_a_shelf_it_is_parsed_each_time(project: Path, parsed: Parsed) -> None:
+    assert load_kept(project, shelf=None) == load_kept(project, shelf=None)
+    assert parsed() == 2
+
+
+def test_whatever_went_into_it_is_read_again_when_it_has_changed(project: Path, shelf: Shelf) -> None:
+    organisation = layer_beside("organisation", project.with_name("organisation.yaml"))
+    node, hosts = project.parent / "services" / "node.yaml", project.with_name("hosts.txt")
+    node.parent.mkdir()
+
+    def same() -> Policy:
+        got = load_kept(project, layers=[organisation], shelf=shelf)
+        assert got == load_kept(project, layers=[organisation], shelf=shelf)
+        assert got == load_policy(project, layers=[organisation])
+        return got
+
+    before = [same()]
+    for file, text in (
+        (project, "domains: [a.test]"),
+        (organisation.path, "allow: [GET https://a.test/x]"),
+        (organisation.path, "allow: [GET https://a.test/y]"),
+        (node, "domains: [{host: n.test, rules: [{methods: [GET]}]}]"),
+        (project, "services: [node]\ndomains: [a.test]"),
+        (node, "domains: [{host: m.test, rules: [{methods: [GET]}]}]"),
+        (hosts, "l.test\n*.l.test"),
+        (project, "services: [node]\ndomains_file: hosts.txt"),
+        (hosts, "m.test"),
+    ):
+        file.write_text(text)
+        before.append(same())
+    organisation.path.unlink()
+    before.append(same())
+    digests = [policy.digest for policy in before]
+    # What is not named yet changes nothing: a service of its own, and a list.
+    assert [number for number, digest in enumerate(digests) if digest in digests[:number]] == [4, 7]
+
+
+def test_a_service_that_is_a_link_by_now_is_refused_as_ever(project: Path, shelf: Shelf) -> None:
+    project.write_text("services: [node]")
+    folder = project.with_name("services")
+    folder.mkdir()
+    (folder / "node.yaml").write_text("domains: [{host: n.test, rules: [{methods: [GET]}]}]")
+    load_kept(project, shelf=shelf)
+    folder.rename(project.with_name("elsewhere"))
+    folder.symlink_to(project.with_name("elsewhere"))
+    with pytest.raises(UserError, match="is a symbolic link"):
+        load_kept(project, shelf=shelf)
+
+
+def test_a_layer_that_was_gone_when_it_was_read_has_its_say_when_it_is_back(
+    project: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    organisation = layer_beside("organisation", project.with_name("organisation.yaml"))
+    organisation.path.write_text("deny: [a.test]")
+
+    def too_late(path: Path, **named: Any) -> Policy:  # noqa: ANN401 - as the loader's
+        organisation.path.unlink()
+        return load(path, **named)
+
+    load = loading.load_policy
+    monkeypatch.setattr(loading, "load_policy", too_late)
+    load_kept(project, layers=[organisation], shelf=shelf)
+    monkeypatch.undo()
+    organisation.path.write_text("deny: [a.test]")
+    assert load_kept(project, layers=[organisation], shelf=shelf) == load_policy(project, layers=[organisation])
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", "null", '{"sources": []}', '{"sources": [{}], "form": {}}', '{"sources": 1}', "\xff"]
+)
+def test_what_is_no_compiled_form_is_as_good_as_absent(project: Path, shelf: Shelf, content: str) -> None:
+    expected = load_kept(project, shelf=shelf)
+    (name,) = (path.name for path in shelf.folder.iterdir())
+    shelf.put(name, content.encode())
+    assert load_kept(project, shelf=shelf) == expected
+    said = json.loads(shelf.get(name) or b"")
+    shelf.put(name, json.dumps({**said, "form": {}}).encode())
+    assert load_kept(project, shelf=shelf) == expected
+
+
+def test_a_policy_without_a_form_is_not_kept(
+    project: Path, shelf: Shelf, parsed: Parsed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def formless(_: Policy) -> None:
+        raise FormlessError
+
+    monkeypatch.setattr(kept, "write_form", formless)
+    assert load_kept(project, shelf=shelf) == load_kept(project, shelf=shelf)
+    assert (parsed(), shelf.folder.exists()) == (2, False)
+
+
+@pytest.mark.parametrize("part", ["_program", "data_root"])
+def test_another_version_has_its_own(
+    project: Path, shelf: Shelf, parsed: Parsed, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    load_kept(project, shelf=shelf)
+    monkeypatch.setattr(kept, part, lambda: "other")
+    load_kept(project, shelf=shelf)
+    assert (parsed(), len(list(shelf.folder.iterdir()))) == (2, 2)
+
+
+def test_the_program_is_known_by_all_of_its_source_and_by_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in kept.ENGINE:
+        (tmp_path / part).mkdir()
+    (tmp_path / "policy" / "x.py").write_text("1")
+    (tmp_path / "policyfile" / "x.yaml").write_text("")
+    monkeypatch.setattr(kept, "PACKAGE", tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path / "nowhere"), str(tmp_path / "site")])
+    (tmp_path / "site" / "idna-1.dist-info").mkdir(parents=True)
+    program = kept._program.__wrapped__
+    seen = {program()}
+    (tmp_path / "policy" / "x.py").write_text("2")
+    seen.add(program())
+    (tmp_path / "policy" / "x.pyc").write_text("3")
+    seen.add(program())
+    (tmp_path / "site" / "idna-1.dist-info").rename(tmp_path / "site" / "idna-2.dist-info")
+    seen.add(program())
+    assert len(seen) == 3
+
+
+def test_parts_are_told_apart_however_they_are_cut() -> None:
+    cuts = [["ab", "c"], ["a", "bc"], ["abc"], ["1:a"], ["", "abc"], ["a", "b", "c"]]
+    assert len({kept._hashed(cut) for cut in cuts}) == len(cuts)
+
+
+def test_a_file_with_problems_tells_them_and_is_not_kept(project: Path, shelf: Shelf) -> None:
+    project.write_text("domain: [a.test]")
+    for _ in range(2):
+        with pytest.raises(UserError, match="unknown key 'domain'"):
+            load_kept(project, shelf=shelf)
+    assert not shelf.folder.exists()
+
+
+def test_what_the_services_offer_is_kept_in_the_same_way(project: Path, shelf: Shelf) -> None:
+    first, second = (load_offers(project, shelf=shelf) for _ in range(2))
+    assert first == second
+    assert set(first) == set(services_beside(project))
+    assert len(list(shelf.folder.iterdir())) == 1
+    (project.parent / "services").mkdir()
+    (project.parent / "services" / "node.yaml").write_text("domains: [{host: n.test, rules: [{methods: [GET]}]}]")
+    assert set(load_offers(project, shelf=shelf)) == {*first, "node"}
