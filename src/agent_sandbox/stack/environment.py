@@ -31,6 +31,7 @@ TRUST_FILE_VARIABLES = (
     "BUNDLE_SSL_CA_CERT",  # Ruby's bundler
     "COMPOSER_CAFILE",  # PHP
     "NIX_SSL_CERT_FILE",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",  # gRPC in C, and with it Python, Ruby, PHP: it has roots of its own
 )
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 

@@ -18,6 +18,7 @@ def test_node_adds_the_ca_and_all_others_take_the_whole_store() -> None:
     assert environment.pop("SSL_CERT_DIR") == "/etc/ssl/certs"
     assert set(environment.values()) == {"/etc/ssl/certs/ca-certificates.crt"}
     assert {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT"} <= set(environment)
+    assert "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH" in environment
 
 
 def test_java_is_told_in_its_own_words() -> None:
