@@ -96,7 +96,8 @@ def _context(method: int) -> SSL.Context:
 
 
 def _select_protocol(_: SSL.Connection, offers: list[bytes]) -> Any:  # noqa: ANN401 - bytes, or pyOpenSSL's private sentinel
-    return next((offer for offer in offers if offer in (HTTP2, HTTP1)), SSL.NO_OVERLAPPING_PROTOCOLS)
+    # Ours is the choice, as it is a server's anywhere: some clients offer HTTP/1.1 first and hope for HTTP/2.
+    return next((protocol for protocol in (HTTP2, HTTP1) if protocol in offers), SSL.NO_OVERLAPPING_PROTOCOLS)
 
 
 def _expect_host(connection: SSL.Connection, host: str) -> None:

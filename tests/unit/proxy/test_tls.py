@@ -159,3 +159,7 @@ def test_a_host_that_openssl_does_not_take_is_not_verified_by_nothing(monkeypatc
     monkeypatch.setattr(SSL, "_lib", Unwilling())
     with pytest.raises(ValueError, match=r"OpenSSL takes no 'a\.test' to verify"):
         subject._expect_host(connection, "a.test")
+
+
+def test_http2_is_spoken_with_whoever_offers_it_in_whatever_order() -> None:
+    assert subject._select_protocol(accepting_nothing(), [b"http/1.1", b"h2"]) == b"h2"
