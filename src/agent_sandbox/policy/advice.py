@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.method import NAMEABLE
+from agent_sandbox.policy.operation import KINDS
 from agent_sandbox.policy.privateplace import how_to_name, why_private
 from agent_sandbox.policy.request import USUAL_PORTS, Request
 
@@ -16,6 +17,7 @@ BEYOND_AN_ENTRY = {
     Cause.CEILING: "whoever keeps {} has to allow it there too",
     Cause.POLICY: f"see `agent-sandbox policy check`, mend {FILE}",
 }
+PLAINLY = "no rule takes GraphQL that leaves doubt: send one query or mutation as JSON, with its values in `variables`"
 ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
 
 
@@ -29,8 +31,15 @@ def advise(asked: Request | str, decision: Decision, *, port: int = 443, service
     if decision.cause in BEYOND_AN_ENTRY:
         return f"{BEYOND_AN_ENTRY[decision.cause].format(decision.rule)}, {APPLY}"
     if isinstance(asked, Request):
-        return _for_request(asked, services)
+        return _for_operation(asked) if decision.cause is Cause.OPERATION else _for_request(asked, services)
     return _for_private(asked, port) or f"add `{entry_for_host(asked, port)}` under `domains` in {FILE}, {APPLY}"
+
+
+def _for_operation(asked: Request) -> str:
+    line = entry_for_operation(asked)
+    if private := _for_private(asked.host, asked.port):
+        return private
+    return f"add `{line}` under `domains` in {FILE}, {APPLY}" if line else PLAINLY
 
 
 def _for_request(asked: Request, services: Sequence[str]) -> str:
@@ -50,6 +59,18 @@ def entry_for_host(host: str, port: int) -> str:
     """Return the line of `domains` that allows the host."""
     written = f'"[{host}]"' if ":" in host else host
     return f"- {written}" if port in USUAL_PORTS else f"- {{host: {written}, ports: [{port}]}}"
+
+
+def entry_for_operation(request: Request) -> str:
+    """Return the entry of `domains` that takes what this request does by GraphQL; nothing where no rule could."""
+    operation = request.operation
+    if operation is None or operation.kind not in KINDS:
+        return ""
+    host = f'"[{request.host}]"' if ":" in request.host else request.host
+    path = request.path.translate(ENCODED).replace("'", "''")
+    listed = f"graphql: {{{operation.kind}: [{', '.join(sorted(operation.fields))}]}}"
+    rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{exact: '{path}'}}, {listed}}}"
+    return f"- {{host: {host}, ports: [{request.port}], rules: [{rule}]}}"
 
 
 def entry_for_exactly(request: Request, *, query: bool = True) -> str:

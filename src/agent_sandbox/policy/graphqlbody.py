@@ -22,13 +22,19 @@ ABOUT_THE_BODY = frozenset({"content-type", "content-encoding"})
 
 def with_body(request: Request, body: bytes) -> Request:
     """Return the request with what its body asks for."""
-    doubt = doubt_of_head(request)
-    operation = Operation(doubt=doubt) if doubt else read_operation(body)
-    return replace(request, operation=operation, body_size=len(body))
+    doubted = with_doubt(replace(request, body_size=len(body)))
+    return replace(doubted, operation=doubted.operation or read_operation(body))
 
 
-def doubt_of_head(request: Request) -> str:
-    """Return why no body behind this head could be read as GraphQL; nothing where one could."""
+def with_doubt(request: Request) -> Request:
+    """Return the request as it is while a body behind its head could be read as GraphQL, else with the doubt."""
+    doubt = _doubt(request)
+    return replace(request, operation=Operation(doubt=doubt)) if doubt else request
+
+
+def _doubt(request: Request) -> str:
+    if request.body_size == 0:
+        return "no body"
     if request.query:
         return "a query string beside the body"
     if (request.body_size or 0) > MAX_BODY:

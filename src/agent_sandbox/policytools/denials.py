@@ -20,6 +20,7 @@ CONNECTIONS = frozenset({"connect", "tls", "raw_tunnel", "malformed"})
 REASONS = {
     "rule": "a deny says so",
     "ceiling": "a layer that only narrows does not let it through",
+    "operation": "GraphQL that asks for more than a rule lists",
     "address": "the name leads to an address that nothing in the sandbox may reach",
 }
 DOUBTFUL = "it could not be read in one way"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from agent_sandbox.policy.advice import BEYOND_AN_ENTRY, entry_for_exactly, entry_for_host
+from agent_sandbox.policy.advice import BEYOND_AN_ENTRY, PLAINLY, entry_for_exactly, entry_for_host, entry_for_operation
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.effective import Policy
@@ -41,6 +41,10 @@ def remedy(policy: Policy, request: Request, decision: Decision, offers: Offers)
     in_the_way = "; ".join(BEYOND_AN_ENTRY[Cause.CEILING].format(origin) for origin in beyond)
     if decision.cause is Cause.CEILING:
         return Remedy(in_the_way=in_the_way)
+    if decision.cause is Cause.OPERATION:
+        line = entry_for_operation(request)
+        works = bool(line) and _allows("domains", line, request)
+        return Remedy(section="domains", line=line) if works else Remedy(in_the_way=PLAINLY)
     section, line = next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
     fit = fitting(request, offers(), policy)
     return Remedy(section=section, line=line, services=fit, in_the_way=in_the_way)

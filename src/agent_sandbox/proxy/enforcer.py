@@ -4,14 +4,19 @@ from collections.abc import Callable, Sequence
 
 from mitmproxy import http
 
-from agent_sandbox.policy import Ambiguous, Decision, Policy, Request, advise, decide
+from agent_sandbox.policy import Ambiguous, Decision, Policy, Request, advise, awaits_operation, decide
+from agent_sandbox.policy.graphqlbody import with_body, with_doubt
 from agent_sandbox.proxy.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.denial import UNDECIDED, Denial
 from agent_sandbox.proxy.fields import NotWebSocketError, check_expect, forwarded, wants_websocket
+from agent_sandbox.proxy.holding import Holding
 from agent_sandbox.proxy.hooks import hook
-from agent_sandbox.proxy.ledger import NOT_DECIDED, Ledger, answer, open_ledger
+from agent_sandbox.proxy.ledger import NOT_DECIDED, Ledger, answer, ledger_of, not_read, open_ledger
+from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.probes import event_of_denial
 from agent_sandbox.proxy.tunnel import Tunnel
+
+LIMITS = Limits()
 
 
 class Enforcer:
@@ -22,10 +27,12 @@ class Enforcer:
         policy: Callable[[], Policy],
         *,
         clock: Callable[[], float],
+        limits: Limits = LIMITS,
         fitting: Callable[[Request, Policy], Sequence[str]] = lambda *_: (),
     ) -> None:
         self._policy = policy
         self._clock = clock
+        self._holding = Holding(limits, clock=clock)
         self._fitting = fitting
 
     @hook
@@ -39,6 +46,16 @@ class Enforcer:
         if flow.error is not None:
             ledger.line.reason = f"malformed: {flow.error.msg}"
             return
+        self._decide(flow, ledger, tunnel, body=None)
+
+    @hook
+    def request(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
+        """Decide what waited for its body, by the policy that is in force now."""
+        ledger = ledger_of(flow)
+        if ledger is not None and ledger.held:
+            self._decide(flow, ledger, tunnel, body=flow.request.raw_content or b"")
+
+    def _decide(self, flow: http.HTTPFlow, ledger: Ledger, tunnel: Tunnel, *, body: bytes | None) -> None:
         policy = self._policy()
         try:
             request = to_request(flow, tunnel, policy)
@@ -48,19 +65,30 @@ class Enforcer:
             _refuse(flow, ledger, doubt)
             return
         ledger.line.scheme, ledger.line.path = request.scheme, request.path
+        request = request if body is None else with_body(request, body)
         decision = decide(policy, request)
-        if tunnel.refused is not None and decision.allowed:
-            decision = tunnel.refused
+        if decision.allowed:
+            decision = tunnel.refused or decision
+        elif tunnel.refused is None and awaits_operation(policy, request):
+            request = with_doubt(request)
+            if request.operation is None:
+                self._hold(flow, ledger)
+                return
+            decision = decide(policy, request)
         if decision.allowed:
             _rewrite(flow.request, request, websocket=ledger.websocket)
             ledger.request, ledger.sent.limit = request, decision.max_body
             _allow(flow, ledger, decision)
         else:
-            ledger.line.rule, ledger.line.reason = decision.rule, decision.reason
-            ledger.line.cause = str(decision.cause)
             ledger.line.event = event_of_denial(request, tunnel)
             advice = advise(request, decision, services=self._fitting(request, policy))
-            _deny(flow, _denial(request, decision, policy.settings.block_status, advice))
+            _tell(flow, ledger, _denial(request, decision, policy.settings.block_status, advice), decision)
+
+    def _hold(self, flow: http.HTTPFlow, ledger: Ledger) -> None:
+        """Leave the denial as it stands until the body is there."""
+        ledger.line.reason = "the body that was to be read did not come to its end"
+        if not self._holding.admits(ledger):
+            _deny(flow, not_read(ledger, "too many bodies are being read at once", status=429))
 
 
 def _allow(flow: http.HTTPFlow, ledger: Ledger, decision: Decision) -> None:
@@ -73,6 +101,11 @@ def _deny(flow: http.HTTPFlow, denial: Denial) -> None:
     # A client that asks before it sends a body gets its answer, and is not told to go on.
     flow.request.headers.pop("expect", None)
     flow.response = answer(flow, denial)
+
+
+def _tell(flow: http.HTTPFlow, ledger: Ledger, denial: Denial, decision: Decision) -> None:
+    ledger.line.rule, ledger.line.reason, ledger.line.cause = decision.rule, decision.reason, str(decision.cause)
+    _deny(flow, denial)
 
 
 def _refuse(flow: http.HTTPFlow, ledger: Ledger, doubt: ValueError) -> None:

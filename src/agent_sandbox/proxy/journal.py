@@ -59,7 +59,7 @@ class Journal:
         ledger = ledger_of(flow)
         if ledger is None or ledger.written:
             return
-        ledger.written = True
+        ledger.written, ledger.held = True, False
         self._recorder.record(self._complete(ledger, flow))
 
     def _complete(self, ledger: Ledger, flow: http.HTTPFlow) -> Line:

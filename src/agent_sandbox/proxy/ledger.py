@@ -50,6 +50,8 @@ class Ledger:
     received: Meter = field(default_factory=Meter)
     websocket: bool = False
     written: bool = False
+    # Whether the body is kept, because the decision rests on it. Until that is made the denial stands.
+    held: bool = False
 
 
 def open_ledger(flow: http.HTTPFlow, *, client: str, started: float) -> Ledger:
@@ -70,6 +72,13 @@ def break_off(ledger: Ledger, denial: Denial, *, cause: str = "") -> None:
     ledger.broken_off, ledger.written = denial, False
     line = ledger.line
     line.event, line.decision, line.cause, line.reason = Event.REQUEST, "deny", cause, denial.reason
+
+
+def not_read(ledger: Ledger, reason: str, *, status: int) -> Denial:
+    """Return the denial of a request whose body would have had to be read to decide, and was not."""
+    ledger.held, ledger.line.reason = False, reason
+    line = ledger.line
+    return Denial(status=status, reason=reason, host=line.host, method=line.method, path=line.path)
 
 
 def too_large(ledger: Ledger) -> Denial:

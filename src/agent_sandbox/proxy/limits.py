@@ -20,4 +20,6 @@ class Limits:
     connections: int = 1_024  # per client address; over it, the one that was idle the longest goes
     websocket_bytes: int = 16 * 1024 * 1024  # one message; mitmproxy takes it whole before it passes it on
     held_bytes: int = 1024 * 1024  # read from one side of HTTP/2 and not yet taken by the other
+    body_seconds: float = 10.0  # from a head to the end of a body that is held until it is decided
+    bodies_held: int = 64  # at once, each of at most `graphqlbody.MAX_BODY`
     streams_reset: int = 200  # HTTP/2 streams that a client may open and cancel on one connection

@@ -96,7 +96,7 @@ async def _entrances(
 
 def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Recorder) -> Engine:
     return Engine(
-        hooks=_hooks(settings, store, recorder),
+        hooks=_hooks(settings, limits, store, recorder),
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
@@ -110,12 +110,17 @@ def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Re
     )
 
 
-def _hooks(settings: Settings, store: PolicyStore, recorder: Recorder) -> Hooks:
+def _hooks(settings: Settings, limits: Limits, store: PolicyStore, recorder: Recorder) -> Hooks:
     offers = Offers(lambda: load_offers(settings.policy, shelf=Shelf(folder=settings.compiled)))
     offers.read()
     authority = load_authority(settings.state, now=now_utc())
     return hook_table(
-        Enforcer(lambda: store.current, clock=time.monotonic, fitting=offers.fitting),
+        Enforcer(
+            lambda: store.current,
+            clock=time.monotonic,
+            limits=limits,
+            fitting=offers.fitting,
+        ),
         Streamer(),
         Journal(recorder, clock=time.monotonic),
         ClientTls(authority, now=now_utc),

@@ -20,9 +20,10 @@ from mitmproxy.proxy.layers.http._events import (
 )
 from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeadersHook
 
+from agent_sandbox.policy.graphqlbody import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached
-from agent_sandbox.proxy.ledger import answer, break_off, failure, ledger_of, too_large
+from agent_sandbox.proxy.ledger import Ledger, answer, break_off, failure, ledger_of, not_read, too_large
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.revision import Revision
 
@@ -70,6 +71,8 @@ class StrictStream(HttpStream):
     def _handle_event(self, event: events.Event) -> Commands:
         if isinstance(event, BreakOff):
             yield from self.break_off(event.denial)
+        elif isinstance(event, events.Wakeup):
+            yield from self._read_no_further("the body did not arrive in time", status=408)
         else:
             yield from super()._handle_event(event)
 
@@ -108,13 +111,40 @@ class StrictStream(HttpStream):
     @override
     def state_wait_for_request_headers(self, event: RequestHeaders) -> Commands:
         yield from super().state_wait_for_request_headers(event)
+        if self._held:
+            yield commands.RequestWakeup(self._limits.body_seconds)
         # Bodyless requests are answered by mitmproxy when their end comes, in the same packet.
         if not event.end_stream and self._answered_by_us():
             yield from self._answer()
 
     def _answered_by_us(self) -> bool:
         waiting = self.client_state == self.state_consume_request_body
-        return waiting and self.flow is not None and self.flow.response is not None
+        return waiting and not self._held and self.flow is not None and self.flow.response is not None
+
+    @property
+    def _held(self) -> Ledger | None:
+        """The ledger of a request whose body is held."""
+        ledger = ledger_of(self.flow) if self.flow else None
+        return ledger if ledger is not None and ledger.held else None
+
+    @override
+    def state_consume_request_body(self, event: events.Event) -> Commands:
+        ledger = self._held
+        yield from super().state_consume_request_body(event)
+        if len(self.request_body_buf) > MAX_BODY:
+            yield from self._read_no_further(TOO_LONG, status=413)
+        elif ledger is not None and isinstance(event, RequestEndOfMessage):
+            # On its way, or answered: what is kept no longer counts, nor takes room while the server thinks.
+            data = self._flow.request.data
+            ledger.sent.count = len(data.content or b"") if self._flow.response is None else 0
+            ledger.held, data.content = False, None
+
+    def _read_no_further(self, reason: str, *, status: int) -> Commands:
+        ledger = self._held
+        if ledger is not None and self.client_state == self.state_consume_request_body:
+            self.request_body_buf.clear()  # type: ignore[no-untyped-call]
+            self._flow.response = answer(self._flow, not_read(ledger, reason, status=status))
+            yield from self._answer()
 
     def _answer(self) -> Commands:
         self.client_state = self.state_done

@@ -1,12 +1,14 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from agent_sandbox.policy.advice import advise, entry_for_exactly, entry_for_host
+from agent_sandbox.policy.advice import FILE, PLAINLY, advise, entry_for_exactly, entry_for_host, entry_for_operation
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide, decide_connect
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.operation import Operation
 from agent_sandbox.policy.request import Request
 from vectors import each
 
@@ -107,3 +109,39 @@ def test_a_line_can_be_put_into_the_file_as_it_is(
 ) -> None:
     request = request_of(line)
     assert (entry_for_host(request.host, request.port), entry_for_exactly(request)) == (for_host, for_request)
+
+
+ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {mutation: [a, b]}"
+GRAPHQL = "domains: [{host: a.test, rules: [{path: {exact: /graphql}, graphql: {query: [viewer]}}]}]"
+
+
+@pytest.mark.parametrize(
+    ("operation", "advice"),
+    [
+        (
+            Operation(kind="mutation", fields=frozenset({"b", "a"})),
+            f"add `- {{host: a.test, ports: [443], rules: [{{{ONE}}}]}}` under `domains` in {FILE}, {APPLY}",
+        ),
+        (Operation(kind="subscription", fields=frozenset({"a"})), PLAINLY),
+        (Operation(doubt="no JSON"), PLAINLY),
+        (None, PLAINLY),
+    ],
+)
+def test_an_operation_is_advised_by_its_name(
+    policy_of: PolicyOf, request_of: RequestOf, operation: Operation | None, advice: str
+) -> None:
+    request = replace(request_of("POST https://a.test/graphql"), operation=operation)
+    assert advise(request, decide(policy_of(GRAPHQL), request)) == advice
+
+
+def test_an_operation_at_a_private_place_is_advised_as_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("host_services: {db: {to: host:81, graphql: {query: [viewer]}}}")
+    request = replace(request_of("POST http://db:81/"), operation=Operation(kind="query", fields=frozenset({"a"})))
+    expected = "db can only lead to a private place: name it under `host_services`: `NAME: {to: db:81}`"
+    assert advise(request, decide(policy, request)) == expected
+
+
+def test_the_line_for_an_operation_is_one_of_the_language(request_of: RequestOf, policy_of: PolicyOf) -> None:
+    operation = Operation(kind="query", fields=frozenset({"a"}))
+    request = replace(request_of("POST https://[2606:4700::1]/it's*"), operation=operation)
+    assert decide(policy_of(f"domains: [{entry_for_operation(request).removeprefix('- ')}]"), request).allowed

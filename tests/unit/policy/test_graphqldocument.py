@@ -2,9 +2,10 @@ import pytest
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.graphqldocument import MAX_LENGTH, operation_of
+from vectors import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "expected"),
     [
         ("{ viewer { login } }", "query viewer"),
@@ -32,7 +33,7 @@ def test_of_several_operations_the_one_that_is_named_counts() -> None:
 NO_GRAPHQL = "a document that is no GraphQL, or too deep or long"
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "name", "doubt"),
     [
         ("", None, NO_GRAPHQL),

@@ -4,6 +4,7 @@ from agent_sandbox.policy.operation import operation_pattern
 from agent_sandbox.policy.spec import PolicySpec
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
+from vectors import each
 
 
 def rule(text: str, section: str = "domains") -> str:
@@ -27,7 +28,7 @@ def test_a_rule_lists_operations_by_kind() -> None:
     assert graphql.pattern == operation_pattern({"query": ["repository", "viewer"], "mutation": ["addComment"]})
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("graphql: {}", "p.yaml:1:44: `graphql` names no operation; write `graphql: {query: [repository]}`"),

@@ -2,6 +2,7 @@ import pytest
 
 from agent_sandbox.policy.operation import ANY_OPERATION, Operation, operation_pattern, parse_field_name
 from agent_sandbox.policy.unfit import Unfit
+from vectors import each
 
 PATTERN = operation_pattern({"query": ["viewer", "repository"], "mutation": ["addComment"]})
 
@@ -10,7 +11,7 @@ def asks(kind: str, *fields: str) -> Operation:
     return Operation(kind=kind, fields=frozenset(fields))
 
 
-@pytest.mark.parametrize(
+@each(
     "operation",
     [
         asks("query", "viewer"),
@@ -24,7 +25,7 @@ def test_what_asks_for_listed_fields_alone_is_taken(operation: Operation) -> Non
     assert PATTERN.takes(operation)
 
 
-@pytest.mark.parametrize(
+@each(
     ("operation", "difference"),
     [
         (asks("query", "viewer", "search", "node"), "graphql query node, search"),
@@ -55,7 +56,7 @@ def test_a_pattern_and_an_operation_are_told_in_one_spelling() -> None:
     assert str(Operation(doubt="no JSON")) == "no JSON"
 
 
-@pytest.mark.parametrize("name", ["", "a b", "1a", "a-b", "é", "a" * 101, "*", "a\n"])
+@each("name", ["", "a b", "1a", "a-b", "é", "a" * 101, "*", "a\n"])
 def test_a_field_has_a_name_of_graphql(name: str) -> None:
     with pytest.raises(Unfit) as raised:
         parse_field_name(name)

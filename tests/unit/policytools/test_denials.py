@@ -23,6 +23,7 @@ def test_what_was_denied_for_want_of_a_rule_is_counted() -> None:
     [
         (denied("GET https://a.test/", cause="rule"), "a deny says so"),
         (denied("GET https://a.test/", cause="ceiling"), "a layer that only narrows does not let it through"),
+        (denied("POST https://a.test/", cause="operation"), "GraphQL that asks for more than a rule lists"),
         (denied("GET https://a.test/", cause=""), denials.DOUBTFUL),
         (denied("GET https://a.test/", cause=["host"]), denials.DOUBTFUL),
         (denied("GET https://a.test/../b"), denials.DOUBTFUL),

@@ -1,8 +1,10 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from agent_sandbox.policy import Layer, Policy, Request, compile_policy, decide
+from agent_sandbox.policy import Layer, Operation, Policy, Request, compile_policy, decide
+from agent_sandbox.policy.advice import PLAINLY
 from agent_sandbox.policy.compile import offered
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.remedy import Remedy, remedy
@@ -88,3 +90,27 @@ def test_the_services_that_allow_the_request_are_named_the_narrowest_first(
     services = {name: parse_layer(text, name=name, file="s", shown="s", services=()) for name, text in texts.items()}
     policy = policy_of("")
     assert remedy(policy, request, decide(policy, request), lambda: offered(services)).services == ("narrow", "wide")
+
+
+GRAPHQL = "domains: [{host: a.test, rules: [{path: {prefix: /}, graphql: {query: [viewer]}}]}]"
+ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {mutation: [addComment]}"
+
+
+@pytest.mark.parametrize(
+    ("path", "operation", "expected"),
+    [
+        (
+            "/graphql",
+            Operation(kind="mutation", fields=frozenset({"addComment"})),
+            Remedy(section="domains", line=f"- {{host: a.test, ports: [443], rules: [{{{ONE}}}]}}"),
+        ),
+        ("/graphql", Operation(doubt="no JSON"), Remedy(in_the_way=PLAINLY)),
+        ("/a;b", Operation(kind="query", fields=frozenset({"node"})), Remedy(in_the_way=PLAINLY)),
+    ],
+)
+def test_for_an_operation_the_line_names_it_and_never_opens_them_all(
+    policy_of: PolicyOf, request_of: RequestOf, path: str, operation: Operation, expected: Remedy
+) -> None:
+    request = replace(request_of(f"POST https://a.test{path}"), operation=operation)
+    policy = policy_of(GRAPHQL)
+    assert remedy(policy, request, decide(policy, request), lambda: offered({})) == expected

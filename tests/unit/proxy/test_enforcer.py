@@ -14,7 +14,8 @@ from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.proxy.enforcer import Enforcer
-from agent_sandbox.proxy.ledger import Ledger, ledger_of
+from agent_sandbox.proxy.ledger import NOT_DECIDED, Ledger, ledger_of
+from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.line import Event
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
@@ -156,3 +157,113 @@ def test_a_denial_names_the_services_that_would_allow_it(policy: Callable[[str],
     Enforcer(lambda: current, clock=lambda: 0.0, fitting=lambda asked, _: [asked.host]).requestheaders(made, TUNNEL)
     assert made.response
     assert ", or `- a.test` under `services`, " in json.loads(made.response.content or b"")["hint"]
+
+
+GRAPHQL = """
+domains:
+  - {host: a.test, rules: [{schemes: [https], path: {exact: /graphql}, graphql: {query: [viewer]}, max_body: 100}]}
+"""
+JSON = (b"Content-Type", b"application/json")
+
+
+def asking(*fields: tuple[bytes, bytes], path: str = "/graphql") -> http.HTTPFlow:
+    sized = any(name == b"Content-Length" for name, _ in fields)
+    made = flow(path, *fields, *(() if sized else [(b"Transfer-Encoding", b"chunked")]))
+    made.request.data.method = b"POST"
+    return made
+
+
+def read(made: http.HTTPFlow, body: bytes, *policies: Policy) -> Ledger:
+    """Decide the head by the first policy and the body by the last."""
+    current = [policies[0]]
+    enforcer = Enforcer(lambda: current[0], clock=lambda: 5.0)
+    enforcer.requestheaders(made, TUNNEL)
+    ledger = ledger_of(made)
+    assert ledger
+    assert ledger.held
+    assert made.response is NOT_DECIDED
+    assert made.request.stream is False
+    current[0] = policies[-1]
+    made.request.data.content = body
+    enforcer.request(made, TUNNEL)
+    return ledger
+
+
+def test_what_a_body_asks_for_is_decided_when_it_is_there(policy: Callable[[str], Policy]) -> None:
+    made = asking(JSON, (b"Expect", b"100-continue"))
+    ledger = read(made, b'{"query": "{viewer{login}}"}', policy(GRAPHQL))
+    assert made.response is None
+    assert "expect" in made.request.headers
+    assert (ledger.line.decision, ledger.line.rule) == ("allow", "policy.yaml:4")
+    assert ledger.request
+    assert (str(ledger.request.operation), ledger.request.body_size) == ("query viewer", 28)
+
+
+def test_a_body_that_asks_for_more_is_denied_with_what_it_asked(policy: Callable[[str], Policy]) -> None:
+    made = asking(JSON)
+    ledger = read(made, b'{"query": "mutation {deleteRef{id}}"}', policy(GRAPHQL))
+    assert made.response
+    assert made.response.status_code == 403
+    assert (ledger.line.decision, ledger.line.cause) == ("deny", "operation")
+    assert "graphql mutation deleteRef is not" in ledger.line.reason
+    assert ledger.request is None
+
+
+def test_a_body_that_came_is_decided_by_the_policy_that_is_in_force_then(policy: Callable[[str], Policy]) -> None:
+    made = asking(JSON)
+    ledger = read(made, b'{"query": "{viewer{login}}"}', policy(GRAPHQL), policy(RULES))
+    assert ledger.line.decision == "deny"
+    assert made.response
+
+
+def test_a_body_may_be_as_large_as_the_rule_says_and_no_larger(policy: Callable[[str], Policy]) -> None:
+    ledger = read(asking(JSON), b'{"query": "{viewer{login}}"}' + b" " * 100, policy(GRAPHQL))
+    assert (ledger.line.decision, ledger.line.cause) == ("deny", "request")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        asking(),
+        asking((b"Content-Type", b"text/plain")),
+        asking(JSON, (b"Content-Length", b"0")),
+        asking(JSON, (b"Content-Length", b"101")),
+        asking(JSON, path="/graphql?query={viewer}"),
+        asking(JSON, path="/other"),
+    ],
+)
+def test_what_no_body_could_make_allowed_is_denied_at_its_head(
+    policy: Callable[[str], Policy], made: http.HTTPFlow
+) -> None:
+    ledger = enforce(made, policy(GRAPHQL))
+    assert not ledger.held
+    assert made.response is not NOT_DECIDED
+    assert ledger.line.decision == "deny"
+
+
+def test_no_body_is_read_for_a_tunnel_that_was_refused(policy: Callable[[str], Policy]) -> None:
+    refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, refused=NO)
+    ledger = enforce(asking(JSON), policy(GRAPHQL), refused)
+    assert not ledger.held
+    assert ledger.line.decision == "deny"
+
+
+def test_too_many_bodies_at_once_are_told_so(policy: Callable[[str], Policy]) -> None:
+    made, current = asking(JSON, (b"Expect", b"100-continue")), policy(GRAPHQL)
+    Enforcer(lambda: current, clock=lambda: 5.0, limits=Limits(bodies_held=0)).requestheaders(made, TUNNEL)
+    ledger = ledger_of(made)
+    assert ledger
+    assert made.response
+    assert (made.response.status_code, ledger.held) == (429, False)
+    assert ledger.line.reason == "too many bodies are being read at once"
+    assert "expect" not in made.request.headers
+
+
+def test_the_end_of_a_body_that_was_not_held_decides_nothing(policy: Callable[[str], Policy]) -> None:
+    made, current = flow(), policy(RULES)
+    enforcer = Enforcer(lambda: current, clock=lambda: 5.0)
+    enforcer.request(made, TUNNEL)
+    assert made.response is None
+    enforcer.requestheaders(made, TUNNEL)
+    enforcer.request(made, TUNNEL)
+    assert made.response is None

@@ -8,7 +8,7 @@ from mitmproxy.test import tflow
 from mitmproxy.tls import TlsData
 
 from agent_sandbox.proxy.journal import Journal
-from agent_sandbox.proxy.ledger import open_ledger
+from agent_sandbox.proxy.ledger import ledger_of, open_ledger
 from agent_sandbox.proxy.recorder import Recorder
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
@@ -105,3 +105,12 @@ def test_a_client_that_does_not_trust_us_is_a_line_and_no_denial() -> None:
     book.journal.tls_failed_client(TlsData(client, cast("Context", None)), TUNNEL)
     assert b'"reason": "no TLS with the client: unknown ca"' in book.lines[0]
     assert book.recorder.counts == {"allowed": 0, "denied": 0, "starts": 0}
+
+
+def test_what_is_written_down_is_held_no_longer() -> None:
+    book, made = Book(), flow(response=True)
+    ledger = ledger_of(made)
+    assert ledger
+    ledger.held = True
+    book.journal.error(made, TUNNEL)
+    assert not ledger.held

@@ -4,7 +4,7 @@ from mitmproxy.test import tflow
 
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached, Refused
-from agent_sandbox.proxy.ledger import Meter, answer, break_off, failure, ledger_of, open_ledger, too_large
+from agent_sandbox.proxy.ledger import Meter, answer, break_off, failure, ledger_of, not_read, open_ledger, too_large
 
 
 def test_a_meter_counts_and_changes_nothing() -> None:
@@ -79,3 +79,11 @@ def test_a_body_that_is_too_large_is_told_with_what_would_allow_it() -> None:
         "the body is larger than the 10 bytes that policy.yaml:4 allows",
         "raise `max_body` at policy.yaml:4, then: agent-sandbox proxy reload",
     )
+
+
+def test_what_was_not_read_is_denied_and_held_no_longer() -> None:
+    ledger = open_ledger(tflow.tflow(), client="", started=0)
+    ledger.held, ledger.line.host = True, "a.test"
+    denial = not_read(ledger, "too slow", status=408)
+    assert denial == Denial(reason="too slow", status=408, host="a.test")
+    assert (ledger.held, ledger.line.reason) == (False, "too slow")

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 import h2.config
 import h2.connection
 import pytest
+from mitmproxy.proxy import events
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.policy.graphqlbody import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached, Refused
 from agent_sandbox.proxy.enforcer import Enforcer
 from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.http_layer import PolicyReplaced
-from agent_sandbox.proxy.ledger import answer
+from agent_sandbox.proxy.ledger import answer, ledger_of
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.streamer import Streamer
@@ -349,3 +351,137 @@ def test_what_a_new_policy_lets_follow_holds_for_what_is_under_way(policy: Calla
     assert stage.replace(Revision(old=stage.revision.new, new=policy(f"domains: [{TEN}]"))) == 0
     stage.wire.client_sends(b"6\r\nworlds\r\n")
     assert reason(stage.wire.to_client) == TOO_LARGE
+
+
+ASKING = """
+domains: [{host: a.test, rules: [{path: {exact: /graphql}, graphql: {query: [viewer]}}]}]
+"""
+READING = b'{"query": "{viewer{login}}"}'
+WRITING = b'{"query": "mutation{deleteRef{id}}"}'
+
+
+def head(*fields: bytes, path: bytes = b"/graphql") -> bytes:
+    lines = (b"POST " + path + b" HTTP/1.1", b"Host: a.test", b"Content-Type: application/json", *fields)
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+class Asked:
+    """A wire whose bodies are read before they are decided."""
+
+    def __init__(self, policy: Callable[[str], Policy], *, alpn: bytes | None = None) -> None:
+        current, self.ended = policy(ASKING), Stream()
+        enforcer = Enforcer(lambda: current, clock=lambda: 0.0)
+        self.wire = Wire(PLAIN, enforcer, Streamer(), Ended(self.ended), alpn=alpn)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_body_is_held_until_it_is_decided_and_forwarded_as_it_came(
+    policy: Callable[[str], Policy], size: int
+) -> None:
+    wire = Asked(policy).wire
+    wire.client_sends(head(b"Content-Length: %d" % len(READING)))
+    for start in range(0, len(READING), size):
+        assert wire.servers == []
+        wire.client_sends(READING[start : start + size])
+    assert wire.to_server.partition(b"\r\n\r\n")[2] == READING
+    assert wire.server_sends(OK) == OK
+
+
+def test_chunks_are_put_together_before_they_are_decided(policy: Callable[[str], Policy]) -> None:
+    wire = Asked(policy).wire
+    wire.client_sends(head(b"Transfer-Encoding: chunked") + b"5\r\n" + READING[:5] + b"\r\n")
+    assert wire.servers == []
+    wire.client_sends(b"%x\r\n%s\r\n0\r\n\r\n" % (len(READING) - 5, READING[5:]))
+    assert wire.to_server.partition(b"\r\n\r\n")[2] == b"%x\r\n%s\r\n0\r\n\r\n" % (len(READING), READING)
+
+
+def test_a_body_that_is_denied_goes_nowhere_and_the_next_is_decided_anew(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    asked.wire.client_sends(head(b"Content-Length: %d" % len(WRITING)) + WRITING)
+    assert asked.wire.to_client.startswith(b"HTTP/1.1 403")
+    assert asked.wire.servers == []
+    asked.wire.client_sends(head(b"Content-Length: %d" % len(READING)) + READING)
+    assert asked.wire.to_server.count(b"POST") == 1
+    assert asked.ended.ended == ["403"]
+
+
+def test_who_asks_before_a_body_is_told_to_go_on_and_then_decided(policy: Callable[[str], Policy]) -> None:
+    wire = Asked(policy).wire
+    got = wire.client_sends(head(b"Content-Length: %d" % len(READING), b"Expect: 100-continue"))
+    assert got.startswith(b"HTTP/1.1 100")
+    wire.client_sends(READING)
+    assert b"expect" not in wire.to_server.lower()
+    assert wire.to_server.endswith(READING)
+
+
+def test_a_body_that_grows_beyond_what_is_read_is_refused(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    asked.wire.client_sends(head(b"Transfer-Encoding: chunked"))
+    piece = b"%x\r\n%s\r\n" % (MAX_BODY // 2 + 1, bytes(MAX_BODY // 2 + 1))
+    assert asked.wire.client_sends(piece) == b""
+    assert asked.wire.client_sends(piece).startswith(b"HTTP/1.1 413")
+    assert reason(asked.wire.to_client) == TOO_LONG
+    asked.wire.client_sends(piece + b"0\r\n\r\n")
+    assert (asked.ended.ended, asked.wire.servers) == (["413"], [])
+
+
+def test_a_body_that_does_not_come_in_time_is_refused(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    asked.wire.client_sends(head(b"Content-Length: 100") + READING)
+    (patience,) = [wakeup for wakeup in asked.wire.wakeups if wakeup.delay == Limits().body_seconds]
+    asked.wire.feed(events.Wakeup(patience))
+    assert asked.wire.to_client.startswith(b"HTTP/1.1 408")
+    assert reason(asked.wire.to_client) == "the body did not arrive in time"
+    asked.wire.client_sends(bytes(100))
+    assert (asked.ended.ended, asked.wire.servers) == (["408"], [])
+
+
+def test_a_body_that_came_in_time_is_left_alone_by_the_clock(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    asked.wire.client_sends(head(b"Content-Length: %d" % len(READING)) + READING)
+    asked.wire.feed(events.Wakeup(asked.wire.wakeups[-1]))
+    assert asked.wire.server_sends(OK) == OK
+
+
+def test_what_was_read_takes_no_room_while_the_server_thinks(policy: Callable[[str], Policy]) -> None:
+    current, kept = policy(ASKING), Kept()
+    wire = Wire(PLAIN, Enforcer(lambda: current, clock=lambda: 0.0), kept)
+    wire.client_sends(head(b"Content-Length: %d" % len(READING)) + READING)
+    ledger = ledger_of(kept.flow)
+    assert ledger
+    assert (ledger.held, ledger.sent.count, kept.flow.request.data.content) == (False, len(READING), None)
+
+
+class Kept:
+    """Keeps the flow."""
+
+    flow: http.HTTPFlow
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Keep it."""
+        self.flow = flow
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_held_body_is_an_error(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    asked.wire.client_sends(head(b"Content-Length: 100") + READING)
+    asked.wire.closes(asked.wire.client)
+    assert (len(asked.ended.ended), asked.wire.servers) == (1, [])
+
+
+def test_bodies_of_http2_are_held_in_the_same_way(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy, alpn=b"h2")
+    client = h2.connection.H2Connection()
+    client.initiate_connection()
+    fields = [(":method", "POST"), (":scheme", "http"), (":authority", "a.test"), (":path", "/graphql")]
+    for number, body in ((1, READING), (3, WRITING)):
+        client.send_headers(number, [*fields, ("content-type", "application/json")])
+        client.send_data(number, body[:5])
+        asked.wire.client_sends(client.data_to_send())
+        assert len(asked.wire.servers) == (number == 3)
+        client.send_data(number, body[5:], end_stream=True)
+        asked.wire.client_sends(client.data_to_send())
+    assert asked.wire.to_server.count(b"POST /graphql") == 1
+    assert READING in asked.wire.to_server
+    assert asked.ended.ended == ["403"]
