@@ -1,0 +1,62 @@
+"""browsers.sh: where certutil is there, Chromium's store has the proxy's CA of today, and what else was in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shells import Shell
+
+START = "trust_the_ca_in_browsers"
+# Stands in for NSS's: a line of the database for each certificate, the nickname and the file's content.
+CERTUTIL = """\
+#!/bin/bash
+db=${2#sql:}/cert9.db
+case $3 in
+  -N) : >"$db" ;;
+  -L) grep "^$5 " "$db" ;;
+  -D) sed -i "/^$5 /d" "$db" ;;
+  -A) [ "$6 $7 $8" = "-t C,, -i" ] && ! grep "^$5 " "$db" && echo "$5 $(cat "$9")" >>"$db" ;;
+esac
+"""
+
+
+def start(shell: Shell, ca: str, *, certutil: str = CERTUTIL) -> str:
+    """Start with this CA; return what is said."""
+    programs = shell.home.parent / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "certutil").write_text(certutil)
+    (programs / "certutil").chmod(0o755)
+    file = shell.home.parent / "ca.crt"
+    file.write_text(ca)
+    path = f"{programs}:/usr/bin:/bin"
+    return shell("messages browsers", START, PATH=path, AGENT_SANDBOX_CA=str(file)).stderr
+
+
+def store(home: Path) -> Path:
+    return home / ".pki" / "nssdb" / "cert9.db"
+
+
+def test_the_ca_is_in_the_store(shell: Shell) -> None:
+    assert start(shell, "today") == ""
+    assert store(shell.home).read_text() == "agent-sandbox today\n"
+
+
+def test_another_ca_takes_the_place_of_the_last_and_the_users_own_stay(shell: Shell) -> None:
+    start(shell, "yesterday")
+    with store(shell.home).open("a") as database:
+        database.write("company theirs\n")
+    assert start(shell, "today") == ""
+    assert store(shell.home).read_text() == "company theirs\nagent-sandbox today\n"
+
+
+def test_without_certutil_nothing_is_made(shell: Shell) -> None:
+    assert shell("messages browsers", f"PATH=/nowhere; {START}").stderr == ""
+    assert not (shell.home / ".pki").exists()
+
+
+def test_a_store_that_takes_nothing_is_told_and_the_container_starts(shell: Shell) -> None:
+    said = start(shell, "today", certutil=CERTUTIL.replace("-A) ", "-A) false && "))
+    assert said.startswith("agent-sandbox: browsers in here do not trust the proxy's CA: ")
