@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import yaml
-
 from agent_sandbox.agents.manifest import AgentManifest, parse_manifest
 from agent_sandbox.problems import Problem, UserError
 
@@ -17,6 +15,8 @@ def known_agents(templates: Path) -> tuple[str, ...]:
 
 def load_manifest(templates: Path, agent: str) -> AgentManifest:
     """Return the manifest of an agent; an unknown one is a `UserError` that names the known ones and the nearest."""
+    import yaml  # noqa: PLC0415 - most commands read no manifest
+
     known = known_agents(templates)
     if agent not in known:
         raise UserError([_unknown(agent, known)])

@@ -10,7 +10,8 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.output import printable, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY
-from agent_sandbox.runtime.installed import COMPOSE_FILE, find_project, open_project, parse_project, require_own
+from agent_sandbox.runtime.installed import find_project, open_project, parse_project, require_own
+from agent_sandbox.runtime.root import COMPOSE_FILE
 from agent_sandbox.runtime.trust.question import Question, changes, question_about
 from agent_sandbox.runtime.trust.standing import Standing, look
 from agent_sandbox.runtime.trust.store import open_store

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.output import say
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
+    from agent_sandbox.backends.project import Project
     from agent_sandbox.policy.effective import Policy
     from agent_sandbox.policyfile import LayerFile
 
@@ -27,7 +27,7 @@ def named_policy(*files: Path | None, path: Path | None) -> Path:
 
 def find_policy(path: Path | None, *, cwd: Path) -> Path:
     """Return the policy of the project at `path`, or of the one that `cwd` lies in; it need not have a stack."""
-    from agent_sandbox.runtime.installed import find_root  # noqa: PLC0415 - who names a file needs none of it
+    from agent_sandbox.runtime.root import find_root  # noqa: PLC0415 - who names a file needs none of it
 
     root = find_root(path, cwd=cwd)
     if root is not None:
@@ -52,7 +52,7 @@ def layer_lines(policy: "Policy", layers: Sequence["LayerFile"]) -> Iterator[str
         yield f"with {layer.shown}: {layer.path}{narrows}"
 
 
-def require_policy(project: Project) -> None:
+def require_policy(project: "Project") -> None:
     """Load the policy as this machine makes it; say which layers the proxy of the stack would not see."""
     from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
     from agent_sandbox.runtime.left_out import left_out  # noqa: PLC0415 - `--help` needs none of it

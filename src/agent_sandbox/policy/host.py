@@ -8,8 +8,6 @@ import re
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-import idna
-
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.quoted import quoted
 
@@ -58,6 +56,8 @@ def _from_unicode(text: str) -> str:
 def _ascii_label(label: str) -> str:
     if label.isascii():
         return label
+    import idna  # noqa: PLC0415 - few hosts are international, and its tables are long
+
     try:
         return idna.alabel(label).decode("ascii")
     except idna.IDNAError as error:
@@ -66,6 +66,8 @@ def _ascii_label(label: str) -> str:
 
 def _check_punycode(name: str) -> None:
     """Refuse an `xn--` label that is not what its own Unicode form encodes to."""
+    import idna  # noqa: PLC0415 - as above
+
     for label in name.split("."):
         if not label.startswith("xn--"):
             continue

@@ -3,8 +3,6 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-import idna
-
 from agent_sandbox.policy.hostpattern import HostPattern, Reach
 from agent_sandbox.policy.unfit import Unfit
 
@@ -48,6 +46,8 @@ def is_public_suffix(name: str) -> bool:
     >>> [is_public_suffix(name) for name in ("co.uk", "github.io", "example.com")]
     [True, True, False]
     """
+    import idna  # noqa: PLC0415 - only a wildcard pays for it
+
     shown = ".".join(idna.ulabel(label) if label.startswith("xn--") else label for label in name.split("."))
     if _suffixes().publicsuffix(shown) != shown:
         return False

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.bodysize import shown_size
@@ -120,6 +119,8 @@ def _misses(policy: Policy, request: Request) -> tuple[Miss, ...]:
 
 def _of_hosts_nearby(policy: Policy, host: str) -> Iterator[Rule]:
     """Yield the allows of a child, a parent, or a name spelled nearly the same."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a denial pays for it
+
     index = policy.index
     parents = [host.split(".", n)[-1] for n in range(1, host.count(".") + 1)]
     yield from (rule for rule in index.below.get(host, ()) if rule.effect is Effect.ALLOW)

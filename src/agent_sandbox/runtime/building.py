@@ -10,7 +10,8 @@ from agent_sandbox.images import Image, images_for
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.facts import owner_of
-from agent_sandbox.runtime.installed import COMPOSE_FILE, find_root, images_of, read_project
+from agent_sandbox.runtime.installed import images_of, read_project
+from agent_sandbox.runtime.root import COMPOSE_FILE, find_root
 
 BEGIN = b"-----BEGIN CERTIFICATE-----"
 KEY = b"PRIVATE KEY-----"

@@ -6,7 +6,6 @@ directory meanwhile. A set of files is staged in full beside its targets; only t
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -159,7 +158,7 @@ class _Target:
                 os.unlink(self.temporary, dir_fd=self.folder)
 
     def _write(self, data: bytes) -> None:
-        self.temporary = f".{self.name}.{secrets.token_hex(6)}.tmp"
+        self.temporary = f".{self.name}.{os.urandom(6).hex()}.tmp"
         with os.fdopen(os.open(self.temporary, NEW, 0o666, dir_fd=self.folder), "wb") as file:
             file.write(data)
             file.flush()

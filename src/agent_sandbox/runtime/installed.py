@@ -14,27 +14,13 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.dotenv import compose_files
 from agent_sandbox.runtime.files import read_text
+from agent_sandbox.runtime.root import COMPOSE_FILE, find_root
 from agent_sandbox.runtime.trust.store import open_store
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
 
-COMPOSE_FILE = Path(".devcontainer", "docker-compose.yml")
-POLICY_FILE = Path(".devcontainer", "policy.yaml")
 RECORD = "x-agent-sandbox"
 OURS = "agent-sandbox/"
-
-
-def find_root(path: Path | None, *, cwd: Path) -> Path | None:
-    """Return the project's directory: `path`, or the one that `cwd` lies in.
-
-    A stack inside a project counts where the user has looked at it. Otherwise the outermost one is meant: what lies
-    further in could be the agent's work.
-    """
-    if path is not None:
-        return path.absolute()
-    store = open_store(os.environ)
-    found = [folder for folder in (cwd, *cwd.parents) if (folder / COMPOSE_FILE).exists()]
-    return next((folder for folder in found if store.load(folder)), found[-1] if found else None)
 
 
 def open_project(path: Path | None, *, cwd: Path) -> Project:

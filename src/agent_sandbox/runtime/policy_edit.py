@@ -14,8 +14,8 @@ from agent_sandbox.policytools.editing import Edited, Readers, Standing, edit
 from agent_sandbox.policytools.shortrule import ShortRule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.files import write_all
-from agent_sandbox.runtime.installed import POLICY_FILE
 from agent_sandbox.runtime.layers import layers_here
+from agent_sandbox.runtime.root import POLICY_FILE
 
 MARK = "\ufeff"
 

@@ -15,7 +15,6 @@ from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.installed import (
     find_project,
-    find_root,
     images_of,
     is_own,
     open_project,
@@ -179,10 +178,7 @@ def test_compose_is_given_nothing_that_nobody_has_looked_at(tmp_path: Path) -> N
 def test_a_stack_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     nested = project_at(root / "vendor" / "lib")
-    (nested / "src").mkdir()
-    assert find_root(None, cwd=nested / "src") == root
     assert find_project(None, cwd=nested).root == root
-    assert find_root(nested, cwd=root) == nested
     with pytest.raises(UserError, match=f"{nested}: this lies in {root}, which has a stack already"):
         require_outermost(nested)
 
@@ -191,8 +187,7 @@ def test_a_stack_below_a_project_counts_once_the_user_has_looked_at_it(tmp_path:
     root = project_at(tmp_path / "app")
     nested = project_at(root / "vendor" / "lib")
     trust(nested)
-    assert find_root(None, cwd=nested) == nested
-    assert find_root(None, cwd=root / "vendor") == root
+    assert find_project(None, cwd=nested).root == nested
     require_outermost(nested)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.engine import answer, ask
-from agent_sandbox.runtime.installed import find_project, find_root
+from agent_sandbox.runtime.installed import find_project
+from agent_sandbox.runtime.root import find_root
 
 
 @dataclass(kw_only=True)

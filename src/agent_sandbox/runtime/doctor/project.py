@@ -15,9 +15,10 @@ from agent_sandbox.runtime.dotenv import variable
 from agent_sandbox.runtime.engine import labels_of
 from agent_sandbox.runtime.facts import owner_of
 from agent_sandbox.runtime.files import read_text
-from agent_sandbox.runtime.installed import COMPOSE_FILE, images_of, is_own
+from agent_sandbox.runtime.installed import images_of, is_own
 from agent_sandbox.runtime.layers import load_here
 from agent_sandbox.runtime.left_out import left_out
+from agent_sandbox.runtime.root import COMPOSE_FILE
 from agent_sandbox.runtime.trust.question import unseen_in
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, told
 
