@@ -9,16 +9,21 @@ from ipaddress import ip_address
 
 from agent_sandbox.policy.addresses import is_liftable, why_forbidden
 from agent_sandbox.policy.hostservice import ENGINE, HostService
+from agent_sandbox.policy.privateplace import why_private
+from agent_sandbox.problems import UserError
+from agent_sandbox.proxy.chain import Hop, NoTunnelError, Streams, connect_over_tls, open_tunnel
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.overrides import Override
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Connect = Callable[[str, int], Awaitable[Streams]]
 PlaceOf = Callable[[str, int], HostService | None]
+HopOf = Callable[[str], Hop | None]
 
 # What the engine's machine is called in a container; the stack gives the proxy, and nobody else, an address for it.
 ENGINES_NAME = "host.docker.internal"
+# What messages call a company's proxy. They reach the agent, which has no business with its address.
+UPSTREAM = "the upstream proxy"
 
 
 class NotReached(str):
@@ -61,24 +66,31 @@ def no_place(_: str, __: int) -> None:
     """Know no private place."""
 
 
+def no_hop(_: str) -> None:
+    """Know no company's proxy."""
+
+
 class Dialler:
     """Opens every connection that leaves the proxy.
 
-    `place_of` tells where in private networks a host and port lead, as the policy that is in force says.
+    `place_of` tells where in private networks a host and port lead, `hop_of` which company's proxy is on the way to a
+    host, as the policy that is in force says. Private places are dialled directly.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it is told, and what tests put in place of the network
         self,
         *,
         limits: Limits,
         overrides: Iterable[Override] = (),
         place_of: PlaceOf = no_place,
+        hop_of: HopOf = no_hop,
         resolve: Resolve = resolve,
         connect: Connect = connect,
     ) -> None:
         self._limits = limits
         self._overrides = {(entry.host, entry.port): entry for entry in overrides}
         self._place_of = place_of
+        self._hop_of = hop_of
         self._resolve = resolve
         self._connect = connect
 
@@ -86,40 +98,89 @@ class Dialler:
         """Connect to `host`. Raises `DialError`."""
         override = self._overrides.get((host, port))
         if override is not None:
-            return await self._first([override.address], override.to, host)
+            return await self._first([override.address], override.to, f"{host}:{port}", self._connect)
         place = self._place_of(host, port)
-        addresses = await self._lookup(_name_of(place) if place else host, port)
-        for address in addresses:
-            kind = why_forbidden(address)
-            if kind is not None and not (place and _lifts(place, address)):
-                raise DialError(Refused(f"{host} leads to {address}, a {kind} address"))
-        return await self._first(addresses, place.port if place else port, host)
+        hop = None if place else self._hop_of(host)
+        if hop is not None:
+            await self._refuse_what_leads_inside(host, port)
+            return await self._through(hop, host, port)
+        addresses = await self._lookup(_name_of(place) if place else host, port, host)
+        _check(addresses, place, host)
+        return await self._first(addresses, place.port if place else port, f"{host}:{port}", self._connect)
 
-    async def _lookup(self, host: str, port: int) -> list[str]:
+    async def _refuse_what_leads_inside(self, host: str, port: int) -> None:
+        """Hold a name against what is known of it here: which address the company's proxy takes, it alone knows."""
+        why = why_private(host)
+        if why is not None:
+            raise DialError(Refused(f"{host} {why}"))
         try:
-            async with asyncio.timeout(self._limits.resolve_seconds):
+            addresses = await self._lookup(host, port, host, seconds=self._limits.hint_seconds)
+        except DialError:
+            return  # where a company's proxy is, there may be no other way to find a name
+        _check(addresses, None, host)
+
+    async def _through(self, hop: Hop, host: str, port: int) -> Streams:
+        streams = await self._reach(hop)
+        opened = False
+        try:
+            credentials = hop.credentials()
+            await open_tunnel(streams, host, port, credentials=credentials, seconds=self._limits.connect_seconds)
+            opened = True
+        except NoTunnelError as error:
+            raise DialError(NotReached(f"{UPSTREAM} {error}")) from error
+        except UserError as error:
+            raise DialError(NotReached(f"{UPSTREAM} was not asked: {error}")) from error
+        finally:
+            if not opened:
+                streams[1].transport.abort()
+        return streams
+
+    async def _reach(self, hop: Hop) -> Streams:
+        proxy, connect = hop.proxy, self._connect
+        if proxy.tls:
+            connect = partial(connect_over_tls, name=proxy.host, trust=hop.trust())
+        override = self._overrides.get((proxy.host, proxy.port))
+        if override is not None:
+            return await self._first([override.address], override.to, UPSTREAM, connect)
+        # Its address may be a private one: the policy names it, and nothing else is reached by that.
+        place = HostService(name=UPSTREAM, to=proxy.host, port=proxy.port)
+        addresses = await self._lookup(_name_of(place), proxy.port, UPSTREAM)
+        _check(addresses, place, UPSTREAM)
+        return await self._first(addresses, proxy.port, UPSTREAM, connect)
+
+    async def _lookup(self, host: str, port: int, shown: str, *, seconds: float | None = None) -> list[str]:
+        seconds = seconds or self._limits.resolve_seconds
+        try:
+            async with asyncio.timeout(seconds):
                 addresses = await self._resolve(host, port)
         except TimeoutError:
-            raise DialError(NotReached(f"{host} was not resolved within {self._limits.resolve_seconds:g} s")) from None
+            raise DialError(NotReached(f"{shown} was not resolved within {seconds:g} s")) from None
         except (OSError, UnicodeError) as error:
             detail = error.strerror if isinstance(error, OSError) else "not a name"
-            raise DialError(NotReached(f"{host} does not resolve: {detail}")) from error
+            raise DialError(NotReached(f"{shown} does not resolve: {detail}")) from error
         if not addresses:
-            raise DialError(NotReached(f"{host} has no address"))
+            raise DialError(NotReached(f"{shown} has no address"))
         return addresses
 
-    async def _first(self, addresses: list[str], port: int, host: str) -> Streams:
+    async def _first(self, addresses: list[str], port: int, shown: str, connect: Connect) -> Streams:
         error: OSError | None = None
         try:
             async with asyncio.timeout(self._limits.connect_seconds):
                 for address in addresses:
                     try:
-                        return await self._connect(address, port)
+                        return await connect(address, port)
                     except OSError as failed:
                         error = failed
         except TimeoutError:
-            raise DialError(NotReached(f"{host}:{port} did not answer in {self._limits.connect_seconds:g} s")) from None
-        raise DialError(NotReached(f"{host}:{port} cannot be reached: {error.strerror if error else ''}")) from error
+            raise DialError(NotReached(f"{shown} did not answer in {self._limits.connect_seconds:g} s")) from None
+        raise DialError(NotReached(f"{shown} cannot be reached: {error.strerror if error else ''}")) from error
+
+
+def _check(addresses: Iterable[str], place: HostService | None, shown: str) -> None:
+    for address in addresses:
+        kind = why_forbidden(address)
+        if kind is not None and not (place and _lifts(place, address)):
+            raise DialError(Refused(f"{shown} leads to {address}, a {kind} address"))
 
 
 def _name_of(place: HostService) -> str:

@@ -16,6 +16,7 @@ class Limits:
     idle_seconds: int = 600  # nothing in either direction
     closing_seconds: float = 60.0  # for what is left of an answer, from one piece that the client takes to the next
     resolve_seconds: float = 5.0
+    hint_seconds: float = 1.0  # to resolve what a company's proxy resolves itself: only to see whether it leads inside
     connect_seconds: float = 10.0
     connections: int = 1_024  # per client address; over it, the one that was idle the longest goes
     websocket_bytes: int = 16 * 1024 * 1024  # one message; mitmproxy takes it whole before it passes it on

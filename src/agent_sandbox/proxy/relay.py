@@ -9,10 +9,11 @@ import time
 from collections.abc import Awaitable, Callable
 
 from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.proxy.chain import Streams
 from agent_sandbox.proxy.clienthello import read_hello
 from agent_sandbox.proxy.closing import let_go
 from agent_sandbox.proxy.denial import UNDECIDED
-from agent_sandbox.proxy.dialler import DialError, Refused, Streams
+from agent_sandbox.proxy.dialler import DialError, Refused
 from agent_sandbox.proxy.gulps import Gulps
 from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.ledger import Meter
@@ -117,7 +118,9 @@ class Relay:
             patience.reschedule(loop.time() + self._engine.limits.idle_seconds)
             writer.write(meter(data))
             await writer.drain()
-        writer.write_eof()
+        # TLS with a company's proxy has no half of a connection to close; what runs in it says when it has ended.
+        if writer.can_write_eof():
+            writer.write_eof()
 
 
 def _told(broken: ExceptionGroup[OSError]) -> str:

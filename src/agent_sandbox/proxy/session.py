@@ -13,8 +13,9 @@ from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs, server
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.chain import Streams
 from agent_sandbox.proxy.closing import closed, let_go
-from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Streams
+from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached
 from agent_sandbox.proxy.gulps import Gulps
 from agent_sandbox.proxy.hookrunner import HookRunner
 from agent_sandbox.proxy.hooks import Hooks

@@ -2,19 +2,27 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
+from dataclasses import replace
 from ipaddress import ip_network
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, override
 
 import pytest
 
 from agent_sandbox.policy.hostservice import HostService
+from agent_sandbox.policy.upstream import UpstreamProxy
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import dialler as subject
-from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Refused, Streams
+from agent_sandbox.proxy.chain import Hop
+from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Refused
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.overrides import Override
+from memory import MemoryTransport, memory_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from agent_sandbox.proxy.chain import Streams
 
 LIMITS = Limits(resolve_seconds=0.01, connect_seconds=0.01)
 
@@ -200,3 +208,164 @@ async def test_a_place_that_changes_its_address_is_checked_each_time() -> None:
     with pytest.raises(DialError, match="a link-local address"):
         await dialler.dial(TRACKER.name, TRACKER.port)
     assert world.dialled == [("10.1.2.3", 443)]
+
+
+PROXY = UpstreamProxy(tls=False, host="proxy.corp.example", port=3128)
+QUESTION = b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"
+
+
+WRITERS: list[asyncio.StreamWriter] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open() -> Iterator[None]:
+    """Close what a test has opened in memory."""
+    yield
+    for writer in WRITERS:
+        writer.close()
+    WRITERS.clear()
+
+
+class Company(World):
+    """A company's network: what its proxy answers, and what was said to it."""
+
+    def __init__(self, *answers: Sequence[str] | Exception, says: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> None:
+        super().__init__(*answers)
+        self.says = says
+        self.transport: MemoryTransport | None = None
+
+    @override
+    async def connect(self, address: str, port: int) -> Streams:
+        await super().connect(address, port)
+        reader, writer, self.transport = memory_streams()
+        WRITERS.append(writer)
+        reader.feed_data(self.says)
+        return reader, writer
+
+    def behind(
+        self, *overrides: Override, proxy: UpstreamProxy = PROXY, credentials: Callable[[], str] = str
+    ) -> Dialler:
+        hop = Hop(proxy=proxy, credentials=credentials, trust=ssl.create_default_context)
+        return Dialler(
+            limits=Limits(resolve_seconds=0.01, connect_seconds=0.01, hint_seconds=0.01),
+            overrides=overrides,
+            place_of=lambda host, _: TRACKER if host == TRACKER.name else None,
+            hop_of=lambda host: hop if host != "near.test" else None,
+            resolve=self.resolve,
+            connect=self.connect,
+        )
+
+    @property
+    def heard(self) -> bytes:
+        return self.transport.written if self.transport else b""
+
+
+UNKNOWN = socket.gaierror(-2, "Name or service not known")
+
+
+@pytest.mark.parametrize("hint", [["203.0.113.5"], UNKNOWN])
+@pytest.mark.parametrize("where", ["10.9.9.9", "203.0.113.9"])
+async def test_a_company_s_proxy_is_asked_by_name_whatever_is_known_of_it_here(
+    hint: list[str] | Exception, where: str
+) -> None:
+    company = Company(hint, [where])
+    reader, _ = await company.behind().dial("a.test", 443)
+    assert (company.asked, company.dialled) == (["a.test", "proxy.corp.example"], [(where, 3128)])
+    assert (company.heard, bytes(reader._buffer)) == (QUESTION, b"")  # type: ignore[attr-defined]
+
+
+async def test_a_name_that_nobody_answers_for_here_is_not_waited_for_long() -> None:
+    company = Company(["10.9.9.9"])
+    dialler = company.behind()
+    company.slow = True
+    with pytest.raises(DialError, match=r"^the upstream proxy was not resolved within 0\.01 s$"):
+        await dialler.dial("a.test", 443)
+    assert company.asked == ["a.test", "proxy.corp.example"]
+
+
+@pytest.mark.parametrize(
+    ("host", "answers", "why"),
+    [
+        ("a.test", [["10.1.2.3"]], "a.test leads to 10.1.2.3, a private address"),
+        ("a.test", [["203.0.113.5", "169.254.169.254"]], "a.test leads to 169.254.169.254, a link-local address"),
+        ("10.9.9.9", [], "10.9.9.9 is no public address (private)"),
+        ("::1", [], "::1 is no public address (unspecified, loopback or v4-compatible)"),
+        ("metadata.google.internal", [], "metadata.google.internal can only lead to a private place"),
+        ("intranet", [], "intranet can only lead to a private place"),
+    ],
+)
+async def test_what_leads_inside_is_not_asked_of_a_company_s_proxy(
+    host: str, answers: list[list[str]], why: str
+) -> None:
+    company = Company(*answers)
+    with pytest.raises(DialError) as caught:
+        await company.behind().dial(host, 443)
+    assert (type(caught.value.why), str(caught.value)) == (Refused, why)
+    assert company.dialled == []
+
+
+async def test_private_places_and_what_is_left_out_are_dialled_directly() -> None:
+    company = Company(["10.1.2.3"], ["203.0.113.5"])
+    await company.behind().dial(TRACKER.name, TRACKER.port)
+    await company.behind().dial("near.test", 443)
+    assert (company.dialled, company.heard) == ([("10.1.2.3", 443), ("203.0.113.5", 443)], b"")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "100.100.100.200"])
+async def test_a_company_s_proxy_is_no_way_to_what_nothing_may_reach(address: str) -> None:
+    company = Company(["203.0.113.5"], [address])
+    with pytest.raises(DialError, match=r"^the upstream proxy leads to ") as caught:
+        await company.behind().dial("a.test", 443)
+    assert (type(caught.value.why), company.dialled) == (Refused, [])
+
+
+async def test_the_engine_s_machine_may_be_the_proxy() -> None:
+    company = Company(["203.0.113.5"], ["172.17.0.1"])
+    await company.behind(proxy=replace(PROXY, host="host")).dial("a.test", 443)
+    assert (company.asked, company.dialled) == (["a.test", "host.docker.internal"], [("172.17.0.1", 3128)])
+
+
+async def test_an_override_leads_to_a_company_s_proxy_as_well() -> None:
+    company = Company(UNKNOWN)
+    override = Override(host=PROXY.host, port=PROXY.port, address="127.0.0.1", to=4128)
+    await company.behind(override).dial("a.test", 443)
+    assert (company.dialled, company.heard) == ([("127.0.0.1", 4128)], QUESTION)
+
+
+async def test_what_the_proxy_does_not_do_is_told_and_ends_the_connection() -> None:
+    company = Company(UNKNOWN, ["10.9.9.9"], says=b"HTTP/1.1 403 No\r\n\r\n")
+    with pytest.raises(DialError, match=r"^the upstream proxy does not let a\.test:443 through \(403\)$") as caught:
+        await company.behind().dial("a.test", 443)
+    assert company.transport
+    assert (type(caught.value.why), company.transport.ended) == (NotReached, "aborted")
+
+
+async def test_without_the_credentials_that_are_there_nothing_is_asked() -> None:
+    def unreadable() -> str:
+        raise UserError([Problem(where="upstream-auth", what="can't be read: Permission denied")])
+
+    company = Company(UNKNOWN, ["10.9.9.9"])
+    why = "the upstream proxy was not asked: upstream-auth: can't be read: Permission denied"
+    with pytest.raises(DialError) as caught:
+        await company.behind(credentials=unreadable).dial("a.test", 443)
+    assert (str(caught.value), company.heard) == (why, b"")
+
+
+async def test_tls_with_the_proxy_is_for_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, str]] = []
+
+    async def over_tls(address: str, port: int, *, name: str, trust: ssl.SSLContext) -> Streams:
+        asked.append((address, port, name))
+        assert trust.check_hostname
+        return await company.connect(address, port)
+
+    company = Company(UNKNOWN, ["10.9.9.9"])
+    monkeypatch.setattr(subject, "connect_over_tls", over_tls)
+    await company.behind(proxy=replace(PROXY, tls=True)).dial("a.test", 443)
+    assert (asked, company.heard) == ([("10.9.9.9", 3128, PROXY.host)], QUESTION)
+
+
+async def test_where_nothing_is_said_the_way_is_direct() -> None:
+    world = World(["203.0.113.1"])
+    await Dialler(limits=LIMITS, resolve=world.resolve, connect=world.connect).dial("a.test", 443)
+    assert world.dialled == [("203.0.113.1", 443)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from agent_sandbox.policy import Decision, Effect, Policy
-from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Refused, Streams
+from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached, Refused
 from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.line import Event, Line
@@ -19,6 +19,8 @@ from memory import memory_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from agent_sandbox.proxy.chain import Streams
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 UNOPENED = "domains: [{host: a.test, inspect: false}]"
@@ -122,6 +124,20 @@ async def test_bytes_go_both_ways_as_they_came_and_are_counted(policy: Callable[
     assert (line.host, line.port, line.scheme, line.client) == ("a.test", 443, "https", "10.0.0.3")
     assert (line.bytes_out, line.bytes_in) == (len(hello()) + 6, 14)
     assert (stage.to_client.ended, stage.to_server.ended) == ("closed", "closed")
+
+
+async def test_a_way_without_half_an_end_is_left_open_until_the_server_has_ended(
+    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(policy(UNOPENED))
+    monkeypatch.setattr(stage.to_server, "can_write_eof", lambda: False)
+    stage.reached()
+    stage.client.feed_eof()
+    await turns()
+    assert (stage.running.done(), stage.to_server.ended) == (False, "")
+    stage.server.feed_eof()
+    await stage.running
+    assert stage.line == ("allow", ALLOWED)
 
 
 @pytest.mark.parametrize(

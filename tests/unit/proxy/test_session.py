@@ -18,7 +18,7 @@ from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.proxy import http1_client
 from agent_sandbox.proxy import session as subject
-from agent_sandbox.proxy.dialler import DialError, Dialler, Refused, Streams
+from agent_sandbox.proxy.dialler import DialError, Dialler, Refused
 from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.options import EngineOptions
@@ -30,6 +30,7 @@ from memory import memory_streams
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from agent_sandbox.proxy.chain import Streams
     from agent_sandbox.proxy.line import Line
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
