@@ -15,6 +15,7 @@ from agent_sandbox.policy.passthrough import goes_unopened
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.policy.settings import Settings, settings_of
+from agent_sandbox.policy.upstream import UpstreamProxy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,20 @@ class Policy:
         Whether the request may go there is for `decide`; whether its address may be dialled, for `is_liftable`.
         """
         return find_host_service(self.rules.host_services, host, port)
+
+    def upstream_proxy(self, host: str) -> UpstreamProxy | None:
+        """Return the company's proxy that this host is reached through; None where it is dialled directly.
+
+        Private places of `host_services` are for the caller to know: none of them is reached through it.
+        """
+        upstream = self.settings.upstream
+        return upstream.leads(host) if upstream else None
+
+    @property
+    def authorities(self) -> str:
+        """The certificates that servers may be signed by, besides the usual ones; as PEM."""
+        upstream = self.settings.upstream
+        return upstream.ca.pem if upstream and upstream.ca else ""
 
     def passthrough(self, host: str, port: int) -> bool:
         """Tell whether TLS to this host goes through unopened, as `inspect: false` says."""

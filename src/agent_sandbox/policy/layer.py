@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.hostlist import ListedHosts
+from agent_sandbox.policy.upstream import Authorities
 
 if TYPE_CHECKING:
     from agent_sandbox.policy.spec import PolicySpec
@@ -25,6 +26,8 @@ class Layer:
     tighten: bool = False
     # What stands in the file that `domains_file` names.
     listed: ListedHosts | None = None
+    # What stands in the file that `settings.upstream.ca` names.
+    authorities: Authorities | None = None
 
     @property
     def only_narrows(self) -> bool:

@@ -27,22 +27,9 @@ from agent_sandbox.policy.hostpattern import EVERY
 from agent_sandbox.policy.hostservice import parse_host_service_name
 from agent_sandbox.policy.serviceoptions import Declared, Repositories
 from agent_sandbox.policy.servicespec import AccessSpec, ServiceEntry, ServiceSpec
-from agent_sandbox.policy.settings import Said
+from agent_sandbox.policy.settingsspec import SettingsSpec, UpstreamSpec
 from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
 from agent_sandbox.policy.testspec import TestSpec
-
-
-class SettingsSpec(Strict):
-    """How the proxy behaves."""
-
-    block_status: Written[Literal[403, 418]] = None
-    inspect: Written[bool] = None
-    reload: Written[Literal["restart", "watch"]] = None
-
-    @property
-    def said(self) -> Said:
-        """The settings that are written, by name."""
-        return self.model_dump(exclude_unset=True)
 
 
 def _named(value: object) -> object:
@@ -128,5 +115,6 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "query": QuerySpec,
     "graphql": GraphqlSpec,
     "settings": SettingsSpec,
+    "upstream": UpstreamSpec,
     "tests": TestSpec,
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent_sandbox.policy.upstream import Authorities
 from agent_sandbox.policyfile.reading import MIB, read_policy
+from agent_sandbox.policyfile.sources import Read
 from agent_sandbox.problems import Problem, UserError
 
 HINT = "it holds certificates of authorities as PEM, and nothing else: `-----BEGIN CERTIFICATE-----`"
@@ -14,9 +15,9 @@ BEGUN = re.compile(r"-----BEGIN ([^\r\n]*?)-----")
 WHOLE = re.compile(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
 
 
-def load_authorities(path: Path) -> Authorities:
+def load_authorities(path: Path, *, read: Read = read_policy) -> Authorities:
     """Return the certificates in a file, or raise UserError with why they are not to be trusted."""
-    content = read_policy(path, limit=MIB)
+    content = read(path, limit=MIB)
     text = content.decode("ascii", "replace")
     begun, whole = BEGUN.findall(text), WHOLE.findall(text)
     if any("KEY" in kind for kind in begun):

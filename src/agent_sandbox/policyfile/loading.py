@@ -7,6 +7,7 @@ from pathlib import Path
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policyfile.authorities import load_authorities
 from agent_sandbox.policyfile.catalogue import Catalogue, services_beside
 from agent_sandbox.policyfile.collector import collector_paused
 from agent_sandbox.policyfile.decoding import decode_policy
@@ -47,5 +48,11 @@ def load_layer(file: LayerFile, *, services: Catalogue, read: Read = read_policy
     where = str(file.path)
     text = decode_policy(read(file.path), file=where)
     layer = parse_layer(text, name=file.name, file=where, shown=file.shown, services=services, tighten=file.tighten)
-    name = layer.spec.domains_file
-    return replace(layer, listed=load_host_list(file.path.with_name(name), read=read)) if name else layer
+    return _with_files_beside(layer, file.path, read)
+
+
+def _with_files_beside(layer: Layer, path: Path, read: Read) -> Layer:
+    hosts, upstream = layer.spec.domains_file, layer.spec.settings.upstream
+    listed = load_host_list(path.with_name(hosts), read=read) if hosts else None
+    authorities = load_authorities(path.with_name(upstream.ca), read=read) if upstream and upstream.ca else None
+    return replace(layer, listed=listed, authorities=authorities) if listed or authorities else layer

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -6,7 +7,9 @@ from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.hostservice import HostService
 from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.upstream import Authorities
 
+type LayerOf = Callable[..., Layer]
 type PolicyOf = Callable[[str], Policy]
 
 WRITTEN = """
@@ -43,7 +46,7 @@ def test_a_policy_knows_whether_a_rule_or_a_ceiling_asks_what_a_body_does(layer_
 
 
 def test_a_digest_is_the_same_on_every_machine(policy_of: PolicyOf) -> None:
-    expected = "b470b50384f1d35f6e17f64898a239f7939a4ace9902752157cce9410a81db9a"
+    expected = "421fdab9cadfc20feea8ef46ccb64a75984dd6df520a21e5713d005454dc8be8"
     assert policy_of(WRITTEN).digest == expected
 
 
@@ -88,3 +91,20 @@ def test_a_private_place_leads_where_the_policy_says_and_counts_in_the_digest(po
     assert one.host_service("db", 80) is None
     assert other.host_service("10.1.2.3", 5432) == HostService(name="db", to="10.1.2.3", port=5432)
     assert one.digest != policy_of("host_services: {db: {to: db:5432}}").digest
+
+
+def test_a_host_is_reached_through_the_company_s_proxy_that_the_policy_names(layer_of: LayerOf) -> None:
+    written = "settings: {upstream: {proxy: 'http://proxy.corp.example:3128', ca: x.pem, no_proxy: [near.example]}}"
+    authorities = Authorities(name="x.pem (sha256 1)", pem="-----BEGIN")
+    policy = compile_policy([replace(layer_of(written), authorities=authorities)], {})
+    assert (str(policy.upstream_proxy("a.test")), policy.upstream_proxy("near.example")) == (
+        "http://proxy.corp.example:3128",
+        None,
+    )
+    assert policy.authorities == "-----BEGIN"
+    silent = compile_policy([layer_of("")], {})
+    assert (silent.upstream_proxy("a.test"), silent.authorities) == (None, "")
+    others = [replace(authorities, name="x.pem (sha256 2)"), None]
+    digests = {compile_policy([replace(layer_of(written), authorities=one)], {}).digest for one in others}
+    assert len(digests | {policy.digest, silent.digest}) == 4
+    assert compile_policy([layer_of(written)], {}).authorities == ""

@@ -65,6 +65,13 @@ def test_settings_are_carried(layer_of: LayerOf) -> None:
     assert expand(layer_of("settings: {block_status: 418}"), {}).settings == {"block_status": 418}
 
 
+def test_what_a_company_puts_between_is_carried_with_its_layer_also_by_one_that_narrows(layer_of: LayerOf) -> None:
+    upstream = "settings: {upstream: {proxy: 'http://proxy.corp.example:3128'}}"
+    layers = [layer_of(upstream, name="user"), layer_of(f"tighten: true\n{upstream}", name="organisation")]
+    said = [expand(layer, {}).settings["upstream"] for layer in layers]
+    assert [one.layer for one in said] == ["user", "organisation"]
+
+
 @pytest.mark.parametrize(("inspect", "insists"), [("true", True), ("false", False)])
 def test_of_a_narrowing_layer_only_the_setting_that_narrows_is_carried(
     layer_of: LayerOf, inspect: str, *, insists: bool

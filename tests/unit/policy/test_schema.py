@@ -11,7 +11,7 @@ def test_the_schema_knows_every_word_of_the_model() -> None:
     assert schema["additionalProperties"] is False
     assert set(schema["$defs"]) == {
         *("DenyEntrySpec", "DenyRuleSpec", "DomainSpec", "GraphqlSpec", "HostServiceSpec", "PathSpec"),
-        *("QuerySpec", "RuleSpec", "ServiceSpec", "SettingsSpec", "TestSpec"),
+        *("QuerySpec", "RuleSpec", "ServiceSpec", "SettingsSpec", "TestSpec", "UpstreamSpec"),
     }
 
 
@@ -25,6 +25,9 @@ def test_the_schema_knows_every_word_of_the_model() -> None:
         ("RuleSpec", "path", {"$ref": "#/$defs/PathSpec"}),
         ("PathSpec", "glob", {"type": "string"}),
         ("HostServiceSpec", "to", {"type": "string"}),
+        ("SettingsSpec", "upstream", {"$ref": "#/$defs/UpstreamSpec"}),
+        ("UpstreamSpec", "proxy", {"type": "string"}),
+        ("UpstreamSpec", "no_proxy", {"type": "array", "items": {"type": "string"}}),
     ],
 )
 def test_what_may_stand_behind_a_key_is_said(model: str, key: str, expected: dict[str, Any]) -> None:

@@ -1,4 +1,5 @@
-from agent_sandbox.policy.settings import Settings, settings_of
+from agent_sandbox.policy.settings import Settings, dump_settings, settings_of
+from agent_sandbox.policy.upstream import Upstream
 
 
 def test_what_nobody_says_has_its_usual_value() -> None:
@@ -8,3 +9,9 @@ def test_what_nobody_says_has_its_usual_value() -> None:
 def test_what_is_said_stands() -> None:
     said = {"block_status": 418, "inspect": False, "reload": "watch"}
     assert settings_of(said) == Settings(block_status=418, inspect=False, reload="watch")
+
+
+def test_settings_are_dumped_as_plain_data() -> None:
+    upstream = Upstream(layer="user")
+    assert dump_settings(Settings()) == {"block_status": 403, "inspect": True, "reload": "restart", "upstream": None}
+    assert dump_settings(Settings(upstream=upstream))["upstream"] == upstream.dumped()

@@ -58,11 +58,6 @@ def test_what_is_no_policy_is_refused_where_it_stands(value: object, expected: l
     assert told(value) == expected
 
 
-def test_settings_are_those_that_are_written() -> None:
-    written = {"inspect": False, "reload": "watch"}
-    assert PolicySpec.model_validate({"settings": written}).settings.said == written
-
-
 @pytest.mark.parametrize("section", ["domains", "allow"])
 def test_every_host_is_named_only_where_all_are_meant(section: str) -> None:
     entries = {"domains": ["*"], "allow": ["GET https://*/"]}[section]

@@ -7,6 +7,7 @@ from agent_sandbox.policyfile.catalogue import shipped_services
 from agent_sandbox.policyfile.layerfile import LayerFile, layer_beside
 from agent_sandbox.policyfile.loading import load_layer, load_policy
 from agent_sandbox.problems import UserError
+from certificates import make_authority
 
 
 def test_a_file_is_loaded_with_the_services_that_it_names(tmp_path: Path) -> None:
@@ -69,3 +70,29 @@ def test_the_problems_of_all_layers_are_told_at_once(tmp_path: Path) -> None:
         f"{tmp_path}/user.yaml:1:10: 'x' stands where a list is wanted; write [x]",
         f"{tmp_path}/organisation.yaml:1:26: {replaces}",
     ]
+
+
+def test_certificates_that_a_layer_names_lie_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "user").mkdir()
+    authority = make_authority(tmp_path / "user", ["a.test"])
+    (tmp_path / "user" / "policy.yaml").write_text("settings: {upstream: {ca: ca.crt}}")
+    (tmp_path / "policy.yaml").write_text("domains: [a.test]")
+    user = layer_beside("user", tmp_path / "user" / "policy.yaml")
+    policy = load_policy(tmp_path / "policy.yaml", layers=[user])
+    assert policy.authorities == authority.read_text().strip()
+    authority.write_text("")
+    with pytest.raises(UserError, match="is no file of certificates"):
+        load_policy(tmp_path / "policy.yaml", layers=[user])
+
+
+def test_of_two_layers_the_higher_one_says_all_of_what_is_put_between(tmp_path: Path) -> None:
+    proxy = "settings: {{upstream: {{proxy: 'http://{}.corp.example:3128'}}}}"
+    policy = layers(
+        tmp_path,
+        user="settings: {upstream: {proxy: 'http://user.corp.example:3128', no_proxy: [a.test]}}",
+        organisation=proxy.format("org"),
+        project="domains: [a.test]",
+    )
+    assert str(policy.upstream_proxy("a.test")) == "http://org.corp.example:3128"
+    project = layers(tmp_path, project=f"domains: [a.test]\n{proxy.format('project')}")
+    assert str(project.upstream_proxy("a.test")) == "http://project.corp.example:3128"

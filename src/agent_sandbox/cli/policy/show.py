@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from agent_sandbox.cli.policy_file import layer_lines, named_policy
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.rule import Rule
-from agent_sandbox.policy.settings import Settings
+from agent_sandbox.policy.settings import Settings, dump_settings
 
 if TYPE_CHECKING:
     from agent_sandbox.policyfile import LayerFile
@@ -42,7 +41,7 @@ def as_json(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> dict[s
         "file": str(file),
         "digest": policy.digest,
         "refusal": policy.refusal,
-        "settings": asdict(policy.settings),
+        "settings": dump_settings(policy.settings),
         "layers": [{"name": layer.name, "file": str(layer.path)} for layer in layers],
         "rules": [dump_rule(rule) for rule in _ordered(policy.rules.rules)],
         "ceilings": [
@@ -94,5 +93,9 @@ def _notes(policy: Policy, rule: Rule) -> str:
 
 
 def _settings(policy: Policy) -> Iterator[str]:
-    usual = asdict(Settings())
-    yield from (f"{name}: {value}" for name, value in asdict(policy.settings).items() if value != usual[name])
+    usual = dump_settings(Settings())
+    yield from (
+        f"{name}: {getattr(policy.settings, name)}"
+        for name, value in dump_settings(policy.settings).items()
+        if value != usual[name]
+    )

@@ -48,6 +48,13 @@ def test_services_come_last_and_what_is_special_is_noted(policy: Path, capsys: p
     assert places == [{"name": "ollama", "asked": "ollama", "ports": [11434], "to": "host"}]
 
 
+def test_what_a_company_puts_between_is_told_in_words(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("domains: [a.test]\nsettings: {upstream: {proxy: 'http://proxy.corp.example:3128'}}\n")
+    assert exit_code(lambda: show(policy=policy)) == 0
+    told = "upstream: all that is allowed goes through http://proxy.corp.example:3128"
+    assert capsys.readouterr().out.splitlines()[-1] == told
+
+
 def test_an_empty_policy_is_one_denial_with_its_reason(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("version: 1\n")
     assert exit_code(show) == 0
@@ -61,7 +68,7 @@ def test_a_program_gets_the_rules_as_json(policy: Path, capsys: pytest.CaptureFi
         "file": ".devcontainer/policy.yaml",
         "digest": load_policy(policy).digest,
         "refusal": "",
-        "settings": {"block_status": 403, "inspect": True, "reload": "restart"},
+        "settings": {"block_status": 403, "inspect": True, "reload": "restart", "upstream": None},
     }
     assert [(rule["effect"], rule["host"], rule["origin"]["line"]) for rule in got["rules"]] == [
         ("allow", "example.org", 3),
