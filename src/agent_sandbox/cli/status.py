@@ -112,6 +112,7 @@ def as_text(found: Status) -> str:
             *(services or ["  not running: agent-sandbox up"]),
             f"policy  {' '.join(policy)}",
             *_kept(found.proxy.get("policy", {})),
+            *(f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ())),
             *(f"  {layer}" for layer in found.left_out),
             *(f"  {problem}" for problem in found.told_problems[:PROBLEMS]),
             *_limits(found),

@@ -77,6 +77,7 @@ class PolicyStore:
 
     def status(self) -> dict[str, object]:
         """Describe the policy for `status`."""
+        upstream = self.current.settings.upstream
         return {
             "file": self._name,
             "digest": self.current.digest,
@@ -84,6 +85,7 @@ class PolicyStore:
             "loaded": _said(self._loaded),
             "problems_since": _said(self._problems_since),
             "problems": [str(problem) for problem in self.problems],
+            "upstream": list(upstream.told()) if upstream else [],
         }
 
 

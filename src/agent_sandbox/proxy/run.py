@@ -22,6 +22,7 @@ from agent_sandbox.proxy.entrances import Opened, open_entrances
 from agent_sandbox.proxy.front import Front
 from agent_sandbox.proxy.heap import keep_freed_memory
 from agent_sandbox.proxy.hooks import Hooks, hook_table
+from agent_sandbox.proxy.hops import Hops
 from agent_sandbox.proxy.journal import Journal
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.listen import address_of, listen
@@ -102,6 +103,7 @@ def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Re
             overrides=settings.overrides,
             # Asked of the policy that is in force when it is dialled.
             place_of=lambda host, port: store.current.host_service(host, port),  # noqa: PLW0108 - as the line above says
+            hop_of=_hops(settings, store).of,
         ),
         limits=limits,
         options=EngineOptions(tcp_timeout=limits.idle_seconds),
@@ -124,13 +126,18 @@ def _hooks(settings: Settings, limits: Limits, store: PolicyStore, recorder: Rec
         Streamer(),
         Journal(recorder, clock=time.monotonic),
         ClientTls(authority, now=now_utc),
-        _server_tls(settings),
+        _server_tls(settings, store),
     )
 
 
-def _server_tls(settings: Settings) -> ServerTls:
+def _hops(settings: Settings, store: PolicyStore) -> Hops:
+    folders = {layer.name: layer.path.parent for layer in settings.layers}
+    return Hops(lambda: store.current, folders, settings.trusted)
+
+
+def _server_tls(settings: Settings, store: PolicyStore) -> ServerTls:
     try:
-        return ServerTls([settings.upstream_ca] if settings.upstream_ca else [])
+        return ServerTls(settings.trusted, authorities=lambda: store.current.authorities)
     except SSL.Error as error:
         problem = Problem(where=f"--upstream-ca {settings.upstream_ca}", what="not a file of PEM certificates")
         raise UserError([problem]) from error

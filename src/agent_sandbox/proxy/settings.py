@@ -33,6 +33,11 @@ class Settings:
     entrances: Entrances = field(default_factory=Entrances)
 
     @property
+    def trusted(self) -> tuple[Path, ...]:
+        """Files of certificates that are trusted besides the usual ones."""
+        return (self.upstream_ca,) if self.upstream_ca else ()
+
+    @property
     def control(self) -> Path:
         """The control socket."""
         return self.state / "run" / "control.sock"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import certifi
@@ -65,26 +66,48 @@ class ClientTls:
         return context
 
 
-class ServerTls:
-    """Begins TLS with a server: trusts certifi's and the system's authorities, and those given besides."""
+def _none_besides() -> str:
+    return ""
 
-    def __init__(self, extra: Iterable[Path] = ()) -> None:
-        self._trusting = _context(SSL.TLS_CLIENT_METHOD)
-        self._trusting.set_verify(SSL.VERIFY_PEER)
-        self._trusting.set_default_verify_paths()
-        for bundle in (certifi.where(), *map(str, extra)):
-            self._trusting.load_verify_locations(bundle)
+
+class ServerTls:
+    """Begins TLS with a server: trusts certifi's and the system's authorities, and those given besides.
+
+    `authorities` are the certificates that the policy in force names, as PEM; they are asked for at each connection.
+    """
+
+    def __init__(self, extra: Iterable[Path] = (), *, authorities: Callable[[], str] = _none_besides) -> None:
+        self._extra = tuple(map(str, extra))
+        self._authorities = authorities
+        self._trusting = ("", self._trusting_context(""))
 
     @hook
     def tls_start_server(self, start: TlsData, tunnel: Tunnel) -> None:
         """Give the layer a TLS object that will accept a certificate for the decided host alone."""
-        connection = SSL.Connection(self._trusting)
+        pem = self._authorities()
+        if pem != self._trusting[0]:
+            self._trusting = (pem, self._trusting_context(pem))
+        connection = SSL.Connection(self._trusting[1])
         _expect_host(connection, tunnel.host)
         speaks_http2 = start.context.client.alpn == HTTP2
         connection.set_alpn_protos([HTTP2, HTTP1] if speaks_http2 else [HTTP1])
         connection.set_connect_state()
         start.conn.sni = tunnel.host
         start.ssl_conn = connection
+
+    def _trusting_context(self, pem: str) -> SSL.Context:
+        context = _context(SSL.TLS_CLIENT_METHOD)
+        context.set_verify(SSL.VERIFY_PEER)
+        context.set_default_verify_paths()
+        for bundle in (certifi.where(), *self._extra):
+            context.load_verify_locations(bundle)
+        if pem:
+            # OpenSSL reads bundles from files alone.
+            with NamedTemporaryFile("w", encoding="ascii", suffix=".pem") as file:
+                file.write(pem)
+                file.flush()
+                context.load_verify_locations(file.name)
+        return context
 
 
 def _context(method: int) -> SSL.Context:

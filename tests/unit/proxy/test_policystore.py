@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.policy.upstream import Upstream, UpstreamProxy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.policystore import PolicyStore
 
@@ -57,6 +59,7 @@ async def test_a_bad_file_keeps_the_last_good_policy_and_is_told_until_it_is_men
         "loaded": "2026-01-01T00:00:01Z",
         "problems_since": "2026-01-01T00:00:02Z",
         "problems": ["policy.yaml:2:1: unknown key; did you mean x?"],
+        "upstream": [],
     }
     assert await store.reload() == ()
     status = store.status()
@@ -74,6 +77,7 @@ async def test_a_bad_file_at_the_start_denies_all_and_says_why_until_it_is_mende
         "loaded": None,
         "problems_since": "2026-01-01T00:00:01Z",
         "problems": ["policy.yaml:2:1: unknown key; did you mean x?"],
+        "upstream": [],
     }
     assert await store.reload() == ()
     assert (store.valid, store.status()["problems"]) == (True, [])
@@ -94,3 +98,10 @@ def test_where_not_all_problems_are_told_their_number_is() -> None:
 
     told = "the policy is not in force, so nothing is allowed: p:1: no; p:2: no; p:3: no; and 6 more"
     assert told == PolicyStore(FILE, load=load).current.refusal
+
+
+def test_what_a_company_puts_between_is_told() -> None:
+    proxy = UpstreamProxy(tls=False, host="proxy.corp.example", port=3128)
+    policy = Policy.of(RuleSet(settings={"upstream": Upstream(layer="user", proxy=proxy)}))
+    store = PolicyStore(FILE, load=Files(policy).load)
+    assert store.status()["upstream"] == ["all that is allowed goes through http://proxy.corp.example:3128"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ def test_everything_lies_under_the_state_directory() -> None:
     found = (settings.control, settings.log, settings.certificate, settings.compiled)
     places = ("run/control.sock", "log/traffic.jsonl", "ca/ca.crt", "private/compiled")
     assert found == tuple(Path("/state", place) for place in places)
+
+
+def test_what_is_trusted_besides_is_what_was_named() -> None:
+    settings = Settings(policy=Path("p"), listen=("127.0.0.1", 0), state=Path("/state"))
+    named = replace(settings, upstream_ca=Path("ca.pem"))
+    assert (settings.trusted, named.trusted) == ((), (Path("ca.pem"),))
 
 
 def test_a_layer_has_one_of_two_names() -> None:

@@ -106,6 +106,25 @@ def test_an_authority_that_nobody_trusts_is_refused(authority: Authority, tmp_pa
     assert tmp_path.is_dir()
 
 
+def test_an_authority_of_the_policy_in_force_is_trusted_for_as_long_as_it_is(authority: Authority) -> None:
+    force = [authority.pem().decode()]
+    server_tls = ServerTls(authorities=lambda: force[-1])
+
+    def handshake() -> None:
+        begun = start(server=True)
+        server_tls.tls_start_server(begun, tunnel("a.test"))
+        assert begun.ssl_conn
+        talk(begun.ssl_conn, accepting(authority, "a.test"))
+
+    handshake()
+    context = server_tls._trusting
+    handshake()
+    assert server_tls._trusting is context
+    force.append("")
+    with pytest.raises(SSL.Error, match="certificate verify failed"):
+        handshake()
+
+
 def test_a_protocol_that_nobody_speaks_is_not_chosen() -> None:
     assert subject._select_protocol(accepting_nothing(), [b"spdy/3"]) is SSL.NO_OVERLAPPING_PROTOCOLS
 

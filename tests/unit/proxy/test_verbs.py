@@ -40,6 +40,7 @@ async def test_status_describes_policy_process_and_requests() -> None:
             "loaded": "2026-01-01T00:00:00Z",
             "problems_since": None,
             "problems": [],
+            "upstream": [],
         },
         "listening": "127.0.0.1:1",
         "requests": {"allowed": 0, "denied": 0, "starts": 0},
