@@ -102,7 +102,7 @@ def _notes(now: Standing, before: Standing) -> Iterator[str]:
 
 def _lists(now: Standing, before: Standing) -> Iterator[str]:
     """Yield what a list that was not there before holds: of services that were resolved, the rules are told."""
-    for path in now.policy.keys() - {POLICY, *SERVICES, *before.files}:
+    for path in now.lists.keys() - {POLICY, *SERVICES, *before.files}:
         hosts = [line.strip() for line in now.files[path].splitlines() if line.partition("#")[0].strip()]
         more = ", ..." if len(hosts) > FIRST else ""
         yield f"{path} names {len(hosts)} hosts: {', '.join(hosts[:FIRST])}{more}"

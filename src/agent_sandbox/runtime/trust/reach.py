@@ -12,6 +12,7 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.policy.upstream import Upstream
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.policytools.difference import Change, difference
@@ -102,6 +103,8 @@ def _settings(now: Policy, before: Policy) -> Iterator[str]:
 
 
 def _said(value: object) -> str:
+    if isinstance(value, Upstream):
+        return str(value)
     return "left to other layers" if value is None else json.dumps(value)
 
 

@@ -4,9 +4,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.foreign import load_foreign
@@ -15,10 +16,11 @@ from agent_sandbox.runtime.dotenv import compose_files
 from agent_sandbox.runtime.files import read_bytes, read_text
 
 FOLDER = Path(POLICY).parent
-# What the policy can be made of besides: services that were resolved, and the list that `domains_file` names.
+# What the policy can be made of besides: services that were resolved, the list that `domains_file` names, and the
+# certificates that `settings.upstream.ca` names.
 SERVICES = tuple(f"{FOLDER}/services/{name}.yaml" for name in ("debian", "node", "python"))
-LIST_KEY = "domains_file"
-LIST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+LIST_KEY, UPSTREAM_KEY = "domains_file", "upstream"
+FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 MARK = "\ufeff"
 MAX_POLICY = 64 << 20  # more than the proxy takes
 # Bytes that are no UTF-8 stay what they are on the way to a record and back.
@@ -50,7 +52,14 @@ class Standing:
     def policy(self) -> dict[str, str]:
         """The files that the policy is made of."""
         # One of them may be a file of the stack as well: a policy can name any file beside it as its list.
-        names = (POLICY, *SERVICES, *_lists(self.files.get(POLICY, "")))
+        said = _said(self.files.get(POLICY, ""))
+        names = (POLICY, *SERVICES, *_list(said), *_certificates(said))
+        return {path: self.files[path] for path in names if path in self.files}
+
+    @property
+    def lists(self) -> dict[str, str]:
+        """The file of hosts that the policy names, if there is one."""
+        names = _list(_said(self.files.get(POLICY, "")))
         return {path: self.files[path] for path in names if path in self.files}
 
     @property
@@ -68,7 +77,8 @@ def look(root: Path, environ: Mapping[str, str]) -> Standing:
     compose = tuple(_name(root, file) for file in compose_files(root, Path(COMPOSE)))
     found = {path: _text(root, path) for path in (*compose, DEVCONTAINER)}
     found |= {path: _policy(root, path) for path in (POLICY, *SERVICES)}
-    found |= {path: _policy(root, path) for path in _lists(found[POLICY] or "") if path not in found}
+    said = _said(found[POLICY] or "")
+    found |= {path: _policy(root, path) for path in (*_list(said), *_certificates(said)) if path not in found}
     missing = [path for path in compose if found[path] is None]
     if missing:
         what = f"`COMPOSE_FILE` in {DOTENV} names it, and it is not there"
@@ -104,16 +114,30 @@ def _text(root: Path, path: str) -> str | None:
     return read_text(folder, name)
 
 
-def _lists(policy: str) -> Iterator[str]:
-    """Yield the path of the list that a policy names; only an escape could hide its key from the first look."""
-    if LIST_KEY in policy or "\\" in policy:
-        try:
-            said = load_foreign(policy.removeprefix(MARK), file=POLICY)
-        except UserError:
-            return  # the proxy takes it for none as well
-        name = said.get(LIST_KEY) if isinstance(said, dict) else None
-        if isinstance(name, str) and LIST_NAME.fullmatch(name):
-            yield f"{FOLDER}/{name}"
+def _said(policy: str) -> Mapping[str, Any]:
+    """Read a policy that may name other files; only an escape could hide a key from the first look."""
+    if not any(key in policy for key in (LIST_KEY, UPSTREAM_KEY, "\\")):
+        return {}
+    try:
+        return _mapping(load_foreign(policy.removeprefix(MARK), file=POLICY))
+    except UserError:
+        return {}  # the proxy takes it for none as well
+
+
+def _list(said: Mapping[str, Any]) -> tuple[str, ...]:
+    return _beside(said.get(LIST_KEY))
+
+
+def _certificates(said: Mapping[str, Any]) -> tuple[str, ...]:
+    return _beside(_mapping(_mapping(said.get("settings")).get(UPSTREAM_KEY)).get("ca"))
+
+
+def _beside(name: object) -> tuple[str, ...]:
+    return (f"{FOLDER}/{name}",) if isinstance(name, str) and FILE_NAME.fullmatch(name) else ()
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _policy(root: Path, path: str) -> str | None:

@@ -8,6 +8,7 @@ from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.runtime.trust.reach import BROKEN, NOTHING, policy_of, widens
 from agent_sandbox.runtime.trust.standing import Standing, look
+from certificates import make_authority
 from vectors import each
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "policy" / "examples"
@@ -140,3 +141,27 @@ def test_a_private_place_is_told_with_where_it_is() -> None:
         "the private place ollama on port 11434, which is host",
     )
     assert widens(made_of("version: 1\nhost_services: {ollama: {to: 'host:11434'}}\n"), made_of(text)) == ()
+
+
+UPSTREAM = "settings: {{upstream: {{proxy: 'http://proxy.corp.example:3128', ca: {}}}}}\n"
+
+
+def test_a_company_s_proxy_and_authority_are_told_and_so_are_other_certificates_of_the_same_name(
+    tmp_path: Path,
+) -> None:
+    policies = []
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        pem = make_authority(tmp_path / name, ["a.test"]).read_text()
+        files = {POLICY: BASE + UPSTREAM.format("corp.pem"), ".devcontainer/corp.pem": pem}
+        policies.append(policy_of(Standing(root=Path("/p"), owner=None, compose=(), files=files)))
+    first, second = policies
+    through = "all that is allowed goes through http://proxy.corp.example:3128; corp.pem (sha256 "
+    (told,) = widens(first, made_of(BASE))
+    assert told.startswith(f"the setting `upstream`: {through}")
+    assert told.endswith(") may sign for every host, and was left to other layers")
+    (told,) = widens(second, first)
+    assert told.count(through) == 2
+    (told,) = widens(made_of(BASE), first)
+    assert told.startswith("the setting `upstream`: left to other layers, and was all that is allowed goes through")
+    assert widens(first, first) == ()

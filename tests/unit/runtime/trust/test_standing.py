@@ -7,7 +7,8 @@ import pytest
 from agent_sandbox.policy.hostlist import FILE_NAME
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.trust.standing import LIST_NAME, SERVICES, Standing, agent_can_write, look, own_numbers
+from agent_sandbox.runtime.trust.standing import FILE_NAME as OURS
+from agent_sandbox.runtime.trust.standing import SERVICES, Standing, agent_can_write, look, own_numbers
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 POLICY = ".devcontainer/policy.yaml"
@@ -138,8 +139,31 @@ def test_what_is_no_list_beside_the_policy_is_left_alone(root: Path, name: str) 
     assert sorted(look(root, os.environ).files) == [COMPOSE, POLICY]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version: 1\nsettings:\n  upstream: {ca: corp.pem}\n",
+        '{"settings": {"upstream": {"ca": "corp.pem", "proxy": "http://proxy.corp.example:3128"}}}',
+        '{"settings": {"upstr\\x65am": {"\\x63a": "corp.pem"}}}',
+    ],
+)
+def test_the_certificates_that_a_policy_names_belong_to_it_and_are_no_list(root: Path, text: str) -> None:
+    (root / POLICY).write_text(text)
+    (root / ".devcontainer" / "corp.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    found = look(root, os.environ)
+    assert found.policy == {POLICY: text, ".devcontainer/corp.pem": "-----BEGIN CERTIFICATE-----\n"}
+    assert found.lists == {}
+
+
+@pytest.mark.parametrize("text", ["settings: {upstream: x}", "settings: [upstream]", "upstream: {ca: hosts.txt}"])
+def test_what_names_no_certificates_where_they_are_named_is_left_alone(root: Path, text: str) -> None:
+    (root / POLICY).write_text(text)
+    (root / ".devcontainer" / "hosts.txt").write_text("example.org\n")
+    assert sorted(look(root, os.environ).files) == [COMPOSE, POLICY]
+
+
 def test_a_list_is_named_as_the_policy_language_has_it() -> None:
-    assert LIST_NAME.pattern == FILE_NAME.pattern
+    assert OURS.pattern == FILE_NAME.pattern
 
 
 def test_a_file_of_the_stack_can_be_the_policys_list_too(root: Path) -> None:
