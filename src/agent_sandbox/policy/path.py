@@ -25,7 +25,7 @@ DOUBTS_AS_WRITTEN = (
     (re.compile(r"%25(?:2[EeFf]|5[Cc])"), "a doubly encoded dot or slash"),
     (re.compile(r"%(?:[Cc][01]|[Ff][5-9A-Fa-f])"), "a byte that UTF-8 never holds"),
 )
-ENCODED_SLASH = (re.compile(r"%2[Ff]"), "an encoded slash")
+ENCODED_SLASH = (re.compile(r"%2[Ff]"), "an encoded slash, which an entry with `encoded_slash: true` takes")
 DOUBTS_AS_READ = (
     (re.compile(r"//"), "an empty segment (`//`)"),
     (re.compile(r"/\.\.?(?:[/;]|\Z)"), "a dot segment"),

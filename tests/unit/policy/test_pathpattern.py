@@ -31,7 +31,11 @@ def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any])
     [
         (PathKind.EXACT, "x", "the path does not start with `/`: 'x'"),
         (PathKind.PREFIX, "/a/../b", "the path holds a dot segment: '/a/../b'"),
-        (PathKind.PREFIX, "/a%2fb", "the path holds an encoded slash: '/a%2fb'"),
+        (
+            PathKind.PREFIX,
+            "/a%2fb",
+            "the path holds an encoded slash, which an entry with `encoded_slash: true` takes: '/a%2fb'",
+        ),
         (PathKind.EXACT, "/a?b=c", "'/a?b=c' holds a query"),
         (PathKind.EXACT, "/a;b", "'/a;b' holds a `;`"),
         (PathKind.EXACT, "/a%3Bb", "'/a%3Bb' holds a `;`"),

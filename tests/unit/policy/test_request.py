@@ -58,7 +58,10 @@ def test_the_url_of_a_request_is_whole(changes: dict[str, Any], url: str) -> Non
         ({"target": "/a?b c"}, "the query holds a character that no URL holds, or a fragment"),
         ({"target": "/a?b\n"}, "the query holds a character that no URL holds, or a fragment"),
         ({"target": "/a?é"}, "the query holds a character that no URL holds, or a fragment"),
-        ({"target": "/@scope%2fname"}, "the path holds an encoded slash"),
+        (
+            {"target": "/@scope%2fname"},
+            "the path holds an encoded slash, which an entry with `encoded_slash: true` takes",
+        ),
         ({"target": "/" + "a" * MAX_TARGET}, "the target is longer than 32768 characters"),
     ],
 )
