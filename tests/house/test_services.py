@@ -14,7 +14,7 @@ import yaml
 from agent_sandbox.policy import Layer, Policy, PolicySpec, compile_policy, decide, parse_request
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policyfile.aliases import also_called
-from agent_sandbox.policyfile.askers import askers
+from agent_sandbox.policyfile.askers import aliases
 
 if TYPE_CHECKING:
     from agent_sandbox.policy.decision import Effect
@@ -207,8 +207,8 @@ def test_a_service_says_why_each_rule_is_there_what_is_risked_and_when_somebody_
 
 def test_what_people_call_a_service_leads_to_one_and_is_no_name_of_another() -> None:
     words = [word for layer in SERVICES.values() for word in also_called(layer)]
-    words += [word for asker in askers().values() for word in asker.also]
-    assert sorted({*words} & {*SERVICES, *askers()}) == []
+    words += [word for also in aliases().values() for word in also]
+    assert sorted({*words} & {*SERVICES, *aliases()}) == []
     assert sorted({word for word in words if words.count(word) > 1 or word != word.casefold()}) == []
 
 

@@ -8,7 +8,7 @@ from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policyfile.aliases import also_called
-from agent_sandbox.policyfile.askers import askers
+from agent_sandbox.policyfile.askers import aliases
 from agent_sandbox.policyfile.resolved import COMMAND
 from agent_sandbox.policytools.services import Changed, Difference, choices, entries, rules_of
 
@@ -23,8 +23,8 @@ def list_as_text(services: Mapping[str, Layer]) -> str:
     """Return one line for each service, and for each that has not been resolved how it would be."""
     rows = [HEAD, *(_row(name, layer) for name, layer in services.items())]
     rows += [
-        (name, "-", "-", f"not resolved here: {COMMAND} {name} ({', '.join(asker.also)})")
-        for name, asker in askers().items()
+        (name, "-", "-", f"not resolved here: {COMMAND} {name} ({', '.join(also)})")
+        for name, also in aliases().items()
         if name not in services
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]

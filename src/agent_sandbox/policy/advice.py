@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from agent_sandbox.policy.asker import Asker
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.operation import KINDS
@@ -21,17 +22,24 @@ PLAINLY = "no rule takes GraphQL that leaves doubt: send one query or mutation a
 ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
 
 
-def advise(asked: Request | str, decision: Decision, *, port: int = 443, services: Sequence[str] = ()) -> str:
+def advise(
+    asked: Request | str,
+    decision: Decision,
+    *,
+    port: int = 443,
+    services: Sequence[str] = (),
+    asker: Asker | None = None,
+) -> str:
     """Return the sentence; empty for what is allowed. For a CONNECT, `asked` is the host, and its port counts.
 
-    `services` are those that would allow it.
+    `services` are those that would allow it, `asker` is the tool that seems to fetch from its registry there.
     """
     if decision.allowed:
         return ""
     if decision.cause in BEYOND_AN_ENTRY:
         return f"{BEYOND_AN_ENTRY[decision.cause].format(decision.rule)}, {APPLY}"
     if isinstance(asked, Request):
-        return _for_operation(asked) if decision.cause is Cause.OPERATION else _for_request(asked, services)
+        return _for_operation(asked) if decision.cause is Cause.OPERATION else _for_request(asked, services, asker)
     return _for_private(asked, port) or f"add `{entry_for_host(asked, port)}` under `domains` in {FILE}, {APPLY}"
 
 
@@ -42,10 +50,12 @@ def _for_operation(asked: Request) -> str:
     return f"add `{line}` under `domains` in {FILE}, {APPLY}" if line else PLAINLY
 
 
-def _for_request(asked: Request, services: Sequence[str]) -> str:
+def _for_request(asked: Request, services: Sequence[str], asker: Asker | None) -> str:
     if asked.method not in NAMEABLE:
         return f"no rule can name the method {asked.method}"
     others = "".join(f"or `- {service}` under `services`, " for service in services)
+    if asker and not services:
+        others = f"or for all that {asker.tool} fetches {asker.way}, "
     line = entry_for_exactly(asked, query=False)
     return _for_private(asked.host, asked.port) or f"add `{line}` under `allow` in {FILE}, {others}{APPLY}"
 

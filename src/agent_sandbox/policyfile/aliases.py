@@ -5,7 +5,7 @@ from functools import cache
 
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.spec import ServiceFileSpec
-from agent_sandbox.policyfile.askers import askers
+from agent_sandbox.policyfile.askers import aliases
 from agent_sandbox.policyfile.document import parse_document
 from agent_sandbox.resources import data_root
 
@@ -36,4 +36,4 @@ def _all() -> Iterator[tuple[str, list[str]]]:
         told = parse_document(path.read_text("utf-8"), file=path.name).value
         also = told.get("also") if isinstance(told, dict) else None
         yield path.stem, [word for word in also if isinstance(word, str)] if isinstance(also, list) else []
-    yield from ((name, list(asker.also)) for name, asker in askers().items())
+    yield from aliases().items()

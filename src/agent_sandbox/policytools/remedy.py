@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent_sandbox.policy.advice import BEYOND_AN_ENTRY, PLAINLY, entry_for_exactly, entry_for_host, entry_for_operation
+from agent_sandbox.policy.asker import Asker, asker_of
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Cause, Decision
 from agent_sandbox.policy.effective import Policy
@@ -20,11 +21,15 @@ Offers = Callable[[], Mapping[str, Policy]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """The narrowest `line` for a `section` and the services that do as well, or what stands `in_the_way` of any."""
+    """The narrowest `line` for a `section` and the services that do as well, or what stands `in_the_way` of any.
+
+    `asker` is the tool that seems to fetch from its registry there, where no service is known to do.
+    """
 
     section: str = ""
     line: str = ""
     services: tuple[str, ...] = ()
+    asker: Asker | None = None
     in_the_way: str = ""
 
 
@@ -47,7 +52,14 @@ def remedy(policy: Policy, request: Request, decision: Decision, offers: Offers)
         return Remedy(section="domains", line=line) if works else Remedy(in_the_way=PLAINLY)
     section, line = next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
     fit = fitting(request, offers(), policy)
-    return Remedy(section=section, line=line, services=fit, in_the_way=in_the_way)
+    asker = None if fit else _asker(request)
+    return Remedy(section=section, line=line, services=fit, asker=asker, in_the_way=in_the_way)
+
+
+def _asker(request: Request) -> Asker | None:
+    from agent_sandbox.policyfile.askers import askers  # noqa: PLC0415 - what is allowed needs none of it
+
+    return asker_of(request, askers())
 
 
 def _narrowest_first(request: Request) -> Iterator[tuple[str, str]]:

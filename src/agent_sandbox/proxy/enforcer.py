@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from mitmproxy import http
 
 from agent_sandbox.policy import Ambiguous, Decision, Policy, Request, advise, awaits_operation, decide
+from agent_sandbox.policy.asker import Asker
 from agent_sandbox.policy.graphqlbody import with_body, with_doubt
 from agent_sandbox.proxy.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.denial import UNDECIDED, Denial
@@ -29,11 +30,13 @@ class Enforcer:
         clock: Callable[[], float],
         limits: Limits = LIMITS,
         fitting: Callable[[Request, Policy], Sequence[str]] = lambda *_: (),
+        asker: Callable[[Request], Asker | None] = lambda _: None,
     ) -> None:
         self._policy = policy
         self._clock = clock
         self._holding = Holding(limits, clock=clock)
         self._fitting = fitting
+        self._asker = asker
 
     @hook
     def requestheaders(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
@@ -81,7 +84,9 @@ class Enforcer:
             _allow(flow, ledger, decision)
         else:
             ledger.line.event = event_of_denial(request, tunnel)
-            advice = advise(request, decision, services=self._fitting(request, policy))
+            asker = self._asker(request)
+            ledger.line.tool = asker.tool if asker else ""
+            advice = advise(request, decision, services=self._fitting(request, policy), asker=asker)
             _tell(flow, ledger, _denial(request, decision, policy.settings.block_status, advice), decision)
 
     def _hold(self, flow: http.HTTPFlow, ledger: Ledger) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 255, "cause": 16, "scheme": 8}
+LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 255, "cause": 16, "scheme": 8, "tool": 16}
 
 
 class Event(StrEnum):
@@ -30,7 +30,7 @@ class Line:
     """The fields of a line. The path goes without its query: values in there can be secret.
 
     `cause` is what a denial rests on: a `Cause` of the policy's, `address` where the name led to one that must not be
-    reached, and nothing where the request was too doubtful to ask.
+    reached, and nothing where the request was too doubtful to ask. `tool` is who seemed to ask for packages.
     """
 
     event: Event
@@ -48,13 +48,14 @@ class Line:
     bytes_out: int = 0
     duration_ms: float = 0.0
     client: str = ""
+    tool: str = ""
 
 
 def render(line: Line, *, now: float) -> dict[str, object]:
     """Return what is written and kept of `line`, its texts cut to size and made valid Unicode."""
     time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     values: dict[str, object] = {"time": time, "event": str(line.event), "decision": line.decision}
-    for name in ("rule", "cause", "reason", "scheme", "host", "port", "method", "path", "status"):
+    for name in ("rule", "cause", "reason", "scheme", "host", "port", "method", "path", "status", "tool"):
         values[name] = _bounded(name, getattr(line, name))
     for name in ("bytes_in", "bytes_out"):
         values[name] = getattr(line, name)

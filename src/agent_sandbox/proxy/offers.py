@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from agent_sandbox.policy import Policy, Request
+from agent_sandbox.policy.asker import Asker, asker_of
 from agent_sandbox.policy.fitting import fitting
+from agent_sandbox.policyfile.askers import askers
 from agent_sandbox.problems import UserError
 
 type Load = Callable[[], Mapping[str, Policy]]
@@ -25,6 +27,7 @@ class Offers:
         return reading
 
     def _read(self) -> None:
+        askers()
         # One that was resolved for this project may have a file with problems; `policy check` tells them.
         with suppress(UserError):
             self._known = self._load()
@@ -32,3 +35,7 @@ class Offers:
     def fitting(self, request: Request, policy: Policy) -> tuple[str, ...]:
         """Return the services that would allow the request, and that the policy does not name yet."""
         return fitting(request, self._known, policy)
+
+    def asker(self, request: Request) -> Asker | None:
+        """Return the tool that seems to ask for packages, whose registry only its own configuration names."""
+        return asker_of(request, askers())

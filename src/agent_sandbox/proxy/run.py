@@ -122,6 +122,7 @@ def _hooks(settings: Settings, limits: Limits, store: PolicyStore, recorder: Rec
             clock=time.monotonic,
             limits=limits,
             fitting=offers.fitting,
+            asker=offers.asker,
         ),
         Streamer(),
         Journal(recorder, clock=time.monotonic),

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from agent_sandbox.policy.advice import FILE, PLAINLY, advise, entry_for_exactly, entry_for_host, entry_for_operation
+from agent_sandbox.policy.asker import Asker
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.decide import decide, decide_connect
 from agent_sandbox.policy.effective import Policy
@@ -145,3 +146,13 @@ def test_the_line_for_an_operation_is_one_of_the_language(request_of: RequestOf,
     operation = Operation(kind="query", fields=frozenset({"a"}))
     request = replace(request_of("POST https://[2606:4700::1]/it's*"), operation=operation)
     assert decide(policy_of(f"domains: [{entry_for_operation(request).removeprefix('- ')}]"), request).allowed
+
+
+def test_where_a_tool_seems_to_fetch_packages_what_finds_its_registry_is_told(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    request = request_of("GET https://c.test/simple/a/")
+    decision, asker = decide(policy_of(POLICY), request), Asker(tool="pip", service="python", clients=(), paths=())
+    first = "add `- GET https://c.test/simple/a/` under `allow` in .devcontainer/policy.yaml"
+    assert advise(request, decision, asker=asker) == f"{first}, or for all that pip fetches {asker.way}, {APPLY}"
+    assert advise(request, decision, asker=asker, services=["py"]) == f"{first}, or `- py` under `services`, {APPLY}"

@@ -114,3 +114,13 @@ def test_for_an_operation_the_line_names_it_and_never_opens_them_all(
     request = replace(request_of(f"POST https://a.test{path}"), operation=operation)
     policy = policy_of(GRAPHQL)
     assert remedy(policy, request, decide(policy, request), lambda: offered({})) == expected
+
+
+def test_what_looks_like_a_registry_is_told_with_what_resolves_it(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy, request = policy_of("version: 1"), request_of("GET https://a.test/simple/requests/")
+    got = remedy(policy, request, decide(policy, request), dict)
+    assert got.asker
+    assert (got.asker.service, got.line) == ("python", "- GET https://a.test/simple/requests/")
+    python = policy_of("domains: [a.test]")
+    got = remedy(policy, request, decide(policy, request), lambda: {"python": python})
+    assert (got.asker, got.services) == (None, ("python",))

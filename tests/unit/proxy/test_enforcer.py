@@ -9,6 +9,7 @@ from mitmproxy.flow import Error
 from mitmproxy.test import tflow
 
 from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.policy.asker import Asker
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.rule import Conditions, Rule
@@ -267,3 +268,16 @@ def test_the_end_of_a_body_that_was_not_held_decides_nothing(policy: Callable[[s
     enforcer.requestheaders(made, TUNNEL)
     enforcer.request(made, TUNNEL)
     assert made.response is None
+
+
+def test_a_denial_names_the_service_that_is_resolved_for_who_asks(policy: Callable[[str], Policy]) -> None:
+    made = flow("/no", (b"Accept", b"application/json"), (b"User-Agent", b"pip/24.0"))
+    current = policy(RULES)
+    pip = Asker(tool="pip", service="python", clients=(), paths=())
+    enforcer = Enforcer(lambda: current, clock=lambda: 0.0, asker=lambda asked: pip if asked.headers else None)
+    enforcer.requestheaders(made, TUNNEL)
+    assert made.response
+    assert f", or for all that pip fetches {pip.way}, then: " in json.loads(made.response.content or b"")["hint"]
+    ledger = ledger_of(made)
+    assert ledger
+    assert ledger.line.tool == "pip"

@@ -55,6 +55,7 @@ def test_an_answered_request_is_one_line() -> None:
         "method": "",
         "path": "",
         "status": 200,
+        "tool": "",
         "bytes_in": 4,
         "bytes_out": 3,
         "duration_ms": 500.0,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_sandbox.policy import Policy, parse_request
@@ -27,3 +28,9 @@ def test_a_service_that_cannot_be_read_is_no_fault() -> None:
     offers = Offers(load)
     offers.read().join()
     assert offers.fitting(GET, NOTHING) == ()
+
+
+def test_who_asks_is_known_without_any_service() -> None:
+    asked = replace(GET, path="/simple/requests/")
+    offers = Offers(dict)
+    assert [offers.asker(request) and offers.asker(request).service for request in (GET, asked)] == [None, "python"]

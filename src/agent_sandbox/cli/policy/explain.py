@@ -76,6 +76,7 @@ def as_json(answer: Explanation) -> dict[str, Any]:
             "section": remedy.section or None,
             "line": remedy.line or None,
             "services": list(remedy.services),
+            "resolve": remedy.asker.service if remedy.asker else None,
             "in_the_way": remedy.in_the_way or None,
         },
     }
@@ -130,6 +131,8 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
     for service in remedy.services:
         yield "or", f"- {service}"
         yield "or", "under `services`, with all else that it allows"
+    if remedy.asker:
+        yield "or", f"for all that {remedy.asker.tool} fetches: {remedy.asker.way}"
 
 
 def _short(remedy: Remedy) -> str:

@@ -94,6 +94,7 @@ def test_a_program_gets_all_of_it(policy: Path, capsys: pytest.CaptureFixture[st
             "section": "allow",
             "line": "- PUT https://api.example.com/v1/x",
             "services": [],
+            "resolve": None,
             "in_the_way": None,
         },
     }
@@ -177,3 +178,12 @@ def test_another_file_is_named_in_the_command(policy: Path, capsys: pytest.Captu
     assert exit_code(lambda: explain("GET", "https://a.test/", policy=Path("other policy.yaml"))) == 0
     command = "agent-sandbox policy allow 'GET https://a.test/' --policy 'other policy.yaml'"
     assert f"            under `allow` in other policy.yaml, or: {command}" in capsys.readouterr().out.splitlines()
+
+
+def test_what_looks_like_a_registry_is_told_with_what_finds_it(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy.write_text("domains: [a.test]\n")
+    assert exit_code(lambda: explain("GET", "https://b.test/x", header=["User-Agent: npm/10.2 node/v20"])) == 0
+    way = "`agent-sandbox policy services resolve node`, then `- node` under `services`"
+    assert capsys.readouterr().out.splitlines()[-1] == f"  or        for all that npm fetches: {way}"

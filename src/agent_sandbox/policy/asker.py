@@ -1,0 +1,36 @@
+"""Who asks for packages, by its own word or by what it asks for. It decides nothing: a denial tells who it may be.
+
+Which registry a tool asks stands in the tool's configuration on the user's machine, so no host can be known here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.pathpattern import PathPattern
+from agent_sandbox.policy.request import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """A tool, the service that is resolved from its configuration, and how its clients and its registry are known."""
+
+    tool: str
+    service: str
+    clients: tuple[str, ...]
+    paths: tuple[PathPattern, ...]
+
+    @property
+    def way(self) -> str:
+        """What finds out which registry it is, and allows it."""
+        return f"`agent-sandbox policy services resolve {self.service}`, then `- {self.service}` under `services`"
+
+
+def asker_of(request: Request, askers: Iterable[Asker]) -> Asker | None:
+    """Return who seems to ask: the User-Agent counts before the path, and anybody can write either."""
+    known = tuple(askers)
+    agent = next((value for name, value in request.headers if name == "user-agent"), "").casefold()
+    ways = readings(request.path)
+    named = (asker for asker in known if agent.startswith(tuple(client.casefold() for client in asker.clients)))
+    shaped = (asker for asker in known if any(path.matches(way) for path in asker.paths for way in ways))
+    return next(named, None) or next(shaped, None)
