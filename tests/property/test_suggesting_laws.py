@@ -40,7 +40,7 @@ def policy_of(text: str) -> Policy:
 def test_what_is_proposed_allows_only_what_was_asked_for(log: list[tuple[str, str]]) -> None:
     denials = read_denials(denied(line, cause=cause) for line, cause in log)
     policy = policy_of(DENIES)
-    found = suggest(denials, policy)
+    found = suggest(denials, policy, {})
     for proposal in found.proposals:
         alone = policy_of(f"allow: ['{proposal.rule.text}']\n")
         taken = [request for request in denials.requests if decide(alone, request).allowed]
@@ -61,7 +61,7 @@ def test_what_is_proposed_allows_only_what_was_asked_for(log: list[tuple[str, st
 def test_any_line_is_counted_or_passed_over(values: dict[str, object]) -> None:
     line = json.dumps(json.loads(denied("GET https://a.test/")) | values)
     denials = read_denials([line])
-    suggest(denials, policy_of(DENIES))
+    suggest(denials, policy_of(DENIES), {})
     assert sum(seen.count for seen in (*denials.requests.values(), *denials.others.values())) <= 1
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.request import Request, parse_request
+from agent_sandbox.policytools.wishes import RESERVED, why_no_wish
 
 # More different requests than these are counted, and no longer told apart.
 MOST_REQUESTS = 10_000
@@ -30,12 +31,13 @@ TOO_MANY = f"more than {MOST_REQUESTS} different requests"
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """How often something was there, and when first and last."""
+    """How often something was there, when first and last, and which tool for packages seemed to ask."""
 
     count: int = 0
     first: str = ""
     last: str = ""
     example: str = ""
+    tool: str = ""
 
     def add(self, other: "Seen") -> None:
         """Count another one in."""
@@ -43,6 +45,7 @@ class Seen:
         self.first = min(filter(None, (self.first, other.first)), default="")
         self.last = max(self.last, other.last)
         self.example = self.example or other.example
+        self.tool = self.tool or other.tool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,8 +85,11 @@ def _object(line: str) -> dict[str, Any] | None:
 def _read(values: dict[str, Any], found: Denials) -> None:
     time = _text(values, "time")
     time = time if TIME.fullmatch(time) else ""
-    seen = Seen(count=1, first=time, last=time, example=_example(values))
+    seen = Seen(count=1, first=time, last=time, example=_example(values), tool=_text(values, "tool"))
     event, cause = _text(values, "event"), _text(values, "cause")
+    if event in CONNECTIONS | REQUESTS and why_no_wish(_text(values, "host")) == RESERVED:
+        found.leave_out(RESERVED, seen)
+        return
     if event in CONNECTIONS:
         found.leave_out(NO_REQUEST, seen)
         return

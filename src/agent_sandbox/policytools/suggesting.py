@@ -1,28 +1,27 @@
 """What was denied -> the narrowest rules that would have let it pass, for a person to choose from."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent_sandbox.policy.addresses import why_forbidden
 from agent_sandbox.policy.advice import ENCODED
+from agent_sandbox.policy.asker import Asker, asker_of
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.host import is_address
+from agent_sandbox.policy.fitting import fitting
 from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import DEFAULT_PORTS, Request
+from agent_sandbox.policyfile.askers import askers
 from agent_sandbox.policytools.careful import careful
 from agent_sandbox.policytools.denials import REASONS, Denials, Seen
 from agent_sandbox.policytools.generalising import Pattern, generalise
 from agent_sandbox.policytools.shortrule import ShortRule, read_short_rule
+from agent_sandbox.policytools.wishes import why_no_wish
 from agent_sandbox.problems import UserError
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
-# Names that mean something else, or nothing, in every network (RFC 6761, 6762, 8375, 9476, and what people use).
-PRIVATE_ENDS = frozenset({"alt", "corp", "home", "internal", "invalid", "lan", "local", "localhost", "onion"})
-PRIVATE = "a private host"
 ALLOWED_NOW = "it is allowed by now"
 NO_LINE = "no line of the short form can say just this"
 
@@ -31,12 +30,17 @@ type Group = tuple[str, str, int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A rule, what was seen of it, and what a person should know before saying yes."""
+    """A rule, what was seen of it, and what a person should know before saying yes.
+
+    `services` would let all of it pass, too; `asker` is the tool that seems to fetch from its registry there.
+    """
 
     rule: ShortRule
     seen: Seen
     values: tuple[tuple[str, ...], ...]
     warnings: tuple[str, ...]
+    services: tuple[str, ...] = ()
+    asker: Asker | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,8 +52,11 @@ class Suggestions:
     unreadable: int = 0
 
 
-def suggest(denials: Denials, policy: Policy) -> Suggestions:
-    """Return the rules that would have let pass what was denied for want of one, each no wider than what was seen."""
+def suggest(denials: Denials, policy: Policy, offers: Mapping[str, Policy]) -> Suggestions:
+    """Return the rules that would have let pass what was denied for want of one, each no wider than what was seen.
+
+    `offers` is what each service allows that could be named in place of a rule.
+    """
     left = Denials(others=denials.others)
     groups: defaultdict[Group, dict[str, tuple[Request, Seen]]] = defaultdict(dict)
     for request, seen in denials.requests.items():
@@ -60,7 +67,8 @@ def suggest(denials: Denials, policy: Policy) -> Suggestions:
             group = (request.scheme, request.host, request.port, _method(request, denials))
             path = request.path.translate(ENCODED)
             groups[group].setdefault(path, (request, Seen()))[1].add(seen)
-    found = [proposal for group, asked in groups.items() for proposal in _proposals(group, asked, left)]
+    narrow = (proposal for group, asked in groups.items() for proposal in _proposals(group, asked, left))
+    found = [_with_services(proposal, requests, policy, offers) for proposal, requests in narrow]
     found.sort(key=lambda proposal: (-proposal.seen.count, proposal.rule.text))
     return Suggestions(proposals=found, left_out=left.others, unreadable=denials.unreadable)
 
@@ -68,8 +76,8 @@ def suggest(denials: Denials, policy: Policy) -> Suggestions:
 def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
     if request.host in denials.closed:
         return REASONS["address"]
-    if _is_private(request.host):
-        return PRIVATE
+    if no_wish := why_no_wish(request.host):
+        return no_wish
     if request.method not in NAMEABLE:
         return f"no rule can name the method {request.method}"
     ways = readings(request.path)
@@ -82,13 +90,6 @@ def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
     return ALLOWED_NOW if decide(policy, request).allowed else ""
 
 
-def _is_private(host: str) -> bool:
-    if is_address(host):
-        return why_forbidden(host) is not None
-    labels = host.split(".")
-    return len(labels) == 1 or labels[-1] in PRIVATE_ENDS or labels[-2:] == ["home", "arpa"]
-
-
 def _method(request: Request, denials: Denials) -> str:
     """Count HEAD with the GET that brings it along, where that was asked for as well."""
     if request.method != "HEAD":
@@ -96,7 +97,23 @@ def _method(request: Request, denials: Denials) -> str:
     return "GET" if replace(request, method="GET") in denials.requests else "HEAD"
 
 
-def _proposals(group: Group, asked: dict[str, tuple[Request, Seen]], left: Denials) -> Iterator[Proposal]:
+def _with_services(
+    proposal: Proposal, requests: Sequence[Request], policy: Policy, offers: Mapping[str, Policy]
+) -> Proposal:
+    first, *others = requests
+    services = tuple(
+        name
+        for name in fitting(first, offers, policy)
+        if all(decide(offers[name], request).allowed for request in others)
+    )
+    by_path = asker_of(first, askers())
+    asker = next((asker for asker in askers() if asker.tool == proposal.seen.tool), by_path)
+    return replace(proposal, services=services, asker=None if services else asker)
+
+
+def _proposals(
+    group: Group, asked: dict[str, tuple[Request, Seen]], left: Denials
+) -> Iterator[tuple[Proposal, Sequence[Request]]]:
     for pattern in generalise(asked, words=group[-1] in READING):
         seen = Seen()
         for path in pattern.paths:
@@ -106,7 +123,8 @@ def _proposals(group: Group, asked: dict[str, tuple[Request, Seen]], left: Denia
             left.leave_out(NO_LINE, seen)
             continue
         values = tuple(tuple(sorted(pattern.values[star])) for star in sorted(pattern.values))
-        yield Proposal(rule=rule, seen=seen, values=values, warnings=tuple(_warnings(group, rule)))
+        requests = [asked[path][0] for path in sorted(pattern.paths)]
+        yield Proposal(rule=rule, seen=seen, values=values, warnings=tuple(_warnings(group, rule))), requests
 
 
 def _rule(group: Group, pattern: Pattern) -> ShortRule | None:

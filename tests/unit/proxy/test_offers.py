@@ -33,4 +33,5 @@ def test_a_service_that_cannot_be_read_is_no_fault() -> None:
 def test_who_asks_is_known_without_any_service() -> None:
     asked = replace(GET, path="/simple/requests/")
     offers = Offers(dict)
-    assert [offers.asker(request) and offers.asker(request).service for request in (GET, asked)] == [None, "python"]
+    found = [offers.asker(request) for request in (GET, asked)]
+    assert [asker and asker.service for asker in found] == [None, "python"]

@@ -21,7 +21,7 @@ from agent_sandbox.policytools.suggesting import Proposal, Suggestions
 from agent_sandbox.policytools.suggesting import suggest as suggest_rules
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.installed import open_project
-from agent_sandbox.runtime.layers import load_here
+from agent_sandbox.runtime.layers import load_here, offers_here
 from agent_sandbox.runtime.proxy_control import watch_stack
 from agent_sandbox.runtime.traffic import STDIN, traffic_lines
 
@@ -47,7 +47,8 @@ def suggest(
     where = named_policy(policy, path=path)
     if choose:
         _require_person(file)
-    found = suggest_rules(_denials(file, path), load_here(where, os.environ))
+    denials = _denials(file, path)
+    found = suggest_rules(denials, load_here(where, os.environ), offers_here(where, os.environ))
     if json:
         emit_json({"policy": str(where), **as_json(found)})
     elif choose:
@@ -67,6 +68,8 @@ def as_json(found: Suggestions) -> dict[str, Any]:
                 **_seen(proposal.seen),
                 "stars": [list(values) for values in proposal.values],
                 "warnings": list(proposal.warnings),
+                "services": list(proposal.services),
+                "resolve": proposal.asker.service if proposal.asker else None,
             }
             for proposal in found.proposals
         ],
@@ -95,6 +98,10 @@ def _proposal(proposal: Proposal) -> Iterator[str]:
         yield f"  a star stands for {len(values)} values: {', '.join(values[:MOST_VALUES])}{more}"
     for warning in proposal.warnings:
         yield f"  careful: {warning}"
+    for service in proposal.services:
+        yield f"  or `- {service}` under `services`, with all else that it allows"
+    if proposal.asker:
+        yield f"  or for all that {proposal.asker.tool} fetches: {proposal.asker.way}"
     yield ""
 
 

@@ -54,6 +54,20 @@ def test_a_log_without_denials_gives_nothing(log: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == "agent-sandbox policy allow 'GET https://a.test/'\n  once\n"
 
 
+def test_a_service_and_what_is_resolved_stand_beside_the_rule(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text("\n".join((denied("GET https://go.dev/dl/"), denied("GET https://a.test/a", tool="npm"))))
+    assert exit_code(lambda: suggest(log)) == 0
+    assert capsys.readouterr().out == (
+        "agent-sandbox policy allow 'GET https://a.test/a'\n"
+        "  once, 2026-01-02 10:00:00 UTC\n"
+        "  or for all that npm fetches: `agent-sandbox policy services resolve node`, then `- node` under `services`\n"
+        "\n"
+        "agent-sandbox policy allow 'GET https://go.dev/dl/'\n"
+        "  once, 2026-01-02 10:00:00 UTC\n"
+        "  or `- go` under `services`, with all else that it allows\n"
+    )
+
+
 def test_only_so_many_are_shown(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log.write_text("\n".join(denied(f"POST https://h{number}.test/") for number in range(60)))
     assert exit_code(lambda: suggest(log)) == 0
@@ -74,8 +88,18 @@ def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str])
                 "last": "2026-01-02T10:04:00.000Z",
                 "stars": [["1", "2", "3", "4"]],
                 "warnings": ["it writes: what the agent knows can leave by it"],
+                "services": [],
+                "resolve": None,
             },
-            {"line": "GET https://docs.test/", "count": 1, **times, "stars": [], "warnings": []},
+            {
+                "line": "GET https://docs.test/",
+                "count": 1,
+                **times,
+                "stars": [],
+                "warnings": [],
+                "services": [],
+                "resolve": None,
+            },
         ],
         "left_out": [{"why": "a deny says so", "count": 1, **times, "example": "POST example.org/admin"}],
         "unreadable_lines": 1,
