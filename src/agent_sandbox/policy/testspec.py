@@ -34,6 +34,7 @@ class TestSpec(Strict):
     deny: RequestLine = None
     headers: Written[dict[str, str]] = None
     body_size: Written[BodySize] = None
+    graphql: Written[str] = None
     reason: Text = ""
 
     @model_validator(mode="after")
@@ -41,6 +42,9 @@ class TestSpec(Strict):
         if (self.allow is None) == (self.deny is None):
             what, hint = "a case is one of `allow`, `deny`", f"{HOW} after it"
             raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        if self.graphql is not None and self.body_size is not None:
+            what, hint = "what `graphql` asks is a body of its own size", "take `body_size` out"
+            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": ("body_size",)})
         return self
 
     @property

@@ -18,6 +18,8 @@ from agent_sandbox.problems import UserError
 # What each of the services allows by itself; asked for only where that could help.
 Offers = Callable[[], Mapping[str, Policy]]
 
+UNKNOWN = "what it asks for decides: say it, as in --graphql '{ viewer { login } }'"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
@@ -49,7 +51,8 @@ def remedy(policy: Policy, request: Request, decision: Decision, offers: Offers)
     if decision.cause is Cause.OPERATION:
         line = entry_for_operation(request)
         works = bool(line) and _allows("domains", line, request)
-        return Remedy(section="domains", line=line) if works else Remedy(in_the_way=PLAINLY)
+        why_not = PLAINLY if request.operation else UNKNOWN
+        return Remedy(section="domains", line=line) if works else Remedy(in_the_way=why_not)
     section, line = next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
     fit = fitting(request, offers(), policy)
     asker = None if fit else _asker(request)

@@ -1,24 +1,32 @@
 """`METHOD URL`, as a person writes it -> the request that a client would make of it."""
 
+import json
 from dataclasses import dataclass
 from typing import override
 
 from agent_sandbox.policy.authority import parse_authority
 from agent_sandbox.policy.bodysize import parse_body_size
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.graphqlbody import with_body
 from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.unfit import Unfit
 from agent_sandbox.problems import Problem, UserError
 
+Headers = tuple[tuple[str, str], ...]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLine:
-    """A request as it was written down; the size of its body in bytes, None where nothing is said of it."""
+    """A request as it was written down; the size of its body in bytes, None where nothing is said of it.
+
+    `graphql` is a document that it carries, sent as clients send one.
+    """
 
     method: str
     url: str
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Headers = ()
     body_size: int | None = None
+    graphql: str | None = None
 
     @override
     def __str__(self) -> str:
@@ -37,16 +45,22 @@ def read_request(policy: Policy, line: RequestLine) -> Request:
     scheme, rest = scheme.lower(), rest.partition("#")[0]
     end = next((index for index, letter in enumerate(rest) if letter in "/?"), len(rest))
     host, port = parse_authority(rest[:end], default_port=DEFAULT_PORTS[scheme])
-    return parse_request(
+    request = parse_request(
         scheme=scheme,
         host=host,
         port=port,
         method=line.method,
         target=rest[end:] if rest[end:].startswith("/") else f"/{rest[end:]}",
-        headers=line.headers,
+        headers=line.headers if line.graphql is None else _as_json(line.headers),
         body_size=line.body_size,
         encoded_slash=policy.takes_encoded_slash(host),
     )
+    return request if line.graphql is None else with_body(request, json.dumps({"query": line.graphql}).encode())
+
+
+def _as_json(headers: Headers) -> Headers:
+    said = any(name == "content-type" for name, _ in headers)
+    return headers if said else (*headers, ("content-type", "application/json"))
 
 
 def read_header(text: str) -> tuple[str, str]:

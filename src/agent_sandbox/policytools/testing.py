@@ -51,6 +51,7 @@ def cases_of(layer: Layer) -> tuple[Case, ...]:
                 url=spec.url,
                 headers=tuple((name.lower(), value) for name, value in (spec.headers or {}).items()),
                 body_size=spec.body_size,
+                graphql=spec.graphql,
             ),
             reason=spec.reason,
         )

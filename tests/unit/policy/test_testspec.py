@@ -48,3 +48,9 @@ def test_what_is_no_case_is_refused_where_it_stands(case: dict[str, Any], expect
     with pytest.raises(ValidationError) as raised:
         TestSpec.model_validate(case)
     assert [(error["loc"], error["type"]) for error in raised.value.errors()] == [expected]
+
+
+def test_a_case_may_carry_graphql_which_has_its_own_size() -> None:
+    assert TestSpec.model_validate({"allow": "POST https://a.test/", "graphql": "{a}"}).graphql == "{a}"
+    with pytest.raises(ValidationError, match="a body of its own size"):
+        TestSpec.model_validate({"allow": "POST https://a.test/", "graphql": "{a}", "body_size": 1})

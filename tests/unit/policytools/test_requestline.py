@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.policy import Ambiguous, Policy, Request
+from agent_sandbox.policy import Ambiguous, Operation, Policy, Request
 from agent_sandbox.policytools.requestline import RequestLine, read_header, read_request, read_size
 from agent_sandbox.problems import UserError
 from vectors import each
@@ -50,3 +50,17 @@ def test_what_is_no_header_or_no_size_is_a_problem() -> None:
         read_header("accept")
     with pytest.raises(UserError, match=r"^1 ton: is no size of a body; write a number of bytes, or one with B, "):
         read_size("1 ton")
+
+
+def test_a_graphql_document_is_read_as_the_body_that_clients_make_of_it() -> None:
+    line = RequestLine(method="POST", url="https://a.test/", graphql='{ viewer(a: "b") { login } }')
+    got = read_request(NOTHING, line)
+    assert got.operation == Operation(kind="query", fields=frozenset({"viewer"}))
+    assert (got.headers, got.body_size) == ((("content-type", "application/json"),), 43)
+
+
+def test_what_a_document_is_said_to_be_sent_as_counts() -> None:
+    headers = (("content-type", "text/plain"),)
+    got = read_request(NOTHING, RequestLine(method="POST", url="https://a.test/", headers=headers, graphql="{a}"))
+    assert got.operation is not None
+    assert (got.headers, got.operation.kind) == (headers, "")

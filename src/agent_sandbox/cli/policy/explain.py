@@ -24,6 +24,7 @@ VERBS = {Effect.ALLOW: "allows", Effect.DENY: "denies"}
 
 
 Headers = Annotated[list[str] | None, Option(help="A header of it; may be repeated.", metavar="NAME:VALUE")]
+Graphql = Annotated[str | None, Option(help="What it asks for by GraphQL.", metavar="DOCUMENT")]
 Body = Annotated[str | None, Option(help="The size of its body: 300, 1MiB.", metavar="SIZE")]
 
 
@@ -33,6 +34,7 @@ def explain(  # noqa: PLR0913 - each is an option
     *,
     header: Headers = None,
     body: Body = None,
+    graphql: Graphql = None,
     policy: PolicyOption = None,
     path: ProjectPath = None,
     json: Json = False,
@@ -46,6 +48,7 @@ def explain(  # noqa: PLR0913 - each is an option
         url=url,
         headers=tuple(map(read_header, header or ())),
         body_size=None if body is None else read_size(body),
+        graphql=graphql,
     )
     loaded = load_here(where, os.environ)
     answer = explain_request(loaded, line, offers=lambda: offers_here(where, os.environ))

@@ -7,6 +7,7 @@ import pytest
 
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.policy.explain import explain
+from agent_sandbox.policy.advice import PLAINLY
 
 APPLY = """\
             under `allow` in .devcontainer/policy.yaml, or: agent-sandbox policy allow '{}'
@@ -187,3 +188,24 @@ def test_what_looks_like_a_registry_is_told_with_what_finds_it(
     assert exit_code(lambda: explain("GET", "https://b.test/x", header=["User-Agent: npm/10.2 node/v20"])) == 0
     way = "`agent-sandbox policy services resolve node`, then `- node` under `services`"
     assert capsys.readouterr().out.splitlines()[-1] == f"  or        for all that npm fetches: {way}"
+
+
+ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {mutation: [addComment]}"
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (None, "what it asks for decides: say it, as in --graphql '{ viewer { login } }'"),
+        ("{ viewer @skip(if: true) { id } }", PLAINLY),
+        ("mutation { addComment { id } }", f"- {{host: a.test, ports: [443], rules: [{{{ONE}}}]}}"),
+    ],
+)
+def test_what_is_asked_by_graphql_is_explained_by_its_name(
+    policy: Path, capsys: pytest.CaptureFixture[str], document: str | None, expected: str
+) -> None:
+    policy.write_text("domains: [{host: a.test, rules: [{graphql: {query: [viewer]}}]}]\n")
+    assert exit_code(lambda: explain("POST", "https://a.test/graphql", graphql=document)) == 0
+    assert f"  to allow  {expected}" in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: explain("POST", "https://a.test/graphql", graphql="{ viewer { id } }")) == 0
+    assert capsys.readouterr().out.startswith("allow  POST https://a.test/graphql\n")
