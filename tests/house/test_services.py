@@ -15,6 +15,7 @@ from agent_sandbox.policy import Layer, Policy, PolicySpec, compile_policy, deci
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policyfile.aliases import also_called
 from agent_sandbox.policyfile.askers import aliases
+from agent_sandbox.policytools.requestline import RequestLine, read_request
 
 if TYPE_CHECKING:
     from agent_sandbox.policy.decision import Effect
@@ -155,6 +156,48 @@ NEVER = {
 @pytest.mark.parametrize("service", [name for name in SERVICES if SERVICES[name].spec.declared])
 def test_no_option_opens_a_place_for_others_to_read(service: str) -> None:
     assert [line for line in NEVER[service] if answer(service, line, whole_of(service)) != "deny"] == []
+
+
+def by_graphql(document: str, **options: object) -> str:
+    spec = PolicySpec.model_validate({"services": [{"name": "github", **options}]})
+    policy = compile_policy([Layer(name="project", file="policy.yaml", spec=spec, lines={})], SERVICES)
+    line = RequestLine(method="POST", url="https://api.github.com/graphql", graphql=document)
+    return str(decide(policy, read_request(policy, line)).effect)
+
+
+ISSUES = "query Issues($owner: String!) { repository(owner: $owner) { issues { nodes { title } } } rateLimit { cost } }"
+FEATURES = 'query PullRequest_fields { PullRequest: __type(name: "PullRequest") { fields { name } } }'
+COMMENT = "mutation CommentCreate($input: AddCommentInput!) { addComment(input: $input) { clientMutationId } }"
+WRITES = {"api": {"access": "readwrite"}}
+
+
+def test_graphql_reads_and_with_writing_chosen_writes_issues_and_pull_requests() -> None:
+    for document in (ISSUES, FEATURES):
+        assert [by_graphql(document), by_graphql(document, readonly=True), by_graphql(document, **WRITES)] == [
+            "allow"
+        ] * 3
+    assert [by_graphql(COMMENT), by_graphql(COMMENT, **WRITES)] == ["deny", "allow"]
+    assert by_graphql(COMMENT, readonly=True, **WRITES) == "deny"
+
+
+def test_graphql_is_shut_where_repositories_are_named() -> None:
+    assert {by_graphql(document, repos=["o/n"], **WRITES) for document in (ISSUES, FEATURES, COMMENT)} == {"deny"}
+
+
+def test_no_option_opens_the_rest_of_graphql() -> None:
+    rest = [
+        *(
+            "createRepository",
+            "mergePullRequest",
+            "createCommitOnBranch",
+            "createRef",
+            "updateRepository",
+            "deleteIssue",
+        ),
+        *("transferIssue", "addStar", "createDiscussion", "createGist", "enablePullRequestAutoMerge", "deleteRef"),
+    ]
+    documents = ["{ relay { viewer { id } } }", *(f"mutation {{ {name} {{ id }} }}" for name in rest)]
+    assert [one for one in documents if by_graphql(one, **WRITES) != "deny"] == []
 
 
 def test_what_is_said_of_issues_and_pull_requests_is_what_writing_is_for() -> None:
