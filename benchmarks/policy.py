@@ -9,11 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_sandbox.policy import Policy, Request, decide, parse_request
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.policyfile.kept import load_kept
+from agent_sandbox.policyfile.shelf import Shelf
 from benchmarks.table import Ratio, Row
 
 if TYPE_CHECKING:
@@ -124,7 +127,14 @@ def _loading(folder: Path) -> list[Row]:
     text = "domains:\n" + "".join(f"- {name}\n" for name in hosts(1000))
     policy_of(folder, text)
     took = [microseconds(lambda: load_policy(folder / "policy.yaml"), times=1) / 1000 for _ in range(ROUNDS)]
-    return [Row(figure="load 1,000 hosts from YAML", unit="ms", ours=took, goal="<= 50 ms")]
+    shelf = Shelf(folder=folder / "shelf")
+    load_kept(folder / "policy.yaml", shelf=shelf)
+    kept = partial(load_kept, folder / "policy.yaml", shelf=shelf)
+    again = [microseconds(kept, times=1) / 1000 for _ in range(ROUNDS)]
+    return [
+        Row(figure="load 1,000 hosts from YAML", unit="ms", ours=took, goal="<= 50 ms"),
+        Row(figure="load 1,000 hosts from the compiled form", unit="ms", ours=again, goal="<= 5 ms"),
+    ]
 
 
 def _memory(folder: Path) -> Row:

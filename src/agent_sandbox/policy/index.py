@@ -59,13 +59,14 @@ def build_index(rules: Iterable[Rule]) -> HostIndex:
     others: defaultdict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         host = rule.conditions.host
-        if host.reach in NAMED_WHOLE:
-            others[host.name].append(rule)
-            continue
-        if host.reach in {Reach.EXACT, Reach.APEX_AND_BELOW}:
+        if host.reach is Reach.EXACT:  # nearly all of them
             exact[host.name].append(rule)
-        if host.reach is not Reach.EXACT:
+        elif host.reach in NAMED_WHOLE:
+            others[host.name].append(rule)
+        else:
             below[host.name].append(rule)
+            if host.reach is Reach.APEX_AND_BELOW:
+                exact[host.name].append(rule)
     return HostIndex(
         exact=_tables(exact), below=_tables(below), others=tuple(rules_of_host(others[name]) for name in sorted(others))
     )

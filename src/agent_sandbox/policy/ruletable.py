@@ -1,6 +1,6 @@
 """The rules of one host, the most specific first: a few are looked at one by one, many are found by the path."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import override
 
@@ -51,11 +51,11 @@ class ManyRules(Rules):
         return tuple([self[place] for place in (sorted(set(found)) if len(found) > 1 else found)])
 
 
-def rules_of_host(rules: Iterable[Rule]) -> Rules:
+def rules_of_host(rules: Sequence[Rule]) -> Rules:
     """Return the table of a host's rules."""
-    ordered = list(rules)
-    if len(ordered) > 1:  # most hosts have one, and a key takes longer to make than a rule to find
-        ordered.sort(key=lambda rule: rule.sort_key)
+    if len(rules) < 2:  # most hosts have one, and a key takes longer to make than a rule to find
+        return Rules(rules)
+    ordered = sorted(rules, key=lambda rule: rule.sort_key)
     if len(ordered) <= FEW:
         return Rules(ordered)
     table = ManyRules(ordered)

@@ -20,7 +20,7 @@ def the_rule(path: str | None, line: int) -> Rule:
 
 
 def table(*paths: str | None) -> Rules:
-    return rules_of_host(the_rule(path, line) for line, path in enumerate(paths))
+    return rules_of_host([the_rule(path, line) for line, path in enumerate(paths)])
 
 
 MANY = (
