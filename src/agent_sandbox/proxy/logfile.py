@@ -16,18 +16,18 @@ class RotatedFile:
         self._limit = limit
         self._older = older
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._open()
-
-    def _open(self) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(self._path, flags, 0o640)
+        self._descriptor = _opened(path)
         self._size = os.fstat(self._descriptor).st_size
 
     def write(self, data: bytes) -> None:
-        """Append whole lines. Raises OSError when the disk is full."""
+        """Append whole lines. Raises OSError when the disk is full, and leaves none of them in part."""
         if self._size and self._size + len(data) > self._limit:
             self._rotate()
-        write_all(self._descriptor, data)
+        try:
+            write_all(self._descriptor, data)
+        except OSError:
+            os.ftruncate(self._descriptor, self._size)
+            raise
         self._size += len(data)
 
     def close(self) -> None:
@@ -35,11 +35,19 @@ class RotatedFile:
         os.close(self._descriptor)
 
     def _rotate(self) -> None:
-        self.close()
-        for newer, older in reversed(list(pairwise(names_of(self._path, older=self._older)))):
+        # Where a new file can't be made the next try finds none to put away: the older ones stay as they are.
+        names = names_of(self._path, older=self._older) if self._path.exists() else []
+        for newer, older in reversed(list(pairwise(names))):
             if newer.exists():
                 newer.replace(older)
-        self._open()
+        # The old one is let go last: its number would soon be a client's connection.
+        fresh = _opened(self._path)
+        self.close()
+        self._descriptor, self._size = fresh, 0
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
 
 
 def names_of(path: Path, *, older: int = OLDER) -> list[Path]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,47 @@ def test_a_line_that_is_longer_than_the_limit_is_written_all_the_same(tmp_path: 
     log.write(b"long line\n")
     log.close()
     assert (tmp_path / "x").read_bytes() == b"long line\n"
+
+
+def test_a_full_disk_leaves_no_line_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, real = RotatedFile(tmp_path / "x"), os.write
+    log.write(b"before\n")
+
+    def half(descriptor: int, data: bytes) -> int:
+        if len(data) < 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, bytes(data[:2]))
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(OSError, match="No space left"):
+        log.write(b"lost\n")
+    monkeypatch.setattr(os, "write", real)
+    log.write(b"after\n")
+    log.close()
+    assert (tmp_path / "x").read_bytes() == b"before\nafter\n"
+
+
+def test_where_no_new_file_can_be_made_the_older_ones_stay_and_nothing_else_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = RotatedFile(tmp_path / "x", limit=10, older=2)
+    for text in (b"oldest\n", b"older\n", b"newer\n"):
+        log.write(text)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as while_full:
+        while_full.setattr(os, "open", full)
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space left"):
+                log.write(b"lost\n")
+        with (tmp_path / "a client").open("wb"), pytest.raises(OSError, match="No space left"):
+            log.write(b"lost\n")
+    log.write(b"after\n")
+    log.close()
+    got = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert got == {"x": b"after\n", "x.1": b"newer\n", "x.2": b"older\n", "a client": b""}
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
