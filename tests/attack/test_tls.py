@@ -164,6 +164,7 @@ def test_old_tls_is_refused(stand: Stand) -> None:
         ("wrong.wild.test", 502, "Certificate verify failed: hostname mismatch"),
         ("untrusted.wild.test", 502, "Certificate verify failed: unable to get local issuer certificate"),
         ("expired.wild.test", 502, "Certificate verify failed: certificate has expired"),
+        ("early.wild.test", 502, "Certificate verify failed: certificate is not yet valid"),
         ("plain.wild.test", 502, "The remote server does not speak TLS."),
     ],
 )
@@ -171,6 +172,6 @@ def test_a_server_that_cannot_prove_its_name_gets_no_request(stand: Stand, host:
     answer = stand.proxy.ask(host, get("/x", host, "Accept: application/json", "Authorization: Bearer secret"))
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d Bad Gateway\r\nx-agent-sandbox: failed" % status)
-    assert json.loads(body)["reason"] == reason
-    assert stand.proxy.line(host=host, status=502)["reason"] == reason
+    assert json.loads(body)["reason"].startswith(reason)  # newer versions of OpenSSL say more of the clock
+    assert stand.proxy.line(host=host, status=502)["reason"].startswith(reason)
     assert b"secret" not in bytes(stand.allowed.raw + stand.allowed_plain.raw)

@@ -68,12 +68,12 @@ class Stand:
             assert (bytes(capture.raw), capture.connections) == (b"", 0)
 
 
-def expired_certificate(folder: Path, trusted: Path) -> Path:
-    """Write a certificate that was good once, from an authority that is added to the trusted ones."""
+def dated_certificate(folder: Path, trusted: Path, host: str, *, days: int) -> Path:
+    """Write a certificate as of so many days from now, from an authority that is added to the trusted ones."""
     authority = load_authority(folder, now=now_utc())
     trusted.write_bytes(trusted.read_bytes() + authority.pem())
     key = ec.generate_private_key(ec.SECP256R1())
-    leaf = authority.leaf("expired.wild.test", key, now=now_utc() - timedelta(days=200))
+    leaf = authority.leaf(host, key, now=now_utc() + timedelta(days=days))
     pem = serialization.Encoding.PEM
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     path = folder / "leaf.pem"
@@ -87,7 +87,9 @@ def badly_certified(folder: Path, trusted: Path) -> dict[str, Path]:
     make_authority(folder / "untrusted", ["untrusted.wild.test"])
     return {
         "untrusted.wild.test": folder / "untrusted" / "leaf.pem",
-        "expired.wild.test": expired_certificate(folder / "expired", trusted),
+        # What a server's good certificate looks like to a proxy whose clock is a year ahead, or behind.
+        "expired.wild.test": dated_certificate(folder / "expired", trusted, "expired.wild.test", days=-365),
+        "early.wild.test": dated_certificate(folder / "early", trusted, "early.wild.test", days=365),
         "wrong.wild.test": folder / "leaf.pem",
     }
 

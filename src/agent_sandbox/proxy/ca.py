@@ -61,7 +61,9 @@ def _read(path: Path, *, now: datetime) -> Authority | None:
     raw = path.read_bytes()
     key = serialization.load_pem_private_key(raw, password=None)
     certificate = x509.load_pem_x509_certificate(raw)
-    fresh = certificate.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
+    # One that was made while the clock was ahead is refused by every client once the clock is right.
+    began = certificate.not_valid_before_utc <= now
+    fresh = began and certificate.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
     return (
         Authority(certificate=certificate, key=key) if fresh and isinstance(key, ec.EllipticCurvePrivateKey) else None
     )

@@ -43,6 +43,16 @@ def test_an_authority_that_will_soon_expire_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "ca" / "ca.crt").read_bytes() == later.pem()
 
 
+def test_an_authority_of_a_clock_that_was_a_year_ahead_is_replaced(tmp_path: Path) -> None:
+    ahead = load_authority(tmp_path, now=NOW + timedelta(days=365))
+    assert load_authority(tmp_path, now=NOW).pem() != ahead.pem()
+
+
+def test_an_authority_of_a_clock_that_was_a_year_behind_goes_on(tmp_path: Path) -> None:
+    behind = load_authority(tmp_path, now=NOW - timedelta(days=365))
+    assert load_authority(tmp_path, now=NOW).pem() == behind.pem()
+
+
 def test_a_key_of_another_kind_is_replaced(tmp_path: Path) -> None:
     first = load_authority(tmp_path, now=NOW)
     key = rsa.generate_private_key(65_537, 2_048)

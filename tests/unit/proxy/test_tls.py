@@ -142,6 +142,14 @@ def test_a_host_is_certified_once_a_day(authority: Authority) -> None:
     assert client_tls._context("a.test") is not first
 
 
+def test_a_clock_that_was_set_back_has_a_host_certified_again(authority: Authority) -> None:
+    times = [datetime(2027, 1, 1, tzinfo=UTC)]
+    client_tls = ClientTls(authority, now=lambda: times[-1])
+    ahead = client_tls._context("a.test")
+    times.append(times[0] - timedelta(days=365))
+    assert client_tls._context("a.test") is not ahead
+
+
 def test_hosts_that_were_not_used_for_long_are_forgotten(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "REMEMBERED_HOSTS", 2)
     client_tls = ClientTls(authority, now=now_utc)
