@@ -68,3 +68,10 @@ def test_anything_but_a_protocol_and_a_port_stops_the_start(shell: Shell, entry:
     )
     assert done.returncode == 78
     assert "and not an entry like tcp/8080; correct it in the compose file\n" in done.stderr
+
+
+def test_a_network_has_a_route(shell: Shell) -> None:
+    (shell.home / "none").write_text("Iface Destination\n")
+    (shell.home / "one").write_text("Iface Destination\neth0 0A800000\n")
+    assert shell("messages proxy", "has_network one").returncode == 0
+    assert shell("messages proxy", "has_network none", check=False).returncode == 1

@@ -87,3 +87,11 @@ def test_a_ca_that_cannot_be_used_stops_the_start(trust: Shell, content: str | N
         "see: docker compose logs proxy\n"
     )
     assert (trust.home / "certs" / "ca-certificates.crt").read_text() == "stale"
+
+
+def test_another_certificate_than_at_the_start_is_not_trusted(trust: Shell) -> None:
+    trust("messages trust", STUBS + "write_trust_store; is_trusted")
+    certificate(trust.home / "ca.crt", "agent-sandbox")
+    assert trust("messages trust", "is_trusted", check=False).returncode == 1
+    (trust.home / "ca.crt").unlink()
+    assert trust("messages trust", "is_trusted", check=False).returncode == 1

@@ -102,8 +102,10 @@ def test_enter_runs_nothing_where_a_wall_is_gone(shell: Shell) -> None:
     )
 
 
-def healthy(shell: Shell, *mounted: str, ready: str) -> subprocess.CompletedProcess[str]:
-    script = f"source {shell.image}/healthy; is_ready() {{ {ready}; }}; main"
+def healthy(
+    shell: Shell, *mounted: str, ready: str = "true", trusted: str = "true", network: str = ""
+) -> subprocess.CompletedProcess[str]:
+    script = f"source {shell.image}/healthy; is_ready() {{ {ready}; }}; is_trusted() {{ {trusted}; }}; {network}main"
     return mounts(shell, PATHS, *mounted).run("bash", "-c", script, check=False)
 
 
@@ -111,3 +113,12 @@ def test_an_agent_is_healthy_when_it_is_ready_and_every_wall_stands(shell: Shell
     assert (healthy(shell, *WHOLE, ready="true").returncode, healthy(shell, *WHOLE, ready="false").returncode) == (0, 1)
     done = healthy(shell, *WHOLE[1:3], ready="true")
     assert (done.returncode, done.stdout) == (1, ".git/config\n")
+
+
+def test_an_agent_that_can_reach_nothing_says_why(shell: Shell) -> None:
+    alone = healthy(shell, *WHOLE, network="has_network() { false; }; ")
+    said = "the agent has no network: the firewall was started again without it\n"
+    assert (alone.returncode, alone.stdout) == (2, said)
+    strange = healthy(shell, *WHOLE, trusted="false")
+    said = "the agent does not trust the proxy, which has another certificate than at the agent's start\n"
+    assert (strange.returncode, strange.stdout) == (2, said)

@@ -14,6 +14,10 @@ proxy_address() {
   printf '%s\n' "${AGENT_SANDBOX_PROXY%:*}"
 }
 
+has_network() { # a route, if only to the proxy; argument for tests: the kernel's table
+  [[ $(wc -l <"${1:-/proc/net/route}") -gt 1 ]]
+}
+
 proxy_port() {
   printf '%s\n' "${AGENT_SANDBOX_PROXY##*:}"
 }

@@ -9,6 +9,10 @@ system_certificates() { # the files that update-ca-certificates would take
   find -L /usr/local/share/ca-certificates -type f -name '*.crt'
 }
 
+is_trusted() { # the certificate that the proxy has now is the one that the trust store was made with
+  [[ $(<"$proxy_ca") == "$(<"$trust_store/agent-sandbox.crt")" ]]
+}
+
 check_ca() {
   openssl x509 -in "$proxy_ca" -noout -checkend 0 >/dev/null 2>&1 ||
     die "the proxy's certificate $proxy_ca is missing, unreadable or expired" "see: docker compose logs proxy"

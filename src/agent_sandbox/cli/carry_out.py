@@ -10,7 +10,7 @@ from agent_sandbox.cli.progress import progress
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.act import Explain, act, said_by_docker
 from agent_sandbox.runtime.containers import Container, containers
-from agent_sandbox.runtime.walls import LOOK, REPLACED, lost_walls
+from agent_sandbox.runtime.walls import LOOK, REPLACED, look_inside
 
 
 def backend() -> Backend:
@@ -48,7 +48,10 @@ def require_ready(project: Project, service: str) -> Container:
 
 
 def _not_ready(project: Project, found: Container) -> NoReturn:
-    if lost := lost_walls([found]):
-        raise UserError(Problem(where=path, what=REPLACED, hint=LOOK) for path in lost)
+    inside = look_inside([found])
+    if inside.lost:
+        raise UserError(Problem(where=path, what=REPLACED, hint=LOOK) for path in inside.lost)
+    if inside.cut_off:
+        raise UserError([Problem(where=project.name, what=inside.cut_off, hint="agent-sandbox up")])
     hint = f"agent-sandbox up starts it, agent-sandbox logs {found.service} shows why it is not ready"
     raise UserError([Problem(where=project.name, what=f"the {found.service} is {found.condition}", hint=hint)])

@@ -13,7 +13,7 @@ from agent_sandbox.runtime.building import build_of
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.installed import images_of
-from agent_sandbox.runtime.walls import REPLACED, lost_walls
+from agent_sandbox.runtime.walls import REPLACED, look_inside
 
 
 def start(
@@ -42,8 +42,11 @@ def _restart_unhealthy_proxy(project: Project, found: Sequence[Container], *, qu
 
 
 def _open_services(found: Sequence[Container]) -> tuple[str, ...]:
-    # Mounts end when the host replaces what is mounted; compose sees no reason to mount it again.
-    lost = lost_walls(found)
-    for path in lost:
+    # Mounts end when the host replaces what is mounted, a network when the firewall ends: compose sees nothing of it.
+    inside = look_inside(found)
+    for path in inside.lost:
         say(f"{path}: {REPLACED}; look at it")
-    return ("agent",) if lost else ()
+    if inside.cut_off:
+        say(f"{inside.cut_off}: both are made anew")
+        return ("agent", "firewall")
+    return ("agent",) if inside.lost else ()

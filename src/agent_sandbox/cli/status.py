@@ -87,7 +87,8 @@ def as_json(found: Status) -> dict[str, Any]:
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
         "connected": list(found.connected),
-        "workspace": {"lost": list(found.lost), "unprotected": [asdict(one) for one in found.unprotected]},
+        "cut_off": found.inside.cut_off,
+        "workspace": {"lost": list(found.inside.lost), "unprotected": [asdict(one) for one in found.unprotected]},
         "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
@@ -157,7 +158,9 @@ def _log(log: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _workspace(found: Status) -> Iterator[str]:
-    yield from (f"open    {path}: {REPLACED}: agent-sandbox up" for path in found.lost)
+    if found.inside.cut_off:
+        yield f"closed  {found.inside.cut_off}: agent-sandbox up"
+    yield from (f"open    {path}: {REPLACED}: agent-sandbox up" for path in found.inside.lost)
     yield from (f"open    {CONNECTED}: {mending}" for mending in found.connected)
     if found.unprotected:
         paths = ", ".join(one.path for one in found.unprotected[:NAMED])

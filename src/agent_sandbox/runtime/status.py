@@ -1,7 +1,7 @@
 """Everything that is known of a stack at this moment."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -9,7 +9,7 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.decisions import is_probe
-from agent_sandbox.runtime.walls import Unprotected, foreign_networks, lost_walls, unprotected
+from agent_sandbox.runtime.walls import Inside, Unprotected, foreign_networks, look_inside, unprotected
 
 # One more question than a person reads answers to: probes are left out.
 DENIALS = 200
@@ -40,7 +40,7 @@ class Status:
     proxy: Mapping[str, Any]
     denials: tuple[Mapping[str, Any], ...]
     left_out: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
+    inside: Inside = field(default_factory=Inside)
     connected: tuple[str, ...] = ()
     unprotected: tuple[Unprotected, ...] = ()
 
@@ -91,7 +91,7 @@ def look(
         proxy=_asked(ask, "status") if running else {},
         denials=_denials(ask) if running else (),
         left_out=left_out,
-        lost=lost_walls(found),
+        inside=look_inside(found),
         connected=foreign_networks(found, project.name),
         unprotected=unprotected(project.root),
     )

@@ -12,13 +12,22 @@ from agent_sandbox.runtime.protected import candidates
 from agent_sandbox.stack.naming import network_name
 from agent_sandbox.stack.services.agent import HEALTHY, WORKSPACE
 
-LOST = 1  # the exit status of what looks, in the container, when it found something
+# The exit status of what looks, in the container: at mounts that ended, and at the way to the proxy.
+LOST, CUT_OFF = 1, 2
 REPLACED = "it was replaced on the host, and the agent can write it since"
 LOOK = "look at it; then agent-sandbox up makes the agent's container anew, and protects it again"
 CONNECTED = "the agent is connected to another network: the firewall's rules alone keep it from there"
 MADE = "it was made since `init`: the agent can write it"
 LINK = "it is a link, which is not followed: the agent can put another one there"
 TWO_NAMES = "the file has another name as well: what is written by that one stands here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """What the agent's container does not have any more: mounts, by path, and its way to the proxy, by a reason."""
+
+    lost: tuple[str, ...] = ()
+    cut_off: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +39,16 @@ class Unprotected:
     because: str
 
 
-def lost_walls(found: Iterable[Container]) -> tuple[str, ...]:
-    """Return the paths whose mounts ended while the agent runs; asked in its container, by a file of its image."""
+def look_inside(found: Iterable[Container]) -> Inside:
+    """Return what ended while the agent runs; asked in its container, by a file of its image."""
     for container in found:
         if container.service == "agent" and container.state == "running":
             done = ask("exec", container.id, HEALTHY)
-            return tuple(done.out.splitlines()) if done.code == LOST else ()
-    return ()
+            return Inside(
+                lost=tuple(done.out.splitlines()) if done.code == LOST else (),
+                cut_off=done.out.strip() if done.code == CUT_OFF else "",
+            )
+    return Inside()
 
 
 def foreign_networks(found: Iterable[Container], project: str) -> tuple[str, ...]:

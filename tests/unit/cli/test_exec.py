@@ -68,6 +68,16 @@ def test_a_wall_that_is_gone_is_named_before_anything_runs(
     )
 
 
+def test_an_agent_that_reaches_nothing_says_why(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says("exec agent0000000 /usr/local/lib/agent-sandbox/healthy", out="the agent has no network\n", code=2)
+    with_containers(docker, agent="unhealthy")
+    assert exit_code(lambda: execute(["ls"])) == 1
+    assert capsys.readouterr().err == "error: app-1: the agent has no network\n  hint: agent-sandbox up\n"
+
+
 def test_a_dry_run_asks_nothing(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
     assert exit_code(lambda: execute(["echo", "a b"], dry_run=True)) == 0

@@ -75,6 +75,16 @@ def test_what_the_agent_could_write_is_told(up: FakeDocker, project: Path, capsy
     assert (workspace["lost"], len(workspace["unprotected"])) == ([".git/config"], 6)
 
 
+def test_an_agent_that_reaches_nothing_is_told_with_what_mends_it(
+    up: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up.says("exec agent0000000", out="the agent has no network\n", code=2)
+    assert exit_code(status) == 0
+    assert capsys.readouterr().out.splitlines()[5] == "closed  the agent has no network: agent-sandbox up"
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["cut_off"] == "the agent has no network"
+
+
 def test_another_network_of_the_agents_is_told(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

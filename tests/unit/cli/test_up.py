@@ -63,6 +63,17 @@ def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, caps
     )
 
 
+def test_an_agent_that_lost_its_network_is_made_anew_with_the_network(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up_to_date.says("exec agent0000000", out="the agent has no network\n", code=2)
+    with_containers(up_to_date, proxy="healthy", firewall="healthy", agent="unhealthy").says("compose")
+    assert exit_code(lambda: up(quiet=True)) == 0
+    compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
+    assert compose == ["rm --stop --force agent", "rm --stop --force firewall", START.strip()]
+    assert capsys.readouterr().err == "the agent has no network: both are made anew\n"
+
+
 def test_ctrl_c_says_how_to_go_on(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up_to_date.says("ps --all").says("up --detach", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: up(quiet=True)) == 130

@@ -7,9 +7,10 @@ from agent_sandbox.runtime.walls import (
     LINK,
     MADE,
     TWO_NAMES,
+    Inside,
     Unprotected,
     foreign_networks,
-    lost_walls,
+    look_inside,
     read_only_mounts,
     unprotected,
 )
@@ -33,17 +34,22 @@ def found(project: Path) -> dict[str, str]:
 
 def test_what_lost_its_mount_is_what_the_agents_container_says(docker: FakeDocker) -> None:
     docker.says("exec agent /usr/local/lib/agent-sandbox/healthy", out=".env\n.git/config\n", code=1)
-    assert lost_walls([container("proxy"), container("agent")]) == (".env", ".git/config")
+    assert look_inside([container("proxy"), container("agent")]) == Inside(lost=(".env", ".git/config"))
+
+
+def test_why_nothing_can_be_reached_is_what_the_agents_container_says(docker: FakeDocker) -> None:
+    docker.says("exec agent", out="no network\n", code=2)
+    assert look_inside([container("agent")]) == Inside(cut_off="no network")
 
 
 @pytest.mark.parametrize(("out", "code"), [("", 0), ("", 1), ("OCI runtime exec failed\n", 126)])
 def test_a_container_that_can_not_say_so_has_lost_nothing(docker: FakeDocker, out: str, code: int) -> None:
     docker.says("exec agent", out=out, code=code)
-    assert lost_walls([container("agent")]) == ()
+    assert look_inside([container("agent")]) == Inside()
 
 
 def test_an_agent_that_does_not_run_has_no_mounts_to_lose(docker: FakeDocker) -> None:
-    assert (lost_walls([container("agent", "exited"), container("proxy")]), docker.calls) == ((), [])
+    assert (look_inside([container("agent", "exited"), container("proxy")]), docker.calls) == (Inside(), [])
 
 
 def test_the_agent_is_on_its_own_network_alone() -> None:

@@ -5,14 +5,17 @@ from collections.abc import Iterator
 from agent_sandbox.runtime.containers import containers
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
-from agent_sandbox.runtime.walls import CONNECTED, LOOK, REPLACED, foreign_networks, lost_walls, unprotected
+from agent_sandbox.runtime.walls import CONNECTED, LOOK, REPLACED, foreign_networks, look_inside, unprotected
 
 
 def mounts(machine: Machine) -> Iterator[CheckResult]:
     """See that what was read-only at the start still is, and that the agent is where it was."""
     found = containers(machine.project.name)
-    for path in lost_walls(found):
+    inside = look_inside(found)
+    for path in inside.lost:
         yield fail("mounts", f"{path}: {REPLACED}", LOOK)
+    if inside.cut_off:
+        yield fail("mounts", inside.cut_off, "agent-sandbox up")
     for mending in foreign_networks(found, machine.project.name):
         yield fail("mounts", CONNECTED, mending)
 

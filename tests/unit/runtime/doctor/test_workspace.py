@@ -38,6 +38,14 @@ def test_a_mount_that_ended_and_a_network_too_many_have_to_be_mended(machine: Ma
     ]
 
 
+def test_an_agent_that_reaches_nothing_has_to_be_mended(machine: Machine, docker: FakeDocker) -> None:
+    labels = {"com.docker.compose.service": "agent"}
+    agent = {"Id": "1" * 64, "Config": {"Image": "x", "Labels": labels}, "State": {"Status": "running"}}
+    docker.says("ps --all", out="1\n").says("inspect", out=json.dumps([agent]))
+    docker.says("exec 111111111111", out="the agent has no network\n", code=2)
+    assert list(workspace.mounts(machine)) == [fail("mounts", "the agent has no network", "agent-sandbox up")]
+
+
 def test_all_is_well_where_nothing_is_open(machine: Machine) -> None:
     assert list(workspace.names(machine)) == [ok("workspace", "what this machine acts on is read-only inside")]
 
