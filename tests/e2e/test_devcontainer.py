@@ -45,7 +45,8 @@ def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontain
     inside = (*devcontainer, "exec", "--workspace-folder", project.path)
     whoami = run(*inside, "sh", "-c", "id -un; pwd; cat /proc/self/status", env={"PATH": path}).stdout
     assert whoami.startswith("dev\n/workspace\n")
-    assert "CapBnd:\t0000000000000000" in whoami
+    for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"):
+        assert line in whoami
     assert run(*inside, "curl", "-sS", "https://api.anthropic.com/ide", env={"PATH": path}).stdout.startswith('{"host"')
     denied = run(*inside, "curl", "-sS", "http://example.com/", env={"PATH": path}).stdout
     assert "example.com" in denied

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,6 +45,42 @@ def test_the_image_holds_no_setuid_setgid_or_capability_binary(claude: Project) 
         "if not os.path.islink(p) and 'security.capability' in os.listxattr(p)]"
     )
     assert claude.exec("python3", "-c", scan, user="root").stdout == ""
+
+
+# What the firewall's first process starts with; the one that sleeps for the agent has given up all of it.
+NEEDED = {"proxy": 0, "firewall": sum(1 << bit for bit in (6, 7, 12)), "agent": 0}
+
+
+@pytest.mark.parametrize("service", NEEDED)
+def test_no_process_of_a_container_has_more_than_it_needs(claude: Project, service: str) -> None:
+    script = "for f in /proc/[0-9]*/status; do grep -E '^(Cap|NoNew|Seccomp:)' $f && echo; done"
+    said = run("docker", "exec", claude.containers()[service]["Id"], "sh", "-c", script).stdout
+    found = [dict(line.split(":\t") for line in one.splitlines()) for one in said.strip().split("\n\n")]
+    assert len(found) > 1
+    for process in found:
+        held = [int(process[f"Cap{name}"], 16) for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")]
+        assert [caps & ~NEEDED[service] for caps in held] == [0] * 5
+        assert (process["NoNewPrivs"], process["Seccomp"]) == ("1", "2")
+
+
+def rights(project: Project, program: str, *, user: str | None) -> list[tuple[str, str]]:
+    """Return the users and capabilities of a process, as a program that prints files finds them for itself."""
+    said = project.exec(program, "/proc/self/status", user=user, check=False).stdout
+    return re.findall(r"^(Uid|Gid|Cap\w+):\t(.*)$", said, re.MULTILINE)
+
+
+@pytest.mark.parametrize("user", [None, "root"])
+def test_a_file_that_lends_its_owners_rights_lends_none_inside(claude: Project, user: str | None) -> None:
+    claude.exec("cp", "/usr/bin/cat", "lent")
+    lent = claude.path / "lent"
+    os.chown(lent, 0, 0)
+    lent.chmod(0o6755)
+    own = rights(claude, "cat", user=user)
+    assert (len(own), rights(claude, "./lent", user=user)) == (7, own)
+    # As `setcap cap_net_admin+ep` writes it; the kernel may also refuse to start such a file.
+    os.setxattr(lent, "security.capability", struct.pack("<5I", 0x0200_0001, 1 << 12, 0, 0, 0))
+    assert rights(claude, "./lent", user=user) in ([], own)
+    lent.unlink()
 
 
 def test_root_cannot_flush_a_rule(claude: Project) -> None:
