@@ -1,0 +1,88 @@
+"""An agent that uses up all it may: its limits hold, and the proxy answers all the while."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import LAB, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stacks import Project, Projects
+
+MIB = 1 << 20
+BURNING = (LAB / "burning.py").read_text()
+# What is taken, and the most of it that there is to be had.
+BURNS = {
+    "processes": 200,
+    "memory": 512,
+    "processors": 125,  # hundredths: one, and what a short measurement may be off
+    "descriptors": 16_384,
+    "connections": 3000,
+    "shared_memory": 64,
+    "files": 300_000,
+}
+
+
+@pytest.fixture(scope="module")
+def small(projects: Projects) -> Project:
+    """A stack whose agent may use little."""
+    project = projects.make("small", "claude", "--memory", "512m", "--cpus", "1", "--pids", "200")
+    project.allow("allowed.test")
+    project.sandbox("up")
+    return project
+
+
+@contextmanager
+def burning(project: Project, what: str) -> Iterator[int]:
+    """Have the agent take all of something, and hold it."""
+    argv = ("docker", "compose", "exec", "-T", "agent", "python3", "-c", BURNING, what)
+    with subprocess.Popen(argv, cwd=project.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+        process.communicate()
+
+
+def ask(project: Project, url: str) -> tuple[int, bool]:
+    """Ask from the agent's own network, in a container whose limits are its own; tell if it was quick."""
+    curl = "curl --proxy http://$AGENT_SANDBOX_PROXY -sS -o /dev/null -w '%{http_code} %{time_total}' --max-time 10"
+    done = project.compose("exec", "-T", "firewall", "sh", "-c", f"{curl} {url}", check=False)
+    status, seconds = done.stdout.split()
+    return int(status), float(seconds) < 2
+
+
+def test_limits_are_in_force(small: Project) -> None:
+    held = {name: one["HostConfig"] for name, one in small.containers().items()}
+    agent = held["agent"]
+    assert (agent["Memory"], agent["MemorySwap"], agent["PidsLimit"]) == (512 * MIB, 512 * MIB, 200)
+    assert (agent["CpuQuota"], agent["CpuPeriod"]) == (100_000, 100_000)
+    for limits in held.values():
+        assert min(limits["Memory"], limits["MemorySwap"], limits["PidsLimit"], limits["CpuQuota"]) > 0
+        assert limits["LogConfig"] == {"Type": "local", "Config": {"max-file": "3", "max-size": "10m"}}
+        assert {one["Name"]: one["Hard"] for one in limits["Ulimits"]}["core"] == 0
+        assert not limits["OomKillDisable"]
+    assert "limits  memory 512m, cpus 1, pids 200" in small.sandbox("status").stdout
+
+
+@pytest.mark.parametrize("what", BURNS)
+def test_an_agent_that_uses_up_all_it_may_stops_nobody_else(small: Project, what: str) -> None:
+    with burning(small, what) as taken:
+        assert 0 < taken <= BURNS[what]
+        assert ask(small, "http://allowed.test/") == (200, True)
+        assert ask(small, "http://denied.test/") == (403, True)
+        proxy = small.containers()["proxy"]
+        assert (proxy["State"]["Health"]["Status"], proxy["RestartCount"]) == ("healthy", 0)
+    started = time.monotonic()
+    small.wait_until_it_answers("https://allowed.test/", 200)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("service", ["proxy", "firewall", "agent"])
+def test_nothing_dumps_its_memory(small: Project, service: str) -> None:
+    assert run("docker", "exec", small.containers()[service]["Id"], "sh", "-c", "ulimit -Hc").stdout == "0\n"
