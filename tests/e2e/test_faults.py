@@ -1,0 +1,154 @@
+"""What an unlucky hour does to a stack: it stays closed, works again by itself, or says in `status` what does it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stacks import STANDIN_ADDRESS, run, trust
+
+if TYPE_CHECKING:
+    from stacks import Project, Projects
+
+# Takes the proxy's memory until the kernel ends a process, and has that be the proxy itself.
+HOG = """
+import os
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    if int(pid) not in (1, os.getpid()):
+        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
+            file.write("1000")
+held = []
+while True:
+    held.append(b"x" * (1 << 24))
+"""
+FILL = "dd if=/dev/zero of=/state/log/filler bs=64k 2>&1; true"
+
+
+@pytest.fixture(scope="module")
+def stack(projects: Projects) -> Project:
+    """A stack whose log has a volume of one megabyte."""
+    project = projects.make("faults", "claude")
+    override = json.loads(project.override.read_text())
+    small = {"type": "tmpfs", "device": "tmpfs", "o": "size=1m,uid=10001,gid=10001"}
+    project.override.write_text(json.dumps({**override, "volumes": {"log": {"driver_opts": small}}}))
+    trust(project.path)
+    project.allow("allowed.test")
+    project.sandbox("up")
+    return project
+
+
+def status(project: Project) -> dict[str, Any]:
+    """Return what `status` tells a program."""
+    found: dict[str, Any] = json.loads(project.sandbox("status", "--json").stdout)
+    return found
+
+
+def in_proxy(project: Project, script: str) -> None:
+    """Run a script in the proxy's container, as the proxy's user."""
+    project.compose("exec", "-T", "proxy", "sh", "-c", script)
+
+
+def assert_closed(project: Project) -> None:
+    """Nothing gets out, directly or through what may be left of the proxy."""
+    for url, options in ((f"http://{STANDIN_ADDRESS}/", ("--noproxy", "*")), ("http://denied.test/", ())):
+        assert project.curl(url, "--max-time", "6", *options)[0] in {0, 403}
+    assert project.internet.requests("denied.test") == []
+
+
+def assert_well(project: Project) -> None:
+    """What is allowed works, what is not is denied, and nobody had to do anything."""
+    project.wait_until_it_answers("https://allowed.test/", 200)
+    assert project.curl("http://denied.test/")[0] == 403
+
+
+def test_a_log_volume_that_is_full_opens_nothing_loses_lines_and_says_so(stack: Project) -> None:
+    in_proxy(stack, FILL)
+    assert_well(stack)
+    # One by one: what is left of the last page takes some of them.
+    stack.exec("sh", "-c", "for n in $(seq 20); do curl -s -o /dev/null http://denied.test/; done")
+    time.sleep(0.2)  # lines are written in batches
+    log = status(stack)["log"]
+    assert (log["dropped"] > 0, log["error"]) == (True, "[Errno 28] No space left on device")
+    assert "lines lost, and the next ones will be: [Errno 28]" in stack.sandbox("status").stdout
+    in_proxy(stack, "rm /state/log/filler")
+    stack.curl("http://denied.test/afterwards")
+    time.sleep(0.2)
+    assert stack.traffic()[-1]["path"] == "/afterwards"
+    assert "lines lost; it is written again" in stack.sandbox("status").stdout
+
+
+def test_a_proxy_that_runs_out_of_memory_is_closed_meanwhile_and_comes_back_by_itself(stack: Project) -> None:
+    before = stack.containers()["proxy"]["RestartCount"]
+    stack.compose("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-c", HOG, check=False)
+    assert_closed(stack)
+    assert_well(stack)
+    proxy = next(one for one in status(stack)["services"] if one["service"] == "proxy")
+    assert proxy["restarts"] > before
+    assert "started again 1 times" in stack.sandbox("status").stdout
+
+
+def test_a_ca_that_is_lost_is_made_anew_and_not_trusted_until_up(stack: Project) -> None:
+    volume = next(
+        one["Name"] for one in stack.containers()["proxy"]["Mounts"] if one["Destination"] == "/state/private"
+    )
+    stack.compose("rm", "--stop", "--force", "proxy")
+    run("docker", "volume", "rm", volume)
+    stack.compose("up", "--detach", "--no-deps", "--wait", "proxy")
+    code, said = stack.curl("https://allowed.test/")
+    assert (code, "certificate" in said) == (0, True), said
+    told = "the agent does not trust the proxy, which has another certificate than at the agent's start"
+    assert f"closed  {told}: agent-sandbox up" in stack.sandbox("status").stdout
+    assert told in stack.sandbox("doctor", check=False).stdout
+    stack.sandbox("up")
+    assert_well(stack)
+    assert status(stack)["cut_off"] == ""
+
+
+def test_a_firewall_that_is_started_again_alone_leaves_the_agent_without_a_network(stack: Project) -> None:
+    run("docker", "restart", "--time", "1", stack.containers()["firewall"]["Id"])
+    assert_closed(stack)
+    told = "the agent has no network: the firewall was started again without it"
+    assert f"closed  {told}: agent-sandbox up" in stack.sandbox("status").stdout
+    stack.sandbox("up")
+    assert_well(stack)
+
+
+def test_after_the_engine_was_restarted_no_agent_runs_before_the_rules_are_loaded(stack: Project) -> None:
+    found = {name: one["Id"] for name, one in stack.containers().items()}
+    policies = {name: one["HostConfig"]["RestartPolicy"]["Name"] for name, one in stack.containers().items()}
+    # The engine starts by itself what is alone on its way out, and nothing that the agent has a part in.
+    assert policies == {"proxy": "unless-stopped", "firewall": "no", "agent": "no"}
+    run("docker", "kill", *found.values())
+    # And whoever starts them by hand, in the wrong order: no network is there to be in.
+    early = run("docker", "start", found["agent"], check=False)
+    assert (early.returncode, "cannot join network of a non running container" in early.stderr) == (1, True)
+    run("docker", "start", found["proxy"])
+    assert run("docker", "start", found["agent"], check=False).returncode == 1
+    run("docker", "start", found["firewall"], found["agent"])
+    assert_closed(stack)
+    stack.sandbox("up")
+    assert_well(stack)
+
+
+def test_a_policy_that_the_proxy_may_not_read_denies_all_and_is_named(stack: Project) -> None:
+    stack.policy.chmod(0o600)
+    try:
+        stack.compose("restart", "proxy")
+        said = stack.wait_until_it_answers("http://allowed.test/", 403)
+        assert "policy.yaml" in said
+        assert "Permission denied" in said
+        assert status(stack)["policy"]["state"] == "refused"
+    finally:
+        stack.policy.chmod(0o644)
+    stack.sandbox("proxy", "reload")
+    assert_well(stack)
+
+
+def test_nobody_can_connect_the_agent_itself_to_another_network(stack: Project) -> None:
+    agent = stack.containers()["agent"]["Id"]
+    done = run("docker", "network", "connect", stack.internet.name, agent, check=False)
+    assert (done.returncode, "sharing network namespace" in done.stderr) == (1, True), done.stderr
+    assert_closed(stack)
