@@ -1,11 +1,12 @@
 """The text of a policy or of a service -> a layer, or every problem of it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.spec import PolicySpec, ServiceFileSpec
 from agent_sandbox.policyfile.checking import check_document
 from agent_sandbox.policyfile.document import Document, parse_document
+from agent_sandbox.policyfile.repeats import repeated
 from agent_sandbox.problems import Problem, UserError
 
 MAX_PROBLEMS = 100
@@ -18,8 +19,9 @@ def parse_layer(  # noqa: PLR0913 - a layer is made of these
     document = parse_document(text, file=file)
     spec = _checked(document, file, services, PolicySpec)
     layer = Layer(name=name, file=shown, spec=spec, lines=document.lines, tighten=tighten)
-    if layer.only_narrows:
-        _refuse_to_replace(document, file)
+    problems = [*repeated(document, spec, file=file), *(_replacing(document, file) if layer.only_narrows else ())]
+    if problems:
+        raise _bounded(UserError(problems))
     return layer
 
 
@@ -37,11 +39,11 @@ def _checked(document: Document, file: str, services: Collection[str], model: ty
         raise _bounded(error) from error
 
 
-def _refuse_to_replace(document: Document, file: str) -> None:
+def _replacing(document: Document, file: str) -> Iterator[Problem]:
     what, hint = "a layer that may only narrow has nothing to replace", "take `merge_mode` out"
-    places = [place for location, place in document.keys.items() if location[-1] == "merge_mode"]
-    if places:
-        raise UserError(Problem(where=f"{file}:{at.line}:{at.column}", what=what, hint=hint) for at in places)
+    for location, place in document.keys.items():
+        if location[-1] == "merge_mode":
+            yield Problem(where=f"{file}:{place.line}:{place.column}", what=what, hint=hint)
 
 
 def _bounded(error: UserError) -> UserError:

@@ -23,7 +23,7 @@ def test_services_are_put_in_their_place(layer_of: LayerOf) -> None:
 
 def test_a_service_that_nobody_knows_is_told_with_those_that_are_known(layer_of: LayerOf) -> None:
     with pytest.raises(UserError) as error:
-        compile_policy([layer_of("domains: []\nservices: [x, x]")], {"b": layer_of(""), "a": layer_of("")})
+        compile_policy([layer_of("domains: []\nservices: [x]")] * 2, {"b": layer_of(""), "a": layer_of("")})
     assert str(error.value) == "\n".join(["policy.yaml:2: unknown service 'x'; known are a, b"] * 2)
 
 

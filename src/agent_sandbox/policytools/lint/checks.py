@@ -7,7 +7,7 @@ from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accept
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
 from agent_sandbox.policytools.lint.leaks import shared_store, upload_host, upload_registry
-from agent_sandbox.policytools.lint.services import any_repository, duplicate_service, unused_service
+from agent_sandbox.policytools.lint.services import any_repository, unused_service
 from agent_sandbox.policytools.lint.subject import Subject
 from agent_sandbox.policytools.lint.unread import plain_http, uninspected
 from agent_sandbox.policytools.lint.untested import no_tests
@@ -28,7 +28,6 @@ CHECKS: Mapping[str, Check] = {
     "never-matches": never_matches,
     "hidden-by-deny": hidden_by_deny,
     "covered": covered,
-    "duplicate-service": duplicate_service,
     "unused-service": unused_service,
     "no-tests": no_tests,
     "bad-acceptance": lambda subject: bad_acceptance(subject, CHECKS),

@@ -11,20 +11,6 @@ from agent_sandbox.policytools.lint.subject import Subject
 WRITING = {"access": "readwrite"}
 
 
-def duplicate_service(subject: Subject) -> Iterator[Finding]:
-    """Find a service that is named twice with the same options."""
-    services = subject.layer.spec.services
-    for number, service in enumerate(services):
-        if service in services[:number]:
-            first = subject.layer.origin("services", services.index(service)).line
-            yield Finding(
-                line=subject.layer.origin("services", number).line,
-                what=f"service `{service.name}` is here twice, first on line {first}",
-                why="whoever takes one of them out takes nothing away",
-                mend="keep one of them",
-            )
-
-
 def any_repository(subject: Subject) -> Iterator[Finding]:
     """Find a service that may write to repositories and names none."""
     for number, service in enumerate(subject.layer.spec.services):

@@ -2,18 +2,13 @@ from collections.abc import Callable
 
 from agent_sandbox.policy import compile_policy
 from agent_sandbox.policyfile import parse_layer, shipped_services
-from agent_sandbox.policytools.lint.services import any_repository, duplicate_service, unused_service
+from agent_sandbox.policytools.lint.services import any_repository, unused_service
 from agent_sandbox.policytools.lint.subject import Subject
 from vectors import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 
 SERVICES = {"s": "domains: [{host: a.test, rules: [{methods: [GET]}]}]", "t": "domains: [b.test, c.test]"}
-
-
-def test_a_service_that_is_here_twice_is_found(find: Find) -> None:
-    text = "services:\n  - s\n  - t\n  - s\n  - {name: t, merge_mode: replace}\n"
-    assert find(duplicate_service, text, services=SERVICES) == [(4, "service `s` is here twice, first on line 2")]
 
 
 def test_a_service_that_adds_nothing_is_found(find: Find) -> None:

@@ -1,0 +1,33 @@
+"""What stands twice in one file, where only one of the two can be meant."""
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from agent_sandbox.policy.layer import Location
+from agent_sandbox.policy.spec import PolicySpec
+from agent_sandbox.policyfile.document import Document
+from agent_sandbox.problems import Problem
+
+
+def repeated(document: Document, spec: PolicySpec, *, file: str) -> Iterator[Problem]:
+    """Yield a problem for each second one, at its place, with the place of the first."""
+    services = ((("services", number), service.name) for number, service in enumerate(spec.services))
+    replacing = ((("domains", number), entry.host) for number, entry in enumerate(spec.domains) if entry.merge_mode)
+    for location, first, name in (*_twice(services), *_twice(replacing)):
+        place, other = document.places[location], document.places[first]
+        what, hint = WORDS[str(location[0])]
+        told = f"{what.format(name)} at {file}:{other.line}:{other.column}, too"
+        yield Problem(where=f"{file}:{place.line}:{place.column}", what=told, hint=hint)
+
+
+WORDS = {
+    "services": ("service `{}` is named", "keep one of the two, with all that is chosen of it: both would count"),
+    "domains": ("`{}` replaces what lower layers say", "make one entry of the two, with the rules of both"),
+}
+
+
+def _twice[T: Hashable](placed: Iterable[tuple[Location, T]]) -> Iterator[tuple[Location, Location, T]]:
+    first: dict[T, Location] = {}
+    for location, value in placed:
+        before = first.setdefault(value, location)
+        if before is not location:
+            yield location, before, value

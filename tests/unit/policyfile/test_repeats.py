@@ -1,0 +1,42 @@
+import pytest
+
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.problems import UserError
+
+TWICE = """\
+services:
+  - github
+  - claude
+  - {name: github, readonly: true}
+  - github
+domains:
+  - {host: A.test, merge_mode: replace, rules: [{methods: [GET]}]}
+  - a.test
+  - host: a.test.
+    merge_mode: replace
+"""
+
+
+def told(text: str) -> list[str]:
+    with pytest.raises(UserError) as raised:
+        parse_layer(text, name="project", file="p.yaml", shown="p.yaml", services=("github", "claude"))
+    return [str(problem) for problem in raised.value.problems]
+
+
+def test_both_places_are_told_of_what_stands_twice() -> None:
+    one = "keep one of the two, with all that is chosen of it: both would count"
+    merged = "make one entry of the two, with the rules of both"
+    assert told(TWICE) == [
+        f"p.yaml:4:5: service `github` is named at p.yaml:2:5, too; {one}",
+        f"p.yaml:5:5: service `github` is named at p.yaml:2:5, too; {one}",
+        f"p.yaml:9:5: `a.test` replaces what lower layers say at p.yaml:7:5, too; {merged}",
+    ]
+
+
+def test_it_is_told_beside_what_a_narrowing_layer_may_not_say() -> None:
+    assert len(told(f"tighten: true\n{TWICE}")) == 5
+
+
+def test_a_host_may_have_several_entries_that_add_up() -> None:
+    text = "domains: [a.test, {host: a.test, ports: [8443]}, {host: a.test, merge_mode: replace, ports: [81]}]"
+    assert len(parse_layer(text, name="p", file="p", shown="p", services=()).spec.domains) == 3
