@@ -25,7 +25,7 @@ LISTEN = tuple(f"--{entrance}=127.0.0.1:0" for entrance in ("listen", "tls", "ht
 class ProxyProcess:
     """`python -m agent_sandbox.proxy run` with a policy; `resolve` leads names to stand-ins.
 
-    `sabotage` is Python that runs in the process before the proxy does.
+    `sabotage` is Python that runs in the process before the proxy does; `more` are further options.
     """
 
     folder: Path
@@ -33,6 +33,7 @@ class ProxyProcess:
     resolve: Mapping[tuple[str, int], int] = field(default_factory=dict)
     upstream_ca: Path | None = None
     sabotage: str = ""
+    more: tuple[str, ...] = ()
     lines: list[dict[str, Any]] = field(default_factory=list)
     errors: str = ""
 
@@ -49,7 +50,7 @@ class ProxyProcess:
         start = f"{self.sabotage}\nfrom agent_sandbox.proxy.__main__ import main\nraise SystemExit(main())"
         command = [sys.executable, "-c", start, "run", f"--policy={self.policy_file}"]
         self.process = subprocess.Popen(
-            [*command, *LISTEN, f"--state={self.folder}/state", *trusting, *overrides],
+            [*command, *LISTEN, f"--state={self.folder}/state", *trusting, *overrides, *self.more],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

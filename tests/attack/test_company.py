@@ -1,0 +1,277 @@
+"""Behind a company's proxy: all that is allowed goes through it, and nothing that it does loses a check."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from capture import Capture
+from certificates import make_authority
+from company import FINDS_NOBODY, OPENED, Company
+from http2client import Http2Client
+from proxystand import ProxyProcess, get, read_head
+from websocket import echo, frame, handshake
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator
+
+NAMES = ["allowed.test", "unopened.test"]
+IMPATIENT = """\
+from agent_sandbox.proxy.limits import Limits
+Limits.__init__.__kwdefaults__.update(connect_seconds=1.0)
+"""
+POLICY = """\
+version: 1
+allow_all: true
+domains: ["*", {{host: unopened.test, inspect: false}}]
+deny: [denied.test]
+host_services: {{ollama: {{to: host:11434}}}}
+settings:
+  upstream: {{proxy: "http://{proxy}", ca: ca.crt, no_proxy: [near.test]}}
+"""
+FIRST, SECOND, SECURE = "first.corp.test:3128", "second.corp.test:3128", "secure.corp.test:3129"
+
+
+@dataclass
+class Stand:
+    """The proxy, three proxies of the company, and the servers; the company's authority has signed for `server`."""
+
+    proxy: ProxyProcess
+    first: Company
+    second: Company
+    secure: Company
+    server: Capture
+    plain: Capture
+    evil: Capture
+
+    def reload(self, text: str) -> None:
+        self.proxy.policy_file.write_text(text)
+        done = self.proxy.command("reload")
+        assert done.returncode == 0, done.stdout
+
+    def companies(self) -> list[list[str]]:
+        return [company.asked for company in (self.first, self.second, self.secure)]
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """All of it, once."""
+    folder, other = tmp_path_factory.mktemp("company"), tmp_path_factory.mktemp("other")
+    make_authority(folder, [*NAMES, "secure.corp.test"])
+    make_authority(other, NAMES)
+    user = folder / "user"
+    user.mkdir()
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(Capture(certificate=folder / "leaf.pem", answers={"/ws": echo}))
+        plain = stack.enter_context(Capture())
+        evil = stack.enter_context(Capture(certificate=other / "leaf.pem"))
+        leads = {f"{name}:443": server.port for name in NAMES} | {"allowed.test:80": plain.port}
+        first, second = (stack.enter_context(Company(leads=leads)) for _ in range(2))
+        secure = stack.enter_context(Company(leads=leads, certificate=folder / "leaf.pem"))
+        resolve = {("ollama", 11434): plain.port, ("near.test", 80): plain.port}
+        for place, company in ((FIRST, first), (SECOND, second), (SECURE, secure)):
+            host, _, port = place.partition(":")
+            resolve[host, int(port)] = company.port
+        proxy = ProxyProcess(
+            folder,
+            POLICY.format(proxy=FIRST),
+            resolve=resolve,
+            sabotage=FINDS_NOBODY + IMPATIENT,
+            more=(f"--layer=user={user}/policy.yaml",),
+        )
+        yield Stand(stack.enter_context(proxy), first, second, secure, server, plain, evil)
+
+
+@pytest.fixture
+def stand(started: Stand) -> Stand:
+    """The same, as it began."""
+    user = started.proxy.folder / "user"
+    for file in user.iterdir():
+        file.unlink()
+    started.reload(POLICY.format(proxy=FIRST))
+    for part in (started.proxy, started.first, started.second, started.secure, started.server, started.plain):
+        part.forget()
+    started.evil.forget()
+    return started
+
+
+def test_each_kind_of_connection_goes_through_it_by_name(stand: Stand) -> None:
+    assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test")).partition(b"\r\n")[0]
+    with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        fields = ((":method", "GET"), (":scheme", "https"), (":authority", "allowed.test"), (":path", "/h2"))
+        assert client.status(client.send(*fields)) == "200"
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake())
+        assert b"101" in read_head(stream)
+        stream.sendall(frame(b"hello", masked=True))
+        assert stream.recv(100) == frame(b"hello", masked=False)
+    assert b"200" in stand.proxy.say(get("http://allowed.test/plain", "allowed.test")).partition(b"\r\n")[0]
+    context = ssl.create_default_context(cafile=stand.proxy.folder / "ca.crt")
+    with (
+        stand.proxy.tunnel("unopened.test") as connection,
+        context.wrap_socket(connection, server_hostname="unopened.test") as stream,
+    ):
+        stream.sendall(get("/unopened", "unopened.test"))
+        assert b"200" in read_head(stream)
+    tls = "CONNECT allowed.test:443 HTTP/1.1"
+    assert stand.first.asked == [tls, tls, tls, "CONNECT allowed.test:80 HTTP/1.1", tls.replace("allowed", "unopened")]
+    assert stand.first.heads[0] == f"{tls}\r\nHost: allowed.test:443\r\n\r\n".encode()
+    assert [request.line for request in stand.plain.requests] == ["GET /plain HTTP/1.1"]
+    assert b"/h2" not in stand.first.carried
+
+
+def test_what_is_denied_is_not_asked_of_it(stand: Stand) -> None:
+    assert b" 403 " in stand.proxy.say(get("http://denied.test/x", "denied.test")).partition(b"\r\n")[0]
+    assert stand.companies() == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("inside.test", "inside.test leads to 10.1.2.3, a private address"),
+        ("cloud.test", "cloud.test leads to 169.254.169.254, a link-local address"),
+        ("metadata.google.internal", "metadata.google.internal can only lead to a private place"),
+        ("printer.local", "printer.local can only lead to a private place"),
+    ],
+)
+def test_what_leads_inside_is_not_asked_of_it(stand: Stand, host: str, why: str) -> None:
+    assert b" 403 " in stand.proxy.say(get(f"http://{host}/x", host)).partition(b"\r\n")[0]
+    assert stand.proxy.line(event="request", host=host)["reason"] == why
+    assert stand.companies() == [[], [], []]
+
+
+def test_private_places_and_what_is_left_out_go_directly(stand: Stand) -> None:
+    assert b"200" in stand.proxy.say(get("http://ollama:11434/x", "ollama:11434"))
+    assert b"200" in stand.proxy.say(get("http://near.test/x", "near.test"))
+    assert stand.companies() == [[], [], []]
+
+
+def drip(stream: socket.socket) -> None:
+    """Answer for as long as somebody listens."""
+    for byte in b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100:
+        stream.sendall(bytes([byte]))
+        time.sleep(0.05)
+
+
+def endless(stream: socket.socket) -> None:
+    stream.sendall(b"HTTP/1.1 200 OK\r\n")
+    for _ in range(1000):
+        stream.sendall(b"X: " + b"x" * 1000 + b"\r\n")
+
+
+def says(data: bytes) -> Callable[[socket.socket], None]:
+    def answer(stream: socket.socket) -> None:
+        stream.sendall(data)
+        stream.settimeout(2)
+        while stream.recv(65536):
+            pass
+
+    return answer
+
+
+LIES = {
+    "garbage": (says(OPENED + bytes(range(256)) * 4), "TLS"),
+    "two answers": (says(OPENED + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"), "TLS"),
+    "a page": (says(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlogin"), "TLS"),
+    "a redirect": (says(b"HTTP/1.1 302 Found\r\nLocation: https://evil.test/\r\n\r\n"), "gives no tunnel to"),
+    "a question": (says(b"HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic\r\n\r\n"), "asks for credentials"),
+    "a refusal": (says(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"), "does not let allowed.test:443"),
+    "nothing": (lambda _: None, "closed the connection without an answer"),
+    "no HTTP": (says(b"SSH-2.0-x\r\n\r\n"), "gave an answer that is no HTTP"),
+    "bare line feeds": (says(b"HTTP/1.1 200 OK\nX: y\n\r\n\r\n"), "gave an answer that is no HTTP"),
+    "an endless head": (endless, "gave an answer without an end"),
+    "a slow head": (drip, "did not answer in 1 s"),
+    "silence": (lambda _: time.sleep(3), "did not answer in 1 s"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_a_502_with_the_reason_and_nothing_of_the_request_was_said(stand: Stand, lie: str) -> None:
+    stand.first.lie, why = LIES[lie]
+    started = time.monotonic()
+    answer = stand.proxy.ask("allowed.test", get("/secret", "allowed.test"))
+    assert answer.startswith(b"HTTP/1.1 502"), answer
+    assert time.monotonic() - started < 2
+    assert why in stand.proxy.line(event="request", host="allowed.test")["reason"]
+    assert stand.first.asked == ["CONNECT allowed.test:443 HTTP/1.1"]
+    assert b"login" not in answer
+    assert stand.server.connections == 0
+
+
+@pytest.mark.parametrize(("host", "why"), [("allowed.test", "local issuer"), ("other.test", "hostname mismatch")])
+def test_a_tunnel_that_leads_elsewhere_ends_at_the_certificate(stand: Stand, host: str, why: str) -> None:
+    elsewhere = stand.evil.port if host == "allowed.test" else stand.server.port
+    stand.first.leads = {**stand.first.leads, f"{host}:443": elsewhere}
+    try:
+        assert stand.proxy.ask(host, get("/secret", host)).startswith(b"HTTP/1.1 502")
+    finally:
+        stand.first.leads = stand.second.leads
+    assert why in stand.proxy.line(event="request", host=host)["reason"]
+    assert (stand.evil.requests, stand.server.requests) == ([], [])
+
+
+def test_a_proxy_that_is_not_there_is_a_502(stand: Stand) -> None:
+    stand.reload(POLICY.format(proxy="gone.corp.test:3128"))
+    assert stand.proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 502")
+    told = "the upstream proxy does not resolve: Name or service not known"
+    assert stand.proxy.line(event="request", host="allowed.test")["reason"] == told
+
+
+def test_after_a_reload_new_connections_go_through_the_other_one_and_trust_what_is_trusted_now(stand: Stand) -> None:
+    stand.reload(POLICY.format(proxy=SECOND))
+    assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test"))
+    assert [len(asked) for asked in stand.companies()] == [0, 1, 0]
+    stand.reload(POLICY.format(proxy=SECOND).replace(", ca: ca.crt", ""))
+    assert stand.proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 502")
+    stand.proxy.policy_file.write_text(POLICY.format(proxy="me:pw@first.corp.test:3128"))
+    refused = stand.proxy.command("reload")
+    assert (refused.returncode, "pw@" in refused.stdout, "credentials" in refused.stdout) == (1, False, True)
+
+
+def test_tls_with_the_proxy_itself_is_verified(stand: Stand) -> None:
+    secure = POLICY.replace("http://", "https://")
+    stand.reload(secure.format(proxy=SECURE))
+    assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test"))
+    context = ssl.create_default_context(cafile=stand.proxy.folder / "ca.crt")
+    with (
+        stand.proxy.tunnel("unopened.test") as connection,
+        context.wrap_socket(connection, server_hostname="unopened.test") as stream,
+    ):
+        stream.sendall(get("/unopened", "unopened.test"))
+        assert b"200" in read_head(stream)
+    assert [len(asked) for asked in stand.companies()] == [0, 0, 2]
+    for place in (FIRST, SECURE.replace("secure", "first").replace("3129", "3128")):
+        stand.reload(secure.format(proxy=place))
+        assert stand.proxy.ask("allowed.test", get("/x", "allowed.test")).startswith(b"HTTP/1.1 502")
+    assert stand.first.asked == []
+
+
+def test_credentials_go_to_the_proxy_alone_that_the_policy_beside_them_names(stand: Stand) -> None:
+    user = stand.proxy.folder / "user"
+    (user / "upstream-auth").write_text("me:hunter2\n")
+    (user / "ca.crt").write_bytes((stand.proxy.folder / "ca.crt").read_bytes())
+    (user / "policy.yaml").write_text(f"settings: {{upstream: {{proxy: 'http://{SECOND}', ca: ca.crt}}}}")
+    stand.reload("version: 1\ndomains: [allowed.test]\n")
+    assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test"))
+    assert b"\r\nProxy-Authorization: Basic bWU6aHVudGVyMg==\r\n" in stand.second.heads[0]
+    stand.reload(POLICY.format(proxy=FIRST))
+    assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test"))
+    assert b"Authorization" not in stand.first.heads[0]
+    said = f"{stand.proxy.lines}{stand.proxy.errors}{stand.proxy.command('status').stdout}"
+    assert "hunter2" not in said
+    assert "bWU6" not in said
+
+
+def test_a_client_s_own_credentials_for_a_proxy_are_not_passed_on(stand: Stand) -> None:
+    mine = "Proxy-Authorization: Basic bWluZTptaW5l"
+    assert b"200" in stand.proxy.say(get("http://allowed.test/plain", "allowed.test", mine))
+    assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test", mine))
+    heads = [*stand.first.heads, *(request.head for request in (*stand.plain.requests, *stand.server.requests))]
+    assert [head for head in heads if b"bWluZ" in head] == []

@@ -1,0 +1,103 @@
+"""A company's proxy on loopback: opens tunnels to where it is told, writes down what it is asked, and lies."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+OPENED = b"HTTP/1.1 200 Connection established\r\nVia: 1.1 corp\r\n\r\n"
+# How a name is found where the company's proxy is: not at all, but for those that lead inside, and the proxy itself.
+FINDS_NOBODY = """\
+import socket
+resolve, inside = socket.getaddrinfo, {"inside.test": "10.1.2.3", "cloud.test": "169.254.169.254"}
+def found(host, *rest, **more):
+    if host[0].isdigit() or host in inside:
+        return resolve(inside.get(host, host), *rest, **more)
+    raise socket.gaierror(-2, "Name or service not known")
+socket.getaddrinfo = found
+"""
+
+
+@dataclass
+class Company:
+    """Listens, with TLS where it has a certificate. `leads` are ports of loopback by `host:port`.
+
+    `lie` has the connection behind the question to itself, in place of a tunnel.
+    """
+
+    leads: Mapping[str, int] = field(default_factory=dict)
+    certificate: Path | None = None
+    lie: Callable[[socket.socket], None] | None = None
+    heads: list[bytes] = field(default_factory=list)
+    carried: bytearray = field(default_factory=bytearray)
+
+    def __enter__(self) -> Self:
+        """Listen."""
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self._context = None
+        if self.certificate:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(self.certificate)
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop listening."""
+        self._socket.close()
+
+    @property
+    def asked(self) -> list[str]:
+        """What it was asked for, line by line."""
+        return [head.partition(b"\r\n")[0].decode() for head in self.heads]
+
+    def forget(self) -> None:
+        """Begin to count from nothing."""
+        self.heads.clear()
+        self.carried.clear()
+        self.lie = None
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            stream = self._context.wrap_socket(connection, server_side=True) if self._context else connection
+            with stream:
+                head = b""
+                while not head.endswith(b"\r\n\r\n"):
+                    byte = stream.recv(1)
+                    if not byte:
+                        return
+                    head += byte
+                self.heads.append(head)
+                (self.lie or self._tunnel)(stream)
+
+    def _tunnel(self, stream: socket.socket) -> None:
+        where = self.asked[-1].split(" ")[1]
+        if where not in self.leads:
+            stream.sendall(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
+            return
+        with socket.create_connection(("127.0.0.1", self.leads[where])) as server:
+            stream.sendall(OPENED)
+            threading.Thread(target=self._pump, args=(server, stream, bytearray()), daemon=True).start()
+            self._pump(stream, server, self.carried)
+
+    def _pump(self, source: socket.socket, sink: socket.socket, kept: bytearray) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                kept += data
+                sink.sendall(data)
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
