@@ -494,6 +494,30 @@ def capture(where: str) -> Iterator[Try]:
 
 
 GROUPS = (direct, names, network, proxy, privileges, sockets, walls)
+# What helps where something got out: by the try where that is known, else by its group.
+ANEW = (
+    "on the host: agent-sandbox up makes network, rules and mounts anew; agent-sandbox doctor tells what it can't mend"
+)
+OVERRIDE = (
+    "a compose file or a setting of an editor gives it that: look at COMPOSE_FILE in .env, and at devcontainer.json"
+)
+CONNECTED = "somebody connected another network: agent-sandbox status names it, and the command that ends it"
+REPORT = "the proxy let through what it should refuse: do not use it, and report it as SECURITY.md says"
+MEND = {
+    "direct": ANEW,
+    "names": ANEW,
+    "network": ANEW,
+    "proxy": REPORT,
+    "privileges": OVERRIDE,
+    "sockets": OVERRIDE,
+    "walls": ANEW,
+    "capture": REPORT,
+    "a route out": CONNECTED,
+    "another network": CONNECTED,
+    "neighbours and the gateway": "a container beside, or the gateway, answers in this network: agent-sandbox doctor",
+    "root": "the container was entered as another user: agent-sandbox shell enters it as `dev`",
+    "the CA's private key": "take that key out of what is mounted; the proxy's own never leaves its volume",
+}
 
 
 def results(*, full: bool, listener: str) -> Iterator[dict[str, object]]:
@@ -503,7 +527,9 @@ def results(*, full: bool, listener: str) -> Iterator[dict[str, object]]:
         began = time.monotonic()
         verdict, told = one.attempt()
         spent = round((time.monotonic() - began) * 1000)
-        yield {"group": group, "tried": one.what, "verdict": verdict, "told": ascii(told)[1:-1], "ms": spent}
+        mend = MEND.get(one.what, MEND[group]) if verdict == LEAK else ""
+        said = {"group": group, "tried": one.what, "verdict": verdict, "told": ascii(told)[1:-1]}
+        yield {**said, "mend": mend, "ms": spent}
 
 
 def main() -> int:
@@ -521,6 +547,8 @@ def main() -> int:
     else:
         for one in found:
             print("{verdict:<6}  {group:<10}  {tried:<36}  {told}".format(**one))
+            if one["mend"]:
+                print("        mend: {mend}".format(**one))
         print(f"{len(found)} tried, {len(leaks)} got out" if leaks else f"{len(found)} tried, none got out")
     return 1 if leaks else 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib.util
 import socket
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import pytest
 from shells import IMAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
 ROUTES = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
@@ -145,3 +147,28 @@ def test_no_try_names_anything_that_is_somebodys(probe: ModuleType, monkeypatch:
     assert len(tried) == len(set(tried)) > 80
     words = {word for what in tried for word in what.replace("/", " ").split()}
     assert [word for word in words if word.endswith((".com", ".net", ".org"))] == []
+
+
+def test_what_got_out_is_told_with_what_mends_it(
+    probe: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def walls() -> Iterator[tuple[object, ...]]:
+        yield probe.quick("a wall", probe.leak, "it is gone")
+        yield probe.quick("a route out", probe.leak, "eth1")
+        yield probe.quick("another", probe.closed, "read-only")
+
+    monkeypatch.setattr(probe, "GROUPS", (walls,))
+    found = [one["mend"] for one in probe.results(full=False, listener="")]
+    assert found == [probe.ANEW, probe.MEND["a route out"], ""]
+    monkeypatch.setattr(sys, "argv", ["probe.py"])
+    assert probe.main() == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[1], lines[4:]) == (
+        f"        mend: {probe.ANEW}",
+        ["closed  walls       another                               read-only", "3 tried, 2 got out"],
+    )
+
+
+def test_each_group_says_what_mends_it(probe: ModuleType) -> None:
+    groups = {group.__name__ for group in probe.GROUPS}
+    assert (groups | {"capture"}) - set(probe.MEND) == set()
