@@ -21,6 +21,7 @@ from agent_sandbox.runtime.walls import CONNECTED, REPLACED
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
 UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
+UNOPENED = "  and {} of what no rule opens (private, reserved, malformed): agent-sandbox proxy logs --denied"
 NAMED = 5  # paths
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 RELOAD = "agent-sandbox proxy reload"
@@ -92,6 +93,7 @@ def as_json(found: Status) -> dict[str, Any]:
         "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
+        "unopened_denials": found.unopened,
     }
 
 
@@ -106,6 +108,8 @@ def as_text(found: Status) -> str:
     requests = found.proxy.get("requests", {})
     counts = [COUNTED.format(**requests)] if requests else []
     denials = [f"  {decision_as_text(line)}" for line in found.denials]
+    if found.unopened:
+        denials.append(UNOPENED.format(found.unopened))
     return "\n".join(
         (
             f"{project.name}  {project.agent}  {project.root}",

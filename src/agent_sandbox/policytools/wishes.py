@@ -6,7 +6,6 @@ It goes by what is asked for and not by who says that he asks: by such a name no
 from ipaddress import ip_address, ip_network
 
 from agent_sandbox.policy.addresses import why_forbidden
-from agent_sandbox.policy.host import is_address
 
 # Names that mean something else, or nothing, in every network (RFC 6761, 6762, 8375, 9476, and what people use).
 PRIVATE_ENDS = frozenset({"alt", "corp", "home", "internal", "lan", "local", "localhost", "onion"})
@@ -23,11 +22,16 @@ def why_no_wish(host: str) -> str:
     >>> why_no_wish("agent-sandbox.invalid"), why_no_wish("db.internal"), why_no_wish("example.com")
     ("nobody's name or address, as `agent-sandbox verify` asks for", 'a private host', '')
     """
-    if is_address(host):
+    try:
         if any(ip_address(host) in network for network in NOBODYS):
             return RESERVED
         return PRIVATE if why_forbidden(host) else ""
-    labels = host.split(".")
+    except ValueError:  # a name
+        return _why_no_name(host)
+
+
+def _why_no_name(name: str) -> str:
+    labels = name.split(".")
     if labels[-1] == NOBODYS_END:
         return RESERVED
     return PRIVATE if len(labels) == 1 or labels[-1] in PRIVATE_ENDS or labels[-2:] == ["home", "arpa"] else ""

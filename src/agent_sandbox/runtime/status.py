@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from agent_sandbox.backends.project import Project
+from agent_sandbox.policytools.wishes import why_no_wish
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.decisions import is_probe
@@ -39,6 +40,8 @@ class Status:
     problems: tuple[Problem, ...]
     proxy: Mapping[str, Any]
     denials: tuple[Mapping[str, Any], ...]
+    # How many of the last denials are of what no rule opens: `verify` asks for such, and so does who tries the walls.
+    unopened: int = 0
     left_out: tuple[str, ...] = ()
     inside: Inside = field(default_factory=Inside)
     connected: tuple[str, ...] = ()
@@ -82,6 +85,7 @@ def look(
     found = containers(project.name)
     running = any(container.service == "proxy" and container.state == "running" for container in found)
     host_digest, problems = _checked(digest)
+    denials, unopened = _denials(ask) if running else ((), 0)
     return Status(
         project=project,
         unseen=unseen,
@@ -89,7 +93,8 @@ def look(
         host_digest=host_digest,
         problems=problems,
         proxy=_asked(ask, "status") if running else {},
-        denials=_denials(ask) if running else (),
+        denials=denials,
+        unopened=unopened,
         left_out=left_out,
         inside=look_inside(found),
         connected=foreign_networks(found, project.name),
@@ -111,6 +116,9 @@ def _asked(ask: Ask, *argv: str) -> Mapping[str, Any]:
         return {}
 
 
-def _denials(ask: Ask) -> tuple[Mapping[str, Any], ...]:
+def _denials(ask: Ask) -> tuple[tuple[Mapping[str, Any], ...], int]:
+    """Return the last denials of hosts that a rule could open, and how many of all others there were among them."""
     lines = _asked(ask, "denials", "--count", str(DENIALS)).get("denials", [])
-    return tuple(line for line in lines if not is_probe(line))[-SHOWN:]
+    asked = [line for line in lines if not is_probe(line)]
+    wanted = [line for line in asked if line.get("host") and not why_no_wish(str(line["host"]))]
+    return tuple(wanted[-SHOWN:]), len(asked) - len(wanted)

@@ -10,7 +10,9 @@ def test_what_is_nobodys_is_no_wish_whoever_asks(host: str) -> None:
     assert why_no_wish(host) == RESERVED
 
 
-@pytest.mark.parametrize("host", ["localhost", "a.local", "nas", "a.home.arpa", "10.0.0.1", "169.254.169.254", "::1"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "a.local", "nas", "a.home.arpa", "10.0.0.1", "169.254.169.254", "::1", "7", ""]
+)
 def test_a_private_host_is_none_either(host: str) -> None:
     assert why_no_wish(host) == PRIVATE
 

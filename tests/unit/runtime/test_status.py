@@ -74,6 +74,15 @@ def test_the_last_denials_leave_out_what_the_stack_asks_of_itself(up: FakeDocker
     assert look(PROJECT, ask=ask, digest=lambda: "abc").denials == (DENIAL,) * 5
 
 
+def test_what_no_rule_opens_is_counted_and_leaves_room_for_what_one_could(up: FakeDocker) -> None:
+    assert up.rules
+    hosts = ("agent-sandbox.invalid", "198.51.100.1", "127.0.0.1", "", 7)
+    lines = [DENIAL, *({**DENIAL, "host": host} for host in hosts)]
+    answers: dict[str, dict[str, Any]] = {"status": {}, "denials": {"denials": lines}}
+    found = look(PROJECT, ask=lambda argv: answers[argv[0]], digest=lambda: "abc")
+    assert (found.denials, found.unopened) == ((DENIAL,), 5)
+
+
 def test_a_proxy_that_does_not_answer_is_part_of_the_status(up: FakeDocker) -> None:
     assert up.rules
     found = look(PROJECT, ask=silent, digest=lambda: "abc")
