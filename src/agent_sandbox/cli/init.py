@@ -51,7 +51,7 @@ def init(  # noqa: PLR0913 - each is an option
     memory: Annotated[str | None, Option(help="The most memory that the agent gets; by default 8g.")] = None,
     cpus: Annotated[str | None, Option(help="The most processors that it gets, as in 1.5; by default 4.")] = None,
     pids: Annotated[str | None, Option(help="The most processes that it may have; by default 4096.")] = None,
-    force: Annotated[bool, Option(help="Replace generated files that have been edited.")] = False,
+    force: Annotated[bool, Option(help="Replace generated files that have been edited, or another agent's.")] = False,
     detect: Annotated[bool, Option(help="Allow reading from the hosts that lock files name.")] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
@@ -59,7 +59,8 @@ def init(  # noqa: PLR0913 - each is an option
     """Write .devcontainer/{docker-compose.yml,devcontainer.json,policy.yaml} and .env into a project.
 
     Run it again after an upgrade or when the project has changed: files that nobody has edited are brought up to date,
-    policy.yaml is yours once it is written, and what somebody has edited is shown as a diff and kept.
+    policy.yaml is yours once it is written, and what somebody has edited is shown as a diff and kept, as is the stack
+    of another agent.
     """
     if agent is None:
         hint = f"agent-sandbox init AGENT, with one of: {', '.join(completions())}"

@@ -1,7 +1,7 @@
 """`init`: looks at a project, renders its stack, compares with what is there. Writing is a second step."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import load_manifest
@@ -85,6 +85,8 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
     rendered = render_project(Templates(templates), stack, manifest, workspace, offered)
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=wish.on_conflict)
+    if record and record.agent != manifest.name and wish.on_conflict is OnConflict.KEEP:
+        changes = tuple(_kept_for(record.agent, change) for change in changes)
     return Prepared(
         project=project,
         stack=stack,
@@ -100,6 +102,12 @@ def _beyond(chosen: Limits) -> Iterator[str]:
     for name, has in beyond(chosen, **machine()).items():
         if name in kept(chosen):
             yield f"--{name} {kept(chosen)[name]} is more than this machine has, which is {has}: here it limits nothing"
+
+
+def _kept_for(agent: str, change: Change) -> Change:
+    """Keep the stack of another agent as if somebody had edited it: who wants this one in its place says so."""
+    swaps = change.path == COMPOSE and change.verdict is Verdict.UPDATED
+    return replace(change, verdict=Verdict.KEPT, why=f"it is the stack of `{agent}`") if swaps else change
 
 
 def _own_stacks(project: Path) -> tuple[str, ...]:

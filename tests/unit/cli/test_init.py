@@ -88,10 +88,21 @@ def test_an_edited_file_is_shown_kept_and_replaced_only_by_force(empty_project: 
 @pytest.mark.usefixtures("empty_project")
 def test_a_file_that_nobody_edited_is_brought_up_to_date(ask: Ask) -> None:
     ask("init", "claude")
+    answer = ask("init", "claude", "--ide", "none")
+    assert (answer.code, verdicts(answer.out)[COMPOSE]) == (0, "updated")
+
+
+def test_another_agent_takes_the_place_of_one_only_when_that_is_said(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    before = (empty_project / COMPOSE).read_text()
     answer = ask("init", "copilot")
-    assert answer.code == 0
-    assert verdicts(answer.out)[COMPOSE] == "updated"
-    assert f"note: {POLICY} is yours and does not name the service `copilot`" in answer.err
+    what = f"{COMPOSE}: it is the stack of `claude`; it was kept and nothing was written"
+    assert (answer.code, what in answer.err) == (1, True)
+    assert [line for line in answer.out.splitlines() if line.startswith("+") and "agent:" in line and "copilot" in line]
+    assert (empty_project / COMPOSE).read_text() == before
+    forced = ask("init", "copilot", "--force")
+    assert (forced.code, verdicts(forced.out)[COMPOSE]) == (0, "updated")
+    assert f"note: {POLICY} is yours and does not name the service `copilot`" in forced.err
 
 
 def test_the_policy_is_never_written_again(empty_project: Path, ask: Ask) -> None:
