@@ -12,6 +12,7 @@ from proxystand import ProxyProcess, get, read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 POLICY = """\
 version: 1
@@ -110,3 +111,28 @@ def test_a_connection_to_a_place_that_leads_elsewhere_is_not_used_again(stand: t
         connection.sendall(request)
         assert read_answer(connection)[0] == 200
     assert inside.connections == 2
+
+
+OURS = """
+from agent_sandbox.proxy import dialler
+# As it is in a private network, where a place may lead to any address: the proxy's own as well.
+dialler.why_forbidden = lambda address: None
+async def resolve(host, port):
+    return ["127.0.0.1"]
+dialler.Dialler.__init__.__kwdefaults__.update(resolve=resolve)
+"""
+
+
+@pytest.mark.parametrize("entrance", ["listening", "tls", "http"])
+def test_a_place_that_leads_to_the_proxy_itself_is_not_asked_for_ever(tmp_path: Path, entrance: str) -> None:
+    with ProxyProcess(tmp_path, "version: 1\n", sabotage=OURS) as proxy:
+        _, port = proxy.entrance(entrance)
+        proxy.policy_file.write_text(f"version: 1\nhost_services:\n  loop: {{to: 'loop.internal:{port}'}}\n")
+        assert proxy.command("reload").returncode == 0
+        proxy.forget()
+        answer = proxy.say(get(f"http://loop.internal:{port}/", f"loop.internal:{port}"))
+        assert answer.startswith(b"HTTP/1.1 403")
+        line = proxy.line(event="request")
+        assert (line["decision"], line["cause"]) == ("deny", "address")
+        assert line["reason"] == f"loop.internal leads to 127.0.0.1:{port}, which is the proxy itself"
+        assert len(proxy.lines) == 1

@@ -19,6 +19,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 Connect = Callable[[str, int], Awaitable[Streams]]
 PlaceOf = Callable[[str, int], HostService | None]
 HopOf = Callable[[str], Hop | None]
+IsItself = Callable[[str, int], bool]
 
 # What the engine's machine is called in a container; the stack gives the proxy, and nobody else, an address for it.
 ENGINES_NAME = "host.docker.internal"
@@ -70,11 +71,17 @@ def no_hop(_: str) -> None:
     """Know no company's proxy."""
 
 
+def not_itself(_: str, __: int) -> bool:
+    """Know no place where the proxy listens."""
+    return False
+
+
 class Dialler:
     """Opens every connection that leaves the proxy.
 
     `place_of` tells where in private networks a host and port lead, `hop_of` which company's proxy is on the way to a
     host, as the policy that is in force says. Private places are dialled directly.
+    `is_itself` tells whether an address and port are the proxy's own.
     """
 
     def __init__(  # noqa: PLR0913 - what it is told, and what tests put in place of the network
@@ -84,6 +91,7 @@ class Dialler:
         overrides: Iterable[Override] = (),
         place_of: PlaceOf = no_place,
         hop_of: HopOf = no_hop,
+        is_itself: IsItself = not_itself,
         resolve: Resolve = resolve,
         connect: Connect = connect,
     ) -> None:
@@ -91,6 +99,7 @@ class Dialler:
         self._overrides = {(entry.host, entry.port): entry for entry in overrides}
         self._place_of = place_of
         self._hop_of = hop_of
+        self._is_itself = is_itself
         self._resolve = resolve
         self._connect = connect
 
@@ -105,8 +114,9 @@ class Dialler:
             await self._refuse_what_leads_inside(host, port)
             return await self._through(hop, host, port)
         addresses = await self._lookup(_name_of(place) if place else host, port, host)
-        _check(addresses, place, host)
-        return await self._first(addresses, place.port if place else port, f"{host}:{port}", self._connect)
+        to = place.port if place else port
+        self._check(addresses, to, place, host)
+        return await self._first(addresses, to, f"{host}:{port}", self._connect)
 
     async def _refuse_what_leads_inside(self, host: str, port: int) -> None:
         """Hold a name against what is known of it here: which address the company's proxy takes, it alone knows."""
@@ -117,7 +127,7 @@ class Dialler:
             addresses = await self._lookup(host, port, host, seconds=self._limits.hint_seconds)
         except DialError:
             return  # where a company's proxy is, there may be no other way to find a name
-        _check(addresses, None, host)
+        self._check(addresses, port, None, host)
 
     async def _through(self, hop: Hop, host: str, port: int) -> Streams:
         streams = await self._reach(hop)
@@ -145,7 +155,7 @@ class Dialler:
         # Its address may be a private one: the policy names it, and nothing else is reached by that.
         place = HostService(name=UPSTREAM, to=proxy.host, port=proxy.port)
         addresses = await self._lookup(_name_of(place), proxy.port, UPSTREAM)
-        _check(addresses, place, UPSTREAM)
+        self._check(addresses, proxy.port, place, UPSTREAM)
         return await self._first(addresses, proxy.port, UPSTREAM, connect)
 
     async def _lookup(self, host: str, port: int, shown: str, *, seconds: float | None = None) -> list[str]:
@@ -162,6 +172,14 @@ class Dialler:
             raise DialError(NotReached(f"{shown} has no address"))
         return addresses
 
+    def _check(self, addresses: Iterable[str], port: int, place: HostService | None, shown: str) -> None:
+        for address in addresses:
+            kind = why_forbidden(address)
+            if kind is not None and not (place and _lifts(place, address)):
+                raise DialError(Refused(f"{shown} leads to {address}, a {kind} address"))
+            if self._is_itself(address, port):
+                raise DialError(Refused(f"{shown} leads to {address}:{port}, which is the proxy itself"))
+
     async def _first(self, addresses: list[str], port: int, shown: str, connect: Connect) -> Streams:
         error: OSError | None = None
         try:
@@ -174,13 +192,6 @@ class Dialler:
         except TimeoutError:
             raise DialError(NotReached(f"{shown} did not answer in {self._limits.connect_seconds:g} s")) from None
         raise DialError(NotReached(f"{shown} cannot be reached: {error.strerror if error else ''}")) from error
-
-
-def _check(addresses: Iterable[str], place: HostService | None, shown: str) -> None:
-    for address in addresses:
-        kind = why_forbidden(address)
-        if kind is not None and not (place and _lifts(place, address)):
-            raise DialError(Refused(f"{shown} leads to {address}, a {kind} address"))
 
 
 def _name_of(place: HostService) -> str:

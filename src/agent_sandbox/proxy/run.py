@@ -23,6 +23,7 @@ from agent_sandbox.proxy.front import Front
 from agent_sandbox.proxy.heap import keep_freed_memory
 from agent_sandbox.proxy.hooks import Hooks, hook_table
 from agent_sandbox.proxy.hops import Hops
+from agent_sandbox.proxy.itself import Itself
 from agent_sandbox.proxy.journal import Journal
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.listen import address_of, listen
@@ -52,11 +53,13 @@ async def run(settings: Settings, limits: Limits) -> None:
     recorder = Recorder([writer.add for writer in writers], clock=time.time)
     load = partial(load_kept, layers=settings.layers, shelf=Shelf(folder=settings.compiled))
     store = PolicyStore(settings.policy, name=settings.policy_name, load=load)
-    front = Front(_engine(settings, limits, store, recorder), lambda: store.current)
+    itself = Itself()
+    front = Front(_engine(settings, limits, store, recorder, itself), lambda: store.current)
     reloader = Reloader(store, review=front.review, record=recorder.record)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
     entrances = await _entrances(settings, limits, front, store, recorder)
+    itself.listens(listening, *entrances.listening.values())
 
     def running() -> Answer:
         return {
@@ -95,7 +98,7 @@ async def _entrances(
     return await open_entrances(settings.entrances, transparent, names)
 
 
-def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Recorder) -> Engine:
+def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Recorder, itself: Itself) -> Engine:
     return Engine(
         hooks=_hooks(settings, limits, store, recorder),
         dialler=Dialler(
@@ -104,6 +107,7 @@ def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Re
             # Asked of the policy that is in force when it is dialled.
             place_of=lambda host, port: store.current.host_service(host, port),  # noqa: PLW0108 - as the line above says
             hop_of=_hops(settings, store).of,
+            is_itself=itself.is_at,
         ),
         limits=limits,
         options=EngineOptions(tcp_timeout=limits.idle_seconds),

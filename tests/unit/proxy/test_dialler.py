@@ -201,6 +201,26 @@ async def test_an_address_outside_the_network_that_was_named_stays_closed() -> N
     assert world.dialled == []
 
 
+async def test_a_place_that_leads_to_the_proxy_itself_is_not_dialled() -> None:
+    world = World(["10.1.2.3"], ["10.1.2.3"])
+
+    def place_of(_: str, port: int) -> HostService:
+        return HostService(name="loop", to="loop.internal", port=port)
+
+    dialler = Dialler(
+        limits=LIMITS,
+        place_of=place_of,
+        is_itself=lambda address, port: (address, port) == ("10.1.2.3", 80),
+        resolve=world.resolve,
+        connect=world.connect,
+    )
+    with pytest.raises(DialError, match=r"^loop leads to 10\.1\.2\.3:80, which is the proxy itself$") as caught:
+        await dialler.dial("loop", 80)
+    assert isinstance(caught.value.why, Refused)
+    await dialler.dial("loop", 81)
+    assert world.dialled == [("10.1.2.3", 81)]
+
+
 async def test_a_place_that_changes_its_address_is_checked_each_time() -> None:
     world = World(["10.1.2.3"], ["169.254.169.254"])
     dialler = world.dialler(place=TRACKER)
