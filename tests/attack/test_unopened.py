@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import struct
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -206,3 +207,52 @@ def test_a_large_download_is_not_held(pair: Pair) -> None:
         stream.sendall(get("/unread", "allowed.test"))
         assert stopped.wait(5)
         assert pair.proxy.memory() - before < 24 * 1_048_576
+
+
+SLOW = """
+import asyncio
+from agent_sandbox.proxy import dialler
+class SlowDialler(dialler.Dialler):
+    async def dial(self, host, port):
+        await asyncio.sleep(1 if host == "allowed.test" else 0)
+        return await super().dial(host, port)
+dialler.Dialler = SlowDialler
+"""
+
+
+@pytest.mark.parametrize("ended", ["by the client", "by a reset", "by a reload"])
+def test_a_server_is_not_dialled_for_a_client_that_is_gone(tmp_path: Path, ended: str) -> None:
+    with start_pair(tmp_path, UNOPENED, sabotage=SLOW) as pair:
+        with pair.proxy.tunnel("allowed.test") as connection:
+            connection.sendall(hello("allowed.test"))
+            time.sleep(0.1)
+            if ended == "by a reload":
+                reload(pair.proxy, ONE)
+            elif ended == "by a reset":
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        line = pair.proxy.line(event="tunnel", seconds=0.8)
+        time.sleep(1.1)
+        assert (pair.server.connections, line["bytes_out"]) == (0, 0)
+        assert line["decision"] == ("deny" if ended == "by a reload" else "allow")
+        assert ("the client was gone before its server was reached" in line["reason"]) is (ended != "by a reload")
+
+
+def test_a_client_that_leaves_a_server_which_takes_no_more_takes_it_along(tmp_path: Path) -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    def play(stream: socket.socket, _: bytes) -> None:
+        begun.set()
+        over.wait(10)
+        read_all(stream)
+
+    places = "from agent_sandbox.proxy import limits\nlimits.Limits.__init__.__kwdefaults__['connections'] = 1\n"
+    with start_pair(tmp_path, UNOPENED, sabotage=places) as pair:
+        pair.server.answers["/up"] = play
+        with contextlib.suppress(OSError), through(pair.proxy) as stream:
+            stream.sendall(get("/up", "allowed.test", "Content-Length: 100000000", method="POST"))
+            assert begun.wait(3)
+            stream.settimeout(0.5)
+            stream.sendall(bytes(100_000_000))
+        pair.proxy.say(get("http://b.test/", "b.test"))  # takes the only place
+        assert "broken off" in pair.proxy.line(event="tunnel")["reason"]
+        over.set()

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from fcntl import ioctl
 from math import inf
 from termios import TIOCOUTQ
@@ -31,6 +32,21 @@ def _unread(writer: asyncio.StreamWriter) -> int:
     raw = writer.get_extra_info("socket")
     held = ioctl(raw, TIOCOUTQ, bytes(4)) if raw is not None and raw.fileno() >= 0 else b""
     return writer.transport.get_write_buffer_size() + int.from_bytes(held, sys.byteorder)
+
+
+@contextmanager
+def ending_with(writer: asyncio.StreamWriter, end: Callable[[], None]) -> Iterator[None]:
+    """Call `end` if the connection is over within the block: who waits for its other side would not notice."""
+
+    async def watch() -> None:
+        await closed(writer)
+        end()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
 
 
 async def closed(writer: asyncio.StreamWriter) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from ipaddress import ip_address
 
 from agent_sandbox.policy import Policy, decide_connect
-from agent_sandbox.proxy.closing import let_go
+from agent_sandbox.proxy.closing import ending_with, let_go
 from agent_sandbox.proxy.connect import ConnectDeniedError, Opened, decide_tunnel
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.farewell import Farewell
@@ -74,11 +74,11 @@ class Front:
         policy = self._policy()
         if goes_unopened(tunnel, lead.ahead, policy):
             relay = Relay(self._engine, tunnel, lead, writer, policy=policy)
-            with self._connections.holding(relay):
+            with self._connections.holding(relay), ending_with(writer, relay.abort):
                 await relay.run()
         else:
             session = Session(self._engine, tunnel, lead, writer)
-            with self._connections.holding(session):
+            with self._connections.holding(session), ending_with(writer, session.abort):
                 await session.handle_client()
 
     async def _open(self, lead: Lead, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:

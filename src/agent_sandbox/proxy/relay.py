@@ -7,6 +7,7 @@ sees for itself.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.proxy.chain import Streams
@@ -48,7 +49,8 @@ class Relay:
         self._writers = [writer]
         self._sent, self._received = Meter(), Meter()
         self._allowed = decide_connect(policy, host=tunnel.host, port=tunnel.port)
-        self._taken_back = False
+        self._taken_back = self._over = False
+        self._dialling: asyncio.Task[Streams | None] | None = None
         self._line = Line(event=Event.TUNNEL, rule=self._allowed.rule, reason=UNDECIDED.reason, client=tunnel.client)
         self._line.scheme, self._line.host, self._line.port = str(tunnel.carries), tunnel.host, tunnel.port
 
@@ -56,7 +58,7 @@ class Relay:
         """Connect, pass on, and write the line, however it ends."""
         started, line = time.monotonic(), self._line
         try:
-            streams = await self._dial()
+            streams = await self._reach()
             if streams is not None:
                 await self._pass_both_ways(*streams)
         finally:
@@ -67,9 +69,12 @@ class Relay:
             await asyncio.gather(*(let_go(writer, seconds=patience) for writer in self._writers))
 
     def abort(self) -> None:
-        """End both connections, at once."""
+        """End both connections, at once, and the one that is not there yet."""
         for writer in self._writers:
             writer.transport.abort()
+        self._over = True
+        if self._dialling is not None:
+            self._dialling.cancel()
 
     async def review(self, revision: Revision) -> bool:
         """End what another policy does not let through, or not unopened."""
@@ -82,6 +87,31 @@ class Relay:
         self.abort()
         return True
 
+    async def _reach(self) -> Streams | None:
+        """Dial, for as long as the client waits for it."""
+        self._dialling = dialling = asyncio.create_task(self._dial())
+        watching = asyncio.create_task(self._end_with_client())
+        try:
+            await asyncio.wait({dialling})
+        finally:
+            for task in (dialling, watching):
+                task.cancel()
+            # The client's bytes are the next one's to read.
+            await asyncio.wait({dialling, watching})
+        if not (self._over and dialling.cancelled()):
+            return dialling.result()
+        if not self._taken_back:
+            self._line.decision = "allow"
+            self._line.reason = f"{self._allowed.reason}; broken off: the client was gone before its server was reached"
+        return None
+
+    async def _end_with_client(self) -> None:
+        with suppress(OSError):
+            while await self._lead.more():
+                if len(self._lead.ahead) > self._engine.limits.held_bytes:
+                    return
+        self.abort()
+
     async def _dial(self) -> Streams | None:
         line = self._line
         if not self._allowed.allowed:
@@ -90,14 +120,11 @@ class Relay:
         try:
             streams = await self._engine.dialler.dial(self._tunnel.host, self._tunnel.port)
         except DialError as error:
-            if not self._taken_back:
-                refused = isinstance(error.why, Refused)
-                line.decision, line.cause = ("deny", "address") if refused else ("allow", "")
-                line.reason = str(error.why)
+            refused = isinstance(error.why, Refused)
+            line.decision, line.cause = ("deny", "address") if refused else ("allow", "")
+            line.reason = str(error.why)
             return None
         self._writers.append(streams[1])
-        if self._taken_back:
-            return None
         line.decision, line.reason = "allow", self._allowed.reason
         return streams
 

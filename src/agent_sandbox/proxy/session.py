@@ -14,7 +14,7 @@ from mitmproxy.proxy import commands, events, mode_specs, server
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.chain import Streams
-from agent_sandbox.proxy.closing import closed, let_go
+from agent_sandbox.proxy.closing import let_go
 from agent_sandbox.proxy.dialler import DialError, Dialler, NotReached
 from agent_sandbox.proxy.gulps import Gulps
 from agent_sandbox.proxy.hookrunner import HookRunner
@@ -85,19 +85,6 @@ class Session(server.LiveConnectionHandler):
                 await self._moved.wait()
             finally:
                 self._paused = False
-
-    @override
-    async def handle_client(self) -> None:
-        """Run until the client's connection is over. Where nothing reads of it, its end would go unnoticed."""
-        watching = asyncio.create_task(self._end_with(cast("asyncio.StreamWriter", self._writer(self.client))))
-        try:
-            await super().handle_client()
-        finally:
-            watching.cancel()
-
-    async def _end_with(self, client: asyncio.StreamWriter) -> None:
-        await closed(client)
-        self.abort()
 
     def abort(self) -> None:
         """Close the client's connection, and everything that was opened for it."""

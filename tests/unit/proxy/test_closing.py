@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from agent_sandbox.proxy.closing import closed, let_go
+from agent_sandbox.proxy.closing import closed, ending_with, let_go
 from memory import memory_streams
 
 
@@ -53,3 +53,18 @@ async def test_one_who_no_longer_waits_for_the_end_keeps_no_other_from_it() -> N
     writer.close()
     await second
     assert (first.cancelled(), second.done()) == (True, True)
+
+
+@pytest.mark.parametrize("closes", [True, False])
+async def test_what_waits_for_another_is_told_when_its_own_side_is_gone(*, closes: bool) -> None:
+    _, writer, _ = memory_streams()
+    told: list[str] = []
+    with ending_with(writer, lambda: told.append("over")):
+        if closes:
+            writer.close()
+        for _ in range(5):
+            await asyncio.sleep(0)
+    writer.close()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert told == ["over"] * closes

@@ -63,6 +63,9 @@ class Stage:
                 """End."""
                 return True
 
+            def abort(self) -> None:
+                """Do nothing."""
+
         monkeypatch.setattr(subject, "Session", Session)
 
     async def serve(self, *pieces: bytes, end: bool = True) -> bytes:
@@ -196,6 +199,8 @@ async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pyte
 
         async def run(self) -> None:
             """Do nothing."""
+
+        abort = run
 
     monkeypatch.setattr(subject, "Relay", Relay)
     monkeypatch.setattr(subject, "goes_unopened", lambda *_: True)

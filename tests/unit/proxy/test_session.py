@@ -229,7 +229,7 @@ async def test_one_side_goes_on_while_the_other_is_paused() -> None:
     await stage.session.drain_writers()
 
 
-async def test_a_client_that_is_gone_takes_along_a_server_that_takes_no_more() -> None:
+async def test_what_is_ended_takes_along_a_server_that_takes_no_more() -> None:
     stage = Stage()
     serving = await started(stage)
     keep_alive = GET.replace(b"Connection: close\r\n", b"")
@@ -243,9 +243,9 @@ async def test_a_client_that_is_gone_takes_along_a_server_that_takes_no_more() -
     for _ in range(10):
         await asyncio.sleep(0)
     assert (serving.done(), stage.to_server.written, stage.to_server.ended) == (False, keep_alive * 2, "")
-    stage.to_client.abort()
+    stage.session.abort()
     await serving
-    assert stage.to_server.ended == "aborted"
+    assert (stage.to_client.ended, stage.to_server.ended) == ("aborted", "aborted")
 
 
 def allowing(host: str) -> Policy:
