@@ -1,10 +1,11 @@
-"""What a client or a server that never reads costs: a place that is counted, for a short time, and then nothing."""
+"""Places are few: who never reads holds one for a short time, and who says nothing takes none of those that work."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import socket
+import ssl
 import threading
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from capture import ok
 from pair import Pair, start_pair
-from proxystand import get
+from proxystand import get, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,3 +128,33 @@ def test_servers_that_never_read_hold_no_more_than_the_places_of_their_clients(p
                 client.sendall(request + upload)
         assert falls_to(pair, before + 2 * PLACES, seconds=SECONDS)
         assert counted(pair) == PLACES
+
+
+def tick(stream: socket.socket, _: bytes) -> None:
+    stream.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        stream.sendall(b"5\r\ntick\n\r\n")
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("entrance", ["listening", "tls", "http"])
+@pytest.mark.parametrize("inspect", ["true", "false"])
+def test_connections_that_say_nothing_end_none_that_only_listens(pair: Pair, entrance: str, inspect: str) -> None:
+    pair.server.answers["/tick"] = tick
+    pair.proxy.policy_file.write_text(f"version: 1\ndomains: [{{host: allowed.test, inspect: {inspect}}}]\n")
+    assert pair.proxy.command("reload").returncode == 0
+    context = ssl.create_default_context(
+        cafile=pair.proxy.upstream_ca if inspect == "false" else pair.proxy.ready["ca"]
+    )
+    with (
+        contextlib.ExitStack() as stack,
+        pair.proxy.tunnel("allowed.test") as connection,
+        context.wrap_socket(connection, server_hostname="allowed.test") as listening,
+    ):
+        listening.sendall(get("/tick", "allowed.test"))
+        read_head(listening)
+        for _ in range(4 * PLACES):
+            stack.enter_context(pair.proxy.connect(entrance=entrance))
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            assert listening.recv(100)

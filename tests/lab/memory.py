@@ -6,6 +6,7 @@ import asyncio
 from typing import override
 
 from agent_sandbox.proxy.lead import Lead
+from agent_sandbox.proxy.registry import Held, Place
 
 
 class MemoryTransport(asyncio.Transport):
@@ -86,6 +87,6 @@ def lead_of(*pieces: bytes, end: bool = True) -> Lead:
         if end:
             reader.feed_eof()
 
-    lead = Lead(reader, lambda: None)
+    lead = Lead(reader, Place(Held()))
     lead.feeding = asyncio.create_task(feed())  # type: ignore[attr-defined] # the loop keeps no task alive
     return lead

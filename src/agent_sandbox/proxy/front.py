@@ -59,8 +59,8 @@ class Front:
     async def serve_by(self, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; `opening` decides where it leads, None being nowhere."""
         client = str((writer.get_extra_info("peername") or ("",))[0])
-        with self._registry.admit(client, writer.transport.abort) as used:
-            lead = Lead(reader, used)
+        with self._registry.admit(client, writer.transport.abort) as place:
+            lead = Lead(reader, place)
             try:
                 tunnel = await opening(lead, writer, client)
                 if tunnel is not None:

@@ -1,20 +1,20 @@
 """A stream whose first bytes are read, judged, and read again by whoever the connection is handed to."""
 
 import asyncio
-from collections.abc import Callable
 from typing import override
 
 from agent_sandbox.proxy.gulps import Gulps
+from agent_sandbox.proxy.registry import Place
 
 CHUNK = 65_536
 
 
 class Lead(Gulps):
-    """Reads ahead without taking away, and says whenever something came."""
+    """Reads ahead without taking away, and tells the connection's place whenever something came."""
 
-    def __init__(self, reader: asyncio.StreamReader, used: Callable[[], None]) -> None:
+    def __init__(self, reader: asyncio.StreamReader, place: Place) -> None:
         super().__init__(reader)
-        self._used = used
+        self.place = place
         self._ahead = b""
 
     @property
@@ -25,7 +25,7 @@ class Lead(Gulps):
     async def more(self) -> bool:
         """Read some more ahead. False at the end of the stream."""
         data = await self._reader.read(CHUNK)
-        self._used()
+        self.place.used()
         self._ahead += data
         return bool(data)
 
@@ -42,5 +42,5 @@ class Lead(Gulps):
             await asyncio.sleep(0)
             return self.take(len(self._ahead))
         data = await super().read()
-        self._used()
+        self.place.used()
         return data

@@ -130,13 +130,13 @@ class OverTcp:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
         client = str((writer.get_extra_info("peername") or ("",))[0])
-        with self._registry.admit(client, writer.transport.abort) as used:
+        with self._registry.admit(client, writer.transport.abort) as place:
             try:
                 for _ in range(QUESTIONS):
                     answer = self._answer(await _next_question(reader), client)
                     if answer is None:
                         break
-                    used()
+                    place.served()
                     writer.write(len(answer).to_bytes(2) + answer)
                     await writer.drain()
                     # What is buffered is read without a pause: others come between.

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.proxy.chain import Streams
@@ -129,15 +130,20 @@ class Relay:
         return streams
 
     async def _pass_both_ways(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        (client, _) = self._writers
+        (client, _), from_server = self._writers, partial(self._read_server, Gulps(reader))
         try:
             async with asyncio.timeout(self._engine.limits.idle_seconds) as patience, asyncio.TaskGroup() as both:
                 both.create_task(self._pass(self._lead.read, writer, self._sent, patience))
-                both.create_task(self._pass(Gulps(reader).read, client, self._received, patience))
+                both.create_task(self._pass(from_server, client, self._received, patience))
         except* OSError as broken:
             self.abort()
             if not self._taken_back:
                 self._line.reason += f"; broken off: {_told(broken)}"
+
+    async def _read_server(self, server: Gulps) -> bytes:
+        data = await server.read()
+        self._lead.place.served()
+        return data
 
     async def _pass(self, read: Read, writer: asyncio.StreamWriter, meter: Meter, patience: asyncio.Timeout) -> None:
         loop = asyncio.get_running_loop()

@@ -52,6 +52,7 @@ class Session(server.LiveConnectionHandler):
         super().__init__(_as_stream(reader), writer, as_mitmproxy(engine.options), REGULAR)
         self._engine = engine
         self._tunnel = tunnel
+        self._place = reader.place
         runner = HookRunner(engine.hooks, tunnel, on_fault=self._record_fault, close=self.abort)
         self.layer: Destination = Destination(self.layer.context, tunnel, engine.limits, runner.run, self._reset)
         self._moved = asyncio.Event()
@@ -63,6 +64,8 @@ class Session(server.LiveConnectionHandler):
 
     @override
     async def server_event(self, event: events.Event) -> None:
+        if isinstance(event, events.DataReceived) and event.connection is not self.client:
+            self._place.served()
         passed = False
         try:
             await super().server_event(event)

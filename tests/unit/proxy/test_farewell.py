@@ -10,6 +10,7 @@ from agent_sandbox.proxy.farewell import Farewell
 from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.line import Event, Line
 from agent_sandbox.proxy.peek import RawTunnelError, WrongNameError
+from agent_sandbox.proxy.registry import Held, Place
 from memory import memory_streams
 
 
@@ -17,7 +18,7 @@ async def test_a_denial_is_written_down_and_told() -> None:
     reader, writer, transport = memory_streams()
     lines: list[Line] = []
     line = Line(event=Event.MALFORMED)
-    await Farewell(lines.append, Lead(reader, lambda: None), writer).deny(Denial(reason="no", status=400), line)
+    await Farewell(lines.append, Lead(reader, Place(Held())), writer).deny(Denial(reason="no", status=400), line)
     writer.close()
     assert (lines, line.reason, line.status) == ([line], "no", 400)
     assert json.loads(transport.written.partition(b"\r\n\r\n")[2])["reason"] == "no"
@@ -35,7 +36,7 @@ async def test_a_wrong_name_is_told_by_an_alert_and_what_is_raw_by_nothing(
 ) -> None:
     reader, writer, transport = memory_streams()
     lines: list[Line] = []
-    await Farewell(lines.append, Lead(reader, lambda: None), writer).refuse(fault, Line(event=Event.TLS))
+    await Farewell(lines.append, Lead(reader, Place(Held())), writer).refuse(fault, Line(event=Event.TLS))
     writer.close()
     assert [(line.event, line.reason) for line in lines] == [(event, str(fault))]
     assert transport.written == said
@@ -43,7 +44,7 @@ async def test_a_wrong_name_is_told_by_an_alert_and_what_is_raw_by_nothing(
 
 async def test_a_killed_connection_may_end_without_a_word() -> None:
     reader, writer, transport = memory_streams()
-    await Farewell(lambda _: None, Lead(reader, lambda: None), writer).kill(Line(event=Event.RAW_TUNNEL))
+    await Farewell(lambda _: None, Lead(reader, Place(Held())), writer).kill(Line(event=Event.RAW_TUNNEL))
     writer.close()
     assert transport.written == b""
 
@@ -53,6 +54,6 @@ async def test_a_client_that_keeps_talking_is_not_listened_to_for_ever(monkeypat
     reader, writer, transport = memory_streams()
     transport.ends_reading = False
     reader.feed_data(b"SSH-2.0-x")
-    await Farewell(lambda _: None, Lead(reader, lambda: None), writer).kill(Line(event=Event.RAW_TUNNEL), b"bye")
+    await Farewell(lambda _: None, Lead(reader, Place(Held())), writer).kill(Line(event=Event.RAW_TUNNEL), b"bye")
     writer.close()
     assert transport.written == b"bye"

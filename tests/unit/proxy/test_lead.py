@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import override
 
 from agent_sandbox.proxy.lead import Lead
+from agent_sandbox.proxy.registry import Held, Place
 
 
 def lead(data: bytes, *, end: bool = True) -> tuple[Lead, list[str]]:
@@ -11,10 +13,14 @@ def lead(data: bytes, *, end: bool = True) -> tuple[Lead, list[str]]:
     if end:
         reader.feed_eof()
 
-    def note() -> None:
-        used.append("used")
+    class Noting(Place):
+        """Notes each use."""
 
-    return Lead(reader, note), used
+        @override
+        def used(self) -> None:
+            used.append("used")
+
+    return Lead(reader, Noting(Held())), used
 
 
 async def test_what_was_read_ahead_is_read_again() -> None:

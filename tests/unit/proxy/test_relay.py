@@ -11,6 +11,7 @@ from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.line import Event, Line
 from agent_sandbox.proxy.options import EngineOptions
+from agent_sandbox.proxy.registry import Held, Place
 from agent_sandbox.proxy.relay import Relay, goes_unopened
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.session import Engine
@@ -83,7 +84,7 @@ class Stage:
             policy=lambda: policy,
         )
         self.client.feed_data(ahead or hello())
-        lead = Lead(self.client, lambda: None)
+        lead = Lead(self.client, Place(Held()))
         self.relay = Relay(engine, TUNNEL, lead, writer, policy=policy)
         self.running = asyncio.create_task(self.relay.run())
 
@@ -170,7 +171,7 @@ async def test_a_fault_leaves_a_denial(policy: Callable[[str], Policy]) -> None:
 
 
 async def test_silence_ends_it(policy: Callable[[str], Policy]) -> None:
-    stage = Stage(policy(UNOPENED), limits=Limits(idle_seconds=cast("int", 0.01)))
+    stage = Stage(policy(UNOPENED), limits=Limits(idle_seconds=cast("int", 0.1)))
     stage.reached()
     await stage.running
     assert stage.line == ("allow", f"{ALLOWED}; broken off: neither side said anything for too long")

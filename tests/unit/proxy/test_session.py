@@ -22,6 +22,7 @@ from agent_sandbox.proxy.dialler import DialError, Dialler, Refused
 from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.options import EngineOptions
+from agent_sandbox.proxy.registry import Held, Place
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.session import Engine, Session
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -73,7 +74,7 @@ class Stage:
             policy=lambda: self.policy,
         )
         STAGES.append(self)
-        self.session = Session(engine, tunnel, Lead(self.client, lambda: None), writer)
+        self.session = Session(engine, tunnel, Lead(self.client, Place(Held())), writer)
 
     def connect(self) -> Streams:
         return self.server, self.server_writer
