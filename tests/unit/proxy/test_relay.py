@@ -133,6 +133,7 @@ async def test_a_way_without_half_an_end_is_left_open_until_the_server_has_ended
     stage = Stage(policy(UNOPENED))
     monkeypatch.setattr(stage.to_server, "can_write_eof", lambda: False)
     stage.reached()
+    await turns()
     stage.client.feed_eof()
     await turns()
     assert (stage.running.done(), stage.to_server.ended) == (False, "")
