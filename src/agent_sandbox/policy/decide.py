@@ -65,7 +65,7 @@ def awaits_operation(policy: Policy, request: Request) -> bool:
     """Tell whether a request that is denied by its head could be allowed, once its body has been read as GraphQL."""
     if request.operation is not None or not policy.asks_operations:
         return False
-    return decide(policy, replace(request, operation=ANY_OPERATION)).allowed
+    return decide(policy, request._replace(operation=ANY_OPERATION)).allowed
 
 
 def _refused(policy: Policy) -> Decision:

@@ -6,7 +6,6 @@ read otherwise by a server than here.
 
 import json
 import re
-from dataclasses import replace
 from typing import Any, NoReturn
 
 from agent_sandbox.policy.ambiguity import Ambiguous
@@ -22,14 +21,14 @@ ABOUT_THE_BODY = frozenset({"content-type", "content-encoding"})
 
 def with_body(request: Request, body: bytes) -> Request:
     """Return the request with what its body asks for."""
-    doubted = with_doubt(replace(request, body_size=len(body)))
-    return replace(doubted, operation=doubted.operation or read_operation(body))
+    doubted = with_doubt(request._replace(body_size=len(body)))
+    return doubted._replace(operation=doubted.operation or read_operation(body))
 
 
 def with_doubt(request: Request) -> Request:
     """Return the request as it is while a body behind its head could be read as GraphQL, else with the doubt."""
     doubt = _doubt(request)
-    return replace(request, operation=Operation(doubt=doubt)) if doubt else request
+    return request._replace(operation=Operation(doubt=doubt)) if doubt else request
 
 
 def _doubt(request: Request) -> str:

@@ -4,8 +4,7 @@ Decide, dial, inject and log use the one value that comes out. What cannot be re
 """
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.host import canonical_host
@@ -23,9 +22,11 @@ MAX_TARGET = 32 * 1024
 NOT_IN_A_QUERY = re.compile(r"[^\x21-\x7e]|#")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request in canonical form. Only `parse_request` makes one of foreign bytes."""
+class Request(NamedTuple):
+    """A request in canonical form. Only `parse_request` makes one of foreign bytes.
+
+    No dataclass: one is made for each request, and a frozen one takes four times as long to make.
+    """
 
     scheme: Scheme
     host: str
@@ -78,13 +79,13 @@ def parse_request(  # noqa: PLR0913 - a request is made of these
     path, _, query = target.partition("?")
     if query and NOT_IN_A_QUERY.search(query):
         raise Ambiguous("the query holds a character that no URL holds, or a fragment")
-    return Request(
-        scheme=SCHEMES[scheme],
-        host=canonical_host(host),
-        port=port,
-        method=canonical_method(method),
-        path=canonical_path(path or "/", encoded_slash=encoded_slash),
-        query=query,
-        headers=headers,
-        body_size=body_size,
+    return Request(  # in the order of its parts: by their names it would take twice as long
+        SCHEMES[scheme],
+        canonical_host(host),
+        port,
+        canonical_method(method),
+        canonical_path(path or "/", encoded_slash=encoded_slash),
+        query,
+        headers,
+        body_size,
     )

@@ -88,7 +88,7 @@ class Rule:
             and (asked.path is None or self._path_matches(asked.path, readings))
             and (asked.query is None or self._query_matches(asked.query, request.query))
             and (asked.headers is None or self._headers_match(asked.headers, request.headers))
-            and asked.takes_size(request.body_size)
+            and (asked.max_body is None or asked.takes_size(request.body_size))
             and (asked.graphql is None or asked.graphql.takes(request.operation))
         )
 

@@ -48,7 +48,9 @@ class ManyRules(Rules):
                     break
                 node = following
                 found += node.rules
-        return tuple([self[place] for place in (sorted(set(found)) if len(found) > 1 else found)])
+        if len(found) == 1:
+            return (self[found[0]],)
+        return tuple([self[place] for place in sorted(set(found))])
 
 
 def rules_of_host(rules: Sequence[Rule]) -> Rules:

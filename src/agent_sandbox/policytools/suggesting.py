@@ -94,7 +94,7 @@ def _method(request: Request, denials: Denials) -> str:
     """Count HEAD with the GET that brings it along, where that was asked for as well."""
     if request.method != "HEAD":
         return request.method
-    return "GET" if replace(request, method="GET") in denials.requests else "HEAD"
+    return "GET" if request._replace(method="GET") in denials.requests else "HEAD"
 
 
 def _with_services(

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -131,20 +130,20 @@ GRAPHQL = "domains: [{host: a.test, rules: [{path: {exact: /graphql}, graphql: {
 def test_an_operation_is_advised_by_its_name(
     policy_of: PolicyOf, request_of: RequestOf, operation: Operation | None, advice: str
 ) -> None:
-    request = replace(request_of("POST https://a.test/graphql"), operation=operation)
+    request = request_of("POST https://a.test/graphql")._replace(operation=operation)
     assert advise(request, decide(policy_of(GRAPHQL), request)) == advice
 
 
 def test_an_operation_at_a_private_place_is_advised_as_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("host_services: {db: {to: host:81, graphql: {query: [viewer]}}}")
-    request = replace(request_of("POST http://db:81/"), operation=Operation(kind="query", fields=frozenset({"a"})))
+    request = request_of("POST http://db:81/")._replace(operation=Operation(kind="query", fields=frozenset({"a"})))
     expected = "db can only lead to a private place: name it under `host_services`: `NAME: {to: db:81}`"
     assert advise(request, decide(policy, request)) == expected
 
 
 def test_the_line_for_an_operation_is_one_of_the_language(request_of: RequestOf, policy_of: PolicyOf) -> None:
     operation = Operation(kind="query", fields=frozenset({"a"}))
-    request = replace(request_of("POST https://[2606:4700::1]/it's*"), operation=operation)
+    request = request_of("POST https://[2606:4700::1]/it's*")._replace(operation=operation)
     assert decide(policy_of(f"domains: [{entry_for_operation(request).removeprefix('- ')}]"), request).allowed
 
 

@@ -172,10 +172,10 @@ def test_a_body_is_awaited_only_where_it_could_make_the_request_allowed(
     policy, request = policy_of(GRAPHQL), request_of(line)
     assert not decide(policy, request).allowed
     assert awaits_operation(policy, request) is expected
-    assert decide(policy, replace(request, operation=VIEWER)).allowed is expected
+    assert decide(policy, request._replace(operation=VIEWER)).allowed is expected
 
 
 def test_no_body_is_awaited_twice_nor_where_no_rule_asks_for_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
     request = request_of("POST https://a.test/graphql")
-    assert not awaits_operation(policy_of(GRAPHQL), replace(request, operation=VIEWER))
+    assert not awaits_operation(policy_of(GRAPHQL), request._replace(operation=VIEWER))
     assert not awaits_operation(policy_of("allow: [GET https://a.test/graphql]"), request)

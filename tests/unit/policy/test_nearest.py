@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -125,7 +124,7 @@ def test_a_denial_for_the_operation_alone_says_that_it_rests_on_that(
     policy_of: PolicyOf, request_of: RequestOf, line: str, cause: Cause
 ) -> None:
     policy = policy_of("domains: [{host: a.test, rules: [{schemes: [https], graphql: {query: [viewer]}}]}]")
-    request = replace(request_of(line), operation=Operation(kind="query", fields=frozenset({"node"})))
+    request = request_of(line)._replace(operation=Operation(kind="query", fields=frozenset({"node"})))
     denial = no_rule_for_request(request, readings(request.path), policy.index.rules_for("a.test"))
     assert denial is not None
     assert denial.cause is cause

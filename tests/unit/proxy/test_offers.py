@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_sandbox.policy import Policy, parse_request
@@ -31,7 +30,7 @@ def test_a_service_that_cannot_be_read_is_no_fault() -> None:
 
 
 def test_who_asks_is_known_without_any_service() -> None:
-    asked = replace(GET, path="/simple/requests/")
+    asked = GET._replace(path="/simple/requests/")
     offers = Offers(dict)
     found = [offers.asker(request) for request in (GET, asked)]
     assert [asker and asker.service for asker in found] == [None, "python"]
