@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from itertools import combinations, product
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Effect, Layer, Operation, Policy, PolicySpec, Request, compile_policy, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 type Entry = dict[str, Any]
 
@@ -16,82 +21,112 @@ METHODS = ("GET", "HEAD", "POST", "DELETE")
 PORTS = (80, 443, 8443)
 SEGMENTS = ("a", "b", "ab", "%40", "@", "a;x", "a%2Fb")
 
-paths = st.lists(st.sampled_from(SEGMENTS), max_size=3).map(lambda parts: "/" + "/".join(parts))
-queries = st.sampled_from(("", "x=1", "x=1&y=2", "y=2&x=1", "x=2"))
-operations = st.one_of(
-    st.none(),
-    st.builds(
-        Operation,
-        kind=st.sampled_from(("query", "mutation")),
-        fields=st.sets(st.sampled_from("abc"), min_size=1).map(frozenset),
-    ),
-    st.just(Operation(doubt="no JSON")),
-)
+
+def one_of_each(*parts: Sequence[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Draw one of each part, all with one number: to Hypothesis each draw is work, and a policy has dozens."""
+
+    def chosen(number: int) -> Iterator[Any]:
+        for part in parts:
+            number, at = divmod(number, len(part))
+            yield part[at]
+
+    return st.integers(0, math.prod(map(len, parts)) - 1).map(lambda number: tuple(chosen(number)))
+
+
+def some(of: Sequence[str | int]) -> list[list[Any]]:
+    """Return every choice of one or more, the wide ones as often as the narrow."""
+    by_size = [[list(chosen) for chosen in combinations(of, size + 1)] for size in range(len(of))]
+    return [chosen for choices in by_size for chosen in choices * (6 // len(choices))]
+
+
+def or_none(of: Sequence[Any]) -> list[Any]:
+    """Return all of these, and none twice as often: what has few conditions meets more."""
+    return [*of, *[None] * 2 * len(of)]
+
+
+def paths(segments: Sequence[str]) -> list[str]:
+    """Return the paths of up to three segments: the shorter, the more often, since those meet."""
+    lengths = [["/" + "/".join(chosen) for chosen in product(segments, repeat=count)] for count in range(4)]
+    return [path for count, of in enumerate(lengths) for path in of * ((4 - count) * len(lengths[-1]) // len(of))]
+
+
+OPERATIONS = [Operation(kind=kind, fields=frozenset(of)) for kind in ("query", "mutation") for of in some("abc")]
 requests = st.builds(
-    Request,
-    scheme=st.sampled_from(("http", "https")),
-    host=st.sampled_from(HOSTS),
-    port=st.sampled_from(PORTS),
-    method=st.sampled_from((*METHODS, "TRACE")),
-    path=paths,
-    query=queries,
-    headers=st.sampled_from(((), (("x", "1"),), (("X", "2"),), (("x", "1"), ("x", "2")))),
-    body_size=st.sampled_from((None, 0, 10, 20)),
-    operation=operations,
+    lambda where, what, operation: Request(
+        **dict(zip(("scheme", "host", "port", "method", "headers"), where, strict=True)),
+        **dict(zip(("path", "query", "body_size"), what, strict=True)),
+        operation=operation,
+    ),
+    one_of_each(
+        ("http", "https"),
+        HOSTS,
+        PORTS,
+        (*METHODS, "TRACE"),
+        ((), (("x", "1"),), (("X", "2"),), (("x", "1"), ("x", "2"))),
+    ),
+    one_of_each(paths(SEGMENTS), ("", "x=1", "x=1&y=2", "y=2&x=1", "x=2"), (None, 0, 10, 20)),
+    st.sampled_from([*or_none(OPERATIONS), *[Operation(doubt="no JSON")] * len(OPERATIONS)]),
 )
 
-plain_paths = st.lists(st.sampled_from(("a", "b", "ab", "@")), max_size=3).map(lambda parts: "/" + "/".join(parts))
-globs = st.lists(st.sampled_from(("a", "*", "a*", "**")), max_size=3).map(lambda parts: "/" + "/".join(parts))
-path_specs = st.one_of(
-    st.fixed_dictionaries({"exact": plain_paths}),
-    st.fixed_dictionaries({"prefix": plain_paths}),
-    st.fixed_dictionaries({"glob": globs}),
+PLAIN, GLOBS = paths(("a", "b", "ab", "@")), paths(("a", "*", "a*", "**"))
+PATH_SPECS = [{kind: path} for kind, of in (("exact", PLAIN), ("prefix", PLAIN), ("glob", GLOBS)) for path in of]
+QUERY_SPECS = [{"exact": exact} for exact in ({}, {"x": "1"}, {"x": "2"}, {"z": "1"}, {"z": "2"})]
+GRAPHQL_SPECS = ({"query": ["a"]}, {"query": ["a", "b"]}, {"query": ["a"], "mutation": ["b"]})
+SIZES: tuple[Entry, ...] = ({}, {"max_body": 0}, {"max_body": 9})
+
+
+def rule_of(path: Entry | None, conditions: tuple[Any, ...]) -> Entry:
+    """Return a rule of what it asks for; a rule asks for something."""
+    keyed = zip(("path", "methods", "schemes", "query", "headers"), (path, *conditions), strict=True)
+    return {key: asked for key, asked in keyed if asked is not None} or {"schemes": ["http", "https"]}
+
+
+def sized_rule_of(rule: Entry, beside: tuple[Any, ...]) -> Entry:
+    """Return the rule with a size, and with GraphQL, which no method but POST and no query string goes with."""
+    graphql, size = beside
+    if graphql is None:
+        return {**rule, **size}
+    return {**{key: rule[key] for key in rule if key not in {"methods", "query"}}, "graphql": graphql, **size}
+
+
+rules = st.builds(
+    rule_of,
+    st.sampled_from(or_none(PATH_SPECS)),
+    one_of_each(
+        or_none(some(METHODS)),
+        or_none(some(("http", "https"))),
+        or_none(QUERY_SPECS),
+        or_none(({"x": "1"}, {"x": "2"})),
+    ),
 )
-query_specs = st.fixed_dictionaries(
-    {"exact": st.dictionaries(st.sampled_from("xz"), st.sampled_from("12"), max_size=1)}
-)
-rules = st.fixed_dictionaries(
-    {},
-    optional={
-        "methods": st.lists(st.sampled_from(METHODS), min_size=1),
-        "schemes": st.lists(st.sampled_from(("http", "https")), min_size=1),
-        "path": path_specs,
-        "query": query_specs,
-        "headers": st.sampled_from(({"x": "1"}, {"x": "2"})),
-    },
-).map(lambda rule: rule or {"schemes": ["http", "https"]})  # a rule has a condition
-graphql_specs = st.sampled_from(({"query": ["a"]}, {"query": ["a", "b"]}, {"query": ["a"], "mutation": ["b"]}))
+sized_rules = st.builds(sized_rule_of, rules, one_of_each((*GRAPHQL_SPECS, *[None] * 6), SIZES))
 
 
-def asking(rule: Entry, graphql: Entry) -> Entry:
-    """Return the rule with a condition on GraphQL, which no method but POST and no query string goes with."""
-    return {**{key: rule[key] for key in rule if key not in {"methods", "query"}}, "graphql": graphql}
-
-
-sized_rules = st.builds(
-    lambda rule, size: {**rule, **size},
-    st.one_of(rules, rules, st.builds(asking, rules, graphql_specs)),
-    st.sampled_from(({}, {"max_body": 0}, {"max_body": 9})),
-)
+def entry_of(where: tuple[Any, ...], rules: list[Entry]) -> Entry:
+    """Return an entry: a host, of some ports or of all, with rules or with none."""
+    host, ports = where
+    return {"host": host, **({"ports": ports} if ports else {}), **({"rules": rules} if rules else {})}
 
 
 def entries_of(rules: st.SearchStrategy[Entry]) -> st.SearchStrategy[Entry]:
-    return st.fixed_dictionaries(
-        {"host": st.sampled_from(PATTERNS)},
-        optional={
-            "ports": st.lists(st.sampled_from(PORTS), min_size=1),
-            "rules": st.lists(rules, min_size=1, max_size=3),
-        },
+    return st.builds(
+        entry_of, one_of_each(PATTERNS, or_none(some(PORTS))), st.one_of(st.just([]), st.lists(rules, max_size=3))
     )
 
 
+def spec_of(domains: list[Entry], deny: list[Entry], settings: tuple[Any, ...]) -> Entry:
+    """Return a policy's text as a value, with the settings that are said."""
+    said = dict(zip(("block_status", "inspect", "reload"), settings, strict=True))
+    kept = {key: value for key, value in said.items() if value is not None}
+    return {"domains": domains, "deny": deny, **({"settings": kept} if kept else {})}
+
+
 entries, allows = entries_of(rules), entries_of(sized_rules)
-settings = st.fixed_dictionaries(
-    {}, optional={"block_status": st.sampled_from((403, 418)), "inspect": st.booleans(), "reload": st.just("watch")}
-)
-specs = st.fixed_dictionaries(
-    {"domains": st.lists(allows, max_size=4), "deny": st.lists(entries, max_size=2)},
-    optional={"settings": settings},
+specs = st.builds(
+    spec_of,
+    st.lists(allows, max_size=4),
+    st.lists(entries, max_size=2),
+    one_of_each(or_none((403, 418)), or_none((False, True)), or_none(("watch",))),
 )
 
 
