@@ -1,6 +1,7 @@
 """The agents that there are: `templates/<agent>/agent.yaml`, one folder each."""
 
 from pathlib import Path
+from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest, parse_manifest
 from agent_sandbox.problems import Problem, UserError
@@ -22,7 +23,8 @@ def load_manifest(templates: Path, agent: str) -> AgentManifest:
         raise UserError([_unknown(agent, known)])
     path = templates / agent / MANIFEST
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        document = yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506 - safe, and in C where there is one
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError([Problem(where=str(path), what=f"is no YAML text: {error}")]) from error
     manifest = parse_manifest(document, file=str(path))

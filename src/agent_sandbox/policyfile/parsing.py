@@ -1,6 +1,7 @@
 """The text of a policy or of a service -> a layer, or every problem of it."""
 
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.spec import PolicySpec, ServiceFileSpec
@@ -25,6 +26,7 @@ def parse_layer(  # noqa: PLR0913 - a layer is made of these
     return layer
 
 
+@lru_cache(maxsize=128)  # the same text is the same layer: each new reading of a policy names the same few
 def parse_service(text: str, *, name: str, file: str, shown: str) -> Layer:
     """Return the service that the text makes, or raise UserError with every problem of it."""
     document = parse_document(text, file=file)

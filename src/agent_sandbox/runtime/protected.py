@@ -4,6 +4,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import yaml
@@ -19,6 +20,7 @@ PINNED = "may be written to, but not moved away and put back with something else
 type Table = Mapping[str, tuple[Protected, ...]]
 
 
+@cache
 def load_table(file: Path = TABLE) -> Table:
     """Return the rows by section; a row's path is relative to the places that the section is about."""
     sections = yaml.load(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
