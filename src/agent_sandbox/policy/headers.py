@@ -36,9 +36,10 @@ class HeaderPattern:
 
     def is_within(self, headers: Sent) -> bool:
         """Tell whether each is there with the value among others, in any case: the reading of a deny."""
-        sent = list(headers)
+        sent = [(_folded(name), value) for name, value in headers]
         return all(
-            any(wanted.casefold() in _widely(value) for value in _values(sent, name)) for name, wanted in self.named
+            any(wanted.casefold() in _widely(value) for value in _values(sent, _folded(name)))
+            for name, wanted in self.named
         )
 
     def differences(self, headers: Sent) -> Iterator[str]:
@@ -46,6 +47,8 @@ class HeaderPattern:
         sent = list(headers)
         for name, wanted in self.named:
             values = _values(sent, name)
+            for other in sorted({other.lower() for other, _ in sent if _folded(other) == _folded(name)} - {name}):
+                yield f"header {other} beside {name}"
             if {_exactly(name, value) for value in values} != {wanted}:
                 yield f"header {name} {', '.join(map(quoted, values)) or '(none)'}"
 
@@ -61,10 +64,12 @@ def header_pattern(named: Mapping[str, str]) -> HeaderPattern:
     'content-type: application/json'
     """
     lowered = {name.lower(): value for name, value in named.items()}
+    one_each = {_folded(name) for name in named}
     if not named:
         raise Unfit("`headers` names no header", "take it out, or write `headers: {content-type: application/json}`")
-    if len(lowered) != len(named):
-        raise Unfit("`headers` names a header twice", "names of headers are the same in every case: keep one of them")
+    if len(one_each) != len(named):
+        hint = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
+        raise Unfit("`headers` names a header twice", hint)
     for name, value in lowered.items():
         _refuse(name, value)
     return HeaderPattern(named=tuple(sorted((name, _spelling(name, value)) for name, value in lowered.items())))
@@ -83,6 +88,11 @@ def _refuse(name: str, value: str) -> None:
 
 def _spelling(name: str, value: str) -> str:
     return value.lower() if name == MEDIA_TYPE else value
+
+
+def _folded(name: str) -> str:
+    """Return what servers have in common that make a variable of each header: they take `x_a` for `x-a`."""
+    return name.lower().replace("_", "-")
 
 
 def _values(headers: Sent, name: str) -> list[str]:

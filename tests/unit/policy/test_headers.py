@@ -4,6 +4,7 @@ from agent_sandbox.policy.headers import Sent, header_pattern
 from agent_sandbox.policy.unfit import Unfit
 from vectors import each
 
+ONE_EACH = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
 JSON = header_pattern({"Content-Type": "application/JSON", "X-Mode": "Dry"})
 
 
@@ -25,6 +26,10 @@ def sent(*values: str, mode: str = "Dry") -> Sent:
         (sent("text/plain;application/json"), (False, True)),
         (sent('"application/json"'), (False, True)),
         (sent("application/json", mode="dry"), (False, True)),
+        # A server that makes a variable of each header takes these for one, and the last of them may count.
+        ([*sent("application/json"), ("X_Mode", "wet")], (False, True)),
+        ([*sent("application/json"), ("x_mode", "Dry")], (False, True)),
+        ([("content_type", "application/json"), ("X_MODE", "Dry")], (False, True)),
         (sent("application/json", mode="wet, dry"), (False, True)),
         (sent("application/json5"), (False, False)),
         (sent("text/html"), (False, False)),
@@ -43,6 +48,7 @@ def test_an_allow_wants_each_header_with_no_other_value_a_deny_wants_it_among_ot
     ("headers", "told"),
     [
         (sent("application/json"), []),
+        ([*sent("application/json"), ("X_Mode", "Dry")], ["header x_mode beside x-mode"]),
         ([("x-mode", "a\x1b"), ("x-mode", "Dry")], ["header content-type (none)", r"header x-mode 'a\x1b', 'Dry'"]),
     ],
 )
@@ -67,8 +73,9 @@ def test_a_pattern_reads_as_headers_do() -> None:
         (
             {"Accept": "a", "accept": "a"},
             "`headers` names a header twice",
-            "names of headers are the same in every case: keep one of them",
+            ONE_EACH,
         ),
+        ({"x-a": "a", "x_a": "a"}, "`headers` names a header twice", ONE_EACH),
         ({"a b": "x"}, "'a b' is no name of a header", "write a name such as `content-type`"),
         ({"é": "x"}, r"'\xe9' is no name of a header", "write a name such as `content-type`"),
         ({"Host": "a.test"}, "no rule can ask for the header `host`", "the entry names the host"),
