@@ -1,11 +1,13 @@
 """What a rule may say of the query: these parameters and no others."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import override
 from urllib.parse import unquote_plus, urlencode
 
 Parameter = tuple[str, str]
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,8 @@ class QueryPattern:
     def is_within(self, query: str) -> bool:
         """Tell whether the query holds these among others: the reading of a deny, or `&x=1` would get round it.
 
-        Servers differ on whether `;` parts parameters, on case and on spaces around: any of their readings counts.
+        Servers differ on whether `;` parts parameters, on case, on spaces around and on control characters: any of
+        their readings counts.
         """
         found = {
             _widely(parameter) for reading in (query, query.replace(";", "&")) for parameter in parameters_of(reading)
@@ -51,8 +54,8 @@ def parameters_of(query: str) -> list[Parameter]:
 
 
 def _widely(parameter: Parameter) -> Parameter:
-    name, value = parameter
-    return name.strip().casefold(), value.strip().casefold()
+    name, value = (CONTROL.sub("", text).strip().casefold() for text in parameter)
+    return name, value
 
 
 def _decoded(text: str) -> str:

@@ -19,7 +19,7 @@ DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
 USUAL_PORTS = frozenset(DEFAULT_PORTS.values())
 # Servers refuse longer ones with 414; so do we, before any work is spent on them.
 MAX_TARGET = 32 * 1024
-NOT_IN_A_QUERY = re.compile(r"[^\x21-\x7e]|#")
+NOT_IN_A_QUERY = re.compile(r"[^\x21-\x7e]|#|%00")
 
 
 class Request(NamedTuple):
@@ -78,7 +78,7 @@ def parse_request(  # noqa: PLR0913 - a request is made of these
         raise Ambiguous(f"the target is longer than {MAX_TARGET} characters")
     path, _, query = target.partition("?")
     if query and NOT_IN_A_QUERY.search(query):
-        raise Ambiguous("the query holds a character that no URL holds, or a fragment")
+        raise Ambiguous("the query holds a character that no URL holds, a NUL, or a fragment")
     return Request(  # in the order of its parts: by their names it would take twice as long
         SCHEMES[scheme],
         canonical_host(host),
