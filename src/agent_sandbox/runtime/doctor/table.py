@@ -10,6 +10,7 @@ from agent_sandbox.runtime.doctor.holes import holes
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.network import subnet
 from agent_sandbox.runtime.doctor.result import CheckResult, Status, fail
+from agent_sandbox.runtime.doctor.upstream import upstream
 
 type Check = Callable[[Machine], CheckResult | Iterable[CheckResult]]
 
@@ -35,6 +36,7 @@ CHECKS = (
     Row(name="templates", check=project.templates),
     Row(name="stack", check=project.stack, project=True),
     Row(name="policy", check=project.policy, project=True),
+    Row(name="upstream", check=upstream, project=True),
     Row(name="dotenv", check=project.dotenv, project=True),
     Row(name="limits", check=project.limits, engine=True, project=True),
     Row(name="owner", check=project.owner, engine=True, project=True),

@@ -1,0 +1,38 @@
+"""Whether a company's proxy is on the way, and the policy knows of it."""
+
+import os
+import stat
+from collections.abc import Mapping
+
+from agent_sandbox.policy.upstream import CREDENTIALS, Upstream
+from agent_sandbox.runtime.doctor.machine import Machine
+from agent_sandbox.runtime.doctor.result import CheckResult, ok, warn
+from agent_sandbox.runtime.layers import FILE, load_here
+from agent_sandbox.runtime.places import config_directory, layer_folders
+
+VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+UNREADABLE = "{} is closed to the proxy, which is another user"
+OPEN = "`chmod 644` it, and `chmod 700` the folder above its own"
+
+
+def upstream(machine: Machine) -> CheckResult:
+    """Say what the policy puts between, or that this machine uses a proxy of which the policy says nothing."""
+    said = load_here(machine.project.policy, os.environ).settings.upstream
+    if said is not None:
+        return _credentials(said, os.environ) or ok("upstream", str(said))
+    # Its value may hold a password.
+    name = next((name for name in VARIABLES if os.environ.get(name)), None)
+    if name is None:
+        return ok("upstream", "no proxy on the way")
+    folder = config_directory(os.environ)
+    where = f"{folder / FILE}" if folder else "a policy"
+    hint = f"if it is the only way out, write `settings: {{upstream: {{proxy: http://HOST:PORT}}}}` into {where}"
+    return warn("upstream", f"{name} is set here, and the policy names no proxy", hint)
+
+
+def _credentials(said: Upstream, environ: Mapping[str, str]) -> CheckResult | None:
+    folder = layer_folders(environ).get(said.layer)
+    path = folder / CREDENTIALS if folder else None
+    if path is None or not path.is_file() or path.stat().st_mode & stat.S_IROTH:
+        return None
+    return warn("upstream", UNREADABLE.format(path), OPEN)

@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.doctor.machine import Machine
+from agent_sandbox.runtime.doctor.result import CheckResult, ok, warn
+from agent_sandbox.runtime.doctor.upstream import OPEN, VARIABLES, upstream
+
+SAID = "settings: {upstream: {proxy: 'http://proxy.corp.example:3128'}}\n"
+COMPOSE = 'name: app-1\nx-agent-sandbox: {agent: example, dev: "1000:1000"}\n'
+
+
+@pytest.fixture
+def folder(fenced: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the user's policy lies."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    folder = fenced / ".config" / "agent-sandbox"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def examined(root: Path, policy: str = "") -> CheckResult:
+    (root / ".devcontainer").mkdir()
+    (root / ".devcontainer" / "docker-compose.yml").write_text(COMPOSE)
+    (root / ".devcontainer" / "policy.yaml").write_text(policy)
+    return upstream(Machine(path=root, cwd=root))
+
+
+def test_no_proxy_is_fine(folder: Path, tmp_path: Path) -> None:
+    assert folder.exists()
+    assert examined(tmp_path) == ok("upstream", "no proxy on the way")
+
+
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "http_proxy"])
+def test_a_proxy_of_this_machine_that_the_policy_does_not_name_is_told_without_its_password(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "http://me:hunter2@proxy.corp.example:3128")
+    hint = (
+        "if it is the only way out, write `settings: {upstream: {proxy: http://HOST:PORT}}` "
+        f"into {folder}/policy.yaml"
+    )
+    assert examined(tmp_path) == warn("upstream", f"{name} is set here, and the policy names no proxy", hint)
+
+
+def test_without_a_home_there_is_no_policy_of_one_s_own(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert folder.exists()
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.corp.example:3128")
+    monkeypatch.delenv("HOME")
+    assert examined(tmp_path).hint.endswith("into a policy")
+
+
+@pytest.mark.parametrize("mode", [0o644, None])
+def test_a_proxy_that_the_policy_names_is_shown(folder: Path, tmp_path: Path, mode: int | None) -> None:
+    (folder / "policy.yaml").write_text(SAID)
+    if mode is not None:
+        (folder / "upstream-auth").touch(mode)
+    expected = ok("upstream", "all that is allowed goes through http://proxy.corp.example:3128")
+    assert examined(tmp_path) == expected
+
+
+def test_credentials_that_the_proxy_can_t_read_are_told(folder: Path, tmp_path: Path) -> None:
+    (folder / "policy.yaml").write_text(SAID)
+    (folder / "upstream-auth").touch(0o600)
+    expected = warn("upstream", f"{folder}/upstream-auth is closed to the proxy, which is another user", OPEN)
+    assert examined(tmp_path) == expected
+
+
+def test_those_of_another_layer_are_not_what_counts(folder: Path, tmp_path: Path) -> None:
+    (folder / "upstream-auth").touch(0o600)
+    assert examined(tmp_path, SAID).what == "all that is allowed goes through http://proxy.corp.example:3128"
