@@ -1,0 +1,93 @@
+"""A stack in a company: the only way out is a proxy that wants credentials, and the company signs for every server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import LAB, proxy_image, remove_internet, run, trust
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from stacks import Internet, Project, Projects
+
+COMPANY = "agent-sandbox-test-company"
+HOST = "api.anthropic.com"
+POLICY = """\
+settings:
+  upstream: {proxy: "http://proxy.corp.example:3128", ca: corp-ca.pem}
+"""
+
+
+@pytest.fixture(scope="module")
+def company(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start the company's proxy: in the company's own network, which is internal, and in the stand-in's."""
+    folder = tmp_path_factory.mktemp("company")
+    shutil.copy(LAB / "corporate.py", folder)
+    folder.chmod(0o755)
+    remove_internet(COMPANY)
+    run("docker", "network", "create", "--internal", COMPANY)
+    run(
+        "docker", "create", f"--name={COMPANY}", f"--network={COMPANY}", "--network-alias=proxy.corp.example",
+        f"--volume={folder}:/lab:ro", "--entrypoint=python3", proxy_image(), "/lab/corporate.py",
+        "--port=3128", "--credentials=me:hunter2",
+    )  # fmt: skip
+    run("docker", "network", "connect", internet.name, COMPANY)
+    run("docker", "start", COMPANY)
+    yield COMPANY
+    remove_internet(COMPANY)
+
+
+@pytest.fixture(scope="module")
+def home(internet: Internet, projects: Projects) -> Path:
+    """A home with a policy of the user's own, and no credentials yet."""
+    home = projects.folder / "home"
+    folder = home / ".config" / "agent-sandbox"
+    folder.mkdir(parents=True)
+    shutil.copy(internet.ca, folder / "corp-ca.pem")
+    (folder / "policy.yaml").write_text(POLICY)
+    return home
+
+
+@pytest.fixture(scope="module")
+def project(company: str, home: Path, projects: Projects) -> Project:
+    """A stack whose egress is the company's network."""
+    project = projects.make("behind", "claude", home=home)
+    networks = {"egress": {"external": True, "name": company}}
+    project.override.write_text(json.dumps({"networks": networks}))
+    trust(project.path)
+    project.compose("up", "--detach", "--wait")
+    return project
+
+
+def asked() -> list[tuple[str, bool]]:
+    """Return what the company's proxy was asked for, and whether it knew by whom."""
+    lines = map(json.loads, run("docker", "logs", COMPANY).stdout.splitlines())
+    return [(line["asked"], line["known"]) for line in lines]
+
+
+def test_all_that_is_allowed_goes_through_the_company_s_proxy_and_nothing_else_does(
+    project: Project, home: Path
+) -> None:
+    tunnel = f"CONNECT {HOST}:443 HTTP/1.1"
+    status, body = project.curl(f"https://{HOST}/unknown")
+    assert (status, "the upstream proxy asks for credentials" in body) == (502, True)
+    assert asked() == [(tunnel, False)]
+    (home / ".config" / "agent-sandbox" / "upstream-auth").write_text("me:hunter2\n")
+    assert project.curl(f"https://{HOST}/known")[0] == 200
+    assert project.curl("https://denied.test/")[0] == 403
+    assert asked() == [(tunnel, False), (tunnel, True)]
+    assert [request["path"] for request in project.internet.requests(HOST)] == ["/known"]
+    told = project.sandbox("status").stdout
+    assert "all that is allowed goes through http://proxy.corp.example:3128" in told
+    kept = (*project.traffic(), project.containers()["proxy"])
+    assert [one for one in kept if "hunter2" in json.dumps(one)] == []
+    run("docker", "stop", "--time=0", COMPANY)
+    status, body = project.curl(f"https://{HOST}/gone")
+    assert (status, "the upstream proxy" in body) == (502, True)
+    assert len(project.internet.requests(HOST)) == 1
