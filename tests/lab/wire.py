@@ -41,6 +41,7 @@ class Wire:
         self.sent: dict[Connection, bytes] = {self.client: b""}
         self.closed: list[Connection] = []
         self.reset: list[Connection] = []
+        self.cut: list[Connection] = []
         self.wakeups: list[commands.RequestWakeup] = []
         self.refuse_dial: NotReached | None = None
         self.patient = False  # servers are reached when the test says so
@@ -68,6 +69,8 @@ class Wire:
                 elif isinstance(command, commands.CloseConnection):
                     command.connection.state = ConnectionState.CLOSED
                     self.closed.append(command.connection)
+                    if isinstance(command, http1_client.CutConnection):
+                        self.cut.append(command.connection)
                 elif isinstance(command, commands.RequestWakeup):
                     self.wakeups.append(command)
 

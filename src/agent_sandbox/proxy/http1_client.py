@@ -26,8 +26,12 @@ Commands = layer.CommandGenerator[None]
 HEAD_BYTES = 256 * 1024
 
 
-class AbortConnection(commands.CloseConnection):
-    """Close so that the other side cannot take what it has for the whole."""
+class CutConnection(commands.CloseConnection):
+    """Close without a farewell: the other side has a part, and must not take it for the whole."""
+
+
+class AbortConnection(CutConnection):
+    """Close so that the other side hears of it at once, whatever is still on its way to it."""
 
 
 class TrailerDropper(ChunkedReader):
@@ -78,6 +82,9 @@ class StrictHttp1Client(Http1Client):
 
     @override
     def read_body(self, event: events.Event) -> Commands:
+        if isinstance(event, events.ConnectionClosed) and self.conn.error and self.stream_id is not None:
+            yield ReceiveHttp(ResponseProtocolError(self.stream_id, self.conn.error, ErrorCode.GENERIC_SERVER_ERROR))
+            return
         if type(self.body_reader) is ChunkedReader:
             self.body_reader = TrailerDropper()
         yield from super().read_body(event)

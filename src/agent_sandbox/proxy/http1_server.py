@@ -11,7 +11,7 @@ from mitmproxy import http
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
-from mitmproxy.proxy.layers.http._events import RequestHeaders
+from mitmproxy.proxy.layers.http._events import HttpEvent, RequestHeaders, ResponseProtocolError
 from mitmproxy.proxy.layers.http._http1 import Http1Server, TBodyReader
 
 from agent_sandbox.proxy.bodybuffer import BodyBuffer
@@ -19,6 +19,7 @@ from agent_sandbox.proxy.chunks import ChunkReader
 from agent_sandbox.proxy.denial import Denial, page
 from agent_sandbox.proxy.head import BadHeadError, Head, find_end, parse_head
 from agent_sandbox.proxy.hooks import MalformedHook
+from agent_sandbox.proxy.http1_client import CutConnection
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.target import split_target
 from agent_sandbox.proxy.tunnel import Tunnel
@@ -64,6 +65,13 @@ class StrictHttp1Server(Http1Server):
         self.body_reader = cast("TBodyReader", self._reader(head))
         self.state = self.read_body
         yield from self.state(event)
+
+    @override
+    def send(self, event: HttpEvent) -> Commands:
+        if isinstance(event, ResponseProtocolError) and self.response is not None:
+            yield CutConnection(self.conn)  # what there is of the answer is not the whole
+        else:
+            yield from super().send(event)
 
     def refuse(self, reason: str, status: int = 400) -> Commands:
         """Answer, close, and say why in the log."""

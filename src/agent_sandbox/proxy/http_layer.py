@@ -7,13 +7,13 @@ from typing import override
 
 from mitmproxy.connection import Connection, Server
 from mitmproxy.proxy import events, layer
-from mitmproxy.proxy.commands import StartHook
+from mitmproxy.proxy.commands import CloseConnection, StartHook
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HTTPMode
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
 from agent_sandbox.proxy.held import held_bytes, waiting_bytes
-from agent_sandbox.proxy.http1_client import AbortConnection
+from agent_sandbox.proxy.http1_client import AbortConnection, CutConnection
 from agent_sandbox.proxy.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.limits import Limits
@@ -81,6 +81,18 @@ class StrictHttpLayer(HttpLayer):
         yield from super().get_connection(event, reuse=reuse)
 
 
+class FarewellTls(ClientTLSLayer):
+    """Tells the client that the end is one. mitmproxy lets it find out, and OpenSSL 3 then reports an attack."""
+
+    @override
+    def send_close(self, command: CloseConnection) -> Commands:
+        # What was cut off must not look like what is whole.
+        if not isinstance(command, CutConnection) and self.conn.tls_established:
+            self.tls.shutdown()
+            yield from self.tls_interact()
+        yield from super().send_close(command)
+
+
 class Destination(layer.Layer):
     """The outermost layer: binds the connection to what the front decided. No other layer is ever guessed.
 
@@ -101,7 +113,7 @@ class Destination(layer.Layer):
         if tunnel.carries is not Carries.PROXY:
             context.server = Server(address=(tunnel.host, tunnel.port), tls=tunnel.carries is Carries.TLS)
         if tunnel.carries is Carries.TLS:
-            tls = ClientTLSLayer(context)
+            tls = FarewellTls(context)
             tls.child_layer = self._http = StrictHttpLayer(context, tunnel, limits)
             self._child: layer.Layer = tls
         else:

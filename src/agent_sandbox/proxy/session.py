@@ -164,7 +164,8 @@ class Session(server.LiveConnectionHandler):
             connection.state = ConnectionState.OPEN
             connection.peername = writer.get_extra_info("peername")
             connection.sockname = writer.get_extra_info("sockname")
-            self.transports[connection] = server.ConnectionIO(asyncio.current_task(), _as_stream(Gulps(reader)), writer)
+            gulps = Gulps(reader, on_reset=lambda: setattr(connection, "error", "the server reset the connection"))
+            self.transports[connection] = server.ConnectionIO(asyncio.current_task(), _as_stream(gulps), writer)
             patience = self._wait_for_handshake(connection, writer)
             await self.server_event(events.OpenConnectionCompleted(command, None))
             try:

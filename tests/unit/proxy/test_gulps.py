@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from agent_sandbox.proxy.gulps import GULP, Gulps
 
 
@@ -17,3 +19,12 @@ async def test_no_event_is_larger_than_a_gulp() -> None:
     reader.feed_eof()
     gulps = Gulps(reader)
     assert [len(await gulps.read()) for _ in range(3)] == [GULP, 1, 0]
+
+
+async def test_a_reset_is_told_besides() -> None:
+    told: list[str] = []
+    reader = asyncio.StreamReader()
+    reader.set_exception(ConnectionResetError())
+    with pytest.raises(ConnectionResetError):
+        await Gulps(reader, on_reset=lambda: told.append("reset")).read()
+    assert told == ["reset"]

@@ -113,3 +113,14 @@ def test_a_request_that_its_client_gave_up_is_no_whole_one_to_the_server() -> No
     wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nhalf")
     wire.closes(wire.client)
     assert wire.reset == wire.servers
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_an_answer_that_ends_with_its_connection_is_whole_unless_that_was_reset(*, reset: bool) -> None:
+    wire = Wire(PLAIN, Streaming())
+    wire.client_sends(GET)
+    wire.server_sends(b"HTTP/1.1 200 OK\r\n\r\nas much as")
+    wire.servers[-1].error = "reset" if reset else None
+    wire.closes(wire.servers[-1])
+    assert wire.client in wire.closed
+    assert (wire.cut == [wire.client]) is reset

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from mitmproxy.proxy import events
@@ -9,6 +10,9 @@ from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from wire import PLAIN, Wire
+
+if TYPE_CHECKING:
+    from mitmproxy import http
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -95,3 +99,22 @@ def test_a_client_that_leaves_between_requests_is_let_go() -> None:
     wire = Wire(PLAIN)
     wire.closes(wire.client)
     assert (wire.to_client, wire.servers) == (b"", [])
+
+
+class Streaming:
+    """Lets answers through as they come."""
+
+    @hook
+    def responseheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Do so."""
+        assert flow.response
+        flow.response.stream = True
+
+
+def test_a_client_that_has_a_part_of_an_answer_is_not_told_goodbye() -> None:
+    wire = Wire(PLAIN, Streaming())
+    wire.client_sends(GET)
+    wire.server_sends(OK[:-1])
+    assert wire.cut == []
+    wire.closes(wire.servers[-1])
+    assert (wire.cut, wire.closed) == ([wire.client], [wire.servers[-1], wire.client])

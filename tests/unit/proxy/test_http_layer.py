@@ -3,15 +3,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import h2.events
+import pytest
 from mitmproxy.proxy import commands, events
-from mitmproxy.proxy.layers.tls import ClientTLSLayer
+from OpenSSL import SSL
 
 from agent_sandbox.proxy.dialler import NotReached
 from agent_sandbox.proxy.enforcer import Enforcer
 from agent_sandbox.proxy.hooks import hook
+from agent_sandbox.proxy.http1_client import AbortConnection, CutConnection
 from agent_sandbox.proxy.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.http2_server import StrictHttp2Server
-from agent_sandbox.proxy.http_layer import PolicyReplaced, StrictHttpLayer
+from agent_sandbox.proxy.http_layer import FarewellTls, PolicyReplaced, StrictHttpLayer
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.stream import StrictStream
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -60,9 +62,47 @@ def test_each_request_is_a_strict_stream() -> None:
 def test_tls_is_ended_before_http_begins() -> None:
     wire = Wire(Tunnel(client="", carries=Carries.TLS, host="a.test", port=443))
     layer = wire.layer._child
-    assert isinstance(layer, ClientTLSLayer)
+    assert isinstance(layer, FarewellTls)
     assert isinstance(layer.child_layer, StrictHttpLayer)
     assert layer.context.server.tls
+
+
+class Tls:
+    """Stands in for OpenSSL: has one farewell to say."""
+
+    def __init__(self) -> None:
+        self.waiting: list[bytes] = []
+
+    def shutdown(self) -> None:
+        """Make it."""
+        self.waiting.append(b"goodbye")
+
+    def bio_read(self, _: int) -> bytes:
+        """Give it away."""
+        if not self.waiting:
+            raise SSL.WantReadError
+        return self.waiting.pop()
+
+
+@pytest.mark.parametrize(
+    ("command", "established", "said"),
+    [
+        (commands.CloseConnection, True, b"goodbye"),
+        (commands.CloseConnection, False, None),
+        (CutConnection, True, None),
+        (AbortConnection, True, None),
+    ],
+)
+def test_goodbye_is_said_to_a_client_that_was_not_cut_off(
+    command: type[commands.CloseConnection], *, established: bool, said: bytes | None
+) -> None:
+    layer = Wire(Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)).layer._child
+    assert isinstance(layer, FarewellTls)
+    layer.tls = Tls()  # type: ignore[assignment] # as much of one as a farewell takes
+    layer.conn.timestamp_tls_setup = 1.0 if established else None
+    close = command(layer.conn)
+    sent = [one.data if isinstance(one, commands.SendData) else one for one in layer.send_close(close)]
+    assert sent == ([said, close] if said else [close])
 
 
 def test_a_connection_to_the_proxy_leads_where_each_request_says() -> None:
