@@ -19,7 +19,7 @@ HOSTS = ("a.test", "b.a.test", "c.b.a.test", "ab.test", "203.0.113.1")
 PATTERNS = ("a.test", "*.a.test", ".a.test", ".b.a.test", "b.a.test", "203.0.113.1")
 METHODS = ("GET", "HEAD", "POST", "DELETE")
 PORTS = (80, 443, 8443)
-SEGMENTS = ("a", "b", "ab", "%40", "@", "a;x", "a%2Fb")
+SEGMENTS = ("a", "A", "b", "ab", "%40", "@", "a;x", "a%2Fb")
 
 
 def one_of_each(*parts: Sequence[Any]) -> st.SearchStrategy[tuple[Any, ...]]:

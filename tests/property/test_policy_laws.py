@@ -145,7 +145,7 @@ def naive_match(rule: Entry, request: Request) -> bool:
         and request.port in rule.get("ports", [request.port])
         and request.scheme in rule.get("schemes", [request.scheme])
         and request.method in rule.get("methods", [request.method])
-        and among(naive_path(rule.get("path", {"prefix": "/"}), way) for way in naive_readings(request.path))
+        and among(naive_path(rule, way) for way in naive_readings(request.path))
         and (not headers or (sent == headers if rule["effect"] == "allow" else headers <= sent))
         and (request.body_size or 0) <= rule.get("max_body", math.inf)
         and ("graphql" not in rule or naive_operation(rule["graphql"], request.operation))
@@ -168,14 +168,14 @@ def naive_readings(path: str) -> set[str]:
     return slashed | {re.sub(";[^/]*", "", way) for way in slashed}
 
 
-def naive_path(asked: Entry, path: str) -> bool:
-    ((kind, text),) = asked.items()
+def naive_path(rule: Entry, path: str) -> bool:
+    ((kind, text),) = rule.get("path", {"prefix": "/"}).items()
     patterns = {
         "exact": re.escape(text),
         "prefix": re.escape(text) + ("(?:.*)" if text.endswith("/") else "(?:/.*)?"),
         "glob": naive_glob(text),
     }
-    return re.fullmatch(patterns[kind], path) is not None
+    return re.fullmatch(patterns[kind], path, re.IGNORECASE if rule["effect"] == "deny" else 0) is not None
 
 
 def naive_glob(text: str) -> str:

@@ -5,7 +5,7 @@ Sound and not complete: True is a proof, False may also mean that nothing simple
 
 from agent_sandbox.policy.glob import ANY_DEPTH, ANY_SEGMENT, Segment, segment_matches
 from agent_sandbox.policy.hostpattern import HostPattern, Reach
-from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
+from agent_sandbox.policy.pathpattern import WHOLE, PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.rule import Conditions
 
 EVERY_PATH = parse_path_pattern(PathKind.PREFIX, "/")
@@ -52,7 +52,7 @@ def _host(wide: HostPattern, narrow: HostPattern) -> bool:
 
 def _case(wide: PathPattern, narrow: PathPattern) -> bool:
     """Tell whether the wider pattern leaves open what the narrower one does: the case of a part."""
-    return narrow.any_case is None or wide == EVERY_PATH or wide.any_case == narrow.any_case
+    return narrow.any_case is None or wide == EVERY_PATH or wide.any_case in {narrow.any_case, WHOLE}
 
 
 def _path(wide: PathPattern, narrow: PathPattern) -> bool:

@@ -9,6 +9,7 @@ from agent_sandbox.policy.entryspec import EntrySpec, RuleSpec
 from agent_sandbox.policy.graphqlspec import GRAPHQL_METHOD
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.method import STANDARD, with_implied
+from agent_sandbox.policy.pathpattern import PathPattern
 from agent_sandbox.policy.request import USUAL_PORTS
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
@@ -111,6 +112,11 @@ def _rules_of_entry(
         yield from (_rule(effect, entry, variant, origin) for variant in meant)
 
 
+def _path(effect: Effect, pattern: PathPattern) -> PathPattern:
+    # Whether a host is blind to case only the host knows.
+    return pattern if effect is Effect.ALLOW else pattern.in_any_case()
+
+
 def _methods(rule: RuleSpec, defaults: Defaults) -> frozenset[str] | None:
     if rule.graphql and not rule.methods:
         return frozenset({GRAPHQL_METHOD})
@@ -126,7 +132,7 @@ def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> R
             ports=frozenset(entry.ports) if entry.ports else defaults.ports,
             schemes=frozenset(rule.schemes) if rule.schemes else None,
             methods=_methods(rule, defaults),
-            path=rule.path.pattern if rule.path else None,
+            path=_path(effect, rule.path.pattern) if rule.path and rule.path.pattern else None,
             query=rule.query.pattern if rule.query else None,
             headers=rule.header_pattern,
             max_body=rule.max_body,

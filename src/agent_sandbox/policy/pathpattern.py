@@ -1,6 +1,6 @@
 """What a rule may say of paths: exactly one, all below one, or a glob."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import override
 
@@ -11,6 +11,8 @@ from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.unfit import Unfit
 
 MAX_LENGTH = 1024
+# All of a path, however long.
+WHOLE = (0, 2**31)
 
 
 class PathKind(StrEnum):
@@ -45,6 +47,11 @@ class PathPattern:
             return reading == self.reading or reading.startswith(self.below)
         return glob_matches(self.glob, reading)
 
+    def in_any_case(self) -> "PathPattern":
+        """Return the pattern that takes each of its paths in any case."""
+        lowered = tuple(tuple(piece.lower() for piece in segment) for segment in self.glob)
+        return replace(self, reading=self.reading.lower(), below=self.below.lower(), glob=lowered, any_case=WHOLE)
+
     @property
     def specificity(self) -> tuple[int, int]:
         """Order patterns from the widest to the narrowest: exact over longer over shorter."""
@@ -60,13 +67,15 @@ class PathPattern:
 
 
 def parse_path_pattern(kind: PathKind, text: str, *, any_case: tuple[int, int] | None = None) -> PathPattern:
-    """Return the pattern, or raise Unfit. `any_case` is a part without `%` that is matched in any case.
+    """Return the pattern, or raise Unfit. `any_case` is a part without `%` that is matched in any case, or `WHOLE`.
 
     >>> parse_path_pattern(PathKind.PREFIX, "/v1").matches("/v10")
     False
     """
     if len(text) > MAX_LENGTH:
         raise Unfit(f"a path of a rule is at most {MAX_LENGTH} characters long")
+    if any_case == WHOLE:
+        return parse_path_pattern(kind, text).in_any_case()
     if any_case:
         start, end = any_case
         text = f"{text[:start]}{text[start:end].lower()}{text[end:]}"

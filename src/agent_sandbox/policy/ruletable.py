@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import override
 
-from agent_sandbox.policy.pathpattern import PathKind, PathPattern
+from agent_sandbox.policy.pathpattern import WHOLE, PathKind, PathPattern
 from agent_sandbox.policy.rule import Readings, Rule
 
 # Up to so many rules are asked sooner than a path is taken apart.
@@ -33,21 +33,26 @@ class Node:
 
 
 class ManyRules(Rules):
-    """Rules of a host that has many, in a trie of the literal segments that their paths begin with."""
+    """Rules of a host that has many, in a trie of the literal segments that their paths begin with.
 
-    root: Node
+    Those whose paths count in any case are in one of their own, which is asked in lower case.
+    """
+
+    tries: tuple[tuple[Node, bool], ...]
 
     @override
     def about(self, readings: Readings) -> tuple[Rule, ...]:
-        found = list(self.root.rules)
-        for reading in readings:
-            node = self.root
-            for segment in reading.split("/"):
-                following = node.below.get(segment)
-                if following is None:
-                    break
-                node = following
-                found += node.rules
+        found: list[int] = []
+        for root, in_lower_case in self.tries:
+            found += root.rules
+            for reading in readings:
+                node = root
+                for segment in (reading.lower() if in_lower_case else reading).split("/"):
+                    following = node.below.get(segment)
+                    if following is None:
+                        break
+                    node = following
+                    found += node.rules
         if len(found) == 1:
             return (self[found[0]],)
         return tuple([self[place] for place in sorted(set(found))])
@@ -61,12 +66,14 @@ def rules_of_host(rules: Sequence[Rule]) -> Rules:
     if len(ordered) <= FEW:
         return Rules(ordered)
     table = ManyRules(ordered)
-    table.root = Node()
+    tries = {False: Node(), True: Node()}
     for place, rule in enumerate(ordered):
-        node = table.root
-        for segment in _beginning(rule.conditions.path):
+        path = rule.conditions.path
+        node = tries[path is not None and path.any_case == WHOLE]
+        for segment in _beginning(path):
             node = node.below.setdefault(segment, Node())
         node.rules.append(place)
+    table.tries = tuple((root, lower) for lower, root in tries.items() if root.rules or root.below)
     return table
 
 
@@ -74,7 +81,7 @@ def _beginning(path: PathPattern | None) -> list[str]:
     """Return the segments that every path in the pattern begins with."""
     if path is None:
         return []
-    if path.any_case:
+    if path.any_case and path.any_case != WHOLE:
         return path.reading[: path.any_case[0]].split("/")[:-1]
     if path.kind is not PathKind.GLOB:
         return path.below.removesuffix("/").split("/") if path.kind is PathKind.PREFIX else path.reading.split("/")

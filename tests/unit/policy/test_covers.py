@@ -4,7 +4,7 @@ from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.headers import header_pattern
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.operation import operation_pattern
-from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
+from agent_sandbox.policy.pathpattern import WHOLE, PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
 from agent_sandbox.policy.rule import Conditions
 from vectors import each
@@ -134,6 +134,9 @@ def test_an_encoded_slash_is_taken_only_by_what_takes_it() -> None:
         (("prefix /r/o", (3, 4)), ("exact /r/o/x", None), True),
         (("prefix /r/o", None), ("exact /r/o/x", (3, 4)), False),
         (("prefix /", None), ("exact /r/o/x", (3, 4)), True),
+        (("prefix /R", WHOLE), ("exact /r/o/x", (3, 4)), True),
+        (("prefix /r", WHOLE), ("prefix /R/O", WHOLE), True),
+        (("prefix /r", None), ("prefix /r/o", WHOLE), False),
     ],
 )
 def test_a_path_in_one_case_does_not_take_in_one_in_any(

@@ -204,3 +204,11 @@ def test_an_option_that_only_the_service_can_refuse_is_told_by_its_line(layer_of
         of_forge(layer_of, "{name: x, repos: [o]}")
     hint = 'write `owner/name`, or "owner/*" for all of an owner'
     assert str(error.value) == f"policy.yaml:1: 'o' is no repository; {hint}"
+
+
+def test_a_deny_takes_its_path_in_any_case_and_an_allow_as_it_is_written(layer_of: LayerOf) -> None:
+    rules = "[{host: a.test, rules: [{path: {prefix: /Admin}}]}]"
+    allow, deny = (rule.conditions.path for rule in expand(layer_of(f"domains: {rules}\ndeny: {rules}"), {}).rules)
+    assert allow is not None
+    assert deny is not None
+    assert [path.matches("/aDMIN") for path in (allow, deny)] == [False, True]

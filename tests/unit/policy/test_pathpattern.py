@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policy.path import readings
-from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
+from agent_sandbox.policy.pathpattern import WHOLE, PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.unfit import Unfit
 from vectors import each
 
@@ -72,3 +72,20 @@ def test_a_part_of_a_path_may_stand_in_any_case(kind: str, text: str) -> None:
     pattern = parse_path_pattern(PathKind(kind), text, any_case=(3, 6))
     readings = ("/r/own/x", "/r/OWN/x", "/R/own/x")
     assert [reading for reading in readings if pattern.matches(reading)] == ["/r/own/x", "/r/OWN/x"]
+
+
+@each(
+    ("kind", "text", "reading"),
+    [
+        ("exact", "/Admin/%C3%A9", "/aDMIN/%C3%A9"),
+        ("prefix", "/Admin", "/ADMIN/x"),
+        ("glob", "/A*n/**", "/ADMIN/x"),
+        ("prefix", "/", "/X"),
+    ],
+)
+def test_all_of_a_path_may_stand_in_any_case(kind: str, text: str, reading: str) -> None:
+    pattern = parse_path_pattern(PathKind(kind), text, any_case=WHOLE)
+    assert pattern == parse_path_pattern(PathKind(kind), text).in_any_case()
+    assert pattern.matches(readings(reading)[0])
+    assert not pattern.matches(f"x{reading}")
+    assert pattern.text == text

@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.path import readings
-from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
+from agent_sandbox.policy.pathpattern import WHOLE, PathKind, parse_path_pattern
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruletable import FEW, Rules, rules_of_host
@@ -74,3 +74,11 @@ def asked(path: str) -> Request:
 def test_one_rule_needs_no_order() -> None:
     (rule,) = table("exact /a")
     assert rules_of_host([rule]) == (rule,)
+
+
+def test_many_denies_are_found_by_a_path_in_any_case() -> None:
+    origin = Origin(file="policy.yaml", line=99, layer="project")
+    path = parse_path_pattern(PathKind.PREFIX, "/r/Own", any_case=WHOLE)
+    rule = Rule(effect=Effect.DENY, conditions=Conditions(host=HOST, path=path), origin=origin)
+    assert rule in rules_of_host([rule, *table(*MANY)]).about(("/R/oWN/x",))
+    assert rule not in rules_of_host([rule, *table(*MANY)]).about(("/s",))
