@@ -47,7 +47,7 @@ def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
         rules=(*_rules(layer, choose(layer.name, layer.spec.declared, {})), *_rules_of_names(layer)),
         replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
         host_services=tuple(service.row(name) for name, service in layer.spec.host_services.items()),
-        settings=layer.spec.settings.said_by(layer.name, layer.authorities),
+        settings=layer.spec.settings.said_at(layer.origin("settings", "upstream"), layer.authorities),
     )
     said = of_services + own
     return _narrowing(layer, said) if layer.only_narrows else said

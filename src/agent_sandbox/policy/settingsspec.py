@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import PlainValidator, model_validator
 
+from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.fields import AtLeastOne, Host, Strict, Written, fits, told
 from agent_sandbox.policy.hostpattern import EVERY
 from agent_sandbox.policy.settings import Said
@@ -26,9 +27,11 @@ class UpstreamSpec(Strict):
         told(_refuse_what_does_nothing, self)
         return self
 
-    def said_by(self, layer: str, authorities: Authorities | None) -> Upstream:
-        """Return it as a value: `authorities` is what stands in the file that `ca` names."""
-        return Upstream(layer=layer, proxy=self.proxy, no_proxy=tuple(sorted(set(self.no_proxy))), ca=authorities)
+    def said_at(self, origin: Origin, authorities: Authorities | None) -> Upstream:
+        """Return it as a value: `authorities` is what stands in the file that `ca` names, if that was read."""
+        around = tuple(sorted(set(self.no_proxy)))
+        unread = Authorities(name=self.ca, pem="") if self.ca else None
+        return Upstream(layer=origin.layer, proxy=self.proxy, no_proxy=around, ca=authorities or unread, origin=origin)
 
 
 def _refuse_what_does_nothing(written: UpstreamSpec) -> None:
@@ -48,7 +51,7 @@ class SettingsSpec(Strict):
     reload: Written[Literal["restart", "watch"]] = None
     upstream: Written[UpstreamSpec] = None
 
-    def said_by(self, layer: str, authorities: Authorities | None) -> Said:
+    def said_at(self, origin: Origin, authorities: Authorities | None) -> Said:
         """Return the settings that are written, by name."""
         said = {name: getattr(self, name) for name in sorted(self.model_fields_set)}
-        return {**said, "upstream": self.upstream.said_by(layer, authorities)} if self.upstream else said
+        return {**said, "upstream": self.upstream.said_at(origin, authorities)} if self.upstream else said

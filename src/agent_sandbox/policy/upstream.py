@@ -8,6 +8,7 @@ from typing import override
 from agent_sandbox.policy.addresses import is_liftable, why_forbidden
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.authority import parse_authority
+from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.host import is_address
 from agent_sandbox.policy.hostlist import FILE_NAME
 from agent_sandbox.policy.hostpattern import HostPattern
@@ -18,6 +19,9 @@ from agent_sandbox.policy.unfit import Unfit
 HOW = "write `http://proxy.corp.example:3128`, or `https://` where TLS is spoken with the proxy itself"
 CREDENTIALS = "upstream-auth"
 SHAPE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]+)/?", re.IGNORECASE)
+
+
+NOWHERE = Origin(file="", line=1, layer="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +48,16 @@ class Authorities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """What one layer says of it, as a whole: credentials, which lie beside that layer, go to no other proxy."""
+    """What one layer says of it, as a whole: credentials, which lie beside that layer, go to no other proxy.
+
+    Where it is written is no part of what it means; which layer writes it is.
+    """
 
     layer: str
     proxy: UpstreamProxy | None = None
     no_proxy: tuple[HostPattern, ...] = ()
     ca: Authorities | None = None
+    origin: Origin = field(default=NOWHERE, repr=False, compare=False)
 
     def leads(self, host: str) -> UpstreamProxy | None:
         """Return the proxy that a canonical host is reached through, None for one that is dialled directly."""

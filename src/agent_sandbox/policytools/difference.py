@@ -25,7 +25,8 @@ class Change:
     """Requests that pass on one side alone. `what` says which, `origin` where the line stands that makes the change.
 
     `kind` is `rule` for a rule that is there on one side alone, `deny` and `ceiling` for what is there on the other
-    side alone, `slash`, `inspect` and `target` for what a whole host is subject to.
+    side alone, `slash`, `inspect` and `target` for what a whole host is subject to, `upstream` for what a company puts
+    between.
     """
 
     kind: str
@@ -55,6 +56,7 @@ def _opens(old: Policy, new: Policy) -> Iterator[Change]:
     yield from _by_ceilings(old, new)
     yield from _by_slashes(old, new)
     yield from _by_hosts(old, new)
+    yield from _by_upstream(old, new)
 
 
 def _allows(policy: Policy) -> Iterator[Rule]:
@@ -138,6 +140,14 @@ def _is_unknown(policy: Policy, host: HostPattern) -> bool:
     """Tell whether nothing of this host is allowed: all of it is a change already."""
     exact = host.reach is Reach.EXACT
     return exact and not any(rule.effect is Effect.ALLOW for rule in policy.index.rules_for(host.name))
+
+
+def _by_upstream(old: Policy, new: Policy) -> Iterator[Change]:
+    """Yield what all connections are subject to that they were not: it opens no host, and may read them all."""
+    here, before = new.settings.upstream, old.settings.upstream
+    if here is not None:
+        known = set(before.told()) if before else set()
+        yield from (Change(kind="upstream", what=what, origin=here.origin) for what in here.told() if what not in known)
 
 
 def _by_hosts(old: Policy, new: Policy) -> Iterator[Change]:

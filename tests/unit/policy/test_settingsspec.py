@@ -3,23 +3,25 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.settingsspec import SettingsSpec
 from agent_sandbox.policy.upstream import Authorities, Upstream, UpstreamProxy
 
 PROXY = "http://proxy.corp.example:3128"
+HERE = Origin(file="user/policy.yaml", line=3, layer="user")
 CA = Authorities(name="corp-ca.pem (sha256 0a1b)", pem="...")
 
 
 def test_settings_are_those_that_are_written() -> None:
     written = {"inspect": False, "reload": "watch"}
-    assert SettingsSpec.model_validate(written).said_by("project", None) == written
-    assert SettingsSpec().said_by("project", None) == {}
+    assert SettingsSpec.model_validate(written).said_at(HERE, None) == written
+    assert SettingsSpec().said_at(HERE, None) == {}
 
 
 def test_what_a_company_puts_between_is_said_as_a_whole_and_by_whom() -> None:
     written = {"proxy": PROXY, "ca": "corp-ca.pem", "no_proxy": ["b.example", ".a.example", "b.example"]}
-    said = SettingsSpec.model_validate({"upstream": written}).said_by("user", CA)
+    said = SettingsSpec.model_validate({"upstream": written}).said_at(HERE, CA)
     assert said == {
         "upstream": Upstream(
             layer="user",
@@ -28,6 +30,9 @@ def test_what_a_company_puts_between_is_said_as_a_whole_and_by_whom() -> None:
             ca=CA,
         )
     }
+    assert said["upstream"].origin == HERE
+    unread = SettingsSpec.model_validate({"upstream": {"ca": "corp-ca.pem"}}).said_at(HERE, None)["upstream"]
+    assert (str(unread), unread.ca.pem) == ("corp-ca.pem may sign for every host", "")
 
 
 @pytest.mark.parametrize(

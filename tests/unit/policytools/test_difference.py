@@ -139,3 +139,35 @@ def test_a_private_place_that_leads_elsewhere_is_told(policy_of: PolicyOf) -> No
     old, new = policy_of("host_services: {db: {to: host:80}}"), policy_of("host_services: {x: {to: db:80}}")
     assert told(difference(old, new).opens) == ["target db:80 leads to db, and led to host"]
     assert difference(old, old).opens == ()
+
+
+UPSTREAM = domains("a.test") + "settings: {{upstream: {{proxy: 'http://{}.corp.example:3128', ca: corp.pem}}}}"
+
+
+@each(
+    ("old", "new", "opens", "stops"),
+    [
+        (
+            domains("a.test"),
+            UPSTREAM.format("proxy"),
+            [
+                "upstream all that is allowed goes through http://proxy.corp.example:3128",
+                "upstream corp.pem may sign for every host",
+            ],
+            [],
+        ),
+        (
+            UPSTREAM.format("proxy"),
+            UPSTREAM.format("other"),
+            ["upstream all that is allowed goes through http://other.corp.example:3128"],
+            ["upstream all that is allowed goes through http://proxy.corp.example:3128"],
+        ),
+        (UPSTREAM.format("proxy"), f"# said again\n{UPSTREAM.format('proxy')}", [], []),
+    ],
+)
+def test_what_a_company_puts_between_is_a_difference(
+    policy_of: PolicyOf, old: str, new: str, opens: list[str], stops: list[str]
+) -> None:
+    found = difference(policy_of(old), policy_of(new))
+    assert (told(found.opens), told(found.stops)) == (opens, stops)
+    assert {str(change.origin) for change in found.opens} <= {"policy.yaml:3"}

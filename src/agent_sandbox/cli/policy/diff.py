@@ -26,6 +26,7 @@ OPENS: Mapping[str, Callable[[Change], str]] = {
     "slash": lambda change: f"+ encoded slashes in paths of {change.what}",
     "inspect": lambda change: f"+ no longer looked into: TLS to {change.what}",
     "target": lambda change: f"+ {change.what}",
+    "upstream": lambda change: f"+ {change.what}",
 }
 STOPS: Mapping[str, Callable[[Change], str]] = {
     "rule": lambda change: f"- {change.what}",
@@ -34,6 +35,7 @@ STOPS: Mapping[str, Callable[[Change], str]] = {
     "slash": lambda change: f"- encoded slashes in paths of {change.what}",
     "inspect": lambda change: f"- looked into again: TLS to {change.what}",
     "target": lambda change: f"- {change.what}",
+    "upstream": lambda change: f"- {change.what}",
 }
 
 

@@ -53,7 +53,7 @@ def widens(now: Policy, before: Policy) -> tuple[str, ...]:
     """
     if now.refusal.startswith(BROKEN):
         return tuple(now.refusal.splitlines())
-    opens = tuple(change for change in difference(before, now).opens if change.kind != "deny")
+    opens = tuple(change for change in difference(before, now).opens if change.kind not in {"deny", "upstream"})
     ours = tuple(_told(change) for change in opens if not _is_shipped(change))
     return (*ours, *_counted(opens), *_undenied(now, before), *_places(now, before), *_settings(now, before))
 
