@@ -22,6 +22,7 @@ from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_p
 from agent_sandbox.policy.query import QueryPattern
 from agent_sandbox.policy.rule import Conditions, Rule, why
 from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.policy.upstream import Authorities, Upstream, UpstreamProxy
 
 type Plain = Any  # what JSON holds: it has been written by this module alone
 type Lists = Mapping[str, ListedHosts]
@@ -36,14 +37,12 @@ def write_form(policy: Policy) -> Plain:
     _require_known(policy, {"rules", "index", "digest", "asks_operations", "refusal"})
     rules = policy.rules
     _require_known(rules, RULE_SET)
-    if not all(isinstance(said, bool | int | str) for said in rules.settings.values()):
-        raise FormlessError
     return {
         "rules": _table(rules.rules),
         "ceilings": [{"origin": _origin(one.origin), "rules": _table(one.rules)} for one in rules.ceilings],
         "replaced": [one if isinstance(one, str) else _host(one) for one in rules.replaced],
         "host_services": [[row.name, _host(row.asked), sorted(row.ports), row.to] for row in rules.host_services],
-        "settings": dict(rules.settings),
+        "settings": {name: _write_setting(said) for name, said in rules.settings.items()},
         "always_inspects": rules.always_inspects,
         "digest": policy.digest,
         "asks_operations": policy.asks_operations,
@@ -63,7 +62,7 @@ def read_form(form: Plain, lists: Lists) -> Policy:
             HostServiceRow(name=name, asked=_pattern(*asked), ports=frozenset(ports), to=to)
             for name, asked, ports, to in form["host_services"]
         ),
-        settings=form["settings"],
+        settings={name: _read_setting(said) for name, said in form["settings"].items()},
         always_inspects=form["always_inspects"],
     )
     told = {name: form[name] for name in ("digest", "asks_operations", "refusal")}
@@ -78,6 +77,39 @@ def _require_known(value: Any, known: Iterable[str]) -> None:  # noqa: ANN401 - 
     for part in fields(value):
         if part.name not in known and (part.default is MISSING or getattr(value, part.name) != part.default):
             raise FormlessError
+
+
+def _write_setting(said: Any) -> Plain:  # noqa: ANN401 - whatever a layer says
+    if isinstance(said, Upstream):
+        return _write_upstream(said)
+    if not isinstance(said, bool | int | str):
+        raise FormlessError
+    return said
+
+
+def _read_setting(form: Plain) -> Any:  # noqa: ANN401 - the same
+    return _read_upstream(**form) if isinstance(form, dict) else form
+
+
+def _write_upstream(said: Upstream) -> Plain:
+    _require_known(said, {"layer", "proxy", "no_proxy", "ca", "origin"})
+    return {
+        "layer": said.layer,
+        "proxy": said.proxy and [said.proxy.tls, said.proxy.host, said.proxy.port],
+        "no_proxy": list(map(_host, said.no_proxy)),
+        "ca": said.ca and [said.ca.name, said.ca.pem],
+        "origin": _origin(said.origin),
+    }
+
+
+def _read_upstream(layer: str, proxy: Plain, no_proxy: Plain, ca: Plain, origin: Plain) -> Upstream:
+    return Upstream(
+        layer=layer,
+        proxy=UpstreamProxy(**dict(zip(("tls", "host", "port"), proxy, strict=True))) if proxy else None,
+        no_proxy=tuple(_pattern(*one) for one in no_proxy),
+        ca=Authorities(**dict(zip(("name", "pem"), ca, strict=True))) if ca else None,
+        origin=Origin(**origin),
+    )
 
 
 def _write_path(path: PathPattern) -> Plain:

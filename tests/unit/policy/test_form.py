@@ -4,13 +4,15 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 
-from agent_sandbox.policy import Policy
+from agent_sandbox.policy import Layer, Policy, compile_policy
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.form import CONDITIONS, DEFAULTS, FormlessError, read_form, write_form
 from agent_sandbox.policy.hostlist import parse_host_list
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.policy.upstream import Authorities
 
+type LayerOf = Callable[..., Layer]
 type PolicyOf = Callable[..., Policy]
 
 EVERYTHING = """
@@ -62,6 +64,20 @@ def test_what_is_read_can_no_more_be_changed_than_what_was_compiled(policy_of: P
     for value, part in ((rule, "effect"), (rule.conditions, "host"), (rule.origin, "line"), (rule.verdict, "effect")):
         with pytest.raises(AttributeError):
             setattr(value, part, None)
+
+
+@pytest.mark.parametrize(
+    "said", ["ca: corp.pem", "proxy: 'https://proxy.corp.example:3129', no_proxy: [.near.example]"]
+)
+def test_what_a_company_puts_between_comes_back_with_its_certificates(layer_of: LayerOf, said: str) -> None:
+    layer = layer_of(f"domains: [a.test]\nsettings: {{upstream: {{{said}}}}}")
+    authorities = Authorities(name="corp.pem (sha256 1)", pem="-----BEGIN") if said.startswith("ca") else None
+    policy = compile_policy([replace(layer, authorities=authorities)], {})
+    read = again(policy)
+    assert (read, read.authorities) == (policy, policy.authorities)
+    assert policy.settings.upstream
+    assert read.settings.upstream
+    assert read.settings.upstream.origin == policy.settings.upstream.origin
 
 
 def test_a_list_of_hosts_is_read_anew_and_found_by_what_stood_in_it() -> None:
