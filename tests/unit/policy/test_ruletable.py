@@ -82,3 +82,8 @@ def test_many_denies_are_found_by_a_path_in_any_case() -> None:
     rule = Rule(effect=Effect.DENY, conditions=Conditions(host=HOST, path=path), origin=origin)
     assert rule in rules_of_host([rule, *table(*MANY)]).about(("/R/oWN/x",))
     assert rule not in rules_of_host([rule, *table(*MANY)]).about(("/s",))
+
+
+def test_of_many_the_one_that_could_take_a_path_is_found() -> None:
+    many = table(*(f"exact /{number}" for number in range(FEW + 1)))
+    assert [many.about((path,)) for path in ("/3", "/x")] == [(next(r for r in many if str(r).endswith("/3")),), ()]
