@@ -7,7 +7,6 @@ from typing import cast
 
 from agent_sandbox.policy.asker import Asker
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
-from agent_sandbox.policyfile.document import parse_document
 from agent_sandbox.policyfile.resolved import RESOLVED
 
 FILE = "resolved.yaml"
@@ -34,5 +33,7 @@ def askers() -> tuple[Asker, ...]:
 
 @cache
 def _known() -> Mapping[str, Mapping[str, list[str]]]:
+    from agent_sandbox.policyfile.document import parse_document  # noqa: PLC0415 - and YAML with it
+
     text = files("agent_sandbox.policyfile").joinpath(FILE).read_text("utf-8")
     return cast("dict[str, dict[str, list[str]]]", parse_document(text, file=FILE).value)
