@@ -8,6 +8,7 @@ from typing import cast, override
 
 from h11._readers import ContentLengthReader
 from mitmproxy import http
+from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
@@ -19,7 +20,7 @@ from agent_sandbox.proxy.chunks import ChunkReader
 from agent_sandbox.proxy.denial import Denial, page
 from agent_sandbox.proxy.head import BadHeadError, Head, find_end, parse_head
 from agent_sandbox.proxy.hooks import MalformedHook
-from agent_sandbox.proxy.http1_client import CutConnection
+from agent_sandbox.proxy.http1_client import AbortConnection, CutConnection
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.target import split_target
 from agent_sandbox.proxy.tunnel import Tunnel
@@ -68,8 +69,10 @@ class StrictHttp1Server(Http1Server):
 
     @override
     def send(self, event: HttpEvent) -> Commands:
-        if isinstance(event, ResponseProtocolError) and self.response is not None:
-            yield CutConnection(self.conn)  # what there is of the answer is not the whole
+        if isinstance(event, ResponseProtocolError) and self.request and self.response:
+            # What there is of the answer is not the whole. Without TLS and a length, a reset alone says so.
+            endless = http1.expected_http_body_size(self.request, self.response) == -1
+            yield AbortConnection(self.conn) if endless else CutConnection(self.conn)
         else:
             yield from super().send(event)
 

@@ -118,3 +118,13 @@ def test_a_client_that_has_a_part_of_an_answer_is_not_told_goodbye() -> None:
     assert wire.cut == []
     wire.closes(wire.servers[-1])
     assert (wire.cut, wire.closed) == ([wire.client], [wire.servers[-1], wire.client])
+
+
+@pytest.mark.parametrize(("length", "reset"), [(b"Content-Length: 9\r\n", False), (b"", True)])
+def test_a_part_whose_end_would_look_like_one_ends_in_a_reset(length: bytes, *, reset: bool) -> None:
+    wire = Wire(PLAIN, Streaming())
+    wire.client_sends(GET)
+    wire.server_sends(b"HTTP/1.1 200 OK\r\n" + length + b"\r\npart")
+    wire.servers[-1].error = "the server reset the connection"
+    wire.closes(wire.servers[-1])
+    assert (wire.cut, wire.reset == [wire.client]) == ([wire.client], reset)

@@ -1,0 +1,85 @@
+"""An answer that its server does not finish: no client is made to believe that it has all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import struct
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from http2client import Http2Client, fields
+from pair import Pair, start_pair
+from proxystand import get
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+POLICY = "version: 1\ndomains: [allowed.test]\n"
+RESET = struct.pack("ii", 1, 0)
+HEADS = {
+    "sized": b"Content-Length: 100\r\n\r\nhalf",
+    "chunked": b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+    "endless": b"\r\nhalf",
+}
+
+
+def breaking(head: bytes) -> Callable[[socket.socket, bytes], None]:
+    """Return a server that resets the connection behind that."""
+
+    def answer(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\n" + head)
+        time.sleep(0.1)  # a reset that comes at once takes along what was not read yet
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A proxy, and a server that breaks off at /sized, /chunked and /endless."""
+    with start_pair(tmp_path_factory.mktemp("truncation"), POLICY) as pair:
+        pair.server.answers |= {f"/{name}": breaking(head) for name, head in HEADS.items()}
+        yield pair
+
+
+def read(stream: socket.socket) -> tuple[bytes, str]:
+    """Return what came, and how it ended."""
+    came = b""
+    try:
+        while data := stream.recv(65536):
+            came += data
+    except OSError as error:
+        return came, type(error).__name__
+    return came, "closed"
+
+
+@pytest.mark.parametrize("secure", [True, False], ids=["https", "http"])
+@pytest.mark.parametrize("how", HEADS)
+def test_half_an_answer_does_not_look_whole(pair: Pair, how: str, *, secure: bool) -> None:
+    pair.proxy.forget()
+    with contextlib.ExitStack() as stack:
+        stream = stack.enter_context(pair.proxy.tls("allowed.test") if secure else pair.proxy.connect())
+        if isinstance(stream, ssl.SSLSocket):
+            vars(stream)["suppress_ragged_eofs"] = False  # as all but Python have it
+        stream.sendall(get(f"/{how}" if secure else f"http://allowed.test/{how}", "allowed.test"))
+        came, ended = read(stream)
+    assert came.startswith(b"HTTP/1.1 200 OK\r\n")
+    if how == "sized":
+        assert b"content-length: 100\r\n" in came.lower()
+    if how == "chunked":
+        assert not came.endswith(b"0\r\n\r\n")
+    if how == "endless":
+        assert ended != "closed"
+    assert "broken off: " in pair.proxy.line(path=f"/{how}")["reason"]
+
+
+@pytest.mark.parametrize("how", HEADS)
+def test_half_an_answer_resets_its_stream(pair: Pair, how: str) -> None:
+    with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        number = client.send(*fields(f"/{how}"))
+        assert (client.status(number), client.status(number)) == ("200", "reset")
