@@ -17,7 +17,9 @@ ELSEWHERE = ("/", "~", "$")
 PATH = (".", *ELSEWHERE)
 READ_ONLY = ", read-only"
 # By compose's own key; a merge key could bring in any of these, and a mount, out of sight.
-TAKEN_IN = ("include", "env_file", "label_file", "build", "<<")
+MERGE = "<<"
+TAKEN_IN = ("include", "env_file", "label_file", "build", MERGE)
+NAMED = ("services", "networks", "volumes")
 FROM_FILES = ("configs", "secrets")
 HINT = f"write it here, or name the file in `COMPOSE_FILE` in {DOTENV}; a variable may be your shell's"
 HOST_COMMAND = "initializeCommand"
@@ -112,7 +114,25 @@ def _named(environment: Any) -> Iterator[str]:  # noqa: ANN401 - as above
     yield from (entry for entry in _sequence(environment) if isinstance(entry, str) and "=" not in entry)
 
 
-def _taken_in(part: Any) -> Iterator[str]:  # noqa: ANN401 - any part of a document
+def _taken_in(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys by which a compose file takes in others; what services and volumes are called is no key."""
+    yield from _keys(document)
+    for key, part in document.items():
+        if key not in NAMED:
+            yield from _within(part)
+            continue
+        yield from (name for name, inner in _mapping(part).items() if name == MERGE and inner)
+        for inner in _mapping(part).values():
+            yield from _within(inner)
+
+
+def _within(part: Any) -> Iterator[str]:  # noqa: ANN401 - any part of a document
+    yield from _keys(part)
+    for inner in (*_mapping(part).values(), *_sequence(part)):
+        yield from _within(inner)
+
+
+def _keys(part: Any) -> Iterator[str]:  # noqa: ANN401 - as above
     for key, value in _mapping(part).items():
         if value and key in TAKEN_IN:
             yield key
@@ -121,8 +141,6 @@ def _taken_in(part: Any) -> Iterator[str]:  # noqa: ANN401 - any part of a docum
             yield key
         if key in FROM_FILES and _has_file(value):
             yield f"{key}: file"
-    for inner in (*_mapping(part).values(), *_sequence(part)):
-        yield from _taken_in(inner)
 
 
 def _has_file(part: Any) -> bool:  # noqa: ANN401 - as above
