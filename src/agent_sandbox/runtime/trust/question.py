@@ -83,9 +83,9 @@ def question_about(now: Standing, trusted: Standing | None, written: Written) ->
 
 
 def _reaches(now: Standing, before: Standing) -> tuple[str, ...]:
-    from agent_sandbox.runtime.trust.reach import policy_of, widens  # noqa: PLC0415 - brings pydantic; most runs ask nothing
+    from agent_sandbox.runtime.trust.reach import reaches  # noqa: PLC0415 - brings pydantic; most runs ask nothing
 
-    return widens(policy_of(now), policy_of(before))
+    return reaches(now, before)
 
 
 def _beyond(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def _lists(now: Standing, before: Standing) -> Iterator[str]:
 def _differences(now: Standing, before: Standing, written: Written) -> Iterator[str]:
     """Yield what was trusted against what there is now; of the stack's file, at first, what `init` would write.
 
-    The policy is shown at first, too: the options of a service stand in its text alone.
+    The policy's own text is shown at first, too.
     """
     for path in (
         *now.compose,

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.policy.upstream import Upstream
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.policyfile.document import parse_document
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.policytools.difference import Change, difference
 from agent_sandbox.policytools.neighbours import beside
@@ -27,6 +28,9 @@ TOLD = {
     "slash": "paths with an encoded slash at {}",
     "inspect": "{}, without a look into TLS",
 }
+# Said so, or not at all, a setting holds back no less: what other layers say of it is the user's own word.
+NO_WIDER = {"inspect": (None, True), "reload": (None, "restart")}
+MOST_TOLD = 200  # characters of a service's options: the text of the policy follows
 NOTHING = Policy.deny_all("nothing is trusted yet")
 BROKEN = "whatever a policy that can't be read comes to mean:\n"
 
@@ -46,7 +50,28 @@ def policy_of(standing: Standing) -> Policy:
             return Policy.deny_all(BROKEN + str(error).replace(f"{name}/", ""))
 
 
-def widens(now: Policy, before: Policy) -> tuple[str, ...]:
+def reaches(now: Standing, before: Standing) -> tuple[str, ...]:
+    """Return what a project lets through now and did not before, one line each."""
+    return widens(policy_of(now), policy_of(before), chosen=_chosen(now))
+
+
+def _chosen(standing: Standing) -> Mapping[str, str]:
+    """Return what the policy says of each service that it names with options, as it says it."""
+    try:
+        value = parse_document(standing.policy.get(POLICY, ""), file=POLICY).value
+    except UserError:
+        return {}
+    named = value.get("services") if isinstance(value, dict) else None
+    options = (dict(entry) for entry in named or () if isinstance(entry, dict)) if isinstance(named, list) else ()
+    return {str(entry.pop("name", "")): _listed(entry) for entry in options}
+
+
+def _listed(options: Mapping[str, object]) -> str:
+    told = ", ".join(f"{name}: {json.dumps(value)}" for name, value in options.items())
+    return told if len(told) <= MOST_TOLD else f"{told[:MOST_TOLD]}..."
+
+
+def widens(now: Policy, before: Policy, *, chosen: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Return what `now` lets through and `before` did not, one line each; nothing where it only narrows.
 
     Other layers stand beside a project's: what it no longer denies, or says of settings, counts whatever it allows.
@@ -55,7 +80,13 @@ def widens(now: Policy, before: Policy) -> tuple[str, ...]:
         return tuple(now.refusal.splitlines())
     opens = tuple(change for change in difference(before, now).opens if change.kind not in {"deny", "upstream"})
     ours = tuple(_told(change) for change in opens if not _is_shipped(change))
-    return (*ours, *_counted(opens), *_undenied(now, before), *_places(now, before), *_settings(now, before))
+    return (
+        *ours,
+        *_counted(opens, chosen or {}),
+        *_undenied(now, before),
+        *_places(now, before),
+        *_settings(now, before),
+    )
 
 
 def _undenied(now: Policy, before: Policy) -> Iterator[str]:
@@ -69,10 +100,12 @@ def _denies(rules: Iterable[Rule]) -> Iterator[Rule]:
     return (rule for rule in rules if rule.effect is Effect.DENY)
 
 
-def _counted(opens: tuple[Change, ...]) -> Iterator[str]:
+def _counted(opens: tuple[Change, ...], chosen: Mapping[str, str]) -> Iterator[str]:
     """Yield what ships with the product by name and number; what the project itself says is spelled out."""
     found = Counter(change.origin.layer for change in opens if _is_shipped(change))
-    yield from (f"{layer}: {count} rule{'s' if count > 1 else ''}" for layer, count in found.items())
+    for layer, count in found.items():
+        options = chosen.get(layer.removeprefix(SERVICE))
+        yield f"{layer}{f' with {options}' if options else ''}: {count} rule{'s' if count > 1 else ''}"
 
 
 def _is_shipped(change: Change) -> bool:
@@ -96,7 +129,7 @@ def _settings(now: Policy, before: Policy) -> Iterator[str]:
         yield "what `merge_mode: replace` held back"
     said, had = now.rules.settings, before.rules.settings
     for name in sorted({*said, *had}):
-        if said.get(name) != had.get(name):
+        if said.get(name) != had.get(name) and said.get(name) not in NO_WIDER.get(name, ()):
             yield f"the setting `{name}`: {_said(said.get(name))}, and was {_said(had.get(name))}"
     if _others(now) != _others(before):
         yield "what other settings of the policy held back"

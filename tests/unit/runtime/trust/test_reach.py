@@ -6,7 +6,7 @@ import pytest
 
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.runtime.trust.reach import BROKEN, NOTHING, policy_of, widens
+from agent_sandbox.runtime.trust.reach import BROKEN, NOTHING, policy_of, reaches, widens
 from agent_sandbox.runtime.trust.standing import Standing, look
 from certificates import make_authority
 from vectors import each
@@ -103,13 +103,63 @@ def test_what_is_said_against_other_layers_counts_when_it_goes() -> None:
     plain = "version: 1\ndomains: [{host: a.test, rules: [{methods: [GET]}]}]\n"
     replacing = made_of(plain.replace("a.test,", "a.test, merge_mode: replace,"))
     assert widens(made_of(plain), replacing) == ("what `merge_mode: replace` held back",)
-    opened = made_of(f"{plain}settings: {{inspect: true}}\n")
-    assert widens(made_of(plain), opened) == ("the setting `inspect`: left to other layers, and was true",)
+    teapot = made_of(f"{plain}settings: {{block_status: 418}}\n")
+    assert widens(made_of(plain), teapot) == ("the setting `block_status`: left to other layers, and was 418",)
+
+
+@each(
+    ("before", "after", "told"),
+    [
+        ("inspect: true", "block_status: 403", False),
+        ("inspect: false", "block_status: 403", False),
+        ("inspect: false", "inspect: true", False),
+        ("reload: watch", "block_status: 403", False),
+        ("reload: watch", "reload: restart", False),
+        ("inspect: true", "inspect: false", True),
+        ("reload: restart", "reload: watch", True),
+    ],
+)
+def test_a_setting_that_holds_back_no_less_asks_nothing(before: str, after: str, *, told: bool) -> None:
+    plain = "version: 1\ndomains: [{host: a.test, rules: [{methods: [GET]}]}]\nsettings: {block_status: 403, "
+    one, other = (
+        made_of(f"{plain}{said}}}\n".replace("block_status: 403, block", "block")) for said in (before, after)
+    )
+    assert any("the setting" in line for line in widens(other, one)) is told
 
 
 def test_of_a_service_the_rules_are_counted() -> None:
     (line,) = widens(made_of("version: 1\nservices: [github]\n"), NOTHING)
     assert re.fullmatch(r"service github: \d+ rules", line)
+
+
+@each(
+    ("entry", "line"),
+    [
+        ("{name: github, readonly: true}", r"service github with readonly: true: \d+ rules"),
+        (
+            "{name: github, repos: [o/n], git: {access: readwrite}}",
+            r'service github with repos: \["o/n"\], git: {"access": "readwrite"}: \d+ rules',
+        ),
+        (
+            f"{{name: github, repos: [{', '.join(f'owner/n{n}' for n in range(30))}]}}",
+            r"service github with .{200}\.\.\.: .*",
+        ),
+        ("{name: github}", r"service github: \d+ rules"),
+    ],
+)
+def test_what_is_chosen_of_a_service_is_told_beside_it(entry: str, line: str) -> None:
+    now, nothing = (
+        Standing(root=Path("/p"), owner=None, compose=(), files=files)
+        for files in ({POLICY: f"services: [claude, {entry}]\n"}, {})
+    )
+    (_, told) = reaches(now, nothing)
+    assert re.fullmatch(line, told), told
+
+
+@each("text", ["services: x", "[]", "services: [a", "services: [1]"])
+def test_a_policy_that_can_not_be_read_is_told_as_such_whatever_it_names(text: str) -> None:
+    now, nothing = (Standing(root=Path("/p"), owner=None, compose=(), files=files) for files in ({POLICY: text}, {}))
+    assert reaches(now, nothing)[0] == BROKEN.strip()
 
 
 def test_a_service_that_lies_in_the_project_is_spelled_out() -> None:
