@@ -14,12 +14,14 @@ from capture import Capture
 from certificates import make_authority
 from company import FINDS_NOBODY, OPENED, Company
 from http2client import Http2Client
+from intercepting import Intercepting
 from proxystand import ProxyProcess, get, read_head
 from websocket import echo, frame, handshake
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 NAMES = ["allowed.test", "unopened.test"]
 IMPATIENT = """\
@@ -35,6 +37,7 @@ host_services: {{ollama: {{to: host:11434}}}}
 settings:
   upstream: {{proxy: "http://{proxy}", ca: ca.crt, no_proxy: [near.test]}}
 """
+OK_ALONE = "version: 1\ndomains: [{host: allowed.test, rules: [{path: {prefix: /ok}}, {path: {exact: /ws}}]}]\n"
 FIRST, SECOND, SECURE = "first.corp.test:3128", "second.corp.test:3128", "secure.corp.test:3129"
 
 
@@ -275,3 +278,35 @@ def test_a_client_s_own_credentials_for_a_proxy_are_not_passed_on(stand: Stand) 
     assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test", mine))
     heads = [*stand.first.heads, *(request.head for request in (*stand.plain.requests, *stand.server.requests))]
     assert [head for head in heads if b"bWluZ" in head] == []
+
+
+def test_a_proxy_that_opens_all_tls_sees_what_is_allowed_and_signs_for_it(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    user = tmp_path / "user"
+    user.mkdir()
+    trusted = make_authority(tmp_path, NAMES)
+    with Capture(certificate=tmp_path / "leaf.pem", answers={"/ws": echo}) as server, Capture() as plain:
+        leads = {"allowed.test:443": server.port, "allowed.test:80": plain.port}
+        company = Intercepting(tmp_path / "theirs", leads, trusts=trusted, credentials="me:hunter2")
+        with company:
+            (user / "upstream-auth").write_text("me:hunter2\n")
+            (user / "ca.pem").write_bytes(company.authority.read_bytes())
+            (user / "policy.yaml").write_text(f"settings: {{upstream: {{proxy: 'http://{FIRST}', ca: ca.pem}}}}")
+            resolve = {("first.corp.test", 3128): company.port}
+            layer = (f"--layer=user={user}/policy.yaml",)
+            with ProxyProcess(tmp_path, OK_ALONE, resolve=resolve, sabotage=FINDS_NOBODY, more=layer) as proxy:
+                assert b"200" in proxy.ask("allowed.test", get("/ok/1", "allowed.test")).partition(b"\r\n")[0]
+                assert b"403" in proxy.ask("allowed.test", get("/no", "allowed.test")).partition(b"\r\n")[0]
+                with proxy.tls("allowed.test", alpn=("h2",)) as stream:
+                    client = Http2Client(stream)
+                    fields = ((":method", "GET"), (":scheme", "https"), (":authority", "allowed.test"))
+                    assert client.status(client.send(*fields, (":path", "/ok/2"))) == "200"
+                    assert client.status(client.send(*fields, (":path", "/no"))) == "403"
+                with proxy.tls("allowed.test") as stream:
+                    stream.sendall(handshake())
+                    assert b"101" in read_head(stream)
+                    stream.sendall(frame(b"hello", masked=True))
+                    assert stream.recv(100) == frame(b"hello", masked=False)
+                assert b"200" in proxy.say(get("http://allowed.test/ok/3", "allowed.test")).partition(b"\r\n")[0]
+                assert b"403" in proxy.say(get("http://allowed.test/no", "allowed.test")).partition(b"\r\n")[0]
+    assert company.seen == [["GET", path] for path in ("/ok/1", "/ok/2", "/ws", "/ok/3")]

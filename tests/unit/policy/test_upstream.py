@@ -79,7 +79,8 @@ def test_what_it_means_is_said_in_words_and_as_data() -> None:
     }
     assert Upstream(layer="user", proxy=PROXY).dumped()["ca"] is None
     assert str(Upstream(layer="user", proxy=PROXY)) == "all that is allowed goes through http://proxy.corp.example:3128"
-    assert Upstream(layer="user", ca=CA).dumped()["proxy"] is None
+    alone = Upstream(layer="user", ca=CA)
+    assert (str(alone), alone.dumped()["proxy"]) == ("corp-ca.pem (sha256 0a1b) may sign for every host", None)
 
 
 def test_certificates_lie_beside_the_policy() -> None:
