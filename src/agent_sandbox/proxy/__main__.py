@@ -10,6 +10,7 @@ import select
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from agent_sandbox.problems import UserError
 
@@ -162,5 +163,12 @@ def _asking(commands: Commands, name: str, command: Command, summary: str) -> ar
     return parser
 
 
+def leave(code: int) -> NoReturn:
+    """End here and now. All that was open is closed; taking apart what was imported is a fifth of a restart."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

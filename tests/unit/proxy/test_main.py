@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import runpy
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -104,9 +105,16 @@ def test_run_gets_what_the_command_line_says(monkeypatch: pytest.MonkeyPatch) ->
 def test_it_is_run_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(control, "ask", lambda *_: {"x": 1})
     monkeypatch.setattr("sys.argv", ["proxy", "status", "--control=c"])
+    monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as caught:
         runpy.run_path(str(subject.__file__), run_name="__main__")
     assert (caught.value.code, capsys.readouterr().out) == (0, '{"x": 1}\n')
+
+
+def test_its_last_words_are_heard() -> None:
+    script = "import sys; from agent_sandbox.proxy.__main__ import leave; print(1); sys.stderr.write('2'); leave(3)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "1\n", "2")
 
 
 @pytest.mark.parametrize(("argv", "hosts"), [([], "aba"), (["--tail=2"], "ba"), (["--denied"], "aa")])
