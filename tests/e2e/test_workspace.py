@@ -154,6 +154,22 @@ def test_what_the_host_has_replaced_is_seen_refused_and_mended(project: Project,
     assert project.sandbox("exec", "echo", "ran").stdout == "ran\n"
 
 
+def test_what_the_agent_put_into_a_file_that_the_host_replaced_is_shown_before_it_is_protected(
+    project: Project,
+) -> None:
+    git(project.path, "config", "user.name", "Ann")
+    os.chown(project.path / ".git/config", 1000, 1000)
+    project.exec("git", "config", "--file", "/workspace/.git/config", "core.fsmonitor", "./x")
+    refused = project.sandbox("up", check=False)
+    assert refused.returncode == 1
+    assert "+\tfsmonitor = ./x" in refused.stderr
+    assert "this may run on your machine: .git/config: core.fsmonitor; the agent is stopped" in refused.stderr
+    assert project.sandbox("up", check=False).returncode == 1  # a second one is no yes
+    git(project.path, "config", "--unset", "core.fsmonitor")
+    project.sandbox("up")
+    assert status(project)["lost"] == []
+
+
 def test_the_engine_sees_it_too(project: Project) -> None:
     replace_settings_again = ("config", "core.commentChar", ";")
     git(project.path, *replace_settings_again)

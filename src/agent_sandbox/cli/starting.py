@@ -1,5 +1,6 @@
 """Start a stack that the user has said yes to: what `up` does, and `run` before the agent's own command."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,13 +8,15 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Restart, Up
 from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
+from agent_sandbox.cli.lost import review
 from agent_sandbox.cli.output import say
 from agent_sandbox.cli.policy_file import require_policy
 from agent_sandbox.runtime.building import build_of
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.diagnose import why_not_up
+from agent_sandbox.runtime.held import record
 from agent_sandbox.runtime.installed import images_of
-from agent_sandbox.runtime.walls import REPLACED, look_inside
+from agent_sandbox.runtime.walls import look_inside
 
 
 def start(
@@ -26,8 +29,10 @@ def start(
         found = () if dry_run else containers(project.name)
         if found:
             _restart_unhealthy_proxy(project, found, quiet=quiet)
-        plan = backend().plan(project, Up(build=build, anew=_open_services(found)))
+        plan = backend().plan(project, Up(build=build, anew=_open_services(project, found)))
         carry_out(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(project))
+        if not dry_run:
+            record(project.root, os.environ)
     except KeyboardInterrupt:
         say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started")
         return INTERRUPTED
@@ -41,12 +46,11 @@ def _restart_unhealthy_proxy(project: Project, found: Sequence[Container], *, qu
         carry_out(restart, quiet=quiet, explain=why_not_up(project))
 
 
-def _open_services(found: Sequence[Container]) -> tuple[str, ...]:
+def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
     # Mounts end when the host replaces what is mounted, a network when the firewall ends: compose sees nothing of it.
     inside = look_inside(found)
-    for path in inside.lost:
-        say(f"{path}: {REPLACED}; look at it")
+    lost = review(project, found, inside.lost)
     if inside.cut_off:
         say(f"{inside.cut_off}: both are made anew")
         return ("agent", "firewall")
-    return ("agent",) if inside.lost else ()
+    return ("agent",) if lost else ()

@@ -10,6 +10,7 @@ SECONDS = 5.0
 HOOKS = "hooksPath"
 INCLUDE = "include"
 ORIGIN = "file:"
+UNREADABLE = "no settings that git can read"
 
 
 def named(project: Path, repository: str) -> Iterator[tuple[str, str]]:
@@ -23,6 +24,16 @@ def named(project: Path, repository: str) -> Iterator[tuple[str, str]]:
             yield from _within(project, INCLUDE, origin.removeprefix(ORIGIN), place.parent)
         if key == "core.hookspath":
             yield from _within(project, HOOKS, value, place.parent)
+
+
+def settings_of(file: Path) -> tuple[str, ...]:
+    """Return each setting of one file as `key`, a line end and its value; that it is no file of settings, as one."""
+    try:
+        # From the root: nothing of the directory that this is called in is looked at.
+        said = capture(("git", "config", "--file", str(file), "--list", "-z"), cwd=Path("/"), timeout=SECONDS)
+    except OSError:
+        return ()  # as below
+    return tuple(said.out.split("\0")[:-1]) if said.code == 0 else (UNREADABLE,)
 
 
 def _settings(place: Path) -> Iterator[tuple[str, str, str]]:

@@ -5,6 +5,7 @@ import pytest
 
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.up import up
+from agent_sandbox.runtime.held import record
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
@@ -52,14 +53,15 @@ def test_a_proxy_that_was_started_with_a_broken_policy_is_restarted(up_to_date: 
 
 
 def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
-    up_to_date.says("exec agent0000000", out=".env\n.git/config\n", code=1)
+    up_to_date.says("exec agent0000000", out=".env\n.git/config\n", code=1).says("stop")
     with_containers(up_to_date, proxy="healthy", firewall="healthy", agent="unhealthy").says("compose")
+    record(Path.cwd(), os.environ)
     assert exit_code(lambda: up(quiet=True)) == 0
     compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
     assert compose == ["rm --stop --force agent", START.strip()]
     assert capsys.readouterr().err == (
-        ".env: it was replaced on the host, and the agent can write it since; look at it\n"
-        ".git/config: it was replaced on the host, and the agent can write it since; look at it\n"
+        ".env: it was replaced on the host, and the agent can write it since; it holds what it held before\n"
+        ".git/config: it was replaced on the host, and the agent can write it since; it holds what it held before\n"
     )
 
 

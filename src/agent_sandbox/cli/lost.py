@@ -1,0 +1,56 @@
+"""Before a path whose mount ended is protected again: what was written to it since, and a yes where that may run."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.output import printable, say
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.containers import Container
+from agent_sandbox.runtime.engine import answer
+from agent_sandbox.runtime.held import leave_pending, read_held, recorded
+from agent_sandbox.runtime.rewritten import Rewritten, rewritten
+from agent_sandbox.runtime.walls import REPLACED
+
+SAME = "it holds what it held before"
+
+
+def review(project: Project, found: Sequence[Container], lost: Sequence[str]) -> tuple[str, ...]:
+    """Show what each lost path holds now that it did not before, and return them, with those of an earlier no.
+
+    The agent is stopped first: it could write while it is looked at. Raises UserError where something may run and
+    nobody says yes.
+    """
+    then = recorded(project.root, os.environ)
+    paths = tuple(sorted({*lost, *then.pending}))
+    if not paths:
+        return ()
+    for container in found:
+        if container.service == "agent" and container.state == "running":
+            answer("stop", "--time", "2", container.id, doing="stopping the agent")
+    # Until all of it is protected again: a second `up` is no yes.
+    leave_pending(project.root, os.environ, then, paths)
+    now = read_held(project.root, paths)
+    differences = [rewritten(path, then, now) for path in paths]
+    for one in differences:
+        say(f"{one.path}: {REPLACED}{'' if one.lines else f'; {SAME}'}")
+        for line in one.lines:
+            say(f"  {printable(line)}")
+    _require_yes(project, [one for one in differences if one.runs])
+    return paths
+
+
+def _require_yes(project: Project, doubtful: Sequence[Rewritten]) -> None:
+    if not doubtful:
+        return
+    runs = printable(", ".join(why for one in doubtful for why in one.runs))
+    if not sys.stdin.isatty():
+        what = f"this may run on your machine: {runs}; the agent is stopped, and nothing was started"
+        hint = "mend it, or say yes at a terminal: agent-sandbox up"
+        raise UserError([Problem(where=str(project.root), what=what, hint=hint)])
+    sys.stderr.write(f"This may run on your machine: {runs}. Did you, or a tool of yours, write it? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        what = "you have not said yes to it, so the agent stays stopped"
+        raise UserError([Problem(where=str(project.root), what=what, hint="mend the file; then: agent-sandbox up")])

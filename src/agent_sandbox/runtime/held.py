@@ -1,0 +1,118 @@
+"""What protected files held when they were last protected: by it, what was written meanwhile can be shown."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from agent_sandbox.runtime.files import read_bytes, write_all
+from agent_sandbox.runtime.gitsettings import settings_of
+from agent_sandbox.runtime.installed import read_compose
+from agent_sandbox.runtime.places import state_directory
+from agent_sandbox.runtime.repositories import GIT
+from agent_sandbox.runtime.walls import read_only_mounts
+
+FOLDER = "protected"
+MOST_FILES = 200
+MOST_BYTES = 256 << 10
+LOSSLESS = "surrogateescape"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The texts of files by their path in the project, and of git's settings each `key` with its value.
+
+    `pending` are the paths that have ceased to be protected, and that nobody has said yes to since.
+    """
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    pending: tuple[str, ...] = ()
+
+    def below(self, path: str) -> dict[str, str]:
+        """Return the texts of a file, or of what lies in a folder."""
+        return {name: text for name, text in self.texts.items() if name == path or name.startswith(f"{path}/")}
+
+
+def read_held(root: Path, paths: Iterable[str]) -> Held:
+    """Read what these files, and the files in these folders, hold now."""
+    texts = {name: text for path in paths for name, text in _texts(root, path)}
+    settings = {name: settings_of(root / name) for name in texts if is_settings(name)}
+    return Held(texts=texts, settings=settings)
+
+
+def is_settings(path: str) -> bool:
+    """Say whether a file is one of git's settings, most of which run nothing."""
+    place = Path(path)
+    return GIT in place.parts and place.name in {"config", "config.worktree"}
+
+
+def protected_paths(root: Path) -> tuple[str, ...]:
+    """Return what the stack of the project mounts read-only."""
+    return tuple(sorted(read_only_mounts(read_compose(root))))
+
+
+def recorded(root: Path, environ: Mapping[str, str]) -> Held:
+    """Return what was held when the stack last started; nothing where it never did, or nobody can say."""
+    try:
+        said = json.loads((_folder(environ) / _name(root)).read_text("utf-8"))
+        settings = {path: tuple(found) for path, found in said["settings"].items()}
+        return Held(texts=dict(said["texts"]), settings=settings, pending=tuple(said["pending"]))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return Held()
+
+
+def record(root: Path, environ: Mapping[str, str]) -> None:
+    """Remember what is held now that it is protected."""
+    _write(root, environ, read_held(root, protected_paths(root)))
+
+
+def leave_pending(root: Path, environ: Mapping[str, str], then: Held, paths: tuple[str, ...]) -> None:
+    """Remember that these are still to be looked at."""
+    _write(root, environ, replace(then, pending=paths))
+
+
+def _write(root: Path, environ: Mapping[str, str], what: Held) -> None:
+    folder = _folder(environ)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_all(folder, {_name(root): json.dumps(asdict(what))})
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    return state_directory(environ) / FOLDER
+
+
+def _name(root: Path) -> str:
+    return f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
+
+
+def _texts(root: Path, path: str) -> Iterator[tuple[str, str]]:
+    place = root / path
+    names = [path] if place.is_symlink() or not place.is_dir() else list(_inside(root, path))
+    yield from ((name, text) for name in names[:MOST_FILES] if (text := _text(root, name)) is not None)
+    if len(names) > MOST_FILES:
+        rest = hashlib.sha256("".join(_text(root, name) or "" for name in names[MOST_FILES:]).encode("utf-8", LOSSLESS))
+        yield f"{path}/...", f"{len(names) - MOST_FILES} more files, sha256 {rest.hexdigest()}\n"
+
+
+def _inside(root: Path, path: str) -> Iterator[str]:
+    for folder, folders, files in os.walk(root / path):
+        folders.sort()
+        yield from (str((Path(folder) / name).relative_to(root)) for name in sorted(files))
+
+
+def _text(root: Path, path: str) -> str | None:
+    place = root / path
+    if place.is_symlink():
+        return f"a link to {place.readlink()}\n"
+    try:
+        data = read_bytes(root, path, limit=MOST_BYTES + 1)
+    except OSError as error:
+        return f"can't be read: {error.strerror}\n"
+    if data is None:
+        return None
+    if len(data) > MOST_BYTES:
+        return f"more than {MOST_BYTES >> 10} KiB, beginning with sha256 {hashlib.sha256(data).hexdigest()}\n"
+    return data.decode(errors=LOSSLESS)
