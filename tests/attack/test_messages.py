@@ -97,26 +97,49 @@ def test_a_request_that_two_servers_could_read_differently_is_a_400_and_the_end(
     stand.assert_nothing_got_out()
 
 
-@pytest.mark.parametrize(
-    "chunks",
-    [
-        b"5;" + b"x" * 300 + b"\r\nhello\r\n0\r\n\r\n",
-        b"5\nhello\n0\n\n",
-        b"5\r\nhello0\r\n\r\n",
-        b"0x5\r\nhello\r\n0\r\n\r\n",
-        b"-5\r\nhello\r\n0\r\n\r\n",
-        b"5\r\nhello\r\n0\r\nTrailer: x\r\n\r\n",
-        b"ffffffffffffffffff\r\n",
-        b"\r\n",
-    ],
-)
-def test_a_malformed_chunk_ends_the_connection(stand: Stand, chunks: bytes) -> None:
-    head = b"POST /api/x HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+MALFORMED = [
+    b"5;" + b"x" * 300 + b"\r\nhello\r\n0\r\n\r\n",
+    b"5\nhello\n0\n\n",
+    b"5\r\nhello0\r\n\r\n",
+    b"0x5\r\nhello\r\n0\r\n\r\n",
+    b"-5\r\nhello\r\n0\r\n\r\n",
+    b"5\r\nhello\r\n0\r\nTrailer: x\r\n\r\n",
+    b"ffffffffffffffffff\r\n",
+    b"\r\n",
+]
+
+
+@pytest.mark.parametrize("chunks", MALFORMED)
+@pytest.mark.parametrize("path", [b"/api/x", b"/admin"])
+def test_a_malformed_chunk_is_a_400_and_the_end(stand: Stand, path: bytes, chunks: bytes) -> None:
+    head = b"POST " + path + b" HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+    started = time.monotonic()
     answer = stand.proxy.ask("allowed.test", head + chunks + SMUGGLED)
-    assert not answer.startswith(b"HTTP/1.1 200")
+    assert time.monotonic() - started < 2
+    assert answer.startswith(b"HTTP/1.1 40%d " % (0 if path == b"/api/x" else 3))
+    assert answer.count(b"HTTP/1.1 ") == 1
+    line = stand.proxy.line(event="request", path=path.decode())
+    assert (line["decision"], line["status"]) == ("deny", int(answer[9:12]))
     time.sleep(0.05)
     assert b"/admin" not in bytes(stand.allowed.raw)
     assert stand.allowed.requests == []
+
+
+def test_a_malformed_chunk_behind_an_answer_that_came_early_cuts_it(stand: Stand) -> None:
+    def early(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+        read_all(stream)
+
+    stand.allowed.answers["/api/early"] = early
+    head = b"POST /api/early HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(head)
+        assert read_head(stream).startswith(b"HTTP/1.1 200")
+        stream.sendall(b"no chunk\r\n" + SMUGGLED)
+        assert read_all(stream) in (b"half", b"")
+    line = stand.proxy.line(path="/api/early")
+    assert (line["decision"], line["reason"]) == ("deny", "malformed body: a malformed chunk size line")
+    assert b"/admin" not in bytes(stand.allowed.raw)
 
 
 def test_a_body_in_chunks_arrives_as_it_was_sent(stand: Stand) -> None:

@@ -6,13 +6,20 @@ holds a head of any size.
 
 from typing import cast, override
 
+import h11
 from h11._readers import ContentLengthReader
 from mitmproxy import http
 from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
-from mitmproxy.proxy.layers.http._events import HttpEvent, RequestHeaders, ResponseProtocolError
+from mitmproxy.proxy.layers.http._events import (
+    HttpEvent,
+    RequestData,
+    RequestEndOfMessage,
+    RequestHeaders,
+    ResponseProtocolError,
+)
 from mitmproxy.proxy.layers.http._http1 import Http1Server, TBodyReader
 
 from agent_sandbox.proxy.bodybuffer import BodyBuffer
@@ -22,6 +29,7 @@ from agent_sandbox.proxy.head import BadHeadError, Head, find_end, parse_head
 from agent_sandbox.proxy.hooks import MalformedHook
 from agent_sandbox.proxy.http1_client import AbortConnection, CutConnection
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.stream import MalformedBody
 from agent_sandbox.proxy.target import split_target
 from agent_sandbox.proxy.tunnel import Tunnel
 
@@ -37,6 +45,7 @@ class StrictHttp1Server(Http1Server):
         self._tunnel = tunnel
         self._limits = limits
         self._deadline: commands.RequestWakeup | None = None
+        self._given_up = False
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
@@ -75,6 +84,39 @@ class StrictHttp1Server(Http1Server):
             yield AbortConnection(self.conn) if endless else CutConnection(self.conn)
         else:
             yield from super().send(event)
+
+    @override
+    def read_body(self, event: events.Event) -> Commands:
+        # Data, or the client's end; of an end in the middle mitmproxy makes what it should.
+        if not isinstance(event, events.DataReceived):
+            yield from super().read_body(event)
+            return
+        try:
+            while (piece := self.body_reader(self.buf)) is not None:
+                if isinstance(piece, h11.EndOfMessage):
+                    yield ReceiveHttp(RequestEndOfMessage(self.stream_id))
+                    yield from self.mark_done(request=True)
+                    return
+                yield ReceiveHttp(RequestData(self.stream_id, bytes(piece.data)))
+        except h11.RemoteProtocolError as error:
+            yield from self._give_up(f"malformed body: {error}")
+
+    def _give_up(self, reason: str) -> Commands:
+        """Have the request answered, or its answer cut, and close: where the next would begin, nobody knows."""
+        self._given_up, self.state = True, self.wait
+        if self.response_done:
+            yield MalformedHook(reason)
+            yield from self.mark_done(response=True)
+        else:
+            yield ReceiveHttp(MalformedBody(self.stream_id, reason))
+
+    @override
+    def mark_done(self, *, request: bool = False, response: bool = False) -> Commands:
+        if self._given_up:
+            yield commands.CloseConnection(self.conn)
+            self.state = self.done
+        else:
+            yield from super().mark_done(request=request, response=response)
 
     def refuse(self, reason: str, status: int = 400) -> Commands:
         """Answer, close, and say why in the log."""

@@ -11,6 +11,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import DropStream, GetHttpConnection, HttpStream, SendHttp
 from mitmproxy.proxy.layers.http._events import (
     ErrorCode,
+    HttpEvent,
     RequestData,
     RequestEndOfMessage,
     RequestHeaders,
@@ -35,6 +36,13 @@ class BreakOff(events.Event):
     """What was allowed is allowed no more."""
 
     denial: Denial
+
+
+@dataclass
+class MalformedBody(HttpEvent):
+    """The body cannot be read any further. Not mitmproxy's own event for that, which takes the place of any answer."""
+
+    reason: str
 
 
 class StrictStream(HttpStream):
@@ -71,6 +79,8 @@ class StrictStream(HttpStream):
     def _handle_event(self, event: events.Event) -> Commands:
         if isinstance(event, BreakOff):
             yield from self.break_off(event.denial)
+        elif isinstance(event, MalformedBody):
+            yield from self._refuse_body(event.reason)
         elif isinstance(event, events.Wakeup):
             yield from self._read_no_further("the body did not arrive in time", status=408)
         else:
@@ -178,6 +188,17 @@ class StrictStream(HttpStream):
             yield from self._fail(NotReached(event.message))
         else:
             yield from super().handle_protocol_error(event)
+
+    def _refuse_body(self, reason: str) -> Commands:
+        if self._held:
+            yield from self._read_no_further(reason, status=400)
+            return
+        request, ledger = self._flow.request, ledger_of(self._flow)
+        path = request.path.partition("?")[0]
+        denial = Denial(status=400, reason=reason, host=request.data.host, method=request.method, path=path)
+        if ledger is not None:
+            break_off(ledger, denial)
+        yield from self.break_off(denial)
 
     @override
     def check_invalid(self, request: bool) -> layer.CommandGenerator[bool]:

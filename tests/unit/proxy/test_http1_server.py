@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
+from mitmproxy import http
 from mitmproxy.proxy import events
 
 from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from wire import PLAIN, Wire
-
-if TYPE_CHECKING:
-    from mitmproxy import http
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -128,3 +125,35 @@ def test_a_part_whose_end_would_look_like_one_ends_in_a_reset(length: bytes, *, 
     wire.servers[-1].error = "the server reset the connection"
     wire.closes(wire.servers[-1])
     assert (wire.cut, wire.reset == [wire.client]) == ([wire.client], reset)
+
+
+class Denying:
+    """Denies everything."""
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Deny it."""
+        flow.response = http.Response.make(403)
+
+
+CHUNKED = b"POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("pieces", [[CHUNKED + b"no chunk\r\n" + GET], [CHUNKED, b"no chunk\r\n" + GET, GET]])
+def test_behind_a_body_that_cannot_be_read_no_request_begins(pieces: list[bytes]) -> None:
+    log = Log()
+    wire = Wire(PLAIN, log, Denying())
+    for piece in pieces:
+        wire.client_sends(piece)
+    assert wire.to_client.count(b"HTTP/1.1 ") == 1
+    assert wire.to_client.startswith(b"HTTP/1.1 403")
+    assert wire.closed == [wire.client]
+    # Where the answer was out already, the line of the request is written.
+    assert log.reasons == ["malformed body: a malformed chunk size line"] * (len(pieces) > 1)
+
+
+def test_a_client_that_leaves_within_a_chunked_body_is_gone() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(CHUNKED + b"5\r\nhel")
+    wire.closes(wire.client)
+    assert (wire.to_client, wire.servers) == (b"", [])

@@ -485,3 +485,49 @@ def test_bodies_of_http2_are_held_in_the_same_way(policy: Callable[[str], Policy
     assert asked.wire.to_server.count(b"POST /graphql") == 1
     assert READING in asked.wire.to_server
     assert asked.ended.ended == ["403"]
+
+
+CHUNKED = b"POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+NO_CHUNK = "malformed body: a malformed chunk size line"
+
+
+@pytest.mark.parametrize("before", [b"", b"5\r\nhello\r\n"])
+def test_a_body_that_cannot_be_read_is_a_400_and_the_server_cannot_take_it_for_whole(
+    policy: Callable[[str], Policy], before: bytes
+) -> None:
+    stage = Stage(policy)
+    answer = stage.wire.client_sends(CHUNKED + before + b"no chunk\r\n")
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert reason(answer) == NO_CHUNK
+    assert (stage.ended.ended, stage.wire.reset) == (["400"], stage.wire.servers)
+    assert stage.wire.client in stage.wire.closed
+
+
+def test_a_body_that_cannot_be_read_behind_the_beginning_of_an_answer_cuts_that(
+    policy: Callable[[str], Policy],
+) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(CHUNKED)
+    stage.wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    assert stage.wire.client_sends(b"no chunk\r\n").endswith(b"half")
+    assert (stage.ended.ended, stage.wire.client in stage.wire.closed) == ([NO_CHUNK], True)
+
+
+def test_a_body_that_is_held_and_cannot_be_read_goes_nowhere(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    answer = asked.wire.client_sends(head(b"Transfer-Encoding: chunked") + b"no chunk\r\n")
+    assert (reason(answer), asked.ended.ended, asked.wire.servers) == (NO_CHUNK, ["400"], [])
+
+
+class Unwritten:
+    """Lets everything through, and writes nothing down."""
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Let it through."""
+        flow.request.stream = True
+
+
+def test_a_body_of_which_nothing_was_written_down_is_a_400_as_well() -> None:
+    wire = Wire(PLAIN, Unwritten())
+    assert wire.client_sends(CHUNKED + b"no chunk\r\n").startswith(b"HTTP/1.1 400")
