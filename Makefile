@@ -26,8 +26,8 @@ test: check ## Run everything that can run here, and say what was left out
 test-unit: setup ## The unit and property tests alone, on all cores: seconds, while you write
 	@.venv/bin/pytest --quiet --numprocesses auto tests/unit tests/property
 
-test-deep: setup ## The property tests with many more examples
-	@HYPOTHESIS_PROFILE=deep .venv/bin/pytest tests/property
+test-deep: setup ## The property tests with many more examples, floods that last longer
+	@HYPOTHESIS_PROFILE=deep .venv/bin/pytest tests/property tests/attack/test_endurance.py
 
 attack: setup ## Attack it, row by row, on a real engine, and print the score
 	@.venv/bin/python scripts/attack.py
