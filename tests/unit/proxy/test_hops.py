@@ -64,7 +64,8 @@ def test_tls_with_the_proxy_trusts_what_servers_are_trusted_by(tmp_path: Path) -
 
     plain = trusted()
     assert trusted() is plain
-    assert plain.verify_mode is ssl.CERT_REQUIRED
+    assert (plain.verify_mode, plain.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert not plain.verify_flags & ssl.VERIFY_X509_STRICT
     (tmp_path / "other").mkdir()
     other = make_authority(tmp_path / "other", ["a.test"])
     (tmp_path / "user" / "corp.pem").write_bytes(other.read_bytes())
