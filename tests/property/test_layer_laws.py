@@ -114,3 +114,19 @@ def test_of_a_host_that_is_replaced_the_highest_layer_alone_speaks(
     allows = [rule for rule in of.index.rules_for(request.host) if rule.effect is Effect.ALLOW]
     lower = {str(rule.conditions.host) for rule in allows if rule.origin.layer != "top"}
     assert not lower & hosts
+
+
+UPSTREAM = {"upstream": {"proxy": "http://proxy.corp.example:3128", "no_proxy": [".near.example"]}}
+
+
+@given(specs, st.booleans(), requests)
+def test_what_a_company_puts_between_decides_nothing(spec: Entry, tighten: bool, request: Request) -> None:  # noqa: FBT001 - drawn
+    plain = {**spec, "tighten": tighten}
+    before = together(layer(plain))
+    after = together(layer({**plain, "settings": {**plain.get("settings", {}), **UPSTREAM}}))
+    assert decide(after, request) == decide(before, request)
+    host, port = request.host, request.port
+    assert decide_connect(after, host=host, port=port) == decide_connect(before, host=host, port=port)
+    assert after.passthrough(host, port) == before.passthrough(host, port)
+    assert (before.upstream_proxy(host), after.upstream_proxy("x.near.example")) == (None, None)
+    assert str(after.upstream_proxy(host)) == "http://proxy.corp.example:3128"
