@@ -66,6 +66,17 @@ def isolation(machine: Machine) -> CheckResult:
     return ok("isolation", "the engine has no address on the stack's network")
 
 
+def seccomp(machine: Machine) -> CheckResult:
+    """Say whether the engine keeps its containers from system calls that lead into the depths of the kernel."""
+    options = (option.split(",") for option in machine.info.get("SecurityOptions") or ())
+    profile = next((rest[0].removeprefix("profile=") for name, *rest in options if name == "name=seccomp" and rest), "")
+    if profile in {"", "unconfined"}:
+        what = "this engine filters no system calls: a hole in any of the kernel's is within the agent's reach"
+        hint = 'take `"seccomp-profile": "unconfined"` out of its daemon.json, or use one whose kernel has seccomp'
+        return warn("seccomp", what, hint)
+    return ok("seccomp", f"system calls are filtered by the profile {profile}")
+
+
 def _why_not(machine: Machine) -> tuple[str, str]:
     try:
         machine.info  # noqa: B018 - asked for what it raises

@@ -31,6 +31,7 @@ CHECKS = (
     Row(name="compose", check=docker.compose),
     Row(name="buildx", check=docker.buildx),
     Row(name="isolation", check=docker.isolation, engine=True),
+    Row(name="seccomp", check=docker.seccomp, engine=True),
     Row(name="holes", check=holes, engine=True),
     Row(name="disk", check=disk, engine=True),
     Row(name="templates", check=project.templates),

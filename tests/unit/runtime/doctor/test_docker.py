@@ -106,6 +106,23 @@ def test_an_engine_that_does_not_isolate_is_a_warning(
     assert checks.isolation(machine).status is status
 
 
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (["name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"], Status.OK),
+        (["name=seccomp,profile=/etc/stricter.json"], Status.OK),
+        (["name=seccomp,profile=unconfined"], Status.WARN),
+        (["name=rootless"], Status.WARN),
+        (None, Status.WARN),
+    ],
+)
+def test_an_engine_that_filters_no_system_calls_is_a_warning(
+    docker: FakeDocker, machine: Machine, options: list[str] | None, status: Status
+) -> None:
+    docker.says("info --format", out=json.dumps({"SecurityOptions": options}))
+    assert checks.seccomp(machine).status is status
+
+
 def test_no_docker_is_left_to_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="the docker command was not found"):
