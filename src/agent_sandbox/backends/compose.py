@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import assert_never
 
-from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RunCommand
+from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveReplaced, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
     AskProxy,
@@ -30,6 +30,8 @@ START_SECONDS = 120  # a cold start takes 5; a machine that is short of everythi
 BASE_LABEL = "agent-sandbox.base"
 # An older setting in a user's shell would take the builder without secrets.
 BUILD_ENVIRONMENT = {"DOCKER_BUILDKIT": "1"}
+# Those without a name alone, and none that a container is made of.
+REPLACED = RemoveReplaced(argv=("docker", "image", "prune", "--force", "--filter", f"label={DIGEST_LABEL}"))
 
 
 def plan(project: Project, verb: Verb) -> Plan:
@@ -40,7 +42,8 @@ def plan(project: Project, verb: Verb) -> Plan:
             steps = build(verb)
         case Up():
             removed = (_run(project, f"removing {name}", "rm", "--stop", "--force", name) for name in verb.anew)
-            steps = (*build(verb.build), *removed, _up(project))
+            # The containers of before hold on to their images until the stack has started anew.
+            steps = (*_images(verb.build), *removed, _up(project), REPLACED)
         case Down():
             steps = (_run(project, "stopping the stack", "down", "--remove-orphans"),)
         case Destroy():
@@ -68,7 +71,11 @@ def plan(project: Project, verb: Verb) -> Plan:
 
 def build(verb: Build) -> Plan:
     """Return the steps that build images; they need no project."""
-    return tuple(
+    return (*_images(verb), REPLACED)
+
+
+def _images(verb: Build) -> Iterator[BuildImage]:
+    return (
         BuildImage(
             name=image.name,
             target=image.target,

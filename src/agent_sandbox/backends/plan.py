@@ -40,7 +40,14 @@ class HandOver:
     cwd: Path
 
 
-type Step = BuildImage | RunCommand | HandOver
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveReplaced:
+    """Remove the images of ours that newer ones have taken the names of, once there are such; others' stay."""
+
+    argv: tuple[str, ...]
+
+
+type Step = BuildImage | RunCommand | RemoveReplaced | HandOver
 type Plan = tuple[Step, ...]
 
 
@@ -54,5 +61,7 @@ def _line(step: Step) -> str:
     match step:
         case BuildImage(freshness=Freshness.OUTDATED):
             return f"{command}  # if {step.name} is missing or outdated"
+        case RemoveReplaced():
+            return f"{command}  # if an image was built"
         case _:
             return command

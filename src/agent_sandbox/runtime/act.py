@@ -3,14 +3,14 @@
 import shlex
 from collections.abc import Callable, Iterable
 
-from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RunCommand
+from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveReplaced, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime import process
 from agent_sandbox.runtime.build_faults import build_problem
 from agent_sandbox.runtime.buildlog import BuildLog, expected_steps
 from agent_sandbox.runtime.composelog import told
-from agent_sandbox.runtime.engine import labels_of, needs_docker
+from agent_sandbox.runtime.engine import ask, labels_of, needs_docker
 from agent_sandbox.runtime.events import Finished, Progressed, Started, Tell, Unneeded, ignore
 from agent_sandbox.runtime.faults import problem_of
 from agent_sandbox.runtime.tarball import tarball
@@ -26,12 +26,18 @@ def said_by_docker(step: RunCommand, said: str) -> Iterable[Problem]:
 def act(plan: Plan, *, tell: Tell = ignore, explain: Explain = said_by_docker) -> None:
     """Do the steps in their order; the first that fails is a UserError with what `explain` makes of it."""
     current = _current(plan)
+    built = False
     for step in plan:
         match step:
             case BuildImage() if step.name in current:
                 tell(Unneeded(name=step.name))
             case BuildImage():
                 _build(step, tell)
+                built = True
+            case RemoveReplaced() if built:
+                ask(*step.argv[1:])  # what can't be removed now is in nobody's way until the next time
+            case RemoveReplaced():
+                pass
             case RunCommand():
                 _run(step, tell, explain)
             case HandOver():

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends import compose
-from agent_sandbox.backends.plan import BuildImage, HandOver, RunCommand
+from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveReplaced, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
     AskProxy,
@@ -63,7 +63,7 @@ def test_a_build_takes_its_context_from_stdin_and_leaves_its_digest_as_a_label()
         environment={"DOCKER_BUILDKIT": "1"},
         context=IMAGE.context,
     )
-    assert compose.build(Build(images=(IMAGE,))) == (expected,)
+    assert compose.build(Build(images=(IMAGE,)))[:1] == (expected,)
 
 
 def test_every_option_of_a_build_becomes_an_argument() -> None:
@@ -74,7 +74,7 @@ def test_every_option_of_a_build_becomes_an_argument() -> None:
         base_image="registry.example.com/debian:trixie-slim",
         extra_ca=Path("/etc/ssl/company.pem"),
     )
-    (step,) = compose.build(verb)
+    step, _ = compose.build(verb)
     at = BUILD_ARGV.index("--build-arg")
     expected = (
         *BUILD_ARGV[:at],
@@ -95,7 +95,7 @@ def test_every_option_of_a_build_becomes_an_argument() -> None:
     ],
 )
 def test_no_path_of_a_certificate_can_add_an_option_to_its_secret(path: str, expected: str) -> None:
-    (step,) = compose.build(Build(images=(IMAGE,), extra_ca=Path(path)))
+    step, _ = compose.build(Build(images=(IMAGE,), extra_ca=Path(path)))
     assert step.argv[step.argv.index("--secret") + 1] == expected
 
 
@@ -107,9 +107,12 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
         project=PROJECT.name,
         purpose="starting the stack",
     )
-    assert compose.plan(PROJECT, Up(build=build)) == (*compose.build(build), start)
+    *images, replaced = compose.build(build)
+    label = ("--filter", "label=agent-sandbox.digest")
+    assert replaced == RemoveReplaced(argv=("docker", "image", "prune", "--force", *label))
+    assert compose.plan(PROJECT, Up(build=build)) == (*images, start, replaced)
     removed = replace(start, argv=(*COMPOSE, "rm", "--stop", "--force", "agent"), purpose="removing agent")
-    assert compose.plan(PROJECT, Up(build=build, anew=("agent",))) == (*compose.build(build), removed, start)
+    assert compose.plan(PROJECT, Up(build=build, anew=("agent",))) == (*images, removed, start, replaced)
 
 
 @each(

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from agent_sandbox.backends.plan import BuildImage, RunCommand, describe
+from agent_sandbox.backends.plan import BuildImage, RemoveReplaced, RunCommand, describe
 from agent_sandbox.backends.verbs import Freshness
 
 
@@ -12,8 +12,12 @@ def test_a_plan_reads_as_lines_for_a_shell() -> None:
     run = RunCommand(
         argv=("docker", "compose", "--file", "a b.yml", "up"), cwd=Path("/p"), project="p-1", purpose="starting"
     )
-    expected = "docker build -  # if x:1 is missing or outdated\ndocker build -\ndocker compose --file 'a b.yml' up"
-    assert describe((build(Freshness.OUTDATED), build(Freshness.ALL), run)) == expected
+    replaced = RemoveReplaced(argv=("docker", "image", "prune"))
+    expected = (
+        "docker build -  # if x:1 is missing or outdated\ndocker build -\ndocker compose --file 'a b.yml' up\n"
+        "docker image prune  # if an image was built"
+    )
+    assert describe((build(Freshness.OUTDATED), build(Freshness.ALL), run, replaced)) == expected
 
 
 def test_the_files_of_a_context_are_not_part_of_its_name() -> None:

@@ -32,7 +32,7 @@ def test_a_dry_run_prints_the_commands_and_asks_nothing(
     assert exit_code(lambda: build(dry_run=True)) == 0
     out, err = capsys.readouterr()
     assert out.partition(" --target ")[0] == (f"docker build --progress plain --load --tag {proxy_name()}")
-    assert (len(out.splitlines()), err, docker.calls) == (3, "", [])
+    assert (len(out.splitlines()), err, docker.calls) == (4, "", [])
 
 
 def test_ctrl_c_ends_the_build_and_says_what_is_left(

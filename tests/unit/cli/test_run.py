@@ -59,5 +59,5 @@ def test_a_dry_run_prints_both_and_does_neither(
     assert exit_code(lambda: run(dry_run=True)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == f"docker {compose_line(project)} exec -T agent {ENTER} {' '.join(command)}"
-    assert " up --detach " in lines[-2]
+    assert " up --detach " in lines[-3]
     assert docker.calls == []

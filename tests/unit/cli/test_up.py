@@ -88,7 +88,7 @@ def test_a_dry_run_prints_builds_and_start(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(lambda: up(dry_run=True)) == 0
-    assert (capsys.readouterr().out.splitlines()[-1], docker.calls) == (f"docker {compose_line(project)}{START}", [])
+    assert (capsys.readouterr().out.splitlines()[-2], docker.calls) == (f"docker {compose_line(project)}{START}", [])
 
 
 @pytest.mark.parametrize(

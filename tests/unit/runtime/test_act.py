@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.plan import BuildImage, RunCommand
+from agent_sandbox.backends.plan import BuildImage, RemoveReplaced, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.act import act, hand_on
@@ -47,6 +47,17 @@ def test_a_build_of_all_asks_nothing_first(docker: FakeDocker) -> None:
     docker.says("build")
     act((build("a:1", Freshness.ALL),))
     assert docker.calls == ["build --tag a:1 -"]
+
+
+REPLACED = RemoveReplaced(argv=("docker", "image", "prune"))
+
+
+def test_images_that_were_replaced_go_once_something_was_built(docker: FakeDocker) -> None:
+    docker.says("image inspect", out=labels("current:1", "new")).says("build").says("image prune", code=1)
+    act((build("current:1"), REPLACED))
+    assert len(docker.calls) == 1
+    act((build("a:1", Freshness.ALL), REPLACED))
+    assert docker.calls[1:] == ["build --tag a:1 -", "image prune"]
 
 
 def test_the_context_comes_on_stdin_and_the_environment_is_given(docker: FakeDocker, tmp_path: Path) -> None:
