@@ -1,0 +1,76 @@
+"""A forge: any repository that is asked for is there, by git's own server, and LFS objects beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path("/tmp/forge")  # noqa: S108 - in a container of its own
+LFS = "application/vnd.git-lfs+json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A whole answer."""
+
+    body: bytes
+    status: int = 200
+    kind: str = "application/octet-stream"
+
+
+def repository(path: str) -> None:
+    """Make the repository that a path lies in, with one commit, if it is not there."""
+    place = ROOT / path.split("/")[2]
+    if not place.exists():
+        subprocess.run(("git", "init", "--quiet", "--bare", "--initial-branch=main", place), check=True)
+        subprocess.run(("git", "-C", place, "config", "http.receivepack", "true"), check=True)
+        commit = b"commit refs/heads/main\ncommitter A <a@example.org> 0 +0000\ndata 5\nfirst\n"
+        file = b"M 644 inline README\ndata 6\nhello\n"
+        subprocess.run(("git", "-C", place, "fast-import", "--quiet"), input=commit + file, check=True)
+
+
+async def git(method: str, path: str, query: str, fields: Mapping[str, str], body: bytes) -> Answer:
+    """Let `git http-backend` answer."""
+    repository(path)
+    said = {"content-type": "CONTENT_TYPE", "content-encoding": "HTTP_CONTENT_ENCODING", "git-protocol": "GIT_PROTOCOL"}
+    environment = {
+        **os.environ,
+        **{variable: fields[name] for name, variable in said.items() if name in fields},
+        "GIT_PROJECT_ROOT": str(ROOT), "GIT_HTTP_EXPORT_ALL": "1", "REQUEST_METHOD": method,
+        "PATH_INFO": path.removeprefix("/git"), "QUERY_STRING": query, "CONTENT_LENGTH": str(len(body)),
+    }  # fmt: skip
+    process = await asyncio.create_subprocess_exec(
+        "git", "http-backend", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    head, _, rest = (await process.communicate(body))[0].partition(b"\r\n\r\n")
+    lines = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+    return Answer(status=int(lines.get("Status", "200")[:3]), body=rest, kind=lines.get("Content-Type", "text/plain"))
+
+
+def lfs(method: str, path: str, body: bytes) -> Answer:
+    """Say where objects go to and come from, take them, and give them."""
+    if path.endswith("/objects/batch"):
+        return batch(path.removesuffix("/batch"), json.loads(body))
+    kept = ROOT / f"{path.rsplit('/', 1)[1]}.lfs"
+    if method == "PUT":
+        ROOT.mkdir(exist_ok=True)
+        kept.write_bytes(body)
+        return Answer(body=b"")
+    return Answer(body=kept.read_bytes()) if kept.exists() else Answer(status=404, kind=LFS, body=b'{"message": "no"}')
+
+
+def batch(path: str, asked: dict[str, object]) -> Answer:
+    """Answer where each object is."""
+    objects: list[dict[str, object]] = asked["objects"]  # type: ignore[assignment] # what the protocol says
+    places = [
+        {**one, "actions": {asked["operation"]: {"href": f"https://work.test{path}/{one['oid']}"}}} for one in objects
+    ]
+    return Answer(kind=LFS, body=json.dumps({"transfer": "basic", "objects": places}).encode())

@@ -1,0 +1,128 @@
+"""One package for each registry, made here: path -> what lies there."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+type Shelf = dict[str, bytes]
+
+
+def tarred(files: Mapping[str, str]) -> bytes:
+    """Return a .tar.gz."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(text), 0o644
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def zipped(files: Mapping[str, str]) -> bytes:
+    """Return a .zip."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return buffer.getvalue()
+
+
+def npm(url: str) -> Shelf:
+    """Serve `hello` as npm's registries do."""
+    manifest = {"name": "hello", "version": "1.0.0", "main": "hello.js"}
+    files = {"package/package.json": json.dumps(manifest), "package/hello.js": "module.exports = 'hello from npm'\n"}
+    package, place = tarred(files), "/npm/hello/-/hello-1.0.0.tgz"
+    integrity = f"sha512-{base64.b64encode(hashlib.sha512(package).digest()).decode()}"
+    version = {**manifest, "dist": {"tarball": f"{url}{place}", "integrity": integrity}}
+    about = {"name": "hello", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
+    return {"/npm/hello": json.dumps(about).encode(), place: package}
+
+
+def python(_: str) -> Shelf:
+    """Serve `hello` as Python's indexes do."""
+    about, wheel = "hello-1.0.dist-info", "hello-1.0-py3-none-any.whl"
+    files = {
+        "hello.py": "print('hello from a wheel')\n",
+        f"{about}/METADATA": "Metadata-Version: 2.1\nName: hello\nVersion: 1.0\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},,\n" for name in (*files, f"{about}/RECORD"))
+    package = zipped({**files, f"{about}/RECORD": record})
+    page = f'<!DOCTYPE html><a href="/pypi/{wheel}#sha256={hashlib.sha256(package).hexdigest()}">{wheel}</a>'
+    return {"/pypi/simple/hello/": page.encode(), f"/pypi/{wheel}": package}
+
+
+def debian(_: str) -> Shelf:
+    """Serve `hello` as Debian's mirrors do, without a signature."""
+    control = (
+        "Package: hello-there\nVersion: 1.0\nArchitecture: all\nMaintainer: A <a@example.org>\nDescription: hello\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "hello")
+        (place / "DEBIAN").mkdir(parents=True)
+        (place / "DEBIAN" / "control").write_text(control)
+        (place / "opt").mkdir()
+        (place / "opt" / "hello-there").write_text("hello from Debian\n")
+        subprocess.run(("dpkg-deb", "--build", "--root-owner-group", place), check=True, stdout=subprocess.DEVNULL)
+        package = place.with_suffix(".deb").read_bytes()
+    where = f"Filename: hello.deb\nSize: {len(package)}\nSHA256: {hashlib.sha256(package).hexdigest()}\n"
+    return {"/debian/hello.deb": package, "/debian/Packages": f"{control}{where}\n".encode()}
+
+
+def go(_: str) -> Shelf:
+    """Serve `example.test/hello` as Go's module proxies do."""
+    place, module = "/go/example.test/hello/@v/", "module example.test/hello\n"
+    inside = "example.test/hello@v1.0.0/"
+    files = {f"{inside}go.mod": module, f"{inside}hello.go": 'package hello\n\nconst Hello = "hello from Go"\n'}
+    return {
+        f"{place}list": b"v1.0.0\n",
+        f"{place}v1.0.0.info": json.dumps({"Version": "v1.0.0", "Time": "2024-01-01T00:00:00Z"}).encode(),
+        f"{place}v1.0.0.mod": module.encode(),
+        f"{place}v1.0.0.zip": zipped(files),
+    }
+
+
+def cargo(url: str) -> Shelf:
+    """Serve `hello` as Cargo's sparse registries do."""
+    manifest = '[package]\nname = "hello"\nversion = "1.0.0"\n'
+    crate = tarred({"hello-1.0.0/Cargo.toml": manifest, "hello-1.0.0/src/lib.rs": "// hello from a crate\n"})
+    about = {"name": "hello", "vers": "1.0.0", "deps": [], "features": {}, "yanked": False}
+    line = json.dumps({**about, "cksum": hashlib.sha256(crate).hexdigest()})
+    return {
+        "/cargo/config.json": json.dumps({"dl": f"{url}/cargo/crates"}).encode(),
+        "/cargo/he/ll/hello": f"{line}\n".encode(),
+        "/cargo/crates/hello/1.0.0/download": crate,
+    }
+
+
+def maven(_: str) -> Shelf:
+    """Serve a parent of projects as Maven's repositories do."""
+    about = (
+        "<modelVersion>4.0.0</modelVersion><groupId>test</groupId><artifactId>hello</artifactId><version>1.0</version>"
+    )
+    parent = f"<project>{about}<packaging>pom</packaging><description>hello from Maven</description></project>"
+    return {"/maven/test/hello/1.0/hello-1.0.pom": parent.encode()}
+
+
+def shelves(url: str) -> Shelf:
+    """Return all of it, for a host that is reached at `url`."""
+    said = {
+        "/files/hello": b"hello from the outside\n",
+        "/page": b"<!DOCTYPE html><title>t</title><p id=p><script>p.textContent = 'hello from ' + 'a page'</script>",
+        "/api/v3/meta": b'{"hello": "hello from the API"}',
+    }
+    for shelf in (npm, python, debian, go, cargo, maven):
+        said |= shelf(url)
+    return said
