@@ -24,6 +24,7 @@ LAB = ROOT / "tests" / "lab"
 INTERNET = "agent-sandbox-test-internet"
 PUBLIC = "198.51.100.128/26"  # of a documentation network: what goes astray leads nowhere
 STANDIN_ADDRESS = "198.51.100.130"  # the agent's network has no way there
+WORK = "work.test"  # clientstand.py
 HOSTS = (
     "allowed.test", "denied.test", "example.com", "github.com", "api.github.com", "api.anthropic.com",
     "api.individual.githubcopilot.com", "telemetry.individual.githubcopilot.com",
@@ -136,7 +137,7 @@ class Project:
 def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: str = PUBLIC) -> Internet:
     """Start the stand-in on an internal network of its own, at the second address of `public`."""
     address = str(ip_network(public)[2])
-    authority = make_authority(folder, HOSTS)
+    authority = make_authority(folder, [*HOSTS, WORK])
     for script in ("internet.py", "chat.py"):
         shutil.copy(LAB / script, folder)
     folder.chmod(0o755)

@@ -1,0 +1,72 @@
+"""What must go on working: real clients, through the real stack, with and without proxy variables (docs/clients.md)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clientrows import Client, clients
+from clientstand import clients_image, remove_bazaar, run_client, start_bazaar
+from stacks import WORK, trust
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stacks import Internet, Project, Projects
+
+# A client's own start takes most of it, Maven's; yarn cannot be told not to try again.
+SECONDS = 20
+
+
+@pytest.fixture(scope="module")
+def box(projects: Projects, internet: Internet) -> Iterator[Project]:
+    """A stack whose agent's container has all the clients."""
+    image = clients_image()
+    start_bazaar(internet)
+    project = projects.make("clients", "claude")
+    override = json.loads(project.override.read_text())
+    override["services"]["agent"] = {"image": image}
+    project.override.write_text(json.dumps(override))
+    trust(project.path)
+    project.allow(WORK)
+    project.compose("up", "--detach", "--wait")
+    yield project
+    remove_bazaar()
+
+
+def named(rows: list[Client]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("client", rows, ids=lambda client: client.name)
+
+
+@named([*clients()])
+def test_it_works_with_proxy_variables(box: Project, client: Client) -> None:
+    ran = run_client(box, client, WORK, proxied=True)
+    assert (ran.code, client.says in ran.said) == (0, True), ran.said
+
+
+@named([client for client in clients() if not client.without])
+def test_it_works_without_proxy_variables(box: Project, client: Client) -> None:
+    ran = run_client(box, client, WORK, proxied=False)
+    assert (ran.code, client.says in ran.said) == (0, True), ran.said
+
+
+@named([*clients()])
+def test_it_is_told_no_and_nothing_gets_out(box: Project, client: Client) -> None:
+    before = len(box.internet.events())
+    ran = run_client(box, client, "denied.test", proxied=True)
+    assert client.denied in ran.said, ran.said
+    assert client.says not in ran.said
+    assert ran.seconds < SECONDS
+    assert box.internet.events()[before:] == []
+
+
+@named([client for client in clients() if client.unknown])
+def test_it_finds_no_such_name_without_proxy_variables(box: Project, client: Client) -> None:
+    before = len(box.internet.events())
+    ran = run_client(box, client, "denied.test", proxied=False)
+    assert client.unknown in ran.said, ran.said
+    assert ran.code != 0
+    assert ran.seconds < SECONDS
+    assert box.internet.events()[before:] == []

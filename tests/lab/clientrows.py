@@ -1,0 +1,58 @@
+"""The rows of clients.yaml, and the table that docs/clients.md makes of them; run it to write that anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROWS = Path(__file__).with_suffix("").parent / "clients.yaml"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
+BEGIN, END = "<!-- tests/lab/clients.yaml -->\n", "\n\n## "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """How a client is run, what shows that it worked, and what it says of a host that is not allowed."""
+
+    name: str
+    run: str
+    says: str
+    denied: str
+    unknown: str = ""
+    without: str = ""
+    user: str | None = None
+
+    @property
+    def row(self) -> str:
+        """One line of the table."""
+        last = f"`{self.unknown}`" if self.unknown else "-"
+        cells = (self.name, "works", self.without or "works", f"`{self.denied}`", last)
+        return f"| {' | '.join(cells)} |"
+
+
+def clients() -> Sequence[Client]:
+    """Return every row."""
+    rows: dict[str, dict[str, Any]] = yaml.safe_load(ROWS.read_text())
+    return [Client(name=name, **row) for name, row in rows.items()]
+
+
+def table() -> str:
+    """Return what the page says."""
+    head = "| client | with proxy variables | without | a denial reads, with them | without |"
+    return "\n".join([head, "| --- | --- | --- | --- | --- |", *(client.row for client in clients())])
+
+
+def page() -> str:
+    """Return the page with the table of today."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    return f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

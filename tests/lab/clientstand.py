@@ -1,0 +1,71 @@
+"""Real clients in a box, and the outside that they work with."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import TYPE_CHECKING
+
+from stacks import LAB, PUBLIC, WORK, agent_sandbox, run
+
+if TYPE_CHECKING:
+    from clientrows import Client
+    from stacks import Internet, Project
+
+IMAGE = "agent-sandbox-test-clients"
+BAZAAR = "agent-sandbox-test-bazaar"
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NODE_USE_ENV_PROXY", "NODE_OPTIONS")
+# Java has its proxy and its trust store in one variable: the latter stays.
+WITHOUT_PROXY = f"""\
+unset {" ".join(name for variable in VARIABLES for name in (variable, variable.lower()))}
+export NO_PROXY='*' no_proxy='*' JAVA_TOOL_OPTIONS="$(echo "$JAVA_TOOL_OPTIONS" | sed 's/-D[a-z.]*roxy[^ ]*//g')"
+"""
+# A home of its own: what one run has downloaded is no use to the next.
+FRESH = "export HOME=$(mktemp -d)\ncd $HOME\nexec 2>&1\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """How it went."""
+
+    code: int
+    said: str
+    seconds: float
+
+
+def clients_image() -> str:
+    """Build what holds all clients, on top of an agent's image."""
+    version = agent_sandbox("--version").stdout.split()[-1]
+    ca = os.environ.get("AGENT_SANDBOX_EXTRA_CA")
+    secret = (f"--secret=id=extra_ca,src={ca}",) if ca else ()
+    base = f"--build-arg=BASE=agent-sandbox/claude:{version}"
+    run("docker", "build", "--quiet", base, *secret, "--tag", IMAGE, LAB / "clients")
+    return IMAGE
+
+
+def start_bazaar(internet: Internet, *, name: str = BAZAAR, public: str = PUBLIC) -> None:
+    """Start the outside that the clients work with, on the same network as the stand-in."""
+    remove_bazaar(name)
+    run(
+        "docker", "run", "--detach", f"--name={name}", f"--network={internet.name}", f"--network-alias={WORK}",
+        f"--ip={ip_network(public)[3]}", f"--volume={internet.ca.parent}:/certificates:ro", f"--volume={LAB}:/lab:ro",
+        "--workdir=/lab", "--user=root", "--env=PYTHONDONTWRITEBYTECODE=1", "--entrypoint=hypercorn", IMAGE,
+        "--bind=0.0.0.0:443", "--insecure-bind=0.0.0.0:80", "--certfile=/certificates/leaf.pem",
+        "--keyfile=/certificates/leaf.pem", "bazaar:app",
+    )  # fmt: skip
+
+
+def remove_bazaar(name: str = BAZAAR) -> None:
+    """Remove it, also one that an interrupted run left."""
+    run("docker", "rm", "--force", name, check=False)
+
+
+def run_client(project: Project, client: Client, host: str, *, proxied: bool) -> Ran:
+    """Run one client against one host."""
+    script = FRESH + ("" if proxied else WITHOUT_PROXY) + client.run
+    chosen = (f"HOST={host}", f"RUN=run{time.monotonic_ns()}")
+    began = time.monotonic()
+    done = project.exec("env", *chosen, "sh", "-ec", script, user=client.user, check=False)
+    return Ran(code=done.returncode, said=done.stdout + done.stderr, seconds=time.monotonic() - began)
