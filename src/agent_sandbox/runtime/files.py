@@ -134,14 +134,21 @@ class _Target:
     touched: bool = False
 
     def stage(self) -> None:
+        own = False
         with suppress(FileNotFoundError):
             handle = os.open(self.name, REGULAR, dir_fd=self.folder)
             with os.fdopen(handle, "rb") as file:
-                self.mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                found = os.fstat(file.fileno())
+                own = found.st_uid == os.geteuid() and found.st_nlink == 1
+                self.mode = stat.S_IMODE(found.st_mode)
                 self.before = file.read()
-        self._write(self.data)
+        # What stands there already waits for no disk, unless another name or owner could change it.
+        if self.before != self.data or not own:
+            self._write(self.data)
 
     def place(self) -> None:
+        if not self.temporary:
+            return
         self.touched = True
         os.replace(self.temporary, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
         os.fsync(self.folder)

@@ -96,6 +96,26 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
     assert tree(tmp_path) == {".env": "new"}
 
 
+def test_what_stands_there_already_is_left_unless_another_name_or_owner_could_change_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, other = tmp_path / "x", tmp_path / "other"
+
+    def is_left() -> bool:
+        before = file.stat().st_ino
+        write_all(tmp_path, {"x": "a"})
+        assert file.read_text() == "a"
+        return file.stat().st_ino == before
+
+    file.write_text("a")
+    assert is_left()
+    other.hardlink_to(file)
+    assert not is_left()
+    assert is_left()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert not is_left()
+
+
 def test_a_link_is_never_written_through(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("old")
     (tmp_path / ".env").symlink_to("mine")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -122,4 +121,6 @@ def _differences(now: Standing, before: Standing, written: Written) -> Iterator[
         if path in now.policy and len(old) + len(new) > MOST_LINES:
             yield f"{path} is too long to compare line by line"
         else:
+            from difflib import unified_diff  # noqa: PLC0415 - most often nothing has changed
+
             yield from unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm="")
