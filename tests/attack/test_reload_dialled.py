@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from capture import Capture
+from http2client import Http2Client, fields
 from pair import Pair, start_pair
 from proxystand import ProxyProcess, get, read_all, read_answer
 
@@ -37,7 +38,7 @@ dialler.why_forbidden = lambda address: None
 async def resolve(host, port):
     if host != "host.docker.internal":
         return ["127.0.0.2"]
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(1.5)
     return ["127.0.0.1"]
 dialler.Dialler.__init__.__kwdefaults__["resolve"] = resolve
 """
@@ -89,6 +90,21 @@ def test_who_waits_long_for_a_server_hears_at_once_that_it_is_denied_now(pair: P
     assert (line["decision"], line["status"], line["reason"]) == ("deny", 403, wanted)
 
 
+def test_of_two_streams_that_wait_for_one_server_the_denied_one_hears_so_at_once(pair: Pair) -> None:
+    with pair.proxy.tls("b.wild.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        gone, kept = (client.send(*fields(path, "b.wild.test")) for path in ("/gone", "/kept"))
+        time.sleep(0.05)
+        reload(pair.proxy, "version: 1\ndomains: [{host: b.wild.test, rules: [{path: {exact: /kept}}]}]\n")
+        began = time.monotonic()
+        assert client.status(gone) == "403"
+        assert time.monotonic() - began < 1
+        assert client.status(kept) == "200"
+    assert [request.line for request in pair.server.requests] == ["GET /kept HTTP/1.1"]
+    line = pair.proxy.line(path="/gone")
+    assert (line["decision"], line["status"]) == ("deny", 403)
+
+
 def test_no_request_reaches_a_place_that_lies_elsewhere_now(tmp_path: Path) -> None:
     with Capture() as old, socket.create_server(("127.0.0.2", old.port)) as new:
         reached: list[bytes] = []
@@ -109,7 +125,7 @@ def test_no_request_reaches_a_place_that_lies_elsewhere_now(tmp_path: Path) -> N
             )
             connection.sendall((request % "second").encode())
             assert read_answer(connection)[0] == 200
-            time.sleep(0.6)
+            time.sleep(1.6)
         assert (old.connections, [head.split()[1] for head in reached]) == (0, [b"/second"])
 
 

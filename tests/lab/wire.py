@@ -124,10 +124,10 @@ class Http2Wire(Wire):
         self._read = 0
         super().__init__(PLAIN, *addons, limits=limits, alpn=b"h2")
 
-    def request(self, *, body: bytes | None = None, trailers: bool = False) -> None:
+    def request(self, *, body: bytes | None = None, trailers: bool = False, path: str = "/x") -> None:
         """Send a request."""
         number = self.h2.get_next_available_stream_id()
-        self.h2.send_headers(number, HTTP2_FIELDS, end_stream=body is None)
+        self.h2.send_headers(number, [*HTTP2_FIELDS[:-1], (":path", path)], end_stream=body is None)
         if body is not None:
             self.h2.send_data(number, body, end_stream=not trailers)
         if trailers:

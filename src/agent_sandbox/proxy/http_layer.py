@@ -9,7 +9,7 @@ from mitmproxy.connection import Connection, Server
 from mitmproxy.proxy import events, layer
 from mitmproxy.proxy.commands import CloseConnection, StartHook
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HTTPMode
+from mitmproxy.proxy.layers.http import GetHttpConnection, GetHttpConnectionCompleted, HttpLayer, HTTPMode
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
 from agent_sandbox.proxy.held import held_bytes, waiting_bytes
@@ -59,7 +59,17 @@ class StrictHttpLayer(HttpLayer):
             denial = stream.take_back(event.revision) if isinstance(stream, StrictStream) else None
             if denial is not None:
                 event.ended += 1
+                yield from self._wait_no_longer(stream, denial.reason)
                 yield from self.event_to_child(stream, BreakOff(denial))
+
+    def _wait_no_longer(self, stream: layer.Layer, reason: str) -> Commands:
+        """Tell a stream whose server is being dialled that there is none for it: it hears nothing else until then."""
+        for waiting in self.waiting_for_establishment.values():
+            for command in [command for command in waiting if self.command_sources[command] is stream]:
+                # Not `remove`: what waits for one server is equal.
+                waiting[:] = [other for other in waiting if other is not command]
+                del self.command_sources[command]
+                yield from self.event_to_child(stream, GetHttpConnectionCompleted(command, (None, reason)))
 
     def _server(self) -> StrictHttp1Server | StrictHttp2Server:
         context = self.context.fork()

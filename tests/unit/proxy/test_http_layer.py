@@ -16,6 +16,7 @@ from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.http_layer import FarewellTls, PolicyReplaced, StrictHttpLayer
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.stream import StrictStream
+from agent_sandbox.proxy.streamer import Streamer
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from wire import HTTP2_FIELDS, PLAIN, Http2Wire, Wire
 
@@ -174,3 +175,21 @@ def test_a_new_policy_ends_those_streams_that_it_does_not_allow(policy: Callable
     wire.feed(event)
     answered = {event.stream_id for event in wire.events() if isinstance(event, h2.events.ResponseReceived)}
     assert (event.ended, answered, len(http_layer(wire).streams)) == (1, {1}, 1)
+
+
+def test_who_waits_for_a_server_that_another_waits_for_too_hears_at_once_that_it_is_denied(
+    policy: Callable[[str], Policy],
+) -> None:
+    old, new = (
+        policy(f"domains: [{{host: a.test, rules: [{{path: {{prefix: {path}}}}}]}}]") for path in ("/", "/kept")
+    )
+    wire = Http2Wire(Enforcer(lambda: old, clock=lambda: 0.0), Streamer())
+    wire.patient = True
+    for path in ("/kept", "/gone"):
+        wire.request(path=path)
+    wire.feed(PolicyReplaced(Revision(old=old, new=new)))
+    (answer,) = (event for event in wire.events() if isinstance(event, h2.events.ResponseReceived))
+    assert (answer.stream_id, dict(answer.headers)[b":status"]) == (3, b"403")
+    wire.reached()
+    assert wire.to_server.startswith(b"POST /kept HTTP/1.1")
+    assert b"/gone" not in wire.to_server

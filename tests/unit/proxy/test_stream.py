@@ -283,9 +283,9 @@ def test_a_request_that_is_no_longer_allowed_when_its_server_is_reached_is_not_s
     stage.wire.client_sends(GET)
     assert stage.wire.to_server == b""
     assert stage.replace() == 1
+    assert reason(stage.wire.to_client) == NO_MORE
     stage.wire.reached()
     assert stage.wire.to_server == b""
-    assert reason(stage.wire.to_client) == NO_MORE
     assert stage.ended.ended == ["403"]
 
 
@@ -487,7 +487,6 @@ def test_bodies_of_http2_are_held_in_the_same_way(policy: Callable[[str], Policy
     assert asked.ended.ended == ["403"]
 
 
-CHUNKED = b"POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n"
 NO_CHUNK = "malformed body: a malformed chunk size line"
 
 
