@@ -18,3 +18,25 @@ def test_how_many_are_expected_changes_nothing(about: int) -> None:
 
 def test_an_empty_set_holds_nothing() -> None:
     assert [host for host in ("", "a.test", "\n") if host in host_set([], about=0)] == []
+
+
+def test_how_many_there_are_is_counted() -> None:
+    assert (len(host_set(NAMES, about=10)), len(host_set([], about=0))) == (100, 0)
+
+
+@each(
+    ("described", "expected"),
+    [
+        ("h7.test", "h7.test"),
+        ("h.test", ""),
+        ("s3.*.a.test", "s3.eu.a.test"),
+        ("s3-*.a.test", "s3-us.a.test"),
+        ("*.a.test", "s3-us.a.test"),
+        ("*.eu.a.test", "s3.eu.a.test"),
+        ("s4.*.a.test", ""),
+        ("s3.*.test", ""),
+    ],
+)
+def test_a_name_is_found_by_what_describes_it(described: str, expected: str) -> None:
+    names = host_set([*NAMES, "s3.eu.a.test", "s3-us.a.test.x", "x.s3-us.a.test", "s3-us.a.test"], about=100)
+    assert names.like(described) == expected

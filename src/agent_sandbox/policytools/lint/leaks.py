@@ -6,7 +6,7 @@ from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.lists import Uploads, buckets, is_host, uploads
+from agent_sandbox.policytools.lint.lists import Uploads, buckets, host_like, uploads
 from agent_sandbox.policytools.lint.subject import Subject
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -16,7 +16,7 @@ def upload_host(subject: Subject) -> Iterator[Finding]:
     """Find rules that let data be left with anybody who asks."""
     for rule in subject.allows:
         for group in uploads():
-            host = next((host for host in group.hosts if is_host(rule.conditions.host, host)), "")
+            host = next((host for host in group.hosts if host_like(rule.conditions.host, host)), "")
             if host and _is_asked(rule, group):
                 yield Finding(
                     line=rule.origin.line,
@@ -30,7 +30,7 @@ def upload_registry(subject: Subject) -> Iterator[Finding]:
     """Find registries of resolved services where anybody leaves what is then fetched."""
     for line, service, rule in subject.resolved:
         for group in uploads():
-            if not group.below and any(is_host(rule.conditions.host, host) for host in group.hosts):
+            if not group.below and any(host_like(rule.conditions.host, host) for host in group.hosts):
                 yield Finding(
                     line=line,
                     what=f"service `{service}` fetches from {rule.conditions.host}, which {group.what}",
@@ -56,13 +56,14 @@ def _may_be_below(path: PathPattern, below: str) -> bool:
 def shared_store(subject: Subject) -> Iterator[Finding]:
     """Find rules for an object store as a whole, where the path names the bucket. Wildcards are another check's."""
     for rule in subject.allows:
-        if rule.conditions.host.reach is not Reach.EXACT:
+        if rule.conditions.host.reach not in {Reach.EXACT, Reach.LISTED}:
             continue
         for provider, hosts in buckets().items():
-            if any(is_host(rule.conditions.host, host) for host in hosts) and not _names_a_bucket(rule):
+            store = next(filter(None, (host_like(rule.conditions.host, host) for host in hosts)), "")
+            if store and not _names_a_bucket(rule):
                 yield Finding(
                     line=rule.origin.line,
-                    what=f"{rule.conditions.host} is every bucket of {provider}: the path names the bucket",
+                    what=f"{store} is every bucket of {provider}: the path names the bucket",
                     why="a stranger's bucket takes what the agent uploads, and serves what it then runs",
                     mend="name the bucket: `path: {prefix: /my-bucket/}`",
                 )

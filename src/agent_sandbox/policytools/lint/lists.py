@@ -6,6 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from agent_sandbox.policy.hostlist import ListedHosts
 from agent_sandbox.policy.hostpattern import HostPattern, Reach
 from agent_sandbox.policyfile.document import parse_document
 
@@ -62,12 +63,23 @@ def below_suffix(pattern: HostPattern, suffix: str) -> bool:
     return all(map(_label_matches, tenant[-len(wild) :], wild))
 
 
-def is_host(pattern: HostPattern, host: str) -> bool:
-    """Tell whether a pattern takes in a host of a list, in which a label may hold one star."""
+def wildcards_over(listed: ListedHosts, suffix: str) -> Iterator[HostPattern]:
+    """Yield wildcards of a list of hosts that take in names of several tenants below a suffix."""
+    labels = suffix.split(".")
+    for start in range(len(labels)):
+        if name := listed.below.like(".".join(labels[start:])):
+            yield HostPattern(reach=Reach.BELOW, name=name)
+
+
+def host_like(pattern: HostPattern, host: str) -> str:
+    """Return what a pattern takes in of a host of these lists, in which a label may hold one star."""
+    if isinstance(pattern, ListedHosts) and "*" in host:
+        return pattern.exact.like(host)
     if pattern.reach is not Reach.EXACT or "*" not in host:
-        return pattern.matches(host)
+        return host if pattern.matches(host) else ""
     labels, listed = pattern.name.split("."), host.split(".")
-    return len(labels) == len(listed) and all(map(_label_matches, listed, labels))
+    same = len(labels) == len(listed) and all(map(_label_matches, listed, labels))
+    return pattern.name if same else ""
 
 
 def _label_matches(listed: str, label: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.entryspec import EntrySpec
+from agent_sandbox.policy.hostlist import ListedHosts
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policyfile.resolved import RESOLVED
@@ -31,6 +32,13 @@ class Subject:
         for rule in (*self.policy.rules.rules, *ceilings):
             if rule.effect is Effect.ALLOW and rule.origin.layer == self.layer.name:
                 yield rule
+
+    @property
+    def listed(self) -> Iterator[tuple[int, ListedHosts]]:
+        """The list of hosts that the file names, with the line that names it."""
+        for rule in self.allows:
+            if isinstance(rule.conditions.host, ListedHosts):
+                yield rule.origin.line, rule.conditions.host
 
     @property
     def resolved(self) -> Iterator[tuple[int, str, Rule]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from agent_sandbox.policy.hostpattern import HostPattern, Reach
 from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.lists import Tenants, below_suffix, tenants
+from agent_sandbox.policytools.lint.lists import Tenants, below_suffix, tenants, wildcards_over
 from agent_sandbox.policytools.lint.subject import Subject
 
 
@@ -20,12 +20,17 @@ def allow_all(subject: Subject) -> Iterator[Finding]:
 
 
 def tenant_wildcard(subject: Subject) -> Iterator[Finding]:
-    """Find wildcards below which anybody can create a name."""
-    for line, entry in subject.entries:
-        if found := _tenants_of(entry.host):
+    """Find wildcards below which anybody can create a name; of those in a list one of each kind is told."""
+    written = [(line, entry.host) for line, entry in subject.entries]
+    every = tuple(suffix for group in tenants() for suffix in group.suffixes)
+    listed = {
+        (line, host) for line, hosts in subject.listed for suffix in every for host in wildcards_over(hosts, suffix)
+    }
+    for line, host in (*written, *sorted(listed)):
+        if found := _tenants_of(host):
             group, suffix = found
-            below = f" below {suffix}" if suffix.count(".") > entry.host.name.count(".") else ""
-            what = f"`{entry.host}` takes in {group.what}{below}"
+            below = f" below {suffix}" if suffix.count(".") > host.name.count(".") else ""
+            what = f"`{host}` takes in {group.what}{below}"
             yield Finding(line=line, what=what, why=group.why, mend=group.mend)
 
 
@@ -40,6 +45,14 @@ def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
                 what=f"nothing says why `{entry.host}` has to be a wildcard",
                 why="every name below it is allowed, those that are made tomorrow too",
                 mend="name the hosts, or say why in a comment on the line or above it, or in `reason`",
+            )
+    for line, listed in subject.listed:
+        if listed.wild and not subject.remarks(line):
+            yield Finding(
+                line=line,
+                what=f"nothing says why the list has to have wildcards: {len(listed.below)} of them",
+                why="every name below one is allowed, those that are made tomorrow too",
+                mend="list the hosts, or say why in a comment on the line or above it",
             )
 
 

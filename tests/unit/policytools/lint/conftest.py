@@ -1,11 +1,13 @@
 """Findings, as short as they can be told: the line and what was found."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from textwrap import dedent
 
 import pytest
 
 from agent_sandbox.policy import Layer, compile_policy
+from agent_sandbox.policy.hostlist import parse_host_list
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.comments import comments_by_line
 from agent_sandbox.policytools.lint.finding import Finding
@@ -25,9 +27,15 @@ def layer(text: str, name: str) -> Layer:
 def subject_of() -> SubjectOf:
     """Return what makes a subject of a file, beside services and an organisation's layer."""
 
-    def subject(text: str, *, services: dict[str, str] | None = None, organisation: str = "") -> Subject:
+    def subject(
+        text: str, *, services: dict[str, str] | None = None, organisation: str = "", hosts: str = ""
+    ) -> Subject:
         known = {name: layer(of, f"service {name}") for name, of in (services or {}).items()}
         own = layer(text, "project")
+        if hosts:
+            listed, unfit = parse_host_list(hosts, name="hosts.txt")
+            assert unfit == []
+            own = replace(own, listed=listed)
         layers = [layer(organisation, "organisation"), own] if organisation else [own]
         return Subject(layer=own, comments=comments_by_line(dedent(text)), policy=compile_policy(layers, known))
 

@@ -91,3 +91,12 @@ def test_a_registry_that_takes_files_from_anybody_is_found_at_the_service(find: 
     assert find(upload_registry, "services:\n  - s\n  - node\n", services={"node": reading, "s": reading}) == [
         (3, what)
     ]
+
+
+def test_hosts_of_a_list_are_looked_at_like_others(find: Find) -> None:
+    text = "version: 1\ndomains_file: hosts.txt"
+    hosts = "example.com\npastebin.com\n*.uguu.se\ns3.eu-west-1.amazonaws.com\n"
+    assert find(upload_host, text, hosts=hosts) == [(2, "pastebin.com takes pastes from anybody")]
+    what = "s3.eu-west-1.amazonaws.com is every bucket of Amazon S3: the path names the bucket"
+    assert find(shared_store, text, hosts=hosts) == [(2, what)]
+    assert find(shared_store, text, hosts="example.com\n") == []

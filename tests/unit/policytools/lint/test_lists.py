@@ -1,5 +1,5 @@
 from agent_sandbox.policy.hostpattern import parse_host_pattern
-from agent_sandbox.policytools.lint.lists import below_suffix, buckets, is_host, tenants, uploads
+from agent_sandbox.policytools.lint.lists import below_suffix, buckets, host_like, tenants, uploads
 from vectors import each
 
 
@@ -37,7 +37,7 @@ def test_a_wildcard_over_several_tenants_is_told_from_one_tenants_own(pattern: s
     ],
 )
 def test_a_pattern_is_a_host_of_a_list_or_takes_it_in(pattern: str, host: str, expected: str) -> None:
-    assert is_host(parse_host_pattern(pattern), host) == (expected == "yes")
+    assert bool(host_like(parse_host_pattern(pattern), host)) == (expected == "yes")
 
 
 def test_every_name_of_the_lists_is_a_host_and_stands_there_once() -> None:

@@ -58,3 +58,34 @@ def test_a_file_that_may_allow_every_host_is_found(find: Find) -> None:
     what = "`allow_all` lets this file allow every host of the internet"
     assert find(allow_all, "domains: [a.test]\nallow_all: true\n") == [(2, what)]
     assert find(allow_all, "domains: [a.test]\n") == []
+
+
+LISTED = "version: 1\ndomains_file: hosts.txt"
+
+
+@each(
+    ("name", "below"),
+    [
+        ("amazonaws.com", " below s3.amazonaws.com"),
+        ("s3.amazonaws.com", ""),
+        ("eu-west-1.amazonaws.com", " below s3.*.amazonaws.com"),
+        ("s3.eu-west-1.amazonaws.com", ""),
+    ],
+)
+def test_a_wildcard_of_a_list_over_names_that_strangers_create_is_found(find: Find, name: str, below: str) -> None:
+    expected = [(2, f"`*.{name}` takes in every bucket that anybody makes{below}")]
+    assert find(tenant_wildcard, LISTED, hosts=f"example.com\n*.{name}\n") == expected
+
+
+def test_a_list_without_such_a_wildcard_is_no_finding(find: Find) -> None:
+    hosts = "s3.amazonaws.com\n*.example.com\n.bucket.s3.amazonaws.com\n"
+    assert find(tenant_wildcard, LISTED, hosts=hosts) == []
+
+
+def test_wildcards_of_a_list_want_a_word_beside_its_name(find: Find) -> None:
+    hosts = "*.example.com\n.example.org\nexample.net\n"
+    assert find(unexplained_wildcard, LISTED, hosts=hosts) == [
+        (2, "nothing says why the list has to have wildcards: 2 of them")
+    ]
+    assert find(unexplained_wildcard, "# what the mirror has\ndomains_file: hosts.txt", hosts=hosts) == []
+    assert find(unexplained_wildcard, LISTED, hosts="example.net\n") == []
