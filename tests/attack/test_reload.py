@@ -248,5 +248,18 @@ def test_a_policy_that_is_watched_is_taken_when_it_is_saved_and_kept_while_it_is
     assert proxy.lines == []
 
 
+def test_a_list_of_hosts_is_watched_as_its_policy_is(proxy: ProxyProcess) -> None:
+    hosts = proxy.folder / "hosts.txt"
+    hosts.write_text("allowed.test\na.wild.test\n")
+    reload(proxy, f"domains_file: {hosts.name}\n{WATCHED}")
+    with proxy.tls("allowed.test") as gone:
+        assert keep_alive(gone, "allowed.test") == 200
+        hosts.write_text("a.wild.test\n")
+        gone.settimeout(6)
+        assert ended_after(gone) < 5
+    with proxy.tls("a.wild.test") as kept:
+        assert keep_alive(kept, "a.wild.test") == 200
+
+
 def health(proxy: ProxyProcess) -> int:
     return proxy.command("health", f"--proxy={proxy.ready['listening']}").returncode

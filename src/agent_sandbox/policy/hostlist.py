@@ -30,6 +30,11 @@ class ListedHosts(HostPattern):
     below: HostSet = field(repr=False, compare=False)
     wild: bool = field(repr=False, compare=False)
 
+    @property
+    def file(self) -> str:
+        """The name of the file; it lies beside the policy that names it."""
+        return self.name.partition(" ")[0]
+
     @override
     def matches(self, host: str) -> bool:
         return host in self.exact or (self.wild and any(above in self.below for above in _above(host)))

@@ -10,7 +10,6 @@ from functools import partial
 from OpenSSL import SSL
 
 from agent_sandbox.policyfile.kept import load_kept, load_offers
-from agent_sandbox.policyfile.resolved import paths_beside
 from agent_sandbox.policyfile.shelf import Shelf
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import http1_client
@@ -40,7 +39,7 @@ from agent_sandbox.proxy.streamer import Streamer
 from agent_sandbox.proxy.tls import ClientTls, ServerTls
 from agent_sandbox.proxy.transparent import Transparent
 from agent_sandbox.proxy.verbs import control_verbs
-from agent_sandbox.proxy.watch import identity, watch
+from agent_sandbox.proxy.watch import Identity, files_of, identity, watch
 from agent_sandbox.proxy.writer import LineWriter
 
 
@@ -73,8 +72,11 @@ async def run(settings: Settings, limits: Limits) -> None:
     control = await serve_control(settings.control, control_verbs(store, recorder, reloader, running))
     _say_what_is_odd(settings, store)
     _write_ready_line(settings, {"listening": listening, **entrances.listening})
-    files = (settings.policy, *paths_beside(settings.policy), *(layer.path for layer in settings.layers))
-    watching = watch(lambda: identity(files), reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
+
+    def look() -> Identity:
+        return identity(files_of(store.current, settings.policy, settings.layers))
+
+    watching = watch(look, reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
     try:
         # A watch that fell over takes the proxy along, which its container starts again.
         async with asyncio.TaskGroup() as tasks:

@@ -5,8 +5,14 @@ has already replaced.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
+
+from agent_sandbox.policy import Origin, Policy
+from agent_sandbox.policy.hostlist import ListedHosts
+from agent_sandbox.policyfile.layerfile import PROJECT, LayerFile
+from agent_sandbox.policyfile.resolved import paths_beside
 
 EVERY_SECONDS = 1.0
 
@@ -16,6 +22,25 @@ type Identity = tuple[tuple[int, ...] | None, ...]
 def identity(paths: Sequence[Path]) -> Identity:
     """Return what changes whenever one of the files is written, replaced, made or removed."""
     return tuple(map(_identity, paths))
+
+
+def files_of(policy: Policy, path: Path, layers: Iterable[LayerFile]) -> tuple[Path, ...]:
+    """Return what the policy at `path` is made of: its layers, the services beside it, and the lists that it names."""
+    every = (*layers, LayerFile(name=PROJECT, path=path))
+    lists = {
+        layer.path.with_name(listed.file)
+        for layer in every
+        for origin, listed in _lists(policy)
+        if origin.layer == layer.name
+    }
+    return (*(layer.path for layer in every), *paths_beside(path), *sorted(lists))
+
+
+def _lists(policy: Policy) -> Iterator[tuple[Origin, ListedHosts]]:
+    for index in (policy.index, *(ceiling.index for ceiling in policy.rules.ceilings)):
+        for rule in chain.from_iterable(index.others):
+            if isinstance(rule.conditions.host, ListedHosts):
+                yield rule.origin, rule.conditions.host
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:

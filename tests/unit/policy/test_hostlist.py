@@ -77,3 +77,8 @@ def test_a_list_is_a_file_beside_the_policy(name: str) -> None:
         parse_file_name(name)
     assert caught.value.what == "a list of hosts is a file beside the policy"
     assert parse_file_name("hosts-1.txt") == "hosts-1.txt"
+
+
+def test_a_list_tells_its_file() -> None:
+    listed, _ = parse_host_list("a.test", name="long-hosts.txt")
+    assert listed.file == "long-hosts.txt"

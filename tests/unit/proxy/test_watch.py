@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from agent_sandbox.proxy.watch import identity, watch
+from agent_sandbox.policy import Policy
+from agent_sandbox.policyfile import layer_beside, load_policy
+from agent_sandbox.proxy.watch import files_of, identity, watch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,3 +80,17 @@ def test_a_file_is_another_when_it_is_written_replaced_made_or_removed(tmp_path:
     (folder / "p.yaml").unlink()
     assert identity([folder / "p.yaml"]) == seen[0] == (None,)
     assert len(set(seen)) == len(seen)
+
+
+def test_what_is_watched_is_all_that_the_policy_is_made_of(tmp_path: Path) -> None:
+    policy, user, team = (tmp_path / name / "policy.yaml" for name in ("project", "user", "team"))
+    for path, list_name in ((policy, "long.txt"), (user, "mine.txt"), (team, "ours.txt")):
+        path.parent.mkdir()
+        path.write_text(f"domains: [b.test]\ndomains_file: {list_name}\n")
+        path.with_name(list_name).write_text("a.test\n")
+    layers = [layer_beside("user", user), layer_beside("organisation", team)]
+    resolved = [tmp_path / "project/services" / f"{name}.yaml" for name in ("debian", "node", "python")]
+    lists = [policy.with_name("long.txt"), team.with_name("ours.txt"), user.with_name("mine.txt")]
+    made = load_policy(policy, layers=layers)
+    assert files_of(made, policy, layers) == (user, team, policy, *resolved, *lists)
+    assert files_of(Policy.deny_all("x"), policy, ()) == (policy, *resolved)
