@@ -1,7 +1,9 @@
 """Rules that change nothing: that no request can match, that a deny hides, that another allow takes in."""
 
+import re
 from collections.abc import Iterator, Sequence
 
+from agent_sandbox.policy.addresses import why_forbidden
 from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.rule import Rule
@@ -11,6 +13,9 @@ from agent_sandbox.policytools.neighbours import apart, beside
 
 # Names that lead nowhere (RFC 6761, 7686). Those that lead to private places are errors already.
 NOWHERE = ("onion", "invalid")
+# Public names whose servers answer with the asker's own machine, and those that answer with the address in the name.
+OWN_MACHINE = ("localtest.me", "lvh.me")
+SPELLED = re.compile(r"(?:\A|[.-])([0-9]{1,3}(?:[.-][0-9]{1,3}){3})\.(?:nip|sslip|xip)\.io\Z")
 # Rules of one host are compared with each other: where there are more, the rest is taken as it is.
 MAX_COMPARED = 500
 
@@ -27,6 +32,13 @@ def never_matches(subject: Subject) -> Iterator[Finding]:
                 why="the entry says that something is allowed, and it is not",
                 mend="take it out",
             )
+        elif address := _private_address(name):
+            yield Finding(
+                line=line,
+                what=f"`{entry.host}` can never be reached: it leads to {address}",
+                why="the proxy dials no private address, whatever public name leads to it",
+                mend="name the place itself under `host_services`",
+            )
     for rule in subject.allows:
         for ceiling in subject.policy.rules.ceilings:
             if rule not in ceiling.rules and all(apart(rule.conditions, other.conditions) for other in ceiling.rules):
@@ -36,6 +48,18 @@ def never_matches(subject: Subject) -> Iterator[Finding]:
                     why="the entry says that something is allowed, and it is not",
                     mend=f"take it out, or have it allowed at {ceiling.origin}, too",
                 )
+
+
+def _private_address(name: str) -> str:
+    """Return the private address that a public name is known to lead to."""
+    if any(f".{name}".endswith(f".{end}") for end in OWN_MACHINE):
+        return "127.0.0.1"
+    spelled = SPELLED.search(name)
+    address = spelled[1].replace("-", ".") if spelled else ""
+    try:
+        return address if address and why_forbidden(address) else ""
+    except ValueError:
+        return ""
 
 
 def hidden_by_deny(subject: Subject) -> Iterator[Finding]:

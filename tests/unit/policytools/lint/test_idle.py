@@ -15,7 +15,24 @@ def test_a_name_that_leads_nowhere_is_found(find: Find, host: str) -> None:
     assert (line, what.partition(":")[0]) == (2, f"`{host}` can never be reached")
 
 
-@pytest.mark.parametrize("host", ["example.com", "internal.example.com", "*.local.example.org"])
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("app.lvh.me", "127.0.0.1"),
+        ("localtest.me", "127.0.0.1"),
+        ("10.0.0.1.nip.io", "10.0.0.1"),
+        ("app-192-168-1-5.sslip.io", "192.168.1.5"),
+    ],
+)
+def test_a_public_name_that_leads_to_a_private_address_is_found(find: Find, host: str, address: str) -> None:
+    found = find(never_matches, f"domains:\n  - {host}")
+    assert found == [(2, f"`{host}` can never be reached: it leads to {address}")]
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["example.com", "internal.example.com", "*.local.example.org", "9.9.9.9.nip.io", "999.1.1.1.nip.io", "a.sslip.io"],
+)
 def test_other_names_may_be_reached(find: Find, host: str) -> None:
     assert find(never_matches, f'domains:\n  - "{host}"\ndeny: [localhost]') == []
 
