@@ -48,10 +48,11 @@ def load_layer(file: LayerFile, *, services: Catalogue, read: Read = read_policy
     where = str(file.path)
     text = decode_policy(read(file.path), file=where)
     layer = parse_layer(text, name=file.name, file=where, shown=file.shown, services=services, tighten=file.tighten)
-    return _with_files_beside(layer, file.path, read)
+    return with_files_beside(layer, file.path, read=read)
 
 
-def _with_files_beside(layer: Layer, path: Path, read: Read) -> Layer:
+def with_files_beside(layer: Layer, path: Path, *, read: Read = read_policy) -> Layer:
+    """Return the layer with what lies beside `path` under the names that it says."""
     hosts, upstream = layer.spec.domains_file, layer.spec.settings.upstream
     listed = load_host_list(path.with_name(hosts), read=read) if hosts else None
     authorities = load_authorities(path.with_name(upstream.ca), read=read) if upstream and upstream.ca else None

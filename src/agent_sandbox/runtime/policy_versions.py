@@ -9,6 +9,7 @@ from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policyfile import load_layer, parse_layer, services_beside
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.layerfile import PROJECT
+from agent_sandbox.policyfile.loading import with_files_beside
 from agent_sandbox.policyfile.reading import read_policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.layers import layers_here
@@ -55,12 +56,12 @@ def read_file(file: Path) -> Version:
 
 
 def load_version(version: Version, environ: Mapping[str, str]) -> Policy:
-    """Return the policy that the version makes with the layers of this machine."""
+    """Return the policy that the version makes with the layers of this machine, and what lies beside the file now."""
     services = services_beside(version.file)
     text = decode_policy(version.content, file=version.name)
     layer = parse_layer(text, name=PROJECT, file=version.name, shown=version.name, services=services)
     others = [load_layer(one, services=services) for one in layers_here(environ, beside=version.file)]
-    return compile_policy([*others, layer], services)
+    return compile_policy([*others, with_files_beside(layer, version.file)], services)
 
 
 def _of_git(name: str, shown: str, *, cwd: Path, file: Path) -> Version:

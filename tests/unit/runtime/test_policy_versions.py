@@ -7,6 +7,7 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime import policy_versions
 from agent_sandbox.runtime.policy_versions import Version, load_version, read_committed, read_file, read_version
+from certificates import make_authority
 
 FILE = Path(".devcontainer/policy.yaml")
 HINT = "name a file, a reference such as `main` or `HEAD~1`, or `REF:PATH`"
@@ -68,6 +69,19 @@ def test_a_version_is_loaded_with_the_layers_of_this_machine(fenced: Path) -> No
     (fenced / "etc").mkdir()
     (fenced / "etc" / "policy.yaml").write_text("domains: [b.test]")
     assert len(load_version(version, os.environ).rules.ceilings) == 1
+
+
+def test_a_version_has_the_lists_and_certificates_that_lie_beside_the_file_now(tmp_path: Path) -> None:
+    make_authority(tmp_path, ["a.test"])
+    (tmp_path / "hosts.txt").write_text("b.test\n")
+    said = b"domains_file: hosts.txt\nsettings: {upstream: {ca: ca.crt}}\n"
+    version = Version(name="main:policy.yaml", content=said, file=tmp_path / "policy.yaml")
+    policy = load_version(version, os.environ)
+    assert [str(rule.origin) for rule in policy.index.rules_for("b.test")] == ["main:policy.yaml:1"]
+    assert policy.authorities.startswith("-----BEGIN CERTIFICATE")
+    (tmp_path / "hosts.txt").unlink()
+    with pytest.raises(UserError, match=r"hosts\.txt: no such file"):
+        load_version(version, os.environ)
 
 
 def test_a_version_that_is_invalid_is_told_by_its_name() -> None:
