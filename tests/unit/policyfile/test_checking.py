@@ -12,6 +12,8 @@ KNOWN_ABOVE = (
     "tighten, title, version"
 )
 
+CA_NAME = "p:1:27: certificates lie in a file beside the policy; name the file alone: `ca: corp-ca.pem`"
+NOTHING_BETWEEN = "p:1:22: `upstream` names neither a proxy nor an authority; write `proxy`, `ca`, or both"
 SIZES = "write a number of bytes, or one with B, KB, MB, GB, KiB, MiB, GiB: `1MiB`"
 
 
@@ -113,6 +115,11 @@ def test_a_good_document_is_its_spec() -> None:
         ("host_services: [a]", "p:1:16: a list stands where keys and values are wanted"),
         ("host_services: {db: host:80}", "p:1:21: 'host:80' stands where keys and values are wanted"),
         ("host_services: {db: {}}", "p:1:21: `to` is missing"),
+        ("host_services: {upstream: {too: x:80, to: x:80}}", "p:1:28: unknown key 'too'; did you mean `to`?"),
+        ("host_services: {path: {to: x:80, path: {prefx: /}}}", "p:1:41: unknown key 'prefx'; did you mean `prefix`?"),
+        ("settings: {upstream: {proxi: x}}", "p:1:23: unknown key 'proxi'; did you mean `proxy`?"),
+        ("settings: {upstream: {ca: ../x.pem}}", CA_NAME),
+        ("settings: {upstream: {}}", NOTHING_BETWEEN),
         ("host_services: {db: {too: host:80, to: host:80}}", "p:1:22: unknown key 'too'; did you mean `to`?"),
         (
             "host_services: {Db: {to: host:80}}",
