@@ -29,8 +29,7 @@ WOULD = {
     Verdict.REPLACED: "would replace",
 }
 NEXT = {
-    "agent-sandbox build": "once: the images",
-    "docker compose up -d": "start the stack (agent-sandbox up does both)",
+    "agent-sandbox up": "builds the images once, a few minutes, and starts the stack",
     "docker compose exec agent zsh": "work in it",
 }
 
