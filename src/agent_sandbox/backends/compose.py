@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import assert_never
 
-from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveReplaced, RunCommand
+from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
     AskProxy,
@@ -31,7 +31,9 @@ BASE_LABEL = "agent-sandbox.base"
 # An older setting in a user's shell would take the builder without secrets.
 BUILD_ENVIRONMENT = {"DOCKER_BUILDKIT": "1"}
 # Those without a name alone, and none that a container is made of.
-REPLACED = RemoveReplaced(argv=("docker", "image", "prune", "--force", "--filter", f"label={DIGEST_LABEL}"))
+REPLACED = RemoveImages(
+    argv=("docker", "image", "prune", "--force", "--filter", f"label={DIGEST_LABEL}"), once_built=True
+)
 
 
 def plan(project: Project, verb: Verb) -> Plan:
@@ -47,7 +49,8 @@ def plan(project: Project, verb: Verb) -> Plan:
         case Down():
             steps = (_run(project, "stopping the stack", "down", "--remove-orphans"),)
         case Destroy():
-            steps = (_run(project, "removing the stack", "down", "--remove-orphans", "--volumes"),)
+            images = (RemoveImages(argv=("docker", "image", "rm", name), once_built=False) for name in verb.images)
+            steps = (_run(project, "removing the stack", "down", "--remove-orphans", "--volumes"), *images)
         case Restart():
             again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", *_wait(), verb.service)
             steps = (

@@ -41,13 +41,17 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveReplaced:
-    """Remove the images of ours that newer ones have taken the names of, once there are such; others' stay."""
+class RemoveImages:
+    """Remove images of ours, but for those that a container is made of: that they stay is no failure.
+
+    With `once_built` it is done only where the plan has built one.
+    """
 
     argv: tuple[str, ...]
+    once_built: bool
 
 
-type Step = BuildImage | RunCommand | RemoveReplaced | HandOver
+type Step = BuildImage | RunCommand | RemoveImages | HandOver
 type Plan = tuple[Step, ...]
 
 
@@ -61,7 +65,7 @@ def _line(step: Step) -> str:
     match step:
         case BuildImage(freshness=Freshness.OUTDATED):
             return f"{command}  # if {step.name} is missing or outdated"
-        case RemoveReplaced():
+        case RemoveImages(once_built=True):
             return f"{command}  # if an image was built"
         case _:
             return command

@@ -61,7 +61,9 @@ class Down:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destroy:
-    """Remove everything that the project has on the engine, state and history too."""
+    """Remove everything that the project has on the engine, state and history too, and these images of ours."""
+
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,24 +16,31 @@ from agent_sandbox.cli.output import say
 from agent_sandbox.cli.typer_options import Quiet
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import leftovers
-from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.runtime.engine import labels_of
+from agent_sandbox.runtime.installed import open_project, own_images
 
+Images = Annotated[bool, typer.Option(help="Remove the images, too.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def destroy(
     *,
     path: ProjectPath = None,
+    images: Images = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> int:
     """Remove the stack's containers, networks and volumes: the agent's state and sign-in, the log and the CA too.
 
-    Only what belongs to this project, and no file of it.
+    Only what belongs to this project, and no file of it. `--images` removes the images too, which other projects share:
+    those that a container is made of stay.
     """
     project = open_project(path, cwd=Path.cwd())
+    names = own_images(project) if images else ()
     things = {} if dry_run else leftovers(project.name)
+    if images and not dry_run:
+        things["images"] = tuple(labels_of(names))
     if not (dry_run or any(things.values())):
         if not quiet:
             say(f"{project.name} has nothing on this engine: nothing was removed")
@@ -41,7 +48,10 @@ def destroy(
     if not (yes or dry_run or _agreed(project, things)):
         say("nothing was removed")
         return MENDABLE
-    carry_out(backend().plan(project, Destroy()), dry_run=dry_run, quiet=quiet)
+    carry_out(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
+    kept = labels_of(names) if names and not (dry_run or quiet) else {}
+    if kept:
+        say(f"kept, since a container of another project is made of it: {', '.join(kept)}")
     return DONE
 
 

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterable
 
-from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveReplaced, RunCommand
+from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime import process
@@ -34,9 +34,9 @@ def act(plan: Plan, *, tell: Tell = ignore, explain: Explain = said_by_docker) -
             case BuildImage():
                 _build(step, tell)
                 built = True
-            case RemoveReplaced() if built:
-                ask(*step.argv[1:])  # what can't be removed now is in nobody's way until the next time
-            case RemoveReplaced():
+            case RemoveImages() if built or not step.once_built:
+                ask(*step.argv[1:])  # what can't be removed now is in use, and in nobody's way
+            case RemoveImages():
                 pass
             case RunCommand():
                 _run(step, tell, explain)

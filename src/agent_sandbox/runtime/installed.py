@@ -110,6 +110,12 @@ def bound_by(root: Path, service: str) -> frozenset[str]:
     return frozenset(str(_mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
 
 
+def own_images(project: Project) -> tuple[str, ...]:
+    """Return the images of ours that the project's stack is made of, those that others start from last."""
+    own = (image for image in dict.fromkeys(project.images) if image.startswith(OURS))
+    return (*own, base_name())
+
+
 def images_of(project: Project) -> tuple[Image, ...]:
     """Return what has to be built for the project; a stack of another version is a problem, not a surprise."""
     known = images_for(load_manifest(data_root() / "templates", project.agent), project.owner)

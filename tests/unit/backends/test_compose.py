@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends import compose
-from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveReplaced, RunCommand
+from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
     AskProxy,
@@ -109,10 +109,17 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     )
     *images, replaced = compose.build(build)
     label = ("--filter", "label=agent-sandbox.digest")
-    assert replaced == RemoveReplaced(argv=("docker", "image", "prune", "--force", *label))
+    assert replaced == RemoveImages(argv=("docker", "image", "prune", "--force", *label), once_built=True)
     assert compose.plan(PROJECT, Up(build=build)) == (*images, start, replaced)
     removed = replace(start, argv=(*COMPOSE, "rm", "--stop", "--force", "agent"), purpose="removing agent")
     assert compose.plan(PROJECT, Up(build=build, anew=("agent",))) == (*images, removed, start, replaced)
+
+
+def test_destroy_removes_the_images_that_are_named() -> None:
+    down, first, second = compose.plan(PROJECT, Destroy(images=("a:1", "b:1")))
+    assert (down,) == compose.plan(PROJECT, Destroy())
+    removed = [RemoveImages(argv=("docker", "image", "rm", name), once_built=False) for name in ("a:1", "b:1")]
+    assert [first, second] == removed
 
 
 @each(

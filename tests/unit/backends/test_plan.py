@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from agent_sandbox.backends.plan import BuildImage, RemoveReplaced, RunCommand, describe
+from agent_sandbox.backends.plan import BuildImage, RemoveImages, RunCommand, describe
 from agent_sandbox.backends.verbs import Freshness
 
 
@@ -12,7 +12,7 @@ def test_a_plan_reads_as_lines_for_a_shell() -> None:
     run = RunCommand(
         argv=("docker", "compose", "--file", "a b.yml", "up"), cwd=Path("/p"), project="p-1", purpose="starting"
     )
-    replaced = RemoveReplaced(argv=("docker", "image", "prune"))
+    replaced = RemoveImages(argv=("docker", "image", "prune"), once_built=True)
     expected = (
         "docker build -  # if x:1 is missing or outdated\ndocker build -\ndocker compose --file 'a b.yml' up\n"
         "docker image prune  # if an image was built"

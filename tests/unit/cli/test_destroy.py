@@ -6,6 +6,7 @@ import pytest
 
 from agent_sandbox.cli.destroy import destroy
 from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.images import base_name
 from fake_docker import FakeDocker
 from fake_stack import compose_line
 from person import Person
@@ -52,6 +53,18 @@ def test_a_person_is_shown_what_goes_and_asked(
     assert engine.calls.count(f"{compose_line(Path.cwd())}{REMOVE}") == removed
     shown = "containers: app-1-agent-1\nnetworks: none\nvolumes: app-1_state\nRemove all of it? [y/N] "
     assert capsys.readouterr().err == shown + ("" if removed else "nothing was removed\n")
+
+
+def test_images_go_too_where_that_is_said_and_those_in_use_are_told(
+    engine: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = base_name()
+    inspected = f'{{"tags": ["{base}"], "labels": {{}}}}\n'
+    engine.says("image rm", code=1, err="in use").says("image inspect", out=inspected)
+    assert exit_code(lambda: destroy(yes=True, images=True)) == 0
+    removed = [call for call in engine.calls if call.startswith("image rm")]
+    assert removed[-1] == f"image rm {base}"
+    assert capsys.readouterr().err.endswith(f"kept, since a container of another project is made of it: {base}\n")
 
 
 def test_without_a_terminal_nothing_is_asked_and_nothing_removed(

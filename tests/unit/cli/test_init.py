@@ -46,6 +46,7 @@ def test_it_writes_these_four_files_and_nothing_else(agent: str, empty_project: 
 @pytest.mark.usefixtures("empty_project")
 def test_it_ends_with_the_next_steps(ask: Ask) -> None:
     assert ask("init", "claude").err.splitlines()[-3:] == [
+        "Next:",
         "  agent-sandbox up               # builds the images once, a few minutes, and starts the stack",
         "  docker compose exec agent zsh  # work in it",
     ]

@@ -1,8 +1,9 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends.plan import BuildImage, RemoveReplaced, RunCommand
+from agent_sandbox.backends.plan import BuildImage, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.act import act, hand_on
@@ -49,7 +50,7 @@ def test_a_build_of_all_asks_nothing_first(docker: FakeDocker) -> None:
     assert docker.calls == ["build --tag a:1 -"]
 
 
-REPLACED = RemoveReplaced(argv=("docker", "image", "prune"))
+REPLACED = RemoveImages(argv=("docker", "image", "prune"), once_built=True)
 
 
 def test_images_that_were_replaced_go_once_something_was_built(docker: FakeDocker) -> None:
@@ -58,6 +59,8 @@ def test_images_that_were_replaced_go_once_something_was_built(docker: FakeDocke
     assert len(docker.calls) == 1
     act((build("a:1", Freshness.ALL), REPLACED))
     assert docker.calls[1:] == ["build --tag a:1 -", "image prune"]
+    act((replace(REPLACED, once_built=False),))
+    assert docker.calls[3:] == ["image prune"]
 
 
 def test_the_context_comes_on_stdin_and_the_environment_is_given(docker: FakeDocker, tmp_path: Path) -> None:
