@@ -140,3 +140,12 @@ def test_an_allow_is_no_wildcard_over_strangers_a_deny_may_be() -> None:
 def test_every_name_may_be_meant_by_one_star() -> None:
     (entry,) = PolicySpec.model_validate({"allow_all": True, "domains": [{"host": "*", "ports": [443]}]}).domains
     assert entry.host == EVERY
+
+
+def test_a_rule_on_graphql_is_one_that_some_request_can_match() -> None:
+    def domains(**rule: object) -> dict[str, object]:
+        return {"domains": [{"host": "a.test", "rules": [{"graphql": {"query": ["viewer"]}, **rule}]}]}
+
+    (entry,) = PolicySpec.model_validate(domains()).domains
+    assert entry.rules[0].graphql is not None
+    assert told(domains(methods=["GET"])) == [(("domains", 0, "rules", 0), "unfit")]
