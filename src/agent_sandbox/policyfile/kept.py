@@ -4,6 +4,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -109,9 +110,16 @@ def _name(question: Sequence[str]) -> str:
 def _program() -> str:
     """Return a digest of the engine's own source, of all that is installed beside it, and of Python."""
     paths = sorted(path for part in ENGINE for path in (PACKAGE / part).iterdir() if path.suffix in {".py", ".yaml"})
-    folders = filter(Path.is_dir, map(Path, sys.path))
-    installed = sorted(path.name for folder in folders for path in folder.iterdir() if path.name.endswith("-info"))
-    return _hashed([sys.version, *installed, *(f"{path.name}\n{path.read_text('utf-8')}" for path in paths)])
+    return _hashed([sys.version, *_installed(), *(f"{path.name}\n{path.read_text('utf-8')}" for path in paths)])
+
+
+def _installed() -> list[str]:
+    """Return the names and versions of what Python could import, as pip leaves them."""
+    found: set[str] = set()
+    for folder in sys.path:
+        with suppress(OSError):  # a folder that is not there, or not for us
+            found.update(path.name for path in Path(folder).iterdir() if path.name.endswith("-info"))
+    return sorted(found)
 
 
 def _hashed(parts: Sequence[str]) -> str:

@@ -26,7 +26,10 @@ def offers_here(policy: Path, environ: Mapping[str, str]) -> Mapping[str, Policy
 def _shelf(environ: Mapping[str, str]) -> Shelf | None:
     """Return where compiled forms are kept: nowhere, where an agent could write them for its user."""
     folder = cache_directory(environ)
-    if folder is None or any((above / PROJECT).exists() for above in folder.resolve().parents):
+    try:
+        if folder is None or any((above / PROJECT).exists() for above in folder.resolve().parents):
+            return None
+    except (OSError, RuntimeError):  # no way there, or links that lead in a circle
         return None
     return Shelf(folder=folder / "policies")
 

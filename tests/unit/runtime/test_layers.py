@@ -46,6 +46,15 @@ def test_a_policy_is_kept_in_the_user_s_cache_and_offers_too(environ: dict[str, 
     assert len(list((cache / "agent-sandbox" / "policies").iterdir())) == 2
 
 
+def test_a_cache_that_cannot_be_is_as_good_as_none(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("domains: [a.test]")
+    expected = load_here(tmp_path / "policy.yaml", environ)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for place in ("loop", "policy.yaml"):
+        got = load_here(tmp_path / "policy.yaml", {**environ, "XDG_CACHE_HOME": str(tmp_path / place)})
+        assert got == expected
+
+
 @pytest.mark.parametrize("inside", [".", "deep/down"])
 def test_nothing_is_kept_where_an_agent_could_write_it(environ: dict[str, str], tmp_path: Path, inside: str) -> None:
     policy = tmp_path / "project" / ".devcontainer" / "policy.yaml"
