@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ROWS = Path(__file__).with_suffix("").parent / "clients.yaml"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
-BEGIN, END = "<!-- tests/lab/clients.yaml -->\n", "\n\n## "
+BEGIN, END = "<!-- from tests/lab/clients.yaml -->\n", "<!-- so far -->\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,9 @@ def table() -> str:
 
 def page() -> str:
     """Return the page with the table of today."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    return f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}"
+    before, rest = PAGE.read_text().split(BEGIN)
+    _, behind = rest.split(END)
+    return f"{before}{BEGIN}{table()}\n{END}{behind}"
 
 
 if __name__ == "__main__":
