@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clientrows import Client, clients
-from clientstand import clients_image, remove_bazaar, run_client, start_bazaar
+from clientstand import clients_image, remove_bazaar, remove_clients_image, run_client, start_bazaar
 from stacks import WORK, trust
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ def box(projects: Projects, internet: Internet) -> Iterator[Project]:
     project.allow(WORK)
     project.compose("up", "--detach", "--wait")
     yield project
+    project.compose("down", "--volumes", "--timeout=0")
     remove_bazaar()
+    remove_clients_image()
 
 
 def named(rows: list[Client]) -> pytest.MarkDecorator:

@@ -62,6 +62,11 @@ def remove_bazaar(name: str = BAZAAR) -> None:
     run("docker", "rm", "--force", name, check=False)
 
 
+def remove_clients_image() -> None:
+    """Remove it; the engine's cache still has what it was built of."""
+    run("docker", "image", "rm", "--force", IMAGE, check=False)
+
+
 def run_client(project: Project, client: Client, host: str, *, proxied: bool) -> Ran:
     """Run one client against one host."""
     script = FRESH + ("" if proxied else WITHOUT_PROXY) + client.run
