@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "test": "Try the cases that a policy has to hold.",
             "lint": "Find what is legal and yet a risk, or without effect.",
             "diff": "Say what a change opens, and what it closes.",
-            "allow": "Add a rule that allows a request to the policy file.",
+            "allow": "Add a rule that allows a request or a host.",
             "deny": "Add a rule that denies a request or a host.",
             "suggest": "Propose rules for what was denied.",
             "import": "Print a policy made of an allow-list or of an older policy.",

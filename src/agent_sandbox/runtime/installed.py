@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for
 from agent_sandbox.problems import Problem, UserError
@@ -68,7 +68,8 @@ def find_project(path: Path | None, *, cwd: Path) -> Project:
 
 def _require_stack(root: Path | None, cwd: Path) -> Path:
     if root is None or not (root / COMPOSE_FILE).exists():
-        hint = "agent-sandbox init AGENT makes one"
+        known = ", ".join(known_agents(data_root() / "templates"))
+        hint = f"agent-sandbox init AGENT makes one, with one of: {known}"
         raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
     return root
 

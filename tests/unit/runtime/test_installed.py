@@ -67,14 +67,16 @@ def test_a_path_names_the_project_itself(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     assert find_project(root, cwd=tmp_path) == expected(root)
     (root / "src").mkdir()
-    with pytest.raises(UserError, match="there is no stack here; agent-sandbox init AGENT makes one"):
+    with pytest.raises(UserError, match="there is no stack here; agent-sandbox init AGENT makes one, with one of: "):
         open_project(root / "src", cwd=tmp_path)
 
 
 def test_where_there_is_no_stack_the_next_step_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         open_project(None, cwd=tmp_path)
-    assert str(raised.value) == f"{tmp_path}: there is no stack here; agent-sandbox init AGENT makes one"
+    known = ", ".join(known_agents(data_root() / "templates"))
+    what = f"there is no stack here; agent-sandbox init AGENT makes one, with one of: {known}"
+    assert str(raised.value) == f"{tmp_path}: {what}"
 
 
 @pytest.mark.parametrize(
