@@ -27,7 +27,7 @@ test-unit: setup ## The unit and property tests alone, on all cores: seconds, wh
 	@.venv/bin/pytest --quiet --numprocesses auto tests/unit tests/property
 
 test-deep: setup ## The property tests with many more examples, floods that last longer
-	@HYPOTHESIS_PROFILE=deep .venv/bin/pytest tests/property tests/attack/test_endurance.py
+	@HYPOTHESIS_PROFILE=deep .venv/bin/pytest tests/property tests/attack/test_endurance.py tests/attack/test_differential.py
 
 attack: setup ## Attack it, row by row, on a real engine, and print the score
 	@.venv/bin/python scripts/attack.py

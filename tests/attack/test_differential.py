@@ -1,0 +1,205 @@
+"""What was decided is what the server received, whoever reads it: laws over requests that are made to be misread.
+
+The proxy's lines are held against the raw bytes that its server got, as two other parsers read them. More of it with
+HYPOTHESIS_PROFILE=deep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import posixpath
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pytest
+from h2.exceptions import ProtocolError
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import misread
+from agent_sandbox.policy import parse_request
+from http2client import Http2Client
+from pair import Pair, start_pair
+from readers import read_by_h11, read_by_mitmproxy
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+POLICY = """\
+version: 1
+domains: [allowed.test, a.wild.test]
+deny:
+  - host: allowed.test
+    rules: [{path: {prefix: /secret}}]
+"""
+type Message = tuple[tuple[bytes, list[bytes], list[bytes]], bytes, bytes]
+type Asked = list[Message]
+NUMBERS = itertools.count()
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A proxy, and the server that all its hosts are."""
+    with start_pair(tmp_path_factory.mktemp("differential"), POLICY) as pair:
+        yield pair
+
+
+def exchange(connection: socket.socket, data: bytes) -> bytes:
+    """Send bytes; return what comes until the end, or until nothing more does."""
+    connection.settimeout(0.3)
+    answer = b""
+    with contextlib.suppress(OSError):
+        connection.sendall(data)
+        while piece := connection.recv(65_536):
+            answer += piece
+    return answer
+
+
+def lines_of(pair: Pair, mark: str) -> list[dict[str, Any]]:
+    """Return the lines of an example, its own last one included."""
+    pair.proxy.say(f"GET http://evil.test{mark}/last HTTP/1.1\r\nHost: evil.test\r\nConnection: close\r\n\r\n".encode())
+    pair.proxy.line(path=f"{mark}/last", host="evil.test")
+    return [line for line in pair.proxy.lines if line["host"] != "evil.test"]
+
+
+def assert_told_and_read_alike(lines: list[dict[str, Any]], raw: bytes) -> None:
+    """Hold the server's bytes against the lines: each request is one that was decided, and is read in one way."""
+    received = read_by_h11(raw)
+    assert read_by_mitmproxy(raw) == received
+    # Of one that broke off, its server has a part or nothing; what turned out to be malformed is a denial by then.
+    told = [line for line in lines if line["decision"] == "allow" or line["reason"].startswith("malformed body")]
+    answered = [line for line in told if line["status"] == 200]
+    read = Counter((one.method, one.target.partition("?")[0], one.hosts) for one in received)
+    assert Counter(map(_told, answered)) <= read <= Counter(map(_told, told))
+    assert sum(one.whole for one in received) >= len(answered)
+    assert not any(one.target.startswith("/secret") for one in received)
+
+
+def _told(line: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
+    port = {"http": 80, "https": 443}[line["scheme"]]
+    return line["method"], line["path"], (line["host"] if line["port"] == port else f"{line['host']}:{line['port']}",)
+
+
+def texts(parts: list[bytes]) -> st.SearchStrategy[str]:
+    return st.sampled_from([part.decode("latin-1") for part in parts])
+
+
+paths = st.lists(texts(misread.PATHS), max_size=6).map("".join)
+queries = st.lists(texts([*misread.PATHS, b"?", b"=", b"[", b"]"]), max_size=4).map("".join)
+
+
+@SHARED
+@given(st.lists(st.tuples(paths, queries), min_size=8, max_size=8))
+@example([("../secret", ""), ("%2e%2e/x", ""), ("x;/../secret", ""), ("x%2f..%2fsecret", ""), ("a/%61", "a=/../b")])
+def test_the_path_that_was_decided_is_the_one_that_was_received(pair: Pair, asked: list[tuple[str, str]]) -> None:
+    pair.forget()
+    mark = f"/{next(NUMBERS)}"
+    targets = [f"{mark}/{number}/{path}" + (f"?{query}" if query else "") for number, (path, query) in enumerate(asked)]
+    for target in targets:
+        request = f"GET {target} HTTP/1.1\r\nHost: allowed.test\r\nConnection: close\r\n\r\n"
+        with pair.proxy.connect() as connection:
+            exchange(connection, request.replace(" /", " http://allowed.test/", 1).encode("latin-1"))
+    received = read_by_h11(bytes(pair.plain.raw))
+    assert_told_and_read_alike(lines_of(pair, mark), bytes(pair.plain.raw))
+    for one in received:
+        decided = parse_request(scheme="http", host="allowed.test", port=80, method="GET", target=one.target)
+        assert decided.target == one.target
+        # Who decodes it, and then takes dots and slashes away, is led nowhere else.
+        decoded = unquote(decided.path)
+        assert posixpath.normpath(decoded) == (decoded.rstrip("/") or "/")
+
+
+def sometimes(usual: bytes, odd: list[bytes]) -> st.SearchStrategy[bytes]:
+    """Mostly what is usual: of two mistakes at once, the first hides the other."""
+    return st.one_of(st.just(usual), st.sampled_from(odd))
+
+
+heads = st.tuples(
+    sometimes(
+        b"POST /%s HTTP/1.1\r\n", misread.STARTS + [b"%s /%%s HTTP/1.1\r\n" % method for method in misread.METHODS]
+    ),
+    st.lists(st.sampled_from(misread.FIELDS), max_size=1),
+    st.lists(st.sampled_from(misread.FRAMINGS), min_size=1, max_size=2),
+)
+messages = st.lists(
+    st.tuples(heads, st.sampled_from(misread.BODIES), st.sampled_from(misread.BEHIND)), min_size=1, max_size=2
+)
+
+
+def classic(*framings: bytes, body: bytes, behind: bytes = misread.BEHIND[1]) -> Asked:
+    """What every book on smuggling begins with."""
+    return [((b"POST /%s HTTP/1.1\r\n", [], [*framings]), body, behind)]
+
+
+CHUNKED = b"Transfer-Encoding: chunked"
+
+
+@SHARED
+@given(messages, st.integers(0, 400))
+@example(classic(b"Content-Length: 5", CHUNKED, body=b"0\r\n\r\n"), 400)
+@example(classic(CHUNKED, b"Content-Length: 5", body=b"0\r\n\r\n"), 400)
+@example(classic(b"Content-Length: 5", b"Content-Length: 0", body=b"hello"), 400)
+@example(classic(CHUNKED, CHUNKED + b", identity", body=b"0\r\n\r\n"), 400)
+@example(classic(CHUNKED, body=b"5\r\nhello\r\n0\r\nX: y\r\n\r\n"), 400)
+@example(classic(CHUNKED, body=b"5;\n\r\nhello\r\n0\r\n\r\n"), 150)
+@example(classic(b"X: a\r\n b", body=b""), 400)
+@example(classic(b"Content-Length: 5", body=b"hello", behind=misread.BEHIND[2]), 60)
+@pytest.mark.parametrize("way", ["to the proxy", "in a tunnel", "at its own port 80"])
+def test_each_request_that_a_server_reads_was_decided(pair: Pair, way: str, asked: Asked, cut: int) -> None:
+    pair.forget()
+    mark = str(next(NUMBERS)).encode()
+    data = b"".join(written(message, mark) for message in asked)
+    if way == "to the proxy":
+        data = data.replace(b" /", b" http://allowed.test/")
+    with contextlib.ExitStack() as stack:
+        if way == "in a tunnel":
+            connection = stack.enter_context(pair.proxy.tunnel("allowed.test", 80))
+        else:
+            entrance = "http" if way == "at its own port 80" else "listening"
+            connection = stack.enter_context(pair.proxy.connect(entrance=entrance))
+        # In two packets: what is read in one way at once may be read in another in pieces.
+        with contextlib.suppress(OSError):
+            connection.sendall(data[:cut])
+            time.sleep(0.005)
+        exchange(connection, data[cut:])
+    assert_told_and_read_alike(lines_of(pair, f"/{mark.decode()}"), bytes(pair.plain.raw))
+
+
+def written(message: Message, mark: bytes) -> bytes:
+    (start, fields, framings), body, behind = message
+    lines = b"".join(line + b"\r\n" for line in (*fields, *framings))
+    return start.replace(b"%s", mark) + b"Host: allowed.test\r\n" + lines + b"\r\n" + body + behind.replace(b"%s", mark)
+
+
+H2_BODIES = [None, b"", b"hello", b"0\r\n\r\nGET /secret HTTP/1.1\r\nHost: allowed.test\r\n\r\n"]
+
+
+def heading(method: bytes, authority: bytes, path: bytes) -> list[tuple[str, str]]:
+    named = {":method": method, ":scheme": b"https", ":authority": authority, ":path": path}
+    return [(name, value.decode("latin-1")) for name, value in named.items()]
+
+
+@SHARED
+@given(
+    st.tuples(sometimes(b"POST", misread.VERBS), sometimes(b"allowed.test", misread.AUTHORITIES)),
+    st.one_of(st.none(), st.sampled_from(misread.TARGETS)),
+    st.lists(st.tuples(texts(misread.NAMES), texts(misread.VALUES)), max_size=2),
+    st.sampled_from(H2_BODIES),
+)
+def test_each_stream_of_http2_that_a_server_reads_was_decided(
+    pair: Pair, named: tuple[bytes, bytes], target: bytes | None, more: list[tuple[str, str]], body: bytes | None
+) -> None:
+    pair.forget()
+    mark = f"/{next(NUMBERS)}"
+    with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        stream.settimeout(0.3)
+        with contextlib.suppress(OSError, ProtocolError):
+            client = Http2Client(stream)
+            client.status(client.send(*heading(*named, target or mark.encode()), *more, body=body))
+            client.status(client.send(*heading(b"GET", b"allowed.test", f"{mark}/2".encode())))
+    assert_told_and_read_alike(lines_of(pair, mark), bytes(pair.server.raw))
