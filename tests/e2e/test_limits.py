@@ -26,7 +26,7 @@ BURNS = {
     "descriptors": 16_384,
     "connections": 3000,
     "shared_memory": 64,
-    "files": 300_000,
+    "files": 100_000,
 }
 
 

@@ -105,10 +105,10 @@ def shared_memory() -> int:
 
 
 def files() -> int:
-    """Make empty files in memory until there is no room, at most 300,000."""
+    """Make empty files in memory until there is no room, at most 100,000."""
     count = 0
     with contextlib.suppress(OSError):
-        while count < 300_000:
+        while count < 100_000:
             os.close(os.open(SHARED / str(count), os.O_CREAT | os.O_WRONLY))
             count += 1
     return count
