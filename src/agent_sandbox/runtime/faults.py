@@ -60,6 +60,11 @@ FAULTS: tuple[Fault, ...] = (
         hint="see `docker system df`; `docker builder prune` removes what earlier builds left",
     ),
     fault(
+        r"error setting rlimits?[^\n]*operation not permitted",
+        what="this engine may not give a container as many open files as the stack asks for",
+        hint="raise its own limit (LimitNOFILE of docker.service, ulimit -Hn for a rootless one) to 16384 or more",
+    ),
+    fault(
         r"(?:bind for|listen tcp\d?) (?P<address>\S+?):? "
         r"(?:failed: port is already allocated|bind: address already in use)",
         where="{address}",

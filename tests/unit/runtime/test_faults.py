@@ -32,6 +32,10 @@ SAID = {
         "docker: the docker command and the Docker daemon do not fit together (API 1.22 is too old for 1.44)"
     ),
     "write /var/lib/docker/tmp/x: no space left on device": "disk: no space is left on the disk that Docker uses",
+    "runc create failed: unable to start container process: error setting rlimits for ready process: "
+    "error setting rlimit type 7: operation not permitted: unknown": (
+        "docker: this engine may not give a container as many open files as the stack asks for"
+    ),
     "driver failed programming external connectivity: Bind for 127.0.0.1:8080 failed: port is already allocated": (
         "127.0.0.1:8080: the port is taken by something else; stop what listens there"
     ),

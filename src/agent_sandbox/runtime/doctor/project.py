@@ -22,6 +22,9 @@ from agent_sandbox.runtime.root import COMPOSE_FILE
 from agent_sandbox.runtime.trust.question import unseen_in
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, told
 
+# What an engine says of itself where it lacks a kernel's controller, or the right to use it.
+HELD_BY = {"MemoryLimit": "memory", "CpuCfsQuota": "cpus", "PidsLimit": "pids"}
+
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
     """Load every agent that ships with the product."""
@@ -92,14 +95,17 @@ def limits(machine: Machine) -> CheckResult:
     record = parse_record(read_text(project.root, str(COMPOSE_FILE)) or "")
     chosen = record.limits if record else DEFAULT
     words = told(chosen)
+    unheld = [name for key, name in HELD_BY.items() if machine.info.get(key) is False]
+    if unheld:
+        what = f"this engine cannot limit {', '.join(unheld)}: the agent may use all that the machine has"
+        return warn("limits", what, "a rootless engine wants the cgroup controllers delegated to it; see `docker info`")
     has = beyond(chosen, memory=machine.info["MemTotal"], cpus=machine.info["NCPU"])
     # The default number of processors is more than many have, and harmless: they are shared by turns.
     over = [f"{name} {words[name]} of {most}" for name, most in has.items() if name == "memory" or name in kept(chosen)]
     if over:
         what = f"the agent may use more than the engine's machine has: {', '.join(over)}"
-        return warn(
-            "limits", what, f"agent-sandbox init {project.agent} --memory SIZE --cpus NUMBER, then agent-sandbox up"
-        )
+        hint = f"agent-sandbox init {project.agent} --memory SIZE --cpus NUMBER, then agent-sandbox up"
+        return warn("limits", what, hint)
     return ok("limits", ", ".join(f"{name} {text}" for name, text in words.items()))
 
 

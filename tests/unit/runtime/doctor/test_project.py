@@ -187,3 +187,10 @@ def test_processors_that_somebody_asked_for_and_there_are_not_are_told(docker: F
     )
     compose.write_text(text)
     assert checks.limits(machine).what == "the agent may use more than the engine's machine has: cpus 3 of 2"
+
+
+def test_limits_that_the_engine_cannot_hold_are_told(docker: FakeDocker, machine: Machine) -> None:
+    held = {"MemTotal": 16 << 30, "NCPU": 4, "MemoryLimit": True, "CpuCfsQuota": False, "PidsLimit": False}
+    docker.says("info --format", out=json.dumps(held))
+    what = "this engine cannot limit cpus, pids: the agent may use all that the machine has"
+    assert checks.limits(machine).what == what
