@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Cause, Decision, Effect, Layer, Policy, Request, compile_policy, decide, decide_connect
+from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.hostlist import parse_host_list
 from agent_sandbox.policy.ruleset import RuleSet
-from policyworld import Entry, effect, entries, layer, requests, specs
+from naivepolicy import NaiveLayer, naive_effect_of_layers
+from policyworld import Entry, effect, entries, layer, one_of_each, requests, specs
 
 
 def replacing(spec: Entry, chosen: frozenset[int]) -> Entry:
@@ -130,3 +133,59 @@ def test_what_a_company_puts_between_decides_nothing(spec: Entry, tighten: bool,
     assert after.passthrough(host, port) == before.passthrough(host, port)
     assert (before.upstream_proxy(host), after.upstream_proxy("x.near.example")) == (None, None)
     assert str(after.upstream_proxy(host)) == "http://proxy.corp.example:3128"
+
+
+def listing(of: Layer, hosts: list[str]) -> Layer:
+    """Let a layer name a list of hosts, too."""
+    listed, unfit = parse_host_list("\n".join(hosts), name="hosts.txt")
+    assert unfit == []
+    spec = of.spec.model_copy(update={"domains_file": "hosts.txt"})
+    return replace(of, spec=spec, listed=listed)
+
+
+def naive(of: Layer) -> NaiveLayer:
+    """Return what a layer says, each rule by itself. A list is told by the hosts that stand in it."""
+    tighten = of.spec.tighten
+    plain = replace(of, spec=of.spec.model_copy(update={"tighten": False}))
+    replaced = frozenset(str(entry.host) for entry in of.spec.domains if entry.merge_mode)
+    rules = [dump_rule(rule) for rule in expand(plain, {}).rules]
+    return NaiveLayer(rules=rules, tighten=tighten, replaced=replaced)
+
+
+# Few hosts and few conditions: layers say something of one another only where they meet.
+NEAR = ("a.test", "*.a.test")
+ONE_METHOD = [{"rules": [{"methods": [method]}]} for method in ("GET", "POST")]
+near_entries = one_of_each(NEAR, ({}, *ONE_METHOD), ({}, {"merge_mode": "replace"})).map(
+    lambda parts: {"host": parts[0], **parts[1], **parts[2]}
+)
+near_requests = one_of_each(("a.test", "b.a.test"), ("GET", "POST"), (443, 443, 8443)).map(
+    lambda parts: Request(scheme="https", host=parts[0], port=parts[2], method=parts[1], path="/", query="")
+)
+
+
+def near_layer(domains: list[Entry], deny: list[str], tighten: bool) -> Layer:  # noqa: FBT001 - as it is drawn
+    kept = [{key: entry[key] for key in entry if key != "merge_mode" or not tighten} for entry in domains]
+    return layer({"domains": kept, "deny": [{"host": host} for host in deny], "tighten": tighten})
+
+
+near_layers = st.builds(
+    near_layer,
+    st.lists(near_entries, min_size=1, max_size=2),
+    st.one_of(st.just([]), st.just([]), st.lists(st.sampled_from(NEAR), max_size=1)),
+    st.sampled_from((False, False, False, True)),
+)
+lists = st.lists(st.sampled_from(NEAR), min_size=1, max_size=2)
+layers_and_lists = st.lists(st.tuples(near_layers, st.one_of(st.none(), st.none(), lists)), min_size=1, max_size=3)
+
+
+@given(layers_and_lists, near_requests)
+def test_layers_with_lists_decide_like_a_naive_reading_of_each(
+    written: list[tuple[Layer, list[str] | None]], request: Request
+) -> None:
+    layers = [of if hosts is None else listing(of, hosts) for of, hosts in written]
+    told = [naive(of) for of in layers]
+    for of, (_, hosts) in zip(told, written, strict=True):
+        for rule in of.rules:
+            if "hosts.txt" in rule["host"]:
+                rule["listed"] = hosts
+    assert effect(together(*layers), request) is naive_effect_of_layers(told, request)

@@ -1,7 +1,6 @@
 """The laws of the policy language, on generated policies and requests of a small world in which much collides."""
 
 import math
-import re
 from random import Random
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from agent_sandbox.policy import (
     Decision,
     Effect,
-    Operation,
     Policy,
     Request,
     awaits_operation,
@@ -24,6 +22,7 @@ from agent_sandbox.policy.expand import expand
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
+from naivepolicy import naive_effect
 from policyworld import PATTERNS, Entry, allows, effect, entries, layer, policy, requests, specs, with_more
 
 
@@ -126,64 +125,6 @@ def test_a_rule_that_does_not_match_can_say_what_differs(spec: Entry, request: R
     ways = readings(request.path)
     for rule in here(policy(spec), request):
         assert rule.matches(request, ways) == (list(rule.differences(request, ways)) == [])
-
-
-def naive_effect(rules: list[Entry], request: Request) -> Effect:
-    """The meaning of the language, without an index and with other means: regular expressions on plain data."""
-    matching = {rule["effect"] for rule in rules if naive_match(rule, request)}
-    return Effect.ALLOW if matching == {"allow"} else Effect.DENY
-
-
-def naive_match(rule: Entry, request: Request) -> bool:
-    among = all if rule["effect"] == "allow" else any
-    pairs = sorted(piece.split("=") for piece in request.query.split("&") if piece)
-    listed = rule.get("query", pairs)
-    sent = {value for name, value in request.headers if name.lower() == "x"}
-    headers = {header for _, header in rule.get("headers", {}).items()}
-    return (
-        re.fullmatch(naive_host(rule["host"]), request.host) is not None
-        and request.port in rule.get("ports", [request.port])
-        and request.scheme in rule.get("schemes", [request.scheme])
-        and request.method in rule.get("methods", [request.method])
-        and among(naive_path(rule, way) for way in naive_readings(request.path))
-        and (not headers or (sent == headers if rule["effect"] == "allow" else headers <= sent))
-        and (request.body_size or 0) <= rule.get("max_body", math.inf)
-        and ("graphql" not in rule or naive_operation(rule["graphql"], request.operation))
-        and (pairs == listed if rule["effect"] == "allow" else all(pair in pairs for pair in listed))
-    )
-
-
-def naive_operation(listed: Entry, asked: Operation | None) -> bool:
-    return asked is not None and not asked.doubt and all(field in listed.get(asked.kind, ()) for field in asked.fields)
-
-
-def naive_host(pattern: str) -> str:
-    star = re.escape(pattern).replace(r"\*\.", r".+\.")
-    return rf"(?:.+\.)?{re.escape(pattern[1:])}" if pattern.startswith(".") else star
-
-
-def naive_readings(path: str) -> set[str]:
-    read = path.replace("%40", "@")
-    slashed = {read, read.replace("%2F", "/")}
-    return slashed | {re.sub(";[^/]*", "", way) for way in slashed}
-
-
-def naive_path(rule: Entry, path: str) -> bool:
-    ((kind, text),) = rule.get("path", {"prefix": "/"}).items()
-    patterns = {
-        "exact": re.escape(text),
-        "prefix": re.escape(text) + ("(?:.*)" if text.endswith("/") else "(?:/.*)?"),
-        "glob": naive_glob(text),
-    }
-    return re.fullmatch(patterns[kind], path, re.IGNORECASE if rule["effect"] == "deny" else 0) is not None
-
-
-def naive_glob(text: str) -> str:
-    parts = {"**": "(?:/[^/]*)*", "*": "/[^/]+"}
-    segments = [parts.get(part, "/" + re.escape(part).replace(r"\*", "[^/]*")) for part in text.split("/")[1:]]
-    if text.endswith("/**"):
-        segments[-1] = "(?:/[^/]*)+"
-    return "".join(segments)
 
 
 @given(specs, requests)

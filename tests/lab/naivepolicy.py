@@ -1,0 +1,96 @@
+"""The meaning of the language by other means: no index, no merging, regular expressions on plain data."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_sandbox.policy import Effect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent_sandbox.policy import Operation, Request
+    from policyworld import Entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class NaiveLayer:
+    """What one layer says: its rules as they are dumped, and the hosts of which it replaces what is allowed."""
+
+    rules: list[Entry]
+    tighten: bool = False
+    replaced: frozenset[str] = frozenset()
+
+
+def naive_effect_of_layers(layers: Sequence[NaiveLayer], request: Request) -> Effect:
+    """Read them as the documentation tells it: lowest first; allows are dropped, denies and ceilings stay."""
+    rules: list[Entry] = []
+    for layer in layers:
+        kept = [rule for rule in rules if rule["effect"] == "deny" or rule["host"] not in layer.replaced]
+        rules = kept + [rule for rule in layer.rules if rule["effect"] == "deny" or not layer.tighten]
+    narrowing = [layer for layer in layers if layer.tighten]
+    within = all(
+        any(naive_match(rule, request) for rule in layer.rules if rule["effect"] == "allow") for layer in narrowing
+    )
+    return naive_effect(rules, request) if within else Effect.DENY
+
+
+def naive_effect(rules: list[Entry], request: Request) -> Effect:
+    """Look at every rule: a deny wins, and without an allow it is denied."""
+    matching = {rule["effect"] for rule in rules if naive_match(rule, request)}
+    return Effect.ALLOW if matching == {"allow"} else Effect.DENY
+
+
+def naive_match(rule: Entry, request: Request) -> bool:
+    among = all if rule["effect"] == "allow" else any
+    pairs = sorted(piece.split("=") for piece in request.query.split("&") if piece)
+    listed = rule.get("query", pairs)
+    sent = {value for name, value in request.headers if name.lower() == "x"}
+    headers = {header for _, header in rule.get("headers", {}).items()}
+    return (
+        any(re.fullmatch(naive_host(host), request.host) for host in rule.get("listed", [rule["host"]]))
+        and request.port in rule.get("ports", [request.port])
+        and request.scheme in rule.get("schemes", [request.scheme])
+        and request.method in rule.get("methods", [request.method])
+        and among(naive_path(rule, way) for way in naive_readings(request.path))
+        and (not headers or (sent == headers if rule["effect"] == "allow" else headers <= sent))
+        and (request.body_size or 0) <= rule.get("max_body", math.inf)
+        and ("graphql" not in rule or naive_operation(rule["graphql"], request.operation))
+        and (pairs == listed if rule["effect"] == "allow" else all(pair in pairs for pair in listed))
+    )
+
+
+def naive_operation(listed: Entry, asked: Operation | None) -> bool:
+    return asked is not None and not asked.doubt and all(field in listed.get(asked.kind, ()) for field in asked.fields)
+
+
+def naive_host(pattern: str) -> str:
+    star = re.escape(pattern).replace(r"\*\.", r".+\.")
+    return rf"(?:.+\.)?{re.escape(pattern[1:])}" if pattern.startswith(".") else star
+
+
+def naive_readings(path: str) -> set[str]:
+    read = path.replace("%40", "@")
+    slashed = {read, read.replace("%2F", "/")}
+    return slashed | {re.sub(";[^/]*", "", way) for way in slashed}
+
+
+def naive_path(rule: Entry, path: str) -> bool:
+    ((kind, text),) = rule.get("path", {"prefix": "/"}).items()
+    patterns = {
+        "exact": re.escape(text),
+        "prefix": re.escape(text) + ("(?:.*)" if text.endswith("/") else "(?:/.*)?"),
+        "glob": naive_glob(text),
+    }
+    return re.fullmatch(patterns[kind], path, re.IGNORECASE if rule["effect"] == "deny" else 0) is not None
+
+
+def naive_glob(text: str) -> str:
+    parts = {"**": "(?:/[^/]*)*", "*": "/[^/]+"}
+    segments = [parts.get(part, "/" + re.escape(part).replace(r"\*", "[^/]*")) for part in text.split("/")[1:]]
+    if text.endswith("/**"):
+        segments[-1] = "(?:/[^/]*)+"
+    return "".join(segments)
