@@ -88,6 +88,7 @@ def test_what_is_watched_is_all_that_the_policy_is_made_of(tmp_path: Path) -> No
         path.parent.mkdir()
         path.write_text(f"domains: [b.test]\ndomains_file: {list_name}\n")
         path.with_name(list_name).write_text("a.test\n")
+    user.write_text(f"{user.read_text()}host_services: {{lab: {{to: 10.0.0.0/24, ports: [81]}}}}\n")
     layers = [layer_beside("user", user), layer_beside("organisation", team)]
     resolved = [tmp_path / "project/services" / f"{name}.yaml" for name in ("debian", "node", "python")]
     lists = [policy.with_name("long.txt"), team.with_name("ours.txt"), user.with_name("mine.txt")]
