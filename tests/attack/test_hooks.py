@@ -1,0 +1,172 @@
+"""A fault, a cancellation or a time-out in any hook of any addon lets nothing through: invariant I2, row Y10.
+
+The hooks are found, not listed: one that is added is tried by itself, and has to be reached by what is asked here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pkgutil
+import ssl
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+import agent_sandbox.proxy
+from capture import ok
+from pair import Pair, start_pair
+from proxystand import get, read_head
+from websocket import echo, frame, handshake
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+POLICY = """\
+version: 1
+domains:
+  - host: allowed.test
+    rules:
+      - {path: {prefix: /plain}}
+      - {path: {exact: /ws}}
+      - {methods: [POST], path: {exact: /graphql}, graphql: {query: [viewer]}}
+"""
+# Each hook raises what the file says, when the file names it.
+TAMPERED = """
+import asyncio, pathlib
+from agent_sandbox.proxy import run
+table = run.hook_table
+def tamper(function):
+    name = f"{type(function.__self__).__name__}.{function.__name__}"
+    def tampered(*args):
+        wanted, _, error = pathlib.Path("{file}").read_text().partition(" ")
+        if wanted == name:
+            raise eval(error)
+        return function(*args)
+    return tampered
+run.hook_table = lambda *addons: {hook: tuple(map(tamper, found)) for hook, found in table(*addons).items()}
+"""
+# What they write down was allowed, and has gone its way.
+WHEN_ALL_HAS_PASSED = ("response", "websocket_end")
+ERRORS = ("ValueError('x')", "asyncio.CancelledError()", "TimeoutError()")
+QUESTION = b'{"query": "{viewer{login}}"}'
+
+
+def hooks() -> list[str]:
+    """Find all there are."""
+    names = [module.name for module in pkgutil.iter_modules(agent_sandbox.proxy.__path__) if module.name != "__main__"]
+    modules = [importlib.import_module(f"agent_sandbox.proxy.{name}") for name in names]
+    found = {
+        f"{addon.__name__}.{name}"
+        for module in modules
+        for addon in vars(module).values()
+        if isinstance(addon, type) and addon.__module__ == module.__name__
+        for name, function in vars(addon).items()
+        if getattr(function, "is_hook", False)
+    }
+    return sorted(found)
+
+
+@dataclass
+class Sabotage:
+    """A proxy that falls over where it is told to."""
+
+    pair: Pair
+    file: Path
+
+    @contextlib.contextmanager
+    def fault(self, name: str, error: str) -> Iterator[None]:
+        self.file.write_text(f"{name} {error}")
+        try:
+            yield
+        finally:
+            self.file.write_text("")
+
+    def faults(self) -> list[str]:
+        """Return the faults that were written down, those still on their way included."""
+        self.pair.proxy.say(get("http://evil.test/last", "evil.test"))
+        self.pair.proxy.line(host="evil.test")
+        return [line["reason"] for line in self.pair.proxy.lines if line["event"] == "fault"]
+
+
+@pytest.fixture(scope="module")
+def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
+    """Start it once; faults come and go, and it has to go on."""
+    folder = tmp_path_factory.mktemp("hooks")
+    file = folder / "fault"
+    file.write_text("")
+
+    def half(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+
+    with start_pair(folder, POLICY, sabotage=TAMPERED.replace("{file}", str(file))) as pair:
+        pair.server.answers |= {"/plain": ok(b"whole"), "/graphql": ok(b"whole"), "/plain/half": half, "/ws": echo}
+        yield Sabotage(pair, file)
+
+
+def ask(pair: Pair, request: bytes) -> bool:
+    with contextlib.suppress(OSError, AssertionError):
+        return pair.proxy.ask("allowed.test", request).endswith(b"whole")
+    return False
+
+
+def upload(path: str) -> bytes:
+    fields = ("Content-Type: application/json", f"Content-Length: {len(QUESTION)}")
+    return get(path, "allowed.test", *fields, method="POST") + QUESTION
+
+
+def chat(pair: Pair) -> bool:
+    with contextlib.suppress(OSError, AssertionError), pair.proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake())
+        if not read_head(stream).startswith(b"HTTP/1.1 101"):
+            return False
+        stream.sendall(frame(b"hello", masked=True))
+        return stream.recv(100).endswith(b"hello")
+    return False
+
+
+def distrust(pair: Pair) -> bool:
+    with contextlib.suppress(OSError), pair.proxy.tunnel("allowed.test") as connection:
+        ssl.create_default_context().wrap_socket(connection, server_hostname="allowed.test")
+    return False
+
+
+# What is asked, and whether it is answered when nothing is at fault.
+ASKED: dict[str, tuple[Callable[[Pair], bool], bool]] = {
+    "a request": (lambda pair: ask(pair, get("/plain", "allowed.test")), True),
+    "an upload": (lambda pair: ask(pair, upload("/plain")), True),
+    "a body that is read": (lambda pair: ask(pair, upload("/graphql")), True),
+    "a WebSocket": (chat, True),
+    "half an answer": (lambda pair: ask(pair, get("/plain/half", "allowed.test")), False),
+    "a denied request": (lambda pair: ask(pair, get("/denied", "allowed.test")), False),
+    "no request": (lambda pair: ask(pair, b"GET /plain\n\n"), False),
+    "TLS with another authority": (distrust, False),
+}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("hook", hooks())
+def test_nothing_gets_through_a_hook_that_falls_over(sabotage: Sabotage, hook: str, error: str) -> None:
+    reached, name = False, hook.partition(".")[2]
+    for what, (tried, _) in ASKED.items():
+        sabotage.pair.forget()
+        with sabotage.fault(hook, error):
+            through = tried(sabotage.pair)
+            time.sleep(0.03)  # some run when the client is gone
+        fell = f"a fault in the hook {name}" in sabotage.faults()
+        assert not (through and fell and name not in WHEN_ALL_HAS_PASSED), what
+        reached = reached or fell
+        lines = [request.line for request in sabotage.pair.server.requests]
+        assert not any("denied" in line for line in lines)
+    assert reached, f"nothing that is asked here leads to {hook}"
+
+
+def test_without_a_fault_all_of_it_works(sabotage: Sabotage) -> None:
+    sabotage.pair.forget()
+    assert {what: tried(sabotage.pair) for what, (tried, _) in ASKED.items()} == {
+        what: wanted for what, (_, wanted) in ASKED.items()
+    }
