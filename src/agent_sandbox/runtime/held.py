@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from agent_sandbox.runtime.files import read_bytes, write_all
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.files import problem_of, read_bytes, write_all
 from agent_sandbox.runtime.gitsettings import settings_of
 from agent_sandbox.runtime.installed import read_compose
 from agent_sandbox.runtime.places import state_directory
@@ -16,7 +17,7 @@ from agent_sandbox.runtime.walls import read_only_mounts
 
 FOLDER = "protected"
 MOST_FILES = 200
-MOST_BYTES = 256 << 10
+MOST_BYTES = 64 << 10
 LOSSLESS = "surrogateescape"
 
 
@@ -76,7 +77,10 @@ def leave_pending(root: Path, environ: Mapping[str, str], then: Held, paths: tup
 
 def _write(root: Path, environ: Mapping[str, str], what: Held) -> None:
     folder = _folder(environ)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UserError([problem_of(str(folder), error)]) from error
     write_all(folder, {_name(root): json.dumps(asdict(what))})
 
 

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.problems import UserError
 from agent_sandbox.render.header import stamped
 from agent_sandbox.runtime.held import (
     MOST_BYTES,
@@ -46,7 +47,7 @@ def test_files_and_what_lies_in_folders_are_read(tmp_path: Path) -> None:
         ".envrc": "a link to /elsewhere\n",
         "large": got.texts["large"],
     }
-    assert got.texts["large"].startswith("more than 256 KiB, beginning with sha256 ")
+    assert got.texts["large"].startswith("more than 64 KiB, beginning with sha256 ")
     assert got.settings == {".git/config": ("core.bare\nfalse",)}
     assert got.below(".git") == {path: text for path, text in got.texts.items() if path.startswith(".git/")}
 
@@ -95,3 +96,10 @@ def test_a_record_that_is_broken_is_none(project: Path, environ: dict[str, str],
     (file,) = (project.parent / "home" / ".local" / "state" / "agent-sandbox" / "protected").iterdir()
     file.write_text(text)
     assert recorded(project, environ) == Held()
+
+
+def test_where_nothing_can_be_remembered_the_folder_is_named(project: Path) -> None:
+    (project / "file").write_text("")
+    with pytest.raises(UserError) as error:
+        record(project, {"XDG_STATE_HOME": str(project / "file")})
+    assert error.value.problems[0].where == str(project / "file" / "agent-sandbox" / "protected")
