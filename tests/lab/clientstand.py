@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from stacks import LAB, PUBLIC, WORK, agent_sandbox, run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clientrows import Client
     from stacks import Internet, Project
 
@@ -67,10 +70,16 @@ def remove_clients_image() -> None:
     run("docker", "image", "rm", "--force", IMAGE, check=False)
 
 
+@cache
+def agent_container(path: Path) -> str:
+    """Return the id of the container that a project's agent is in."""
+    return run("docker", "compose", "ps", "--quiet", "agent", cwd=path).stdout.strip()
+
+
 def run_client(project: Project, client: Client, host: str, *, proxied: bool) -> Ran:
-    """Run one client against one host."""
+    """Run one client against one host; compose would be half of the time that most take."""
     script = FRESH + ("" if proxied else WITHOUT_PROXY) + client.run
-    chosen = (f"HOST={host}", f"RUN=run{time.monotonic_ns()}")
+    chosen = (f"--env=HOST={host}", f"--env=RUN=run{time.monotonic_ns()}", f"--user={client.user}")
     began = time.monotonic()
-    done = project.exec("env", *chosen, "sh", "-ec", script, user=client.user, check=False)
+    done = run("docker", "exec", *chosen, agent_container(project.path), "sh", "-ec", script, check=False)
     return Ran(code=done.returncode, said=done.stdout + done.stderr, seconds=time.monotonic() - began)
