@@ -26,7 +26,7 @@ class Client:
     denied: str
     unknown: str = ""
     without: str = ""
-    user: str | None = None
+    user: str = "dev"
 
     @property
     def row(self) -> str:

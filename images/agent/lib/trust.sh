@@ -36,9 +36,12 @@ link_by_hash() { # for OpenSSL, which looks certificates up by name in SSL_CERT_
   ln -sfn agent-sandbox.crt "$trust_store/$(openssl x509 -in "$proxy_ca" -noout -hash).0"
 }
 
-write_java_store() { # the password is Java's own default and keeps nothing secret: these are public certificates
-  openssl pkcs12 -export -nokeys -jdktrust anyExtendedKeyUsage -passout pass:changeit \
+write_java_store() { # as the JDK's own is: neither encrypted nor sealed, so that it opens with a password and without
+  openssl pkcs12 -export -nokeys -jdktrust anyExtendedKeyUsage -certpbe NONE -nomac -passout pass: \
     -in "$trust_store/ca-certificates.crt" | replace "$trust_store/agent-sandbox.p12"
+  # Where Debian's JDKs look that were not told of it: in a program whose environment was emptied.
+  mkdir -p "$trust_store/java"
+  ln -sfn ../agent-sandbox.p12 "$trust_store/java/cacerts"
 }
 
 write_trust_store() {
