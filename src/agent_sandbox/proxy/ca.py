@@ -59,8 +59,11 @@ def _read(path: Path, *, now: datetime) -> Authority | None:
     if not path.is_file():
         return None
     raw = path.read_bytes()
-    key = serialization.load_pem_private_key(raw, password=None)
-    certificate = x509.load_pem_x509_certificate(raw)
+    try:
+        key = serialization.load_pem_private_key(raw, password=None)
+        certificate = x509.load_pem_x509_certificate(raw)
+    except ValueError:  # what a disk has damaged certifies nobody any more
+        return None
     # One that was made while the clock was ahead is refused by every client once the clock is right.
     began = certificate.not_valid_before_utc <= now
     fresh = began and certificate.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)

@@ -53,6 +53,16 @@ def test_an_authority_of_a_clock_that_was_a_year_behind_goes_on(tmp_path: Path) 
     assert load_authority(tmp_path, now=NOW).pem() == behind.pem()
 
 
+@pytest.mark.parametrize("kept", [0, 100, 300])
+def test_an_authority_that_a_disk_has_damaged_is_replaced(tmp_path: Path, kept: int) -> None:
+    first = load_authority(tmp_path, now=NOW)
+    secret = tmp_path / "private" / "ca.pem"
+    secret.write_bytes(secret.read_bytes()[:kept])
+    later = load_authority(tmp_path, now=NOW)
+    assert later.pem() != first.pem()
+    assert load_authority(tmp_path, now=NOW).pem() == later.pem()
+
+
 def test_a_key_of_another_kind_is_replaced(tmp_path: Path) -> None:
     first = load_authority(tmp_path, now=NOW)
     key = rsa.generate_private_key(65_537, 2_048)
