@@ -83,10 +83,49 @@ def test_a_file_that_lends_its_owners_rights_lends_none_inside(claude: Project, 
     lent.unlink()
 
 
-def test_root_cannot_flush_a_rule(claude: Project) -> None:
-    done = claude.exec("iptables", "--flush", user="root", check=False)
-    assert done.returncode != 0
-    assert "Permission denied" in done.stderr
+# Each changes the network or the kernel where it may; what the kernel says to it is printed.
+TRIES = """
+import ctypes, fcntl, os, socket, struct, subprocess
+libc, inet = ctypes.CDLL(None, use_errno=True), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def call(*arguments):
+    if libc.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+def run(*argv):
+    if subprocess.run(argv, capture_output=True).returncode:
+        raise PermissionError
+def address(text):
+    return struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(text))
+route = bytes(8) + address("0.0.0.0") + address("10.0.0.1") + address("0.0.0.0") + struct.pack("=H54x", 3)
+TRIES = {
+    "flush the rules": lambda: run("iptables", "--flush"),
+    "flush the rules for IPv6": lambda: run("ip6tables", "--flush"),
+    "take the interface down": lambda: fcntl.ioctl(inet, 0x8914, struct.pack("16sH22x", b"eth0", 0)),
+    "give it an address": lambda: fcntl.ioctl(inet, 0x8916, struct.pack("16s", b"eth0") + address("10.1.2.3")),
+    "add a route": lambda: fcntl.ioctl(inet, 0x890B, route),
+    "forward packets": lambda: open("/proc/sys/net/ipv4/ip_forward", "w"),
+    "mark packets": lambda: inet.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 1),
+    "a user namespace": lambda: os.unshare(os.CLONE_NEWUSER),
+    "a network namespace": lambda: os.unshare(os.CLONE_NEWNET),
+    "mount": lambda: call(165, b"none", b"/mnt", b"tmpfs", 0, None),
+    "a device": lambda: os.mknod("/tmp/device", 0o60600, os.makedev(254, 0)),
+    "load a program into the kernel": lambda: call(321, 5, bytes(128), 128),
+    "another root": lambda: os.chroot("/tmp"),
+    "the clock": lambda: __import__("time").clock_settime(0, 0),
+}
+for name, attempt in TRIES.items():
+    try:
+        attempt()
+        print(name, "went through", sep=": ")
+    except OSError as error:
+        if error.errno not in (None, 1, 13, 30):
+            print(name, error, sep=": ")
+print(len(TRIES), "tried")
+"""
+
+
+@pytest.mark.parametrize("user", [None, "root"])
+def test_neither_the_network_nor_the_kernel_can_be_changed(claude: Project, user: str | None) -> None:
+    assert claude.exec("python3", "-c", TRIES, user=user).stdout == "14 tried\n"
 
 
 def test_all_but_the_proxy_is_refused_at_once(claude: Project) -> None:
@@ -147,17 +186,27 @@ def test_the_rules_hold_alone_when_the_network_is_ordinary(claude: Project) -> N
     assert claude.internet.events()[before:] == []
 
 
-def test_no_private_key_of_the_ca_is_in_the_agents_container(claude: Project) -> None:
-    found = claude.exec(
-        "sh",
-        "-c",
-        "grep -rlE '^-----BEGIN .*PRIVATE KEY' /etc /usr/local /state /home /workspace /tmp /run 2>/dev/null | head",
-        check=False,
-    )
-    assert found.stdout == ""
+def test_no_private_key_is_in_the_agents_container(claude: Project) -> None:
+    places = ("/", "(", "-path", "/proc", "-o", "-path", "/sys", ")", "-prune", "-o", "-type", "f", "-size", "-64k")
+    keys = ("-exec", "grep", "-lE", "^-----BEGIN .*PRIVATE KEY", "{}", "+")
+    assert claude.exec("find", *places, *keys, user="root", check=False).stdout == ""
     mounts = json.dumps(claude.containers()["agent"]["Mounts"])
     assert "ca-private" not in mounts
     assert "docker.sock" not in mounts
+
+
+@pytest.mark.parametrize("user", [None, "root"])
+def test_what_is_trusted_cannot_be_changed(claude: Project, user: str | None) -> None:
+    for path in (
+        "/usr/local/share/agent-sandbox/ca/ca.crt",
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/ssl/certs/new.pem",
+    ):
+        done = claude.exec("sh", "-c", f"echo >>{path}", user=user, check=False)
+        assert done.returncode != 0
+        assert done.stderr.strip().endswith(("Read-only file system", "Permission denied")), path
+    mounts = {one["Destination"]: one["RW"] for one in claude.containers()["agent"]["Mounts"]}
+    assert (mounts["/usr/local/share/agent-sandbox/ca"], mounts["/etc/ssl/certs"]) == (False, False)
 
 
 @pytest.mark.parametrize(
