@@ -147,6 +147,20 @@ def test_a_policy_that_the_proxy_may_not_read_denies_all_and_is_named(stack: Pro
     assert_well(stack)
 
 
+def test_another_container_in_the_agents_network_is_told_and_neither_reaches_the_other(stack: Project) -> None:
+    network = f"{status(stack)['project']}_sandbox"
+    run("docker", "network", "connect", network, stack.internet.name)
+    try:
+        found = json.loads(run("docker", "network", "inspect", network).stdout)[0]["Containers"].values()
+        address = next(one["IPv4Address"].partition("/")[0] for one in found if one["Name"] == stack.internet.name)
+        assert stack.curl(f"http://{address}/", "--noproxy", "*", "--max-time", "5")[0] == 0
+        told = f"docker network disconnect {network} {stack.internet.name}"
+        assert (status(stack)["strangers"], told in stack.sandbox("doctor", check=False).stdout) == ([told], True)
+    finally:
+        run("docker", "network", "disconnect", network, stack.internet.name)
+    assert status(stack)["strangers"] == []
+
+
 def test_nobody_can_connect_the_agent_itself_to_another_network(stack: Project) -> None:
     agent = stack.containers()["agent"]["Id"]
     done = run("docker", "network", "connect", stack.internet.name, agent, check=False)

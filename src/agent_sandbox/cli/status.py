@@ -17,7 +17,7 @@ from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_stack
 from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.question import unseen_in
-from agent_sandbox.runtime.walls import CONNECTED, REPLACED
+from agent_sandbox.runtime.walls import CONNECTED, REPLACED, STRANGER
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
 UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
@@ -88,6 +88,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
         "connected": list(found.connected),
+        "strangers": list(found.strangers),
         "cut_off": found.inside.cut_off,
         "workspace": {"lost": list(found.inside.lost), "unprotected": [asdict(one) for one in found.unprotected]},
         "log": found.proxy.get("log", {}),
@@ -166,6 +167,7 @@ def _workspace(found: Status) -> Iterator[str]:
         yield f"closed  {found.inside.cut_off}: agent-sandbox up"
     yield from (f"open    {path}: {REPLACED}: agent-sandbox up" for path in found.inside.lost)
     yield from (f"open    {CONNECTED}: {mending}" for mending in found.connected)
+    yield from (f"open    {STRANGER}: {mending}" for mending in found.strangers)
     if found.unprotected:
         paths = ", ".join(one.path for one in found.unprotected[:NAMED])
         more = f" and {len(found.unprotected) - NAMED} more" if len(found.unprotected) > NAMED else ""

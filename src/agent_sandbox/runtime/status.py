@@ -10,7 +10,7 @@ from agent_sandbox.policytools.wishes import why_no_wish
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.decisions import is_probe
-from agent_sandbox.runtime.walls import Inside, Unprotected, foreign_networks, look_inside, unprotected
+from agent_sandbox.runtime.walls import Inside, Unprotected, foreign_networks, look_inside, strangers, unprotected
 
 # One more question than a person reads answers to: probes are left out.
 DENIALS = 200
@@ -45,6 +45,7 @@ class Status:
     left_out: tuple[str, ...] = ()
     inside: Inside = field(default_factory=Inside)
     connected: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
     unprotected: tuple[Unprotected, ...] = ()
 
     @property
@@ -98,6 +99,7 @@ def look(
         left_out=left_out,
         inside=look_inside(found),
         connected=foreign_networks(found, project.name),
+        strangers=strangers(found, project.name),
         unprotected=unprotected(project.root),
     )
 

@@ -1,6 +1,7 @@
 """Which walls of a project's workspace do not stand: mounts that ended, and what has none."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,6 +17,7 @@ from agent_sandbox.stack.services.agent import HEALTHY, WORKSPACE
 LOST, CUT_OFF = 1, 2
 REPLACED = "it was replaced on the host, and the agent can write it since"
 LOOK = "look at it; then agent-sandbox up makes the agent's container anew, and protects it again"
+STRANGER = "another container is in the agent's network: the firewall's rules alone keep them apart"
 CONNECTED = "the agent is connected to another network: the firewall's rules alone keep it from there"
 MADE = "it was made since `init`: the agent can write it"
 LINK = "it is a link, which is not followed: the agent can put another one there"
@@ -59,6 +61,21 @@ def foreign_networks(found: Iterable[Container], project: str) -> tuple[str, ...
         if container.service == "firewall"
         for network in container.networks
         if network != network_name(project)
+    )
+
+
+def strangers(found: Sequence[Container], project: str) -> tuple[str, ...]:
+    """Return what to run for each container of others' that somebody has put into the stack's own network."""
+    network = network_name(project)
+    if not any(network in container.networks and container.state == "running" for container in found):
+        return ()
+    done = ask("network", "inspect", network, "--format", "{{json .Containers}}")
+    members: Mapping[str, Mapping[str, str]] = json.loads(done.out) or {} if done.code == 0 else {}
+    own = tuple(container.id for container in found)
+    return tuple(
+        f"docker network disconnect {network} {member['Name']}"
+        for identity, member in sorted(members.items())
+        if not identity.startswith(own)
     )
 
 

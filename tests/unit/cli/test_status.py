@@ -97,6 +97,21 @@ def test_another_network_of_the_agents_is_told(
     )
 
 
+def test_a_stranger_in_the_agents_network_is_told(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says("network inspect app-1_sandbox", out='{"9": {"Name": "db"}}')
+    with_containers(docker, firewall="healthy")
+    assert exit_code(status) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "open    another container is in the agent's network: the firewall's rules alone keep them apart:"
+        " docker network disconnect app-1_sandbox db"
+    )
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["strangers"] == ["docker network disconnect app-1_sandbox db"]
+
+
 def test_an_edited_policy_is_told_with_what_loads_it(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

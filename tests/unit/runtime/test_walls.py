@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from agent_sandbox.runtime.walls import (
     foreign_networks,
     look_inside,
     read_only_mounts,
+    strangers,
     unprotected,
 )
 from fake_docker import FakeDocker
@@ -57,6 +59,23 @@ def test_the_agent_is_on_its_own_network_alone() -> None:
     own = Container(id="2", service="firewall", image="x", state="running", networks=("app-1_sandbox",))
     proxy = Container(id="3", service="proxy", image="x", state="running", networks=("app-1_egress", "app-1_sandbox"))
     assert foreign_networks([both, own, proxy], "app-1") == ("docker network disconnect mine 1",)
+
+
+def test_nobody_else_is_in_the_agents_network(docker: FakeDocker) -> None:
+    members = {"1aa": {"Name": "app-1-firewall-1"}, "9cc": {"Name": "db"}, "2bb": {"Name": "app-1-proxy-1"}}
+    docker.says("network inspect app-1_sandbox", out=json.dumps(members))
+    own = [
+        Container(id=id_, service=service, image="x", state="running", networks=("app-1_sandbox",))
+        for id_, service in (("1a", "firewall"), ("2b", "proxy"))
+    ]
+    assert strangers(own, "app-1") == ("docker network disconnect app-1_sandbox db",)
+
+
+def test_a_network_that_nobody_is_in_or_that_cannot_be_looked_at_has_no_strangers(docker: FakeDocker) -> None:
+    assert (strangers([container("firewall")], "app-1"), docker.calls) == ((), [])
+    docker.says("network inspect", code=1)
+    firewall = Container(id="1", service="firewall", image="x", state="running", networks=("app-1_sandbox",))
+    assert strangers([firewall], "app-1") == ()
 
 
 def test_a_project_as_init_left_it_has_nothing_open(tmp_path: Path) -> None:

@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from agent_sandbox.runtime.containers import containers
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
-from agent_sandbox.runtime.walls import CONNECTED, LOOK, REPLACED, foreign_networks, look_inside, unprotected
+from agent_sandbox.runtime.walls import (
+    CONNECTED,
+    LOOK,
+    REPLACED,
+    STRANGER,
+    foreign_networks,
+    look_inside,
+    strangers,
+    unprotected,
+)
 
 
 def mounts(machine: Machine) -> Iterator[CheckResult]:
@@ -18,6 +27,8 @@ def mounts(machine: Machine) -> Iterator[CheckResult]:
         yield fail("mounts", inside.cut_off, "agent-sandbox up")
     for mending in foreign_networks(found, machine.project.name):
         yield fail("mounts", CONNECTED, mending)
+    for mending in strangers(found, machine.project.name):
+        yield fail("mounts", STRANGER, mending)
 
 
 def names(machine: Machine) -> Iterator[CheckResult]:
