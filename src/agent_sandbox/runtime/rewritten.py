@@ -1,7 +1,7 @@
 """What was written to a protected file while it was not: as a difference, and what of it may run on the host."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import islice
@@ -12,7 +12,7 @@ MOST_LINES = 60
 # Settings of git that run nothing and lead nowhere new. What is not among them is asked about.
 HARMLESS = re.compile(
     r"""core\.(abbrev|autocrlf|bare|commentchar|compression|eol|filemode|ignorecase|logallrefupdates|longpaths
-            |precomposeunicode|protecthfs|protectntfs|quotepath|repositoryformatversion|safecrlf|sharedrepository|symlinks)
+            |precomposeunicode|quotepath|repositoryformatversion|safecrlf|sharedrepository|symlinks)
     |remote\..+\.(fetch|gh-resolved|partialclonefilter|promisor|prune|prunetags|push|pushurl|tagopt|url)
     |branch\..+\.(base|description|github-pr-owner-number|merge|pushremote|rebase|remote|vscode-merge-base)
     |branch\.(autosetupmerge|autosetuprebase|sort)
@@ -23,6 +23,10 @@ HARMLESS = re.compile(
 )
 # A value that git takes for an option, for a program, or for the name of one (`ext::`).
 DOUBTFUL = re.compile(r"\s*[-!]|.*::", re.DOTALL)
+# Where git fetches from and pushes to. In a folder of this machine the hooks of what lies there run with a push.
+LEADS = re.compile(r"remote\..+\.(?:push)?url|submodule\..+\.url|branch\..+\.(?:push)?remote")
+ADDRESS = re.compile(r"(?:https?|ssh|git)://[^-/].*|(?:[\w.+-]+@)?\w[\w.-]+:(?!//).*", re.ASCII | re.IGNORECASE)
+REMOTE = re.compile(r"remote\.(.+)\.url")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +45,7 @@ def rewritten(path: str, then: Held, now: Held) -> Rewritten:
     lines = [line for name in names for line in _difference(name, was.get(name), is_.get(name))]
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES} more lines: look into the file"]
-    runs = (why for name in names if name in is_ for why in _runs(name, then, now))
+    runs = (why for name in names for why in _runs(name, then, now))
     return Rewritten(path=path, lines=tuple(lines), runs=tuple(islice(runs, MOST_LINES)))
 
 
@@ -53,10 +57,32 @@ def _difference(name: str, was: str | None, is_: str | None) -> Iterator[str]:
 
 def _runs(name: str, then: Held, now: Held) -> Iterator[str]:
     if not is_settings(name):
-        yield name
+        if name in now.texts:
+            yield name
         return
-    before = then.settings.get(name, ())
-    for setting in now.settings.get(name, ()):
+    before, after = then.settings.get(name, ()), now.settings.get(name, ())
+    known = {".", *_remotes(after)}
+    for setting in after:
         key, _, value = setting.partition("\n")
-        if setting not in before and (not HARMLESS.fullmatch(key) or DOUBTFUL.match(value)):
+        if setting not in before and not (HARMLESS.fullmatch(key) and _is_harmless(key, value, known)):
             yield f"{name}: {key}"
+    # What is gone can have held something back; without its address, a remote's name is a folder's.
+    for key in dict.fromkeys(_keys(before)):
+        if key not in _keys(after) and (not HARMLESS.fullmatch(key) or REMOTE.fullmatch(key)):
+            yield f"{name}: {key}, which is gone"
+
+
+def _is_harmless(key: str, value: str, known: Collection[str]) -> bool:
+    if LEADS.fullmatch(key) and not (ADDRESS.fullmatch(value) or (key.startswith("branch.") and value in known)):
+        return False
+    return not DOUBTFUL.match(value)
+
+
+def _keys(settings: Iterable[str]) -> list[str]:
+    return [setting.partition("\n")[0] for setting in settings]
+
+
+def _remotes(settings: Iterable[str]) -> Iterator[str]:
+    for key in _keys(settings):
+        if found := REMOTE.fullmatch(key):
+            yield found[1]

@@ -31,6 +31,18 @@ def settings(*lines: str) -> Held:
         "remote.origin.uploadpack=x",
         "remote.origin.url=ext::sh -c x",
         "remote.origin.url=--upload-pack=x",
+        "remote.origin.url=./x",
+        "remote.origin.url=/home/me/x",
+        "remote.origin.url=file:///x",
+        "remote.origin.url=c:/x",
+        "remote.origin.url=",
+        "remote.origin.pushurl=x",
+        "remote.origin.pushurl=ssh://-oProxyCommand=x/y",
+        "submodule.x.url=./x",
+        "branch.main.remote=x",
+        "branch.main.pushremote=/x",
+        "core.protecthfs=false",
+        "core.protectntfs=false",
         "submodule.x.update=!x",
         "gpg.program=x",
         "something.new=x",
@@ -48,6 +60,10 @@ def test_a_setting_that_may_run_something_is_told(line: str) -> None:
     "line",
     [
         "remote.origin.url=https://example.com/x.git",
+        "remote.origin.pushurl=git@example.com:me/x.git",
+        "submodule.x.url=ssh://git@example.com:22/me/x.git",
+        "branch.main.remote=.",
+        "branch.main.pushremote=https://example.com/x.git",
         "remote.origin.fetch=+refs/heads/*:refs/remotes/origin/*",
         "branch.main.merge=refs/heads/main",
         "user.name=Ann",
@@ -59,6 +75,20 @@ def test_what_git_writes_every_day_is_not(line: str) -> None:
     assert found == Rewritten(
         path=CONFIG, lines=("--- /dev/null", f"+++ b/{CONFIG}", "@@ -0,0 +1 @@", f"+{line}"), runs=()
     )
+
+
+def test_a_branch_follows_a_remote_that_has_an_address() -> None:
+    lines = ("remote.me/x.url=https://example.com/x.git", "branch.main.remote=me/x")
+    assert rewritten(CONFIG, Held(), settings(*lines)).runs == ()
+    assert rewritten(CONFIG, Held(), settings(lines[1])).runs == (f"{CONFIG}: branch.main.remote",)
+
+
+@pytest.mark.parametrize("line", ["remote.origin.url=https://a.test/x", "core.hookspath=/x", "protocol.allow=never"])
+def test_what_is_gone_may_have_held_something_back(line: str) -> None:
+    key = line.partition("=")[0]
+    found = rewritten(CONFIG, settings(line, "user.name=Ann"), settings("core.bare=false"))
+    assert found.runs == (f"{CONFIG}: {key}, which is gone",)
+    assert rewritten(CONFIG, settings(line), Held()).runs == found.runs
 
 
 def test_all_that_is_new_in_another_file_may_run_and_what_is_gone_does_not() -> None:
