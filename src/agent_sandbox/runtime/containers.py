@@ -106,7 +106,7 @@ def _limits(set_: Mapping[str, Any]) -> dict[str, str]:
     period = set_.get("CpuPeriod") or 100_000
     found = {
         "memory": size(set_.get("Memory") or 0),
-        "cpus": f"{(set_.get('CpuQuota') or 0) / period:g}",
+        "cpus": f"{(set_.get('CpuQuota') or 0) / period or (set_.get('NanoCpus') or 0) / 1e9:g}",
         "pids": str(set_.get("PidsLimit") or 0),
     }
     return {name: text for name, text in found.items() if text not in NONE}
