@@ -49,10 +49,15 @@ def destroy(
         say("nothing was removed")
         return MENDABLE
     carry_out(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
-    kept = labels_of(names) if names and not (dry_run or quiet) else {}
-    if kept:
-        say(f"kept, since a container of another project is made of it: {', '.join(kept)}")
+    if images and not (dry_run or quiet):
+        _tell_of_images(things["images"])
     return DONE
+
+
+def _tell_of_images(found: Sequence[str]) -> None:
+    kept = labels_of(found) if found else {}
+    for name in found:
+        say(f"  {name} {'kept: a container of another project is made of it' if name in kept else 'removed'}")
 
 
 def _agreed(project: Project, things: Mapping[str, Sequence[str]]) -> bool:

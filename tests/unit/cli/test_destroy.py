@@ -64,7 +64,7 @@ def test_images_go_too_where_that_is_said_and_those_in_use_are_told(
     assert exit_code(lambda: destroy(yes=True, images=True)) == 0
     removed = [call for call in engine.calls if call.startswith("image rm")]
     assert removed[-1] == f"image rm {base}"
-    assert capsys.readouterr().err.endswith(f"kept, since a container of another project is made of it: {base}\n")
+    assert capsys.readouterr().err.endswith(f"  {base} kept: a container of another project is made of it\n")
 
 
 def test_without_a_terminal_nothing_is_asked_and_nothing_removed(
