@@ -13,6 +13,7 @@ from agent_sandbox.policyfile.kept import load_kept, load_offers
 from agent_sandbox.policyfile.shelf import Shelf
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import http1_client
+from agent_sandbox.proxy.ahead import read_ahead
 from agent_sandbox.proxy.ca import load_authority, now_utc
 from agent_sandbox.proxy.control import Answer, serve_control
 from agent_sandbox.proxy.dialler import Dialler
@@ -80,9 +81,10 @@ async def run(settings: Settings, limits: Limits) -> None:
     try:
         # A watch that fell over takes the proxy along, which its container starts again.
         async with asyncio.TaskGroup() as tasks:
-            task = tasks.create_task(watching)
+            beside = [tasks.create_task(task) for task in (watching, read_ahead(lambda: store.current))]
             await _told_to_stop()
-            task.cancel()
+            for task in beside:
+                task.cancel()
     finally:
         server.close()
         entrances.close()
