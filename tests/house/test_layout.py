@@ -77,3 +77,11 @@ def test_nothing_is_left_open_or_switched_off(word: str) -> None:
         check=False,
     )
     assert grep.stdout == ""
+
+
+def test_decisions_are_numbered_one_after_the_other() -> None:
+    pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    assert [page.name[:5] for page in pages] == [f"{number:04d}-" for number in range(1, len(pages) + 1)]
+    assert [page.read_text().partition(" ")[2].partition(".")[0] for page in pages] == [
+        str(number) for number in range(1, len(pages) + 1)
+    ]
