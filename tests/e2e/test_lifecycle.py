@@ -108,12 +108,15 @@ def test_status_tells_the_state_and_the_last_denials(claude: Project) -> None:
     assert "healthy" in text
 
 
-def test_a_request_to_a_proxy_that_is_gone_fails_within_seconds(projects: Projects) -> None:
+def test_a_request_to_a_proxy_that_is_gone_fails_within_two_seconds(projects: Projects) -> None:
     project = projects.make("gone", "claude")
     project.sandbox("up")
     project.compose("kill", "proxy")
-    started = time.monotonic()
-    status, said = project.curl("https://api.anthropic.com/")
-    assert (status, time.monotonic() - started < 6) == (0, True), said
-    project.compose("start", "proxy")
+    for end in (("kill",), ("rm", "--force", "--stop")):
+        project.compose(*end, "proxy")
+        for _ in range(2):
+            said = project.exec("curl", "-sS", "-w", "%{time_total}", "https://api.anthropic.com/", check=False)
+            assert said.returncode != 0
+            assert float(said.stdout) < 2, said
+    project.compose("up", "--detach", "--wait", "proxy")
     assert project.wait_until_it_answers("https://denied.test/", 403)

@@ -136,3 +136,26 @@ X
 def test_deny_all_alone_lets_nothing_through(wired: Shell) -> None:
     got = wired(PARTS, "deny_everything; " + connect("198.51.100.2", 8080)).stdout
     assert got == "silence\n"
+
+
+ASK_NOBODY = """python3 - <<'X'
+import socket, time
+started = time.monotonic()
+try:
+    socket.create_connection(("198.51.100.9", 8080), 5)
+except OSError as error:
+    print(error.strerror, time.monotonic() - started < 1.5)
+X
+"""
+
+
+@pytest.mark.docker
+def test_a_real_kernel_notices_soon_that_nobody_is_at_the_proxys_address(wired: Shell) -> None:
+    script = f"{LOCK}notice_soon_that_the_proxy_is_gone; {ASK_NOBODY}"
+    done = wired(PARTS, script, AGENT_SANDBOX_PROXY="198.51.100.9:8080")
+    assert (done.stdout, done.stderr) == ("No route to host True\n", "")
+
+
+def test_a_kernel_that_is_not_told_to_notice_soon_ends_no_start(shell: Shell) -> None:
+    done = shell(PARTS, "python3() { return 1; }; notice_soon_that_the_proxy_is_gone")
+    assert done.stderr == "agent-sandbox: requests to a proxy that is gone will fail after three seconds, not two\n"

@@ -49,6 +49,10 @@ open_the_way_to_the_proxy() {
   if has_ipv6; then ipv6_rules | load_rules ip6tables-restore; fi
 }
 
+notice_soon_that_the_proxy_is_gone() { # without it TCP's own patience ends, after three seconds
+  python3 -I "$(dirname "${BASH_SOURCE[0]}")/impatience.py" || say "requests to a proxy that is gone will fail after three seconds, not two"
+}
+
 check_policies() { # what the kernel holds, not what was sent to it
   check_policy iptables
   if has_ipv6; then check_policy ip6tables; fi

@@ -15,7 +15,8 @@ from agent_sandbox.stack.naming import Addresses
 
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 MIB = 1 << 20
-# A proxy that is gone can refuse nothing: the kernel gives up after three seconds, not after minutes.
+# A proxy that is gone can refuse nothing: the kernel gives up after three seconds, not after minutes. As the firewall
+# tells it to, it notices sooner that nobody is at the address any more.
 IMPATIENT = {"net.ipv4.tcp_syn_retries": "1", "net.ipv4.tcp_retries2": "4"}
 
 
