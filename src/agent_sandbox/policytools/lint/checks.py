@@ -9,7 +9,7 @@ from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_m
 from agent_sandbox.policytools.lint.leaks import shared_store, upload_host, upload_registry
 from agent_sandbox.policytools.lint.services import any_repository, unused_service
 from agent_sandbox.policytools.lint.subject import Subject
-from agent_sandbox.policytools.lint.unread import plain_http, uninspected
+from agent_sandbox.policytools.lint.unread import plain_http, uninspected, unlisted_graphql
 from agent_sandbox.policytools.lint.untested import no_tests
 from agent_sandbox.policytools.lint.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
 
@@ -25,6 +25,7 @@ CHECKS: Mapping[str, Check] = {
     "shared-store": shared_store,
     "plain-http": plain_http,
     "uninspected": uninspected,
+    "unlisted-graphql": unlisted_graphql,
     "never-matches": never_matches,
     "hidden-by-deny": hidden_by_deny,
     "covered": covered,

@@ -30,3 +30,17 @@ def uninspected(subject: Subject) -> Iterator[Finding]:
                 why="whatever the agent holds can be sent there, and no line of the log tells what it was",
                 mend="take `inspect: false` out, or say why it is needed in a comment or in `reason`",
             )
+
+
+def unlisted_graphql(subject: Subject) -> Iterator[Finding]:
+    """Find rules that let all of a GraphQL API through by its one address; elsewhere an address says little of it."""
+    for rule in subject.allows:
+        asked = rule.conditions
+        is_its_address = asked.path is not None and asked.path.text.rpartition("/")[2].lower() == "graphql"
+        if is_its_address and asked.graphql is None and asked.methods is not None and "POST" in asked.methods:
+            yield Finding(
+                line=rule.origin.line,
+                what=f"{asked.host}{asked.path} is all of GraphQL there: reading and deleting are the same request",
+                why="what an operation does stands in its body, which is not looked at",
+                mend="list what may be asked for: `graphql: {query: [viewer]}`",
+            )

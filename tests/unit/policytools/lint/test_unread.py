@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.unread import plain_http, uninspected
+from agent_sandbox.policytools.lint.unread import plain_http, uninspected, unlisted_graphql
 
 type Find = Callable[..., list[tuple[int, str]]]
 
@@ -34,3 +34,18 @@ def test_http_that_is_asked_for_by_name_is_found(find: Find) -> None:
 
 def test_a_host_that_is_not_inspected_says_why(find: Find) -> None:
     assert find(uninspected, OPAQUE) == [(3, "what is said to a.test is not looked at (`inspect: false`)")]
+
+
+def test_all_of_a_graphql_api_is_found_by_its_address(find: Find) -> None:
+    text = """
+    allow:
+      - POST https://a.test/graphql
+      - GET https://a.test/graphql
+      - POST https://a.test/x/*/GraphQL
+      - POST https://a.test/graphql/x
+    domains:
+      - {host: b.test, rules: [{methods: [POST], path: {exact: /graphql}, graphql: {query: [a]}}]}
+      - c.test
+    """
+    what = "{} is all of GraphQL there: reading and deleting are the same request".format
+    assert find(unlisted_graphql, text) == [(3, what("a.test/graphql")), (5, what("a.test/x/*/GraphQL"))]
