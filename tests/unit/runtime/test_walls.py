@@ -94,8 +94,12 @@ def test_what_was_made_since_is_told_with_what_acts_on_it(tmp_path: Path) -> Non
 def test_a_repository_made_since_and_a_commondir(tmp_path: Path) -> None:
     compose(tmp_path, ".git/config", ".git/hooks")
     (repository(tmp_path) / "commondir").write_text("/workspace/elsewhere")
+    for folder in ("branches", "remotes"):
+        (tmp_path / ".git" / folder).mkdir()
+        (tmp_path / ".git" / folder / "origin").write_text("URL: ./elsewhere")
     repository(tmp_path / "nested")
-    assert found(tmp_path) == dict.fromkeys((".git/commondir", "nested/.git/config", "nested/.git/hooks"), MADE)
+    made = (".git/branches", ".git/commondir", ".git/remotes")
+    assert found(tmp_path) == dict.fromkeys((*made, "nested/.git/config", "nested/.git/hooks"), MADE)
 
 
 def test_a_link_can_be_exchanged_and_so_can_what_lies_behind_it(tmp_path: Path) -> None:
