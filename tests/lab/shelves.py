@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import io
 import json
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
 type Shelf = dict[str, bytes]
 
 
-def tarred(files: Mapping[str, str]) -> bytes:
-    """Return a .tar.gz."""
+def tarred(files: Mapping[str, str | bytes], *, compressed: bool = True) -> bytes:
+    """Return a .tar.gz, or a .tar."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name, text in files.items():
+    with tarfile.open(fileobj=buffer, mode="w:gz" if compressed else "w") as archive:
+        for name, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(text), 0o644
-            archive.addfile(entry, io.BytesIO(text.encode()))
+            entry.size, entry.mode = len(data), 0o644
+            archive.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()
 
 
@@ -116,6 +118,31 @@ def maven(_: str) -> Shelf:
     return {"/maven/test/hello/1.0/hello-1.0.pom": parent.encode()}
 
 
+def composer(url: str) -> Shelf:
+    """Serve `test/hello` as Composer's repositories do."""
+    package = tarred({"hello/composer.json": '{"name": "test/hello"}', "hello/hello.php": "hello from PHP\n"})
+    dist = {"type": "tar", "url": f"{url}/composer/hello.tar.gz"}
+    packages = {"test/hello": {"1.0.0": {"name": "test/hello", "version": "1.0.0", "dist": dist}}}
+    return {"/composer/packages.json": json.dumps({"packages": packages}).encode(), "/composer/hello.tar.gz": package}
+
+
+def bundler(_: str) -> Shelf:
+    """Serve `hello` as RubyGems' servers do."""
+    about = (
+        "--- !ruby/object:Gem::Specification\nname: hello\nversion: !ruby/object:Gem::Version\n  version: 1.0.0\n"
+        "platform: ruby\nsummary: hello\nauthors: [a]\nfiles: [lib/hello.rb]\nrequire_paths: [lib]\n"
+        "specification_version: 4\n"
+    )
+    files = {
+        "metadata.gz": gzip.compress(about.encode()),
+        "data.tar.gz": tarred({"lib/hello.rb": "puts 'hello from a gem'\n"}),
+    }
+    package = tarred(files, compressed=False)
+    info = f"---\n1.0.0 |checksum:{hashlib.sha256(package).hexdigest()}\n".encode()
+    versions = f"created_at: 2024-01-01T00:00:00Z\n---\nhello 1.0.0 {hashlib.md5(info).hexdigest()}\n"  # noqa: S324 - theirs
+    return {"/ruby/versions": versions.encode(), "/ruby/info/hello": info, "/ruby/gems/hello-1.0.0.gem": package}
+
+
 def shelves(url: str) -> Shelf:
     """Return all of it, for a host that is reached at `url`."""
     said = {
@@ -123,6 +150,6 @@ def shelves(url: str) -> Shelf:
         "/page": b"<!DOCTYPE html><title>t</title><p id=p><script>p.textContent = 'hello from ' + 'a page'</script>",
         "/api/v3/meta": b'{"hello": "hello from the API"}',
     }
-    for shelf in (npm, python, debian, go, cargo, maven):
+    for shelf in (npm, python, debian, go, cargo, maven, composer, bundler):
         said |= shelf(url)
     return said
