@@ -28,8 +28,8 @@ URL = "https://api.anthropic.com/"
 WATCH = f"""
 passes() {{ curl --fail --silent --output /dev/null --connect-timeout 0.1 --max-time 2 {URL}; }}
 passes && echo before
-while passes; do :; done
-until passes; do sleep 0.02; done
+while passes; do sleep 0.1; done
+until passes; do sleep 0.05; done
 date +%s.%N
 """
 
