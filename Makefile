@@ -24,7 +24,7 @@ test: check ## Run everything that can run here, and say what was left out
 	@scripts/test
 
 test-unit: setup ## The unit and property tests alone, on all cores: seconds, while you write
-	@.venv/bin/pytest --quiet --numprocesses auto tests/unit tests/property
+	@scripts/test-unit
 
 test-deep: setup ## The property tests with many more examples, floods that last longer
 	@HYPOTHESIS_PROFILE=deep .venv/bin/pytest tests/property tests/attack/test_endurance.py tests/attack/test_differential.py
