@@ -25,9 +25,11 @@ def connect(authority: str, *fields: str) -> bytes:
 @pytest.mark.parametrize("port", [22, 25, 53, 8443])
 def test_a_port_that_no_rule_names_is_refused_before_anything_is_relayed(stand: Stand, port: int) -> None:
     answer = stand.proxy.say(connect(f"allowed.test:{port}") + b"SSH-2.0-x\r\n\0\1bin")
-    assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n")
     line = stand.proxy.line(event="connect", decision="deny", host="allowed.test", port=port)
-    assert "port" in line["reason"]
+    assert f"port {port} is not" in line["reason"]
+    # In the phrase of the status, as most clients show nothing else of it.
+    status = f"HTTP/1.1 403 Blocked by agent-sandbox: {line['reason']}\r\n"
+    assert answer.startswith(status.encode() + b"x-agent-sandbox: blocked\r\n")
     stand.assert_nothing_got_out()
 
 
@@ -140,7 +142,9 @@ def test_the_proxys_own_neighbourhood_is_refused(stand: Stand, authority: str) -
 )
 def test_a_malformed_connect_is_a_400_at_once(stand: Stand, bytes_: bytes) -> None:
     started = time.monotonic()
-    assert stand.proxy.say(bytes_).startswith(b"HTTP/1.1 400 Bad Request\r\nx-agent-sandbox: blocked\r\n")
+    answer = stand.proxy.say(bytes_)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"\r\nx-agent-sandbox: blocked\r\n" in answer
     assert time.monotonic() - started < 2
     stand.proxy.line(event="malformed", decision="deny")
     stand.assert_nothing_got_out()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 MARK = b"x-agent-sandbox"
+LONGEST_PHRASE = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +38,9 @@ class Page:
     fields: tuple[tuple[bytes, bytes], ...]
     body: bytes
 
-    def http1(self) -> bytes:
+    def http1(self, phrase: bytes = b"") -> bytes:
         """Return the bytes of an HTTP/1.1 answer after which the connection is closed."""
-        phrase = _phrase(self.status)
+        phrase = phrase or _phrase(self.status)
         head = b"".join(b"%s: %s\r\n" % field for field in self.fields)
         return b"HTTP/1.1 %d %s\r\n%sconnection: close\r\n\r\n%s" % (self.status, phrase, head, self.body)
 
@@ -56,6 +57,12 @@ def page(denial: Denial, accept: str = "") -> Page:
         (b"cache-control", b"no-store"),
     )
     return Page(denial.status, fields, body)
+
+
+def in_a_phrase(denial: Denial) -> bytes:
+    """Put `denial` where a status has its phrase: of an answer to CONNECT, most clients show that and nothing else."""
+    told = _one_line(f"Blocked by agent-sandbox: {denial.reason}")
+    return told.encode("ascii", "backslashreplace")[:LONGEST_PHRASE]
 
 
 def _as_json(denial: Denial) -> str:

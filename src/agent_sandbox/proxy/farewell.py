@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from agent_sandbox.proxy.denial import Denial, page
+from agent_sandbox.proxy.denial import Denial, in_a_phrase, page
 from agent_sandbox.proxy.lead import Lead
 from agent_sandbox.proxy.line import Event, Line
 from agent_sandbox.proxy.peek import RawTunnelError, WrongNameError
@@ -24,7 +24,8 @@ class Farewell:
     async def deny(self, denial: Denial, line: Line) -> None:
         """Answer with the denial, and close."""
         line.reason, line.status = denial.reason, denial.status
-        await self.kill(line, last_words=page(denial).http1())
+        phrase = in_a_phrase(denial) if denial.method == "CONNECT" else b""
+        await self.kill(line, last_words=page(denial).http1(phrase))
 
     async def refuse(self, fault: RawTunnelError | WrongNameError, line: Line) -> None:
         """Close what says nothing that may go on; TLS for a wrong name hears an alert, and all else no word."""

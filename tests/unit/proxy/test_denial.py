@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from agent_sandbox.proxy.denial import Denial, Page, page
+from agent_sandbox.proxy.denial import Denial, Page, in_a_phrase, page
 
 DENIAL = Denial(
     reason="method POST is not allowed",
@@ -67,3 +67,12 @@ def test_words_are_lines_of_printable_text_whatever_a_client_wrote() -> None:
 def test_a_page_is_an_answer_after_which_the_connection_closes() -> None:
     got = Page(431, ((b"a", b"b"),), b"body").http1()
     assert got == b"HTTP/1.1 431 Request Header Fields Too Large\r\na: b\r\nconnection: close\r\n\r\nbody"
+
+
+def test_a_phrase_is_one_line_of_ascii_and_not_without_end() -> None:
+    told = in_a_phrase(Denial(reason="no \r\nrule: é" + "x" * 1_000))
+    assert told == (rb"Blocked by agent-sandbox: no \x0d\x0arule: \xe9" + b"x" * 1_000)[:300]
+
+
+def test_an_answer_may_say_more_in_its_status() -> None:
+    assert page(Denial(reason="no")).http1(b"Blocked").startswith(b"HTTP/1.1 403 Blocked\r\n")

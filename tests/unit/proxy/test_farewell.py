@@ -24,6 +24,14 @@ async def test_a_denial_is_written_down_and_told() -> None:
     assert json.loads(transport.written.partition(b"\r\n\r\n")[2])["reason"] == "no"
 
 
+async def test_a_denied_connect_is_told_in_the_phrase_of_its_status() -> None:
+    reader, writer, transport = memory_streams()
+    denial = Denial(reason="no", method="CONNECT")
+    await Farewell(lambda _: None, Lead(reader, Place(Held())), writer).deny(denial, Line(event=Event.CONNECT))
+    writer.close()
+    assert transport.written.startswith(b"HTTP/1.1 403 Blocked by agent-sandbox: no\r\n")
+
+
 @pytest.mark.parametrize(
     ("fault", "event", "said"),
     [

@@ -125,7 +125,8 @@ async def test_a_tunnel_is_decided_again_when_it_says_what_it_carries(
 
 async def test_a_denied_connect_is_answered_and_logged(stage: Stage) -> None:
     got = await stage.serve(CONNECT.replace(b"443", b"22") + b"SSH-2.0-x")
-    assert got.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked")
+    assert got.startswith(b"HTTP/1.1 403 Blocked by agent-sandbox: host a.test is allowed, port 22 is not: ")
+    assert b"\r\nx-agent-sandbox: blocked\r\n" in got
     line = stage.lines[0]
     assert (line.event, line.host, line.port, line.status) == (Event.CONNECT, "a.test", 22, 403)
     assert stage.sessions == []
