@@ -12,13 +12,15 @@ from agent_sandbox.runtime.files import problem_of, read_bytes, write_all
 from agent_sandbox.runtime.gitsettings import settings_of
 from agent_sandbox.runtime.installed import read_compose
 from agent_sandbox.runtime.places import state_directory
+from agent_sandbox.runtime.protected import is_real
 from agent_sandbox.runtime.repositories import GIT
-from agent_sandbox.runtime.walls import read_only_mounts
+from agent_sandbox.runtime.walls import has_two_names, read_only_mounts
 
 FOLDER = "protected"
 MOST_FILES = 200
 MOST_BYTES = 64 << 10
 LOSSLESS = "surrogateescape"
+NOT_ALONE = "not this file alone: what it holds can be written elsewhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ class Held:
 def read_held(root: Path, paths: Iterable[str]) -> Held:
     """Read what these files, and the files in these folders, hold now."""
     texts = {name: text for path in paths for name, text in _texts(root, path)}
-    settings = {name: settings_of(root / name) for name in texts if is_settings(name)}
+    settings = {name: _settings(root, name) for name in texts if is_settings(name)}
     return Held(texts=texts, settings=settings)
 
 
@@ -107,6 +109,11 @@ def _inside(root: Path, path: str) -> Iterator[str]:
         yield from (str((Path(folder) / name).relative_to(root)) for name in sorted(files))
 
 
+def _settings(root: Path, path: str) -> tuple[str, ...]:
+    """Return nothing that could be harmless where the agent can put something else there while it is protected."""
+    return settings_of(root / path) if is_real(root, path) and not has_two_names(root, path) else (NOT_ALONE,)
+
+
 def _text(root: Path, path: str) -> str | None:
     place = root / path
     if place.is_symlink():
@@ -119,4 +126,4 @@ def _text(root: Path, path: str) -> str | None:
         return None
     if len(data) > MOST_BYTES:
         return f"more than {MOST_BYTES >> 10} KiB, beginning with sha256 {hashlib.sha256(data).hexdigest()}\n"
-    return data.decode(errors=LOSSLESS)
+    return f"{NOT_ALONE}\n" * has_two_names(root, path) + data.decode(errors=LOSSLESS)

@@ -94,8 +94,13 @@ def _because(root: Path, path: str, mounted: frozenset[str]) -> str:
     steps = (PurePosixPath(path), *PurePosixPath(path).parents)
     if not any(str(step) in mounted for step in steps):
         return LINK if any((root / step).is_symlink() for step in steps if step.parts) else MADE
+    return TWO_NAMES if has_two_names(root, path) else ""
+
+
+def has_two_names(root: Path, path: str) -> bool:
+    """Say whether a file can be written by another name, which no mount is over."""
     place = root / path
-    return TWO_NAMES if place.is_file() and place.stat().st_nlink > 1 else ""
+    return place.is_file() and place.stat().st_nlink > 1
 
 
 def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:

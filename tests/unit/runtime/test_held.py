@@ -7,6 +7,7 @@ from agent_sandbox.render.header import stamped
 from agent_sandbox.runtime.held import (
     MOST_BYTES,
     MOST_FILES,
+    NOT_ALONE,
     Held,
     is_settings,
     leave_pending,
@@ -15,6 +16,7 @@ from agent_sandbox.runtime.held import (
     record,
     recorded,
 )
+from agent_sandbox.runtime.rewritten import rewritten
 
 
 @pytest.fixture
@@ -50,6 +52,24 @@ def test_files_and_what_lies_in_folders_are_read(tmp_path: Path) -> None:
     assert got.texts["large"].startswith("more than 64 KiB, beginning with sha256 ")
     assert got.settings == {".git/config": ("core.bare\nfalse",)}
     assert got.below(".git") == {path: text for path, text in got.texts.items() if path.startswith(".git/")}
+
+
+def test_what_can_be_written_elsewhere_is_not_settings_that_run_nothing(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+        (tmp_path / name / "x").write_text("[core]\n\tbare = false\n")
+    (tmp_path / "one" / ".git" / "config").symlink_to("../x")
+    (tmp_path / "two" / ".git" / "config").hardlink_to(tmp_path / "two" / "x")
+    (tmp_path / "three" / "x").rename(tmp_path / "three" / ".git" / "config")
+    paths = [f"{name}/.git/config" for name in ("one", "two", "three")]
+    got = read_held(tmp_path, paths)
+    assert got.settings == dict(zip(paths, ((NOT_ALONE,), (NOT_ALONE,), ("core.bare\nfalse",)), strict=True))
+    assert got.texts[paths[1]] == f"{NOT_ALONE}\n[core]\n\tbare = false\n"
+    then = Held(texts=dict.fromkeys(paths, got.texts[paths[2]]), settings=dict.fromkeys(paths, got.settings[paths[2]]))
+    assert [rewritten(path, then, got).runs[:1] for path in paths] == [
+        *((f"{path}: {NOT_ALONE}",) for path in paths[:2]),
+        (),
+    ]
 
 
 def test_of_very_many_files_a_change_is_seen_all_the_same(tmp_path: Path) -> None:
