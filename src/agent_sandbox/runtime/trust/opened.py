@@ -13,6 +13,7 @@ from agent_sandbox.runtime.trust.standing import Standing
 
 # `$NAME`, `${NAME}`, `${NAME:-else}`; a doubled `$` is none.
 VARIABLE = re.compile(r"(?<!\$)(?:\$\$)*\$\{?([A-Za-z_][A-Za-z0-9_]*)")
+PLAIN = re.compile(r"[^$\s]+")
 ELSEWHERE = ("/", "~", "$")
 PATH = (".", *ELSEWHERE)
 READ_ONLY = ", read-only"
@@ -108,10 +109,13 @@ def _variables(part: Any) -> Iterator[str]:  # noqa: ANN401 - any part of a docu
 
 
 def _named(environment: Any) -> Iterator[str]:  # noqa: ANN401 - as above
-    """Yield variables without a value: compose takes the shell's."""
-    if isinstance(environment, dict):
+    """Yield variables without a value, or by name alone: compose takes the shell's."""
+    if isinstance(environment, str):  # of a secret, or of a file of settings
+        yield from [environment] if PLAIN.fullmatch(environment) else ()
+    elif isinstance(environment, dict):
         yield from (str(key) for key, value in environment.items() if value in ("", "null", "~"))
-    yield from (entry for entry in _sequence(environment) if isinstance(entry, str) and "=" not in entry)
+    else:
+        yield from (entry for entry in _sequence(environment) if isinstance(entry, str) and "=" not in entry)
 
 
 def _taken_in(document: Mapping[str, Any]) -> Iterator[str]:

@@ -51,8 +51,10 @@ services:
     environment: {TOKEN: null, GIVEN: "1", B: "$OTHER"}
   more:
     environment: [AWS_SECRET, C=1]
+secrets: {s: {environment: KEY}}
+configs: {c: {environment: "$NAME"}}
 """
-    assert variables(standing(text)) == ("AWS_SECRET", "IMAGE", "OTHER", "TOKEN", "YES")
+    assert variables(standing(text)) == ("AWS_SECRET", "IMAGE", "KEY", "NAME", "OTHER", "TOKEN", "YES")
 
 
 @each(
