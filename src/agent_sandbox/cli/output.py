@@ -10,6 +10,8 @@ from agent_sandbox.problems import Problem
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) != "\t"}
 # They end a line, or make it read other than it is (CVE-2021-42574).
 MARKS = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+# No column is wider: a rule that is longer moves what stands behind it on its own line alone.
+WIDEST = 100
 SPELLED = CONTROLS | {code: f"\\u{code:04x}" for code in MARKS}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from agent_sandbox.cli.output import WIDEST
 from agent_sandbox.cli.policy_file import POLICY_FILE
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.layer import Layer
@@ -59,7 +60,7 @@ def show_as_text(name: str, layer: Layer) -> str:
 
 
 def _entry_lines(layer: Layer) -> Iterator[str]:
-    width = max((len(str(rule)) for rule in rules_of(layer)), default=0)
+    width = min(max((len(str(rule)) for rule in rules_of(layer)), default=0), WIDEST)
     asked = choices(layer)
     for entry in entries(layer):
         yield ""

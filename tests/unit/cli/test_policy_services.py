@@ -1,3 +1,4 @@
+from agent_sandbox.cli.output import WIDEST
 from agent_sandbox.cli.policy_services import diff_as_text, list_as_text, show_as_text
 from agent_sandbox.policyfile import parse_service
 from agent_sandbox.policytools.services import Difference
@@ -19,3 +20,12 @@ def test_columns_are_as_wide_as_what_stands_in_them() -> None:
 def test_where_nothing_differs_it_says_so() -> None:
     nothing = Difference(added=(), removed=(), changed=())
     assert diff_as_text(nothing, {}, {}) == "no difference in what services let through"
+
+
+def test_a_rule_that_is_long_moves_no_other_line() -> None:
+    fields = ", ".join(f"field{number}" for number in range(30))
+    rules = f"[{{methods: [GET], reason: why}}, {{methods: [POST], graphql: {{query: [{fields}]}}, reason: why}}]"
+    layer = parse_service(f"domains: [{{host: b.test, rules: {rules}}}]", name="x", file="f", shown="s")
+    short, long = show_as_text("x", layer).splitlines()[-2:]
+    assert short == f"  {'GET, HEAD b.test':<{WIDEST}}  why"
+    assert long.endswith(", field9  why")

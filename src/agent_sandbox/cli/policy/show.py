@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.cli.output import WIDEST, emit, emit_json
 from agent_sandbox.cli.policy_file import layer_lines, named_policy
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.effective import Policy
@@ -65,7 +65,7 @@ def as_text(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> Iterat
         (rule.origin, (effect, str(rule), f":{rule.origin.line}"), _notes(policy, rule))
         for effect, rule in sorted((*rules, *within), key=lambda row: _place(row[1]))
     ]
-    widths = [max((len(columns[number]) for _, columns, _ in rows), default=0) for number in range(3)]
+    widths = [min(max((len(columns[number]) for _, columns, _ in rows), default=0), WIDEST) for number in range(3)]
     for heading, group in groupby(rows, key=lambda row: f"{row[0].layer}  {row[0].file}"):
         yield f"\n{heading}"
         for _, columns, notes in group:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.output import WIDEST
 from agent_sandbox.cli.policy.show import show
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.runtime.layers import load_here
@@ -106,3 +107,12 @@ def test_the_layers_of_this_machine_are_shown_with_their_rules(
     assert got["layers"] == [{"name": "organisation", "file": str(organisation)}]
     ((ceiling,),) = [[rule["host"] for rule in ceiling["rules"]] for ceiling in got["ceilings"]]
     assert (ceiling, got["ceilings"][0]["layer"]) == (".example.org", "organisation")
+
+
+def test_a_rule_that_is_long_moves_no_other_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fields = ", ".join(f"field{number}" for number in range(30))
+    policy.write_text(f"domains: [a.test, {{host: b.test, reason: x, rules: [{{graphql: {{query: [{fields}]}}}}]}}]\n")
+    assert exit_code(show) == 0
+    long, short = capsys.readouterr().out.splitlines()[3:5]
+    assert short == f"  allow  {'any method a.test':<{WIDEST}}  :1"
+    assert long.endswith(", field9  :1  x")
