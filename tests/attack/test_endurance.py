@@ -315,6 +315,15 @@ def test_thousands_of_denials_leave_their_lines_and_no_memory(pair: Pair) -> Non
     assert taken < TENTHS / 10 * 3
 
 
+def test_thousands_of_requests_in_one_packet_keep_nobody_waiting(pair: Pair) -> None:
+    with pair.proxy.connect() as connection:
+        asked = b"GET http://a HTTP/1.1\r\nHost: a\r\n\r\n" * 20_000
+        connection.settimeout(0.2)
+        with contextlib.suppress(TimeoutError):
+            connection.sendall(asked)
+        assert_well(pair)
+
+
 def test_a_proxy_that_is_paused_lets_nothing_through_and_goes_on_afterwards(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as kept:
         kept.sendall(b"GET /1 HTTP/1.1\r\nHost: allowed.test\r\n\r\n")

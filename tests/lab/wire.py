@@ -43,6 +43,7 @@ class Wire:
         self.reset: list[Connection] = []
         self.cut: list[Connection] = []
         self.wakeups: list[commands.RequestWakeup] = []
+        self.hasty = True  # a wakeup at once comes at once
         self.refuse_dial: NotReached | None = None
         self.patient = False  # servers are reached when the test says so
         self.opening: list[commands.OpenConnection] = []
@@ -71,6 +72,8 @@ class Wire:
                     self.closed.append(command.connection)
                     if isinstance(command, http1_client.CutConnection):
                         self.cut.append(command.connection)
+                elif isinstance(command, commands.RequestWakeup) and command.delay == 0 and self.hasty:
+                    waiting.append(events.Wakeup(command))
                 elif isinstance(command, commands.RequestWakeup):
                     self.wakeups.append(command)
 

@@ -45,6 +45,7 @@ class StrictHttp1Server(Http1Server):
         self._tunnel = tunnel
         self._limits = limits
         self._deadline: commands.RequestWakeup | None = None
+        self._turn: commands.RequestWakeup | None = None
         self._given_up = False
 
     @override
@@ -115,8 +116,17 @@ class StrictHttp1Server(Http1Server):
         if self._given_up:
             yield commands.CloseConnection(self.conn)
             self.state = self.done
-        else:
-            yield from super().mark_done(request=request, response=response)
+            return
+        # mitmproxy would read the next request within the end of this one, and so on: thousands in one packet took it
+        # half a minute in which nobody else was served. Each has its turn instead.
+        behind, self.buf = self.buf, BodyBuffer()
+        yield from super().mark_done(request=request, response=response)
+        self.buf = behind
+        if self.state == self.passthrough:
+            yield from self.make_pipe()
+        elif self.buf and self.state == self.read_headers:
+            self._turn = commands.RequestWakeup(0)
+            yield self._turn
 
     def refuse(self, reason: str, status: int = 400) -> Commands:
         """Answer, close, and say why in the log."""
@@ -154,5 +164,7 @@ class StrictHttp1Server(Http1Server):
             yield self._deadline
 
     def _on_wakeup(self, event: events.Wakeup) -> Commands:
-        if event.command is self._deadline:
+        if event.command is self._turn and self.state == self.read_headers:
+            yield from self.read_headers(events.DataReceived(self.conn, b""))
+        elif event.command is self._deadline:
             yield from self.refuse("the request head did not arrive in time", 408)

@@ -157,3 +157,30 @@ def test_a_client_that_leaves_within_a_chunked_body_is_gone() -> None:
     wire.client_sends(CHUNKED + b"5\r\nhel")
     wire.closes(wire.client)
     assert (wire.to_client, wire.servers) == (b"", [])
+
+
+def test_each_of_the_requests_in_one_packet_has_its_turn() -> None:
+    assert Wire(PLAIN, Denying()).client_sends(GET * 3).count(b"HTTP/1.1 403") == 3
+    wire = Wire(PLAIN, Denying())
+    wire.hasty = False
+    for answers, ask in enumerate((GET * 3, b"", b""), start=1):
+        wire.client_sends(ask)
+        assert wire.to_client.count(b"HTTP/1.1 403") == answers
+
+
+def test_a_turn_that_others_took_is_over() -> None:
+    wire = Wire(PLAIN)
+    wire.hasty = False
+    wire.client_sends(GET * 3)
+    wire.server_sends(OK)
+    wire.client_sends(b"")
+    wire.feed(events.Wakeup(wire.wakeups.pop()))
+    assert (wire.to_server, wire.to_client) == (GET * 2, OK)
+
+
+def test_what_came_before_the_switch_to_a_websocket_goes_through_it() -> None:
+    upgrade = b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    wire = Wire(PLAIN)
+    wire.client_sends(GET[:-4] + upgrade + b"\x82\x85" + bytes(4) + b"early")
+    wire.server_sends(b"HTTP/1.1 101 Switching Protocols" + upgrade)
+    assert wire.to_server.partition(b"\r\n\r\n")[2].startswith(b"\x82\x85")  # masked anew
