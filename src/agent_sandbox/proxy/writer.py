@@ -46,6 +46,7 @@ class LineWriter:
             self._closing.wait(BATCH_SECONDS)
             self._wake.clear()
             self._flush()
+        self._flush()  # what was added while the last batch was written, and nobody will wake for
 
     def _flush(self) -> None:
         batch: list[bytes] = []

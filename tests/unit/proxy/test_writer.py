@@ -39,6 +39,25 @@ def test_a_reader_that_stopped_reading_costs_lines_and_not_memory() -> None:
     writer.close()
 
 
+def test_what_came_while_others_were_written_is_written_at_the_end() -> None:
+    entered, go_on = threading.Event(), threading.Event()
+    written: list[bytes] = []
+
+    def write(data: bytes) -> None:
+        entered.set()
+        go_on.wait(5)
+        written.append(data)
+
+    writer = LineWriter(write)
+    writer.add(b"first\n")
+    entered.wait(5)
+    writer.add(b"last\n")
+    writer.close(seconds=0)
+    go_on.set()
+    writer.close()
+    assert written == [b"first\n", b"last\n"]
+
+
 def test_a_full_disk_is_told_and_does_not_stop_the_writer() -> None:
     faults = [OSError(28, "No space left on device")]
     written: list[bytes] = []
