@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations, product
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
@@ -128,6 +129,9 @@ specs = st.builds(
     st.lists(entries, max_size=2),
     one_of_each(or_none((403, 418)), or_none((False, True)), or_none(("watch",))),
 )
+
+# One number for a whole order, where Hypothesis's own `randoms` draws for each place.
+orders = st.integers(0, 9999).map(Random)
 
 
 def layer(spec: Entry) -> Layer:

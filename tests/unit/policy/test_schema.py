@@ -1,12 +1,18 @@
 from typing import Any
 
+import pytest
+
 from agent_sandbox.policy.schema import policy_schema
 from agent_sandbox.policy.spec import PolicySpec
 from vectors import each
 
 
-def test_the_schema_knows_every_word_of_the_model() -> None:
-    schema = policy_schema()
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    return policy_schema()
+
+
+def test_the_schema_knows_every_word_of_the_model(schema: dict[str, Any]) -> None:
     assert set(schema["properties"]) == set(PolicySpec.model_fields)
     assert schema["additionalProperties"] is False
     assert set(schema["$defs"]) == {
@@ -30,8 +36,10 @@ def test_the_schema_knows_every_word_of_the_model() -> None:
         ("UpstreamSpec", "no_proxy", {"type": "array", "items": {"type": "string"}}),
     ],
 )
-def test_what_may_stand_behind_a_key_is_said(model: str, key: str, expected: dict[str, Any]) -> None:
-    assert policy_schema()["$defs"][model]["properties"][key] == expected
+def test_what_may_stand_behind_a_key_is_said(
+    schema: dict[str, Any], model: str, key: str, expected: dict[str, Any]
+) -> None:
+    assert schema["$defs"][model]["properties"][key] == expected
 
 
 def test_an_entry_may_be_written_in_short_and_a_section_may_be_empty() -> None:
