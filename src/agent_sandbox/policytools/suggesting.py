@@ -57,7 +57,7 @@ def suggest(denials: Denials, policy: Policy, offers: Mapping[str, Policy]) -> S
 
     `offers` is what each service allows that could be named in place of a rule.
     """
-    left = Denials(others=denials.others)
+    left = Denials(others={why: replace(seen) for why, seen in denials.others.items()})
     groups: defaultdict[Group, dict[str, tuple[Request, Seen]]] = defaultdict(dict)
     for request, seen in denials.requests.items():
         why = _why_not(request, denials, policy)
