@@ -45,6 +45,11 @@ class Authorities:
     name: str
     pem: str = field(repr=False, compare=False)
 
+    @property
+    def file(self) -> str:
+        """The name of the file; it lies beside the policy that names it."""
+        return self.name.partition(" ")[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:

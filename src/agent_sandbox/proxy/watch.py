@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from agent_sandbox.policy import Origin, Policy
+from agent_sandbox.policy import Policy
 from agent_sandbox.policy.hostlist import ListedHosts
 from agent_sandbox.policyfile.layerfile import PROJECT, LayerFile
 from agent_sandbox.policyfile.resolved import paths_beside
@@ -25,22 +25,21 @@ def identity(paths: Sequence[Path]) -> Identity:
 
 
 def files_of(policy: Policy, path: Path, layers: Iterable[LayerFile]) -> tuple[Path, ...]:
-    """Return what the policy at `path` is made of: its layers, the services beside it, and the lists that it names."""
+    """Return what the policy at `path` is made of: its layers, the services beside it, and the files that it names."""
     every = (*layers, LayerFile(name=PROJECT, path=path))
-    lists = {
-        layer.path.with_name(listed.file)
-        for layer in every
-        for origin, listed in _lists(policy)
-        if origin.layer == layer.name
-    }
-    return (*(layer.path for layer in every), *paths_beside(path), *sorted(lists))
+    named = {layer.path.with_name(file) for layer in every for where, file in _named(policy) if where == layer.name}
+    return (*(layer.path for layer in every), *paths_beside(path), *sorted(named))
 
 
-def _lists(policy: Policy) -> Iterator[tuple[Origin, ListedHosts]]:
+def _named(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Yield each file that a layer names beside itself, behind the name of the layer."""
+    upstream = policy.settings.upstream
+    if upstream is not None and upstream.ca is not None:
+        yield upstream.layer, upstream.ca.file
     for index in (policy.index, *(ceiling.index for ceiling in policy.rules.ceilings)):
         for rule in chain.from_iterable(index.others):
             if isinstance(rule.conditions.host, ListedHosts):
-                yield rule.origin, rule.conditions.host
+                yield rule.origin.layer, rule.conditions.host.file
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:

@@ -87,3 +87,9 @@ def test_certificates_lie_beside_the_policy() -> None:
     assert parse_ca_name("corp-ca.pem") == "corp-ca.pem"
     with pytest.raises(Unfit, match="certificates lie in a file beside the policy"):
         parse_ca_name("../corp-ca.pem")
+
+
+def test_certificates_tell_the_file_that_they_are_from() -> None:
+    assert (
+        Authorities(name="corp.pem (sha256 00)", pem="").file == Authorities(name="corp.pem", pem="").file == "corp.pem"
+    )

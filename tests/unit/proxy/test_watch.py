@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile import layer_beside, load_policy
 from agent_sandbox.proxy.watch import files_of, identity, watch
+from certificates import make_authority
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,10 +89,12 @@ def test_what_is_watched_is_all_that_the_policy_is_made_of(tmp_path: Path) -> No
         path.parent.mkdir()
         path.write_text(f"domains: [b.test]\ndomains_file: {list_name}\n")
         path.with_name(list_name).write_text("a.test\n")
-    user.write_text(f"{user.read_text()}host_services: {{lab: {{to: 10.0.0.0/24, ports: [81]}}}}\n")
+    settings = "settings: {upstream: {ca: corp.pem}}"
+    user.write_text(f"{user.read_text()}host_services: {{lab: {{to: 10.0.0.0/24, ports: [81]}}}}\n{settings}\n")
+    make_authority(tmp_path, ["a.test"]).rename(user.with_name("corp.pem"))
     layers = [layer_beside("user", user), layer_beside("organisation", team)]
     resolved = [tmp_path / "project/services" / f"{name}.yaml" for name in ("debian", "node", "python")]
-    lists = [policy.with_name("long.txt"), team.with_name("ours.txt"), user.with_name("mine.txt")]
+    named = [policy.with_name("long.txt"), team.with_name("ours.txt"), *map(user.with_name, ("corp.pem", "mine.txt"))]
     made = load_policy(policy, layers=layers)
-    assert files_of(made, policy, layers) == (user, team, policy, *resolved, *lists)
+    assert files_of(made, policy, layers) == (user, team, policy, *resolved, *named)
     assert files_of(Policy.deny_all("x"), policy, ()) == (policy, *resolved)
