@@ -89,6 +89,7 @@ class Capture:
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, ValueError), connection:
+            connection.getpeername()  # of one that is gone already, wrap_socket would leave a half behind
             stream = self._context.wrap_socket(connection, server_side=True) if self._context else connection
             with stream:
                 stream.sendall(self.greeting)
@@ -125,11 +126,22 @@ class Capture:
                 data += self._receive(stream)
             return data[: int(length[1])], data[int(length[1]) :]
         if re.search(rb"(?i)\r\ntransfer-encoding: *chunked", head):
-            while b"0\r\n\r\n" not in data:
-                data += self._receive(stream)
-            body, _, rest = data.partition(b"0\r\n\r\n")
-            return body, rest
+            return self._chunks(stream, data)
         return b"", data
+
+    def _chunks(self, stream: socket.socket, data: bytes) -> tuple[bytes, bytes]:
+        """Read up to the last chunk; what is in one may look like any other. Return them as they came, without it."""
+        body = b""
+        while True:
+            while b"\r\n" not in data:
+                data += self._receive(stream)
+            line, _, data = data.partition(b"\r\n")
+            size = int(line.partition(b";")[0], 16)
+            while len(data) < size + 2:
+                data += self._receive(stream)
+            if size == 0:
+                return body, data[2:]
+            body, data = body + line + b"\r\n" + data[: size + 2], data[size + 2 :]
 
 
 def ok(body: bytes, *fields: bytes) -> bytes:
