@@ -10,20 +10,27 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.engine import answer
 from agent_sandbox.runtime.held import leave_pending, read_held, recorded
-from agent_sandbox.runtime.rewritten import Rewritten, rewritten
+from agent_sandbox.runtime.rewritten import Rewritten, rewritten, unwatched
 from agent_sandbox.runtime.walls import REPLACED
 
 SAME = "it holds what it held before"
+ENDED = "it is not what it was when the stack started, and the agent's container has ended: nobody can say who wrote it"
+# Of a container in another state the mounts can't be asked for. One that was never started has written nothing.
+ASKED = {"running", "created"}
 
 
 def review(project: Project, found: Sequence[Container], lost: Sequence[str]) -> tuple[str, ...]:
     """Show what each lost path holds now that it did not before, and return them, with those of an earlier no.
 
+    An agent can end its container: what has changed since is taken for lost.
+
     The agent is stopped first: it could write while it is looked at. Raises UserError where something may run and
     nobody says yes.
     """
     then = recorded(project.root, os.environ)
-    paths = tuple(sorted({*lost, *then.pending}))
+    ended = any(one.service == "agent" and one.state not in ASKED for one in found)
+    changed = unwatched(project.root, then) if ended else ()
+    paths = tuple(sorted({*lost, *then.pending, *changed}))
     if not paths:
         return ()
     for container in found:
@@ -34,7 +41,7 @@ def review(project: Project, found: Sequence[Container], lost: Sequence[str]) ->
     now = read_held(project.root, paths)
     differences = [rewritten(path, then, now) for path in paths]
     for one in differences:
-        say(f"{one.path}: {REPLACED}{'' if one.lines else f'; {SAME}'}")
+        say(f"{one.path}: {ENDED if one.path in changed else REPLACED}{'' if one.lines else f'; {SAME}'}")
         for line in one.lines:
             say(f"  {printable(line)}")
     _require_yes(project, [one for one in differences if one.runs])

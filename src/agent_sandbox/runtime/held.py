@@ -27,11 +27,12 @@ NOT_ALONE = "not this file alone: what it holds can be written elsewhere"
 class Held:
     """The texts of files by their path in the project, and of git's settings each `key` with its value.
 
-    `pending` are the paths that have ceased to be protected, and that nobody has said yes to since.
+    `paths` are those that were protected; `pending` have ceased to be, and nobody has said yes to them since.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
 
     def below(self, path: str) -> dict[str, str]:
@@ -62,14 +63,16 @@ def recorded(root: Path, environ: Mapping[str, str]) -> Held:
     try:
         said = json.loads((_folder(environ) / _name(root)).read_text("utf-8"))
         settings = {path: tuple(found) for path, found in said["settings"].items()}
-        return Held(texts=dict(said["texts"]), settings=settings, pending=tuple(said["pending"]))
+        paths, pending = (tuple(said.get(name, ())) for name in ("paths", "pending"))
+        return Held(texts=dict(said["texts"]), settings=settings, paths=paths, pending=pending)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return Held()
 
 
 def record(root: Path, environ: Mapping[str, str]) -> None:
     """Remember what is held now that it is protected."""
-    _write(root, environ, read_held(root, protected_paths(root)))
+    paths = protected_paths(root)
+    _write(root, environ, replace(read_held(root, paths), paths=paths))
 
 
 def leave_pending(root: Path, environ: Mapping[str, str], then: Held, paths: tuple[str, ...]) -> None:

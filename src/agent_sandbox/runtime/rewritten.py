@@ -5,8 +5,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import islice
+from pathlib import Path
 
-from agent_sandbox.runtime.held import Held, is_settings
+from agent_sandbox.render.paths import COMPOSE, DOTENV
+from agent_sandbox.runtime.held import Held, is_settings, read_held
 
 MOST_LINES = 60
 # Settings of git that run nothing and lead nowhere new. What is not among them is asked about.
@@ -47,6 +49,16 @@ def rewritten(path: str, then: Held, now: Held) -> Rewritten:
         lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES} more lines: look into the file"]
     runs = (why for name in names for why in _runs(name, then, now))
     return Rewritten(path=path, lines=tuple(lines), runs=tuple(islice(runs, MOST_LINES)))
+
+
+def unwatched(root: Path, then: Held) -> tuple[str, ...]:
+    """Return what differs from when it was protected, for a container that has ended and tells of no mount any more.
+
+    But for the stack's own files, about which `trust` asks: they are edited while nothing runs.
+    """
+    paths = tuple(path for path in then.paths if path not in {DOTENV, str(Path(COMPOSE).parent)})
+    now = read_held(root, paths)
+    return tuple(path for path in paths if rewritten(path, then, now).lines)
 
 
 def _difference(name: str, was: str | None, is_: str | None) -> Iterator[str]:

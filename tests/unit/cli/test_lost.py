@@ -1,13 +1,14 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.lost import review
+from agent_sandbox.cli.lost import ENDED, review
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.held import Held, leave_pending, read_held, recorded
@@ -74,6 +75,23 @@ def test_without_a_terminal_nothing_is_started(repository: Project, monkeypatch:
 def test_where_nothing_is_lost_nothing_is_looked_at(repository: Project, docker: FakeDocker) -> None:
     assert review(repository, [AGENT], []) == ()
     assert docker.calls == []
+
+
+def test_an_agent_that_ends_its_container_hides_nothing(
+    repository: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = (".devcontainer", ".env", CONFIG)
+    leave_pending(repository.root, os.environ, replace(recorded(repository.root, os.environ), paths=paths), ())
+    (repository.root / ".env").write_text("A=1")
+    ended, begun = (replace(AGENT, state=state) for state in ("exited", "created"))
+    assert review(repository, [ended], []) == ()
+    write(repository, "core.fsmonitor", "./x")
+    assert review(repository, [begun], []) == review(repository, [AGENT], []) == review(repository, [], []) == ()
+    monkeypatch.setattr(sys, "stdin", Person("\n"))
+    with pytest.raises(UserError):
+        review(repository, [ended], [])
+    assert capsys.readouterr().err.splitlines()[0] == f"{CONFIG}: {ENDED}"
+    assert recorded(repository.root, os.environ).pending == (CONFIG,)
 
 
 def test_what_was_never_recorded_is_shown_whole(repository: Project, capsys: pytest.CaptureFixture[str]) -> None:

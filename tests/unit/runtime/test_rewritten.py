@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from agent_sandbox.runtime.held import Held
-from agent_sandbox.runtime.rewritten import MOST_LINES, Rewritten, rewritten
+from agent_sandbox.runtime.rewritten import MOST_LINES, Rewritten, rewritten, unwatched
 
 CONFIG = ".git/config"
 
@@ -97,6 +99,18 @@ def test_all_that_is_new_in_another_file_may_run_and_what_is_gone_does_not() -> 
     found = rewritten(".vscode", then, now)
     assert found.runs == (".vscode/b", ".vscode/d")
     assert [line for line in found.lines if line[:2] in {"+0", "-2", "-3", "+5"}] == ["-2", "+0", "-3", "+5"]
+
+
+def test_what_has_changed_while_nobody_could_tell_is_found_but_for_what_trust_asks_about(tmp_path: Path) -> None:
+    for name in (".env", ".envrc", ".mcp.json"):
+        (tmp_path / name).write_text("1")
+    then = Held(texts={".env": "0", ".envrc": "0", ".mcp.json": "1"}, paths=(".env", ".envrc", ".mcp.json", ".vscode"))
+    assert unwatched(tmp_path, then) == (".envrc",)
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / ".vscode" / "tasks.json").write_text("")
+    assert unwatched(tmp_path, then) == (".envrc",)
+    (tmp_path / ".vscode" / "tasks.json").write_text("{}")
+    assert unwatched(tmp_path, then) == (".envrc", ".vscode")
 
 
 def test_a_long_difference_says_how_much_more_there_is() -> None:
