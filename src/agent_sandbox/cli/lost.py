@@ -11,41 +11,44 @@ from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.engine import answer
 from agent_sandbox.runtime.held import leave_pending, read_held, recorded
 from agent_sandbox.runtime.rewritten import Rewritten, rewritten, unwatched
-from agent_sandbox.runtime.walls import REPLACED
+from agent_sandbox.runtime.walls import REPLACED, Inside
 
 SAME = "it holds what it held before"
-ENDED = "it is not what it was when the stack started, and the agent's container has ended: nobody can say who wrote it"
-# Of a container in another state the mounts can't be asked for. One that was never started has written nothing.
-ASKED = {"running", "created"}
+UNTOLD = "it is not what it was when the stack started, and the agent's container tells of no mount: look who wrote it"
 
 
-def review(project: Project, found: Sequence[Container], lost: Sequence[str]) -> tuple[str, ...]:
+def review(project: Project, found: Sequence[Container], inside: Inside) -> tuple[str, ...]:
     """Show what each lost path holds now that it did not before, and return them, with those of an earlier no.
 
-    An agent can end its container: what has changed since is taken for lost.
+    Where the agent's container does not tell, all that has changed since is taken for lost.
 
     The agent is stopped first: it could write while it is looked at. Raises UserError where something may run and
     nobody says yes.
     """
     then = recorded(project.root, os.environ)
-    ended = any(one.service == "agent" and one.state not in ASKED for one in found)
-    changed = unwatched(project.root, then) if ended else ()
-    paths = tuple(sorted({*lost, *then.pending, *changed}))
+    expected = {*inside.lost, *then.pending}
+    if expected or inside.silent:
+        _stop(found)
+    changed = unwatched(project.root, then) if inside.silent else ()
+    paths = tuple(sorted(expected.union(changed)))
     if not paths:
         return ()
-    for container in found:
-        if container.service == "agent" and container.state == "running":
-            answer("stop", "--time", "2", container.id, doing="stopping the agent")
     # Until all of it is protected again: a second `up` is no yes.
     leave_pending(project.root, os.environ, then, paths)
     now = read_held(project.root, paths)
     differences = [rewritten(path, then, now) for path in paths]
     for one in differences:
-        say(f"{one.path}: {ENDED if one.path in changed else REPLACED}{'' if one.lines else f'; {SAME}'}")
+        say(f"{one.path}: {UNTOLD if one.path in changed else REPLACED}{'' if one.lines else f'; {SAME}'}")
         for line in one.lines:
             say(f"  {printable(line)}")
     _require_yes(project, [one for one in differences if one.runs])
     return paths
+
+
+def _stop(found: Sequence[Container]) -> None:
+    for container in found:
+        if container.service == "agent" and container.state == "running":
+            answer("stop", "--time", "2", container.id, doing="stopping the agent")
 
 
 def _require_yes(project: Project, doubtful: Sequence[Rewritten]) -> None:

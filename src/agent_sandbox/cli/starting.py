@@ -49,7 +49,7 @@ def _restart_unhealthy_proxy(project: Project, found: Sequence[Container], *, qu
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
     # Mounts end when the host replaces what is mounted, a network when the firewall ends: compose sees nothing of it.
     inside = look_inside(found)
-    lost = review(project, found, inside.lost)
+    lost = review(project, found, inside)
     if inside.cut_off:
         say(f"{inside.cut_off}: both are made anew")
         return ("agent", "firewall")

@@ -52,7 +52,7 @@ def rewritten(path: str, then: Held, now: Held) -> Rewritten:
 
 
 def unwatched(root: Path, then: Held) -> tuple[str, ...]:
-    """Return what differs from when it was protected, for a container that has ended and tells of no mount any more.
+    """Return what differs from when it was protected, where the agent's container does not tell of its mounts.
 
     But for the stack's own files, about which `trust` asks: they are edited while nothing runs.
     """

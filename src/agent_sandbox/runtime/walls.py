@@ -26,10 +26,14 @@ TWO_NAMES = "the file has another name as well: what is written by that one stan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """What the agent's container does not have any more: mounts, by path, and its way to the proxy, by a reason."""
+    """What the agent's container does not have any more: mounts, by path, and its way to the proxy, by a reason.
+
+    `silent` is one that does not tell. The agent can bring that about: by ending it, or by taking all processes.
+    """
 
     lost: tuple[str, ...] = ()
     cut_off: str = ""
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +45,16 @@ class Unprotected:
     because: str
 
 
-def look_inside(found: Iterable[Container]) -> Inside:
+def look_inside(found: Sequence[Container]) -> Inside:
     """Return what ended while the agent runs; asked in its container, by a file of its image."""
     for container in found:
         if container.service == "agent" and container.state == "running":
             done = ask("exec", container.id, HEALTHY)
-            return Inside(
-                lost=tuple(done.out.splitlines()) if done.code == LOST else (),
-                cut_off=done.out.strip() if done.code == CUT_OFF else "",
-            )
-    return Inside()
+            lost = tuple(done.out.splitlines()) if done.code == LOST else ()
+            cut_off = done.out.strip() if done.code == CUT_OFF else ""
+            return Inside(lost=lost, cut_off=cut_off, silent=done.code != 0 and not (lost or cut_off))
+    # One that was only made has never run.
+    return Inside(silent=any(one.service == "agent" and one.state != "created" for one in found))
 
 
 def foreign_networks(found: Iterable[Container], project: str) -> tuple[str, ...]:

@@ -45,13 +45,15 @@ def test_why_nothing_can_be_reached_is_what_the_agents_container_says(docker: Fa
 
 
 @pytest.mark.parametrize(("out", "code"), [("", 0), ("", 1), ("OCI runtime exec failed\n", 126)])
-def test_a_container_that_can_not_say_so_has_lost_nothing(docker: FakeDocker, out: str, code: int) -> None:
+def test_a_container_that_can_not_say_so_is_silent(docker: FakeDocker, out: str, code: int) -> None:
     docker.says("exec agent", out=out, code=code)
-    assert look_inside([container("agent")]) == Inside()
+    assert look_inside([container("agent")]) == Inside(silent=code != 0)
 
 
-def test_an_agent_that_does_not_run_has_no_mounts_to_lose(docker: FakeDocker) -> None:
-    assert (look_inside([container("agent", "exited"), container("proxy")]), docker.calls) == (Inside(), [])
+@pytest.mark.parametrize("state", ["exited", "paused", "created"])
+def test_so_is_one_that_does_not_run_any_more(docker: FakeDocker, state: str) -> None:
+    assert look_inside([container("agent", state), container("proxy")]) == Inside(silent=state != "created")
+    assert (look_inside([container("proxy")]), docker.calls) == (Inside(), [])
 
 
 def test_the_agent_is_on_its_own_network_alone() -> None:
