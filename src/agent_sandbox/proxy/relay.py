@@ -148,7 +148,8 @@ class Relay:
     async def _pass(self, read: Read, writer: asyncio.StreamWriter, meter: Meter, patience: asyncio.Timeout) -> None:
         loop = asyncio.get_running_loop()
         while data := await read():
-            patience.reschedule(loop.time() + self._engine.limits.idle_seconds)
+            if not patience.expired():  # bytes may come in the very moment in which the wait for them ends
+                patience.reschedule(loop.time() + self._engine.limits.idle_seconds)
             writer.write(meter(data))
             await writer.drain()
         # TLS with a company's proxy has no half of a connection to close; what runs in it says when it has ended.

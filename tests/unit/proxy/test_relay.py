@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -177,6 +178,20 @@ async def test_silence_ends_it(policy: Callable[[str], Policy]) -> None:
     await stage.running
     assert stage.line == ("allow", f"{ALLOWED}; broken off: neither side said anything for too long")
     assert (stage.to_client.ended, stage.to_server.ended) == ("aborted", "aborted")
+
+
+def stand_still(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+async def test_bytes_that_come_as_silence_ends_it_change_nothing(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy(UNOPENED), limits=Limits(idle_seconds=cast("int", 0.02)))
+    stage.reached()
+    await turns()
+    asyncio.get_running_loop().call_later(0.01, stage.server.feed_data, b"late")
+    stand_still(0.04)  # both are due now, and the bytes come first
+    await stage.running
+    assert stage.line == ("allow", f"{ALLOWED}; broken off: neither side said anything for too long")
 
 
 async def test_a_side_that_breaks_off_ends_both(policy: Callable[[str], Policy]) -> None:
