@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.output import printable, say
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.containers import Container
+from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.engine import answer
-from agent_sandbox.runtime.held import leave_pending, read_held, recorded
+from agent_sandbox.runtime.held import Held, leave_pending, read_held, recorded
 from agent_sandbox.runtime.rewritten import Rewritten, rewritten, unwatched
-from agent_sandbox.runtime.walls import REPLACED, Inside
+from agent_sandbox.runtime.walls import REPLACED, Inside, look_inside
 
 SAME = "it holds what it held before"
 UNTOLD = "it is not what it was when the stack started, and the agent's container tells of no mount: look who wrote it"
@@ -26,11 +26,7 @@ def review(project: Project, found: Sequence[Container], inside: Inside) -> tupl
     nobody says yes.
     """
     then = recorded(project.root, os.environ)
-    expected = {*inside.lost, *then.pending}
-    if expected or inside.silent:
-        _stop(found)
-    changed = unwatched(project.root, then) if inside.silent else ()
-    paths = tuple(sorted(expected.union(changed)))
+    changed, paths = _to_be_seen(project, found, inside, then)
     if not paths:
         return ()
     # Until all of it is protected again: a second `up` is no yes.
@@ -43,6 +39,25 @@ def review(project: Project, found: Sequence[Container], inside: Inside) -> tupl
             say(f"  {printable(line)}")
     _require_yes(project, [one for one in differences if one.runs])
     return paths
+
+
+def put_off(project: Project) -> None:
+    """Before the containers go, which alone know what is lost: have the next start show it."""
+    found, then = containers(project.name), recorded(project.root, os.environ)
+    _, paths = _to_be_seen(project, found, look_inside(found), then)
+    if paths:
+        leave_pending(project.root, os.environ, then, paths)
+
+
+def _to_be_seen(
+    project: Project, found: Sequence[Container], inside: Inside, then: Held
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what has changed, where nobody can say what is lost, and all that is to be shown; stop the agent first."""
+    expected = {*inside.lost, *then.pending}
+    if expected or inside.silent:
+        _stop(found)
+    changed = unwatched(project.root, then) if inside.silent else ()
+    return changed, tuple(sorted(expected.union(changed)))
 
 
 def _stop(found: Sequence[Container]) -> None:

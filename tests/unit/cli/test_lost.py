@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.lost import UNTOLD, review
+from agent_sandbox.cli.lost import UNTOLD, put_off, review
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.held import Held, leave_pending, read_held, recorded
@@ -19,6 +20,11 @@ from person import Person
 
 CONFIG = ".git/config"
 AGENT = Container(id="agent0000000", service="agent", image="x", state="running")
+INSPECTED = {
+    "Id": AGENT.id,
+    "State": {"Status": "running"},
+    "Config": {"Image": "x", "Labels": {"com.docker.compose.service": "agent"}},
+}
 REPLACED = f"{CONFIG}: it was replaced on the host, and the agent can write it since"
 
 
@@ -93,6 +99,15 @@ def test_an_agent_that_keeps_its_container_from_telling_hides_nothing(
     with pytest.raises(UserError):
         review(repository, [replace(AGENT, state="exited")], Inside(silent=True))
     assert capsys.readouterr().err.splitlines()[0] == f"{CONFIG}: {UNTOLD}"
+    assert recorded(repository.root, os.environ).pending == (CONFIG,)
+
+
+def test_what_is_lost_when_the_containers_go_is_shown_by_the_next_start(
+    repository: Project, docker: FakeDocker
+) -> None:
+    docker.says("ps --all", out="agent0000000").says("inspect", out=json.dumps([INSPECTED]))
+    docker.says("exec", out=f"{CONFIG}\n", code=1)
+    put_off(repository)
     assert recorded(repository.root, os.environ).pending == (CONFIG,)
 
 
