@@ -172,6 +172,28 @@ def test_what_the_agent_put_into_a_file_that_the_host_replaced_is_shown_before_i
     assert status(project)["lost"] == []
 
 
+@pytest.mark.parametrize("ended", [True, False])
+def test_an_agent_that_ends_its_container_or_whose_stack_is_taken_down_hides_nothing(
+    project: Project, *, ended: bool
+) -> None:
+    git(project.path, "config", "user.name", "Ann" if ended else "Bea")
+    os.chown(project.path / ".git/config", 1000, 1000)
+    project.exec("git", "config", "--file", "/workspace/.git/config", "core.fsmonitor", "./x")
+    if ended:
+        project.exec("kill", "1", check=False)
+        deadline = time.monotonic() + 20
+        while project.containers()["agent"]["State"]["Running"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    else:
+        project.sandbox("down")
+    refused = project.sandbox("up", check=False)
+    assert "this may run on your machine: .git/config: core.fsmonitor; the agent is stopped" in refused.stderr
+    git(project.path, "config", "--unset", "core.fsmonitor")
+    project.sandbox("up")
+    assert status(project)["lost"] == []
+
+
 def test_the_engine_sees_it_too(project: Project) -> None:
     replace_settings_again = ("config", "core.commentChar", ";")
     git(project.path, *replace_settings_again)
