@@ -166,6 +166,8 @@ def test_destroy_leaves_nothing_on_the_engine_and_every_file(down: Project) -> N
     files = sorted(path.name for path in (down.path / ".devcontainer").iterdir())
     down.sandbox("up")
     name = json.loads(down.sandbox("status", "--json").stdout)["project"]
+    # What an agent that was here before has left: no file names it any more.
+    run("docker", "volume", "create", f"--label=com.docker.compose.project={name}", f"{name}_state-former")
     down.sandbox("destroy", "--yes")
     for kind in ("container", "network", "volume"):
         everything = ("--all",) if kind == "container" else ()

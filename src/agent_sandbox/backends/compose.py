@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import assert_never
 
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
-from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.project import PROJECT_LABEL, Project
 from agent_sandbox.backends.verbs import (
     AskProxy,
     Build,
@@ -50,7 +50,8 @@ def plan(project: Project, verb: Verb) -> Plan:
             steps = (_run(project, "stopping the stack", "down", "--remove-orphans"),)
         case Destroy():
             images = (RemoveImages(argv=("docker", "image", "rm", name), once_built=False) for name in verb.images)
-            steps = (_run(project, "removing the stack", "down", "--remove-orphans", "--volumes"), *images)
+            down = _run(project, "removing the stack", "down", "--remove-orphans", "--volumes")
+            steps = (down, _left_volumes(project), *images)
         case Restart():
             again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", *_wait(), verb.service)
             steps = (
@@ -135,6 +136,13 @@ def _logs(verb: Logs) -> Iterator[str]:
     if verb.tail is not None:
         yield from ("--tail", str(verb.tail))
     yield from verb.services
+
+
+def _left_volumes(project: Project) -> RunCommand:
+    """Return what removes the volumes that no file names any more: those of an agent that was here before."""
+    label = f"label={PROJECT_LABEL}={project.name}"
+    argv = ("docker", "volume", "prune", "--all", "--force", "--filter", label)
+    return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="removing what is left")
 
 
 def _run(project: Project, purpose: str, *arguments: str) -> RunCommand:

@@ -5,6 +5,9 @@ from pathlib import Path
 
 from agent_sandbox.stack.workspace import Owner
 
+# What compose puts on everything of a project.
+PROJECT_LABEL = "com.docker.compose.project"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_sandbox.backends.project import PROJECT_LABEL
 from agent_sandbox.runtime.engine import answer
 from agent_sandbox.stack.limits import size
 
-PROJECT_LABEL = "com.docker.compose.project"
 SERVICE_LABEL = "com.docker.compose.service"
 # In which the services start: each waits for the one before it.
 ORDER = ("proxy", "firewall", "agent")

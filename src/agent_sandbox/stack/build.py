@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.stack.model import Network, Stack, Volume
 from agent_sandbox.stack.naming import addresses, network_name, stack_name
-from agent_sandbox.stack.services.agent import agent_service
+from agent_sandbox.stack.services.agent import agent_service, state_volume
 from agent_sandbox.stack.services.firewall import firewall_service
 from agent_sandbox.stack.services.proxy import proxy_service
 from agent_sandbox.stack.workspace import Workspace
@@ -15,9 +15,9 @@ VOLUMES = {
     "ca-public": "the CA's certificate: everyone reads it",
     "log": "every decision, one line of JSON each",
     "trust": "the system's certificates and the CA's, as the agent sees them",
-    "state": "what the agent remembers: sign-in, settings, sessions",
     "history": "the shell's history",
 }
+STATE = "what the agent remembers: sign-in, settings, sessions"
 # The engine gives its own address on the bridge to nobody: services of the host are not reached that way either.
 ISOLATED = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
 
@@ -34,6 +34,7 @@ def build_stack(manifest: AgentManifest, workspace: Workspace, images: StackImag
     """Return the stack of one project: `proxy`, `firewall`, `agent`."""
     name = stack_name(workspace.title, workspace.path)
     where = addresses(workspace.path)
+    volumes = {**VOLUMES, state_volume(manifest): STATE}
     return Stack(
         name=name,
         agent=manifest.name,
@@ -52,5 +53,5 @@ def build_stack(manifest: AgentManifest, workspace: Workspace, images: StackImag
             ),
             Network(key="egress", name=f"{name}_egress", internal=False),
         ),
-        volumes=tuple(Volume(key=key, name=f"{name}_{key}", why=why) for key, why in VOLUMES.items()),
+        volumes=tuple(Volume(key=key, name=f"{name}_{key}", why=why) for key, why in volumes.items()),
     )

@@ -115,9 +115,22 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
     assert compose.plan(PROJECT, Up(build=build, anew=("agent",))) == (*images, removed, start, replaced)
 
 
+def test_destroy_removes_the_volumes_too_that_no_file_names_any_more() -> None:
+    down = RunCommand(
+        argv=(*COMPOSE, "down", "--remove-orphans", "--volumes"),
+        cwd=ROOT,
+        project=PROJECT.name,
+        purpose="removing the stack",
+    )
+    label = f"label=com.docker.compose.project={PROJECT.name}"
+    argv = ("docker", "volume", "prune", "--all", "--force", "--filter", label)
+    left = replace(down, argv=argv, purpose="removing what is left")
+    assert compose.plan(PROJECT, Destroy()) == (down, left)
+
+
 def test_destroy_removes_the_images_that_are_named() -> None:
-    down, first, second = compose.plan(PROJECT, Destroy(images=("a:1", "b:1")))
-    assert (down,) == compose.plan(PROJECT, Destroy())
+    *before, first, second = compose.plan(PROJECT, Destroy(images=("a:1", "b:1")))
+    assert (*before,) == compose.plan(PROJECT, Destroy())
     removed = [RemoveImages(argv=("docker", "image", "rm", name), once_built=False) for name in ("a:1", "b:1")]
     assert [first, second] == removed
 
@@ -132,7 +145,6 @@ def test_destroy_removes_the_images_that_are_named() -> None:
             ("logs", "--no-color", "--follow", "--tail", "20", "proxy"),
             "reading the logs",
         ),
-        (Destroy(), ("down", "--remove-orphans", "--volumes"), "removing the stack"),
         (
             AskProxy(argv=("reload",)),
             (

@@ -12,6 +12,7 @@ from fake_stack import compose_line
 from person import Person
 
 REMOVE = " down --remove-orphans --volumes"
+LEFT = "volume prune --all --force --filter label=com.docker.compose.project=app-1"
 
 
 @pytest.fixture
@@ -19,12 +20,12 @@ def engine(project: Path, docker: FakeDocker) -> FakeDocker:
     """Have a container, no network, and a volume."""
     assert project.exists()
     docker.says("ps --all", out="app-1-agent-1\n").says("network ls").says("volume ls", out="app-1_state\n")
-    return docker.says("compose")
+    return docker.says(LEFT).says("compose")
 
 
 def test_yes_removes_everything_without_asking(engine: FakeDocker) -> None:
     assert exit_code(lambda: destroy(yes=True)) == 0
-    assert engine.calls[-1] == f"{compose_line(Path.cwd())}{REMOVE}"
+    assert engine.calls[-2:] == [f"{compose_line(Path.cwd())}{REMOVE}", LEFT]
 
 
 def test_what_has_nothing_on_the_engine_is_not_said_to_be_removed(
@@ -82,4 +83,5 @@ def test_without_a_terminal_nothing_is_asked_and_nothing_removed(
 
 def test_a_dry_run_only_prints(engine: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: destroy(dry_run=True)) == 0
-    assert (capsys.readouterr().out, engine.calls) == (f"docker {compose_line(Path.cwd())}{REMOVE}\n", [])
+    planned = f"docker {compose_line(Path.cwd())}{REMOVE}\ndocker {LEFT}\n"
+    assert (capsys.readouterr().out, engine.calls) == (planned, [])

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from agent_sandbox.agents.catalogue import load_manifest
@@ -76,6 +78,12 @@ def test_every_volume_that_is_mounted_is_declared_and_every_declared_one_is_moun
     mounted = {mount.source for service in stack.services for mount in service.mounts if mount.kind is MountKind.VOLUME}
     assert {volume.key for volume in stack.volumes} == mounted
     assert all(volume.name == f"{stack.name}_{volume.key}" and volume.why for volume in stack.volumes)
+
+
+def test_an_agent_never_mounts_what_another_one_keeps(stack: Stack) -> None:
+    other = build_stack(replace(MANIFEST, name="other"), WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
+    alone = {volume.name for volume in stack.volumes} - {volume.name for volume in other.volumes}
+    assert alone == {f"{stack.name}_state-claude"}
 
 
 def test_every_service_has_limits_an_init_and_a_healthcheck(stack: Stack) -> None:

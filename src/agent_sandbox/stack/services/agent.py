@@ -77,8 +77,15 @@ def _certificates() -> Iterator[Mount]:
     yield Mount(kind=MountKind.VOLUME, source="ca-public", target=CA_DIRECTORY, read_only=True)
 
 
+def state_volume(manifest: AgentManifest) -> str:
+    """Return the key of the agent's own volume: another agent of the same project must not read its sign-in."""
+    return f"state-{manifest.name}"
+
+
 def _kept(manifest: AgentManifest) -> Iterator[Mount]:
-    yield Mount(kind=MountKind.VOLUME, source="state", target=f"{HOME}/{manifest.state}", read_only=False)
+    yield Mount(
+        kind=MountKind.VOLUME, source=state_volume(manifest), target=f"{HOME}/{manifest.state}", read_only=False
+    )
     yield Mount(kind=MountKind.VOLUME, source="history", target=f"{HOME}/.history", read_only=False)
 
 

@@ -44,7 +44,7 @@ def test_state_and_history_are_kept() -> None:
     assert kept == {
         "/etc/ssl/certs": "trust",
         "/usr/local/share/agent-sandbox/ca": "ca-public",
-        "/home/dev/.claude": "state",
+        "/home/dev/.claude": "state-claude",
         "/home/dev/.history": "history",
     }
 
