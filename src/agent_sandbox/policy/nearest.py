@@ -1,12 +1,14 @@
 """Denials for want of a rule: they name the nearest one and what differed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from agent_sandbox.policy.ceiling import Ceiling
+from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.index import HostIndex
+from agent_sandbox.policy.operation import ANY_OPERATION
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policy.rule import Readings, Rule
 
@@ -15,30 +17,56 @@ MAX_COMPARED = 1000
 
 
 def no_rule_for_request(request: Request, readings: Readings, rules: Sequence[Rule]) -> Decision | None:
-    """Deny what no rule of the host takes; None when the host has no rule at all."""
-    allows = (rule for rule in rules if rule.effect is Effect.ALLOW)
-    misses = [(list(rule.differences(request, readings)), rule) for rule in islice(allows, MAX_COMPARED)]
-    if not misses:
-        return None
+    """Deny what no rule of the host takes; None when nothing of the host is allowed."""
+    allows = islice((rule for rule in rules if rule.effect is Effect.ALLOW), MAX_COMPARED)
     # The fewest differences; among equals the most specific, which comes first.
-    differences, rule = min(misses, key=lambda miss: len(miss[0]))
-    cause = Cause.OPERATION if differences and differences[0].startswith("graphql ") else Cause.REQUEST
+    nearest = sorted(allows, key=lambda rule: sum(1 for _ in rule.differences(request, readings)))
+    rule = next(standing(nearest, rules), None)
+    if rule is None:
+        return None
+    all_but_the_body = rule.matches(request._replace(operation=ANY_OPERATION), readings)
+    cause = Cause.OPERATION if all_but_the_body else Cause.REQUEST
+    differences = list(rule.differences(request, readings))
     return _denial(cause, f"host {request.host} is allowed, {_are_not(differences)}", rule)
 
 
 def no_rule_for_port(host: str, port: int, rules: Sequence[Rule]) -> Decision | None:
-    """Deny what the host's rules allow on other ports alone; None when the host has no rule at all."""
-    allows = [rule for rule in rules if rule.effect is Effect.ALLOW]
-    return _denial(Cause.REQUEST, f"host {host} is allowed, port {port} is not", allows[0]) if allows else None
+    """Deny what the host's rules allow on other ports alone; None when nothing of the host is allowed."""
+    allow = next(standing((rule for rule in rules if rule.effect is Effect.ALLOW), rules), None)
+    return _denial(Cause.REQUEST, f"host {host} is allowed, port {port} is not", allow) if allow else None
 
 
 def no_rule_for_host(index: HostIndex, host: str) -> Decision:
     """Deny a host that no rule names; one for its parent or for its children is worth telling."""
     reason = f"no rule allows host {host}"
-    for rule in (*index.below.get(host, ()), *_rules_above(index, host)):
-        if rule.effect is Effect.ALLOW:
-            return _denial(Cause.HOST, reason, rule)
+    rule = next(allows_nearby(index, host), None)
+    if rule:
+        return _denial(Cause.HOST, reason, rule)
     return Decision(effect=Effect.DENY, rule=None, origin=None, reason=reason, cause=Cause.HOST)
+
+
+def allows_nearby(index: HostIndex, host: str) -> Iterator[Rule]:
+    """Yield what is allowed of the names below a host, and of those above."""
+    if below := [rule for rule in index.below.get(host, ()) if rule.effect is Effect.ALLOW]:
+        # Whatever takes in all names below takes this one, which nobody has.
+        yield from standing(below, index.rules_for(f"*.{host}"))
+    _, _, parent = host.partition(".")
+    while parent:
+        above = (rule for rule in index.exact.get(parent, ()) if rule.conditions.host.reach is Reach.EXACT)
+        if allows := [rule for rule in above if rule.effect is Effect.ALLOW]:
+            yield from standing(allows, index.rules_for(parent))
+        _, _, parent = parent.partition(".")
+
+
+def standing(allows: Iterable[Rule], here: Iterable[Rule]) -> Iterator[Rule]:
+    """Yield the allows of which no deny here takes back all; where much is to be compared, the rest as it is."""
+    denials = (rule.conditions for rule in here if rule.effect is Effect.DENY)
+    denies = list(islice(denials, MAX_COMPARED))
+    compared = 0
+    for rule in allows:
+        compared += len(denies)
+        if compared > MAX_COMPARED or not any(covers(deny, rule.conditions) for deny in denies):
+            yield rule
 
 
 def beyond_for_request(ceiling: Ceiling, request: Request, readings: Readings) -> Decision:
@@ -65,15 +93,6 @@ def _beyond(ceiling: Ceiling, within: Decision) -> Decision:
         near_miss=within.near_miss,
         cause=Cause.CEILING,
     )
-
-
-def _rules_above(index: HostIndex, host: str) -> list[Rule]:
-    _, _, parent = host.partition(".")
-    found: list[Rule] = []
-    while parent:
-        found += (rule for rule in index.exact.get(parent, ()) if rule.conditions.host.reach is Reach.EXACT)
-        _, _, parent = parent.partition(".")
-    return found
 
 
 def _denial(cause: Cause, reason: str, nearest: Rule) -> Decision:

@@ -44,9 +44,9 @@ class OperationPattern:
     def differences(self, operation: Operation | None) -> tuple[str, ...]:
         """Name what is asked for beyond the pattern."""
         if operation is None:
-            return ("graphql (no body was read)",)
+            return ("a GraphQL operation that was not read",)
         if operation.doubt:
-            return (f"graphql ({operation.doubt})",)
+            return (f"a GraphQL operation that can't be told ({operation.doubt})",)
         listed = dict(self.named).get(operation.kind)
         beyond = operation.fields if listed is None else operation.fields - HARMLESS - frozenset(listed)
         return (f"graphql {operation.kind} {', '.join(sorted(beyond))}",) if beyond else ()

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.bodysize import shown_size
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.hostpattern import Reach
+from agent_sandbox.policy.nearest import allows_nearby, standing
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policy.rule import Rule
@@ -105,10 +106,14 @@ def _matching(policy: Policy, request: Request, *, first: str | None) -> list[Ru
 def _misses(policy: Policy, request: Request) -> tuple[Miss, ...]:
     """Return the nearest allows: the fewest differences, and among equals the most specific, which comes first."""
     ways = readings(request.path)
+    here = policy.index.rules_for(request.host)
+    allows = sorted(
+        (rule for rule in here if rule.effect is Effect.ALLOW),
+        key=lambda rule: len(tuple(rule.differences(request, ways))),
+    )
     found = [
         Miss(rule=rule, differs=tuple(rule.differences(request, ways)))
-        for rule in policy.index.rules_for(request.host)
-        if rule.effect is Effect.ALLOW
+        for rule in islice(standing(allows, here), MAX_MISSES)
     ]
     found = found or [
         Miss(rule=rule, differs=(f"host {request.host}", *rule.differences(request, ways)))
@@ -122,11 +127,10 @@ def _of_hosts_nearby(policy: Policy, host: str) -> Iterator[Rule]:
     from difflib import get_close_matches  # noqa: PLC0415 - only a denial pays for it
 
     index = policy.index
+    yield from allows_nearby(index, host)
     parents = [host.split(".", n)[-1] for n in range(1, host.count(".") + 1)]
-    yield from (rule for rule in index.below.get(host, ()) if rule.effect is Effect.ALLOW)
-    for parent in parents:
-        of_parent = (rule for rule in index.exact.get(parent, ()) if rule.conditions.host.reach is Reach.EXACT)
-        yield from (rule for rule in of_parent if rule.effect is Effect.ALLOW)
     if len(index.exact) <= MAX_COMPARED:
         alike = get_close_matches(host, index.exact.keys() - {*parents}, n=1, cutoff=0.8)
-        yield from (rule for name in alike for rule in index.exact[name] if rule.effect is Effect.ALLOW)
+        for name in alike:
+            allows = (rule for rule in index.exact[name] if rule.effect is Effect.ALLOW)
+            yield from standing(allows, index.rules_for(name))

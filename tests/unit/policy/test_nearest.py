@@ -2,6 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
+from agent_sandbox.policy import nearest
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
@@ -11,6 +12,7 @@ from agent_sandbox.policy.nearest import (
     no_rule_for_host,
     no_rule_for_port,
     no_rule_for_request,
+    standing,
 )
 from agent_sandbox.policy.operation import Operation
 from agent_sandbox.policy.path import readings
@@ -129,3 +131,30 @@ def test_a_denial_for_the_operation_alone_says_that_it_rests_on_that(
     assert denial is not None
     assert denial.cause is cause
     assert "graphql query node" in denial.reason
+
+
+TAKEN_BACK = """
+allow: [GET https://a.test/x]
+domains: [b.test, "*.c.test", {host: d.test, ports: [8443]}]
+deny: [GET https://a.test/x, b.test, "*.c.test", {host: d.test, ports: [8443]}]
+"""
+
+
+def test_what_a_deny_takes_back_whole_is_near_to_nothing(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    index = policy_of(TAKEN_BACK).index
+    request = request_of("GET https://a.test/")
+    assert no_rule_for_request(request, ("/",), index.rules_for("a.test")) is None
+    assert no_rule_for_port("d.test", 443, index.rules_for("d.test")) is None
+    for host in ("www.b.test", "c.test"):
+        assert no_rule_for_host(index, host).reason == f"no rule allows host {host}"
+
+
+def test_of_more_than_can_be_compared_the_rest_is_taken_as_it_is(
+    policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = "[GET https://a.test/x, GET https://a.test/y]"
+    rules = policy_of(f"allow: {both}\ndeny: {both}\n").index.rules_for("a.test")
+    allows = [rule for rule in rules if rule.effect is Effect.ALLOW]
+    assert list(standing(allows, rules)) == []
+    monkeypatch.setattr(nearest, "MAX_COMPARED", 2)
+    assert list(standing(allows, rules)) == allows[1:]

@@ -33,8 +33,8 @@ def test_what_asks_for_listed_fields_alone_is_taken(operation: Operation) -> Non
         (asks("mutation", "viewer"), "graphql mutation viewer"),
         (asks("query", "__schema"), "graphql query __schema"),
         (asks("subscription", "__typename"), "graphql subscription __typename"),
-        (Operation(doubt="a list of operations"), "graphql (a list of operations)"),
-        (None, "graphql (no body was read)"),
+        (Operation(doubt="a list of operations"), "a GraphQL operation that can't be told (a list of operations)"),
+        (None, "a GraphQL operation that was not read"),
     ],
 )
 def test_what_goes_beyond_the_list_or_leaves_doubt_is_named(operation: Operation | None, difference: str) -> None:

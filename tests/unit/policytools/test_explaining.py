@@ -77,6 +77,12 @@ def test_a_host_that_nobody_names_is_told_of_its_parent_its_children_and_its_lik
     assert near(asked(policy_of(POLICY), line))[:2] == expected
 
 
+@each("line", ["GET https://a.test/", "GET https://a.test.test/", "GET https://aa.test/"])
+def test_what_a_deny_takes_back_whole_is_no_miss(policy_of: PolicyOf, line: str) -> None:
+    got = asked(policy_of("allow: [GET https://a.test/x]\ndeny: [GET https://a.test/x]"), line)
+    assert (got.misses, got.reason.startswith("no rule allows host ")) == ((), True)
+
+
 def test_a_host_that_nobody_names_is_pointed_at(policy_of: PolicyOf) -> None:
     assert asked(policy_of(POLICY), "GET https://other.example/").carets == "            ^^^^^^^^^^^^^"
     assert asked(policy_of(POLICY), "GET https://b.a.api.test/v1/").carets == "            ^^^"
