@@ -1,6 +1,6 @@
 """What another policy changes, in words that fit an answer: a policy can hold a million rules."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
@@ -70,7 +70,12 @@ def _opens(policy: Policy, host: str, port: int) -> bool:
     return decide_connect(policy, host=host, port=port).allowed
 
 
-def _rules(rules: Iterable[Rule]) -> list[dict[str, str]]:
-    return [
-        {"effect": str(rule.effect), "rule": str(rule), "origin": str(rule.origin)} for rule in islice(rules, SHOWN)
-    ]
+def _rules(rules: Sequence[Rule]) -> list[dict[str, str]]:
+    """Return the first of them, services last: what people wrote comes before what ships."""
+    written = (rule for rule in rules if not _is_of_a_service(rule))
+    shown = islice(chain(written, filter(_is_of_a_service, rules)), SHOWN)
+    return [{"effect": str(rule.effect), "rule": str(rule), "origin": str(rule.origin)} for rule in shown]
+
+
+def _is_of_a_service(rule: Rule) -> bool:
+    return rule.origin.layer.startswith("service ")

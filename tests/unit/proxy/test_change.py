@@ -43,3 +43,13 @@ def test_of_many_only_the_first_are_shown(policy: Callable[[str], Policy]) -> No
     assert isinstance(unreachable, list)
     assert (len(removed), len(unreachable)) == (20, 20)
     assert told["counts"] == {"added": 1, "removed": 30, "unreachable": 30}
+
+
+def test_what_people_wrote_is_told_before_what_a_service_brings(policy: Callable[[str], Policy]) -> None:
+    added = change(policy(""), policy("services: [github, claude, copilot]\ndomains: [a.test]\ndeny: [b.test]")).told()[
+        "added"
+    ]
+    assert isinstance(added, list)
+    assert len(added) == 20
+    assert [rule["rule"] for rule in added[:2]] == ["any method a.test", "any method b.test"]
+    assert all(rule["origin"].startswith("services/") for rule in added[2:])
