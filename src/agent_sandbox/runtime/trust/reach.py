@@ -130,7 +130,7 @@ def _settings(now: Policy, before: Policy) -> Iterator[str]:
     said, had = now.rules.settings, before.rules.settings
     for name in sorted({*said, *had}):
         if said.get(name) != had.get(name) and said.get(name) not in NO_WIDER.get(name, ()):
-            yield f"the setting `{name}`: {_said(said.get(name))}, and was {_said(had.get(name))}"
+            yield f"the setting `{name}`: {_said(said.get(name))}; {_before(had.get(name))}"
     if _others(now) != _others(before):
         yield "what other settings of the policy held back"
 
@@ -138,7 +138,11 @@ def _settings(now: Policy, before: Policy) -> Iterator[str]:
 def _said(value: object) -> str:
     if isinstance(value, Upstream):
         return str(value)
-    return "left to other layers" if value is None else json.dumps(value)
+    return "no longer set here" if value is None else json.dumps(value)
+
+
+def _before(value: object) -> str:
+    return "not set here before" if value is None else f"before: {_said(value)}"
 
 
 def _others(policy: Policy) -> RuleSet:

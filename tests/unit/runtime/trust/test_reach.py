@@ -14,8 +14,8 @@ from vectors import each
 EXAMPLES = Path(__file__).parents[4] / "docs" / "policy" / "examples"
 POLICY = ".devcontainer/policy.yaml"
 UNOPENED = "example.org, without a look into TLS"
-UNINSPECTED = "the setting `inspect`: false, and was left to other layers"
-WATCHED = 'the setting `reload`: "watch", and was left to other layers'
+UNINSPECTED = "the setting `inspect`: false; not set here before"
+WATCHED = 'the setting `reload`: "watch"; not set here before'
 BASE = "version: 1\ndomains: [example.org, {host: api.example.com, rules: [{methods: [GET], path: {prefix: /v1/}}]}]\n"
 
 
@@ -44,7 +44,7 @@ def made_of(text: str | None, **services: str) -> Policy:
         ("domains: [{host: example.org, ports: [22]}]", ("any method example.org on port 22",)),
         (
             "domains: [example.org]\nsettings: {block_status: 418}",
-            ("the setting `block_status`: 418, and was left to other layers",),
+            ("the setting `block_status`: 418; not set here before",),
         ),
         ("domains: [example.org]\nsettings: {reload: watch}", (WATCHED,)),
         ("domains: [{host: example.org, inspect: false}]", (UNOPENED,)),
@@ -104,7 +104,7 @@ def test_what_is_said_against_other_layers_counts_when_it_goes() -> None:
     replacing = made_of(plain.replace("a.test,", "a.test, merge_mode: replace,"))
     assert widens(made_of(plain), replacing) == ("what `merge_mode: replace` held back",)
     teapot = made_of(f"{plain}settings: {{block_status: 418}}\n")
-    assert widens(made_of(plain), teapot) == ("the setting `block_status`: left to other layers, and was 418",)
+    assert widens(made_of(plain), teapot) == ("the setting `block_status`: no longer set here; before: 418",)
 
 
 @each(
@@ -209,9 +209,9 @@ def test_a_company_s_proxy_and_authority_are_told_and_so_are_other_certificates_
     through = "all that is allowed goes through http://proxy.corp.example:3128; corp.pem (sha256 "
     (told,) = widens(first, made_of(BASE))
     assert told.startswith(f"the setting `upstream`: {through}")
-    assert told.endswith(") may sign for every host, and was left to other layers")
+    assert told.endswith(") may sign for every host; not set here before")
     (told,) = widens(second, first)
     assert told.count(through) == 2
     (told,) = widens(made_of(BASE), first)
-    assert told.startswith("the setting `upstream`: left to other layers, and was all that is allowed goes through")
+    assert told.startswith("the setting `upstream`: no longer set here; before: all that is allowed goes through")
     assert widens(first, first) == ()
