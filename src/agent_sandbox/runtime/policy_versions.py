@@ -45,9 +45,10 @@ def read_committed(file: Path) -> Version:
     try:
         return read_version("HEAD", find=lambda: file)
     except UserError:
-        if not _lies_in_a_repository(file.parent):
+        if not _git_knows(file.parent, "--git-dir"):
             raise
-        return Version(name="nothing committed yet", content=b"", file=file)
+        commits = _git_knows(file.parent, "--verify", "--quiet", "HEAD")
+        return Version(name=f"HEAD has no {file}" if commits else "nothing committed yet", content=b"", file=file)
 
 
 def read_file(file: Path) -> Version:
@@ -76,9 +77,9 @@ def _of_git(name: str, shown: str, *, cwd: Path, file: Path) -> Version:
     return Version(name=shown, content=said.out.encode(), file=file)
 
 
-def _lies_in_a_repository(folder: Path) -> bool:
+def _git_knows(folder: Path, *asked: str) -> bool:
     try:
-        return capture(("git", "rev-parse", "--git-dir"), cwd=folder, timeout=SECONDS).code == 0
+        return capture(("git", "rev-parse", *asked), cwd=folder, timeout=SECONDS).code == 0
     except OSError:
         return False
 

@@ -104,6 +104,13 @@ def test_the_last_commit_has_what_a_change_is_held_against() -> None:
     assert read_committed(FILE).content == b"domains: [a.test]\n"
 
 
+@pytest.mark.usefixtures("repository")
+def test_a_commit_without_the_policy_is_told_as_such() -> None:
+    other = Path("other.yaml")
+    other.write_text("domains: [a.test]\n")
+    assert read_committed(other) == Version(name="HEAD has no other.yaml", content=b"", file=other)
+
+
 def test_without_git_nothing_was_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy_versions, "CAT", (str(tmp_path / "no-git"),))
     monkeypatch.setenv("PATH", str(tmp_path))
