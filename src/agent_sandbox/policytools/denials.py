@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.quoted import quoted
-from agent_sandbox.policy.request import Request, parse_request
+from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policytools.wishes import RESERVED, why_no_wish
 
 # More different requests than these are counted, and no longer told apart.
@@ -132,5 +132,9 @@ def _text(values: dict[str, Any], name: str) -> str:
 
 def _example(values: dict[str, Any]) -> str:
     """Return what was asked, so that it can be shown: it may hold anything."""
-    where = f"{_text(values, 'host')}{_text(values, 'path')}" or _text(values, "reason")
+    host, port = _text(values, "host"), values.get("port")
+    # A log says a port where there is a host. The usual one of a scheme goes without saying, as in a URL.
+    unusual = host and isinstance(port, int) and port != DEFAULT_PORTS.get(_text(values, "scheme"))
+    shown = f"[{host}]" if ":" in host else host
+    where = f"{shown}{f':{port}' if unusual else ''}{_text(values, 'path')}" or _text(values, "reason")
     return f"{quoted(_text(values, 'method'))[1:-1]} {quoted(where)[1:-1]}".strip()

@@ -42,6 +42,23 @@ def test_what_else_was_denied_is_counted_by_its_reason(line: str, why: str) -> N
     assert (found.requests, list(found.others)) == ({}, [why])
 
 
+@each(
+    ("line", "example"),
+    [
+        (denied("CONNECT https://a.test:8443", event="connect", scheme=""), "CONNECT a.test:8443"),
+        (denied("CONNECT https://a.test", event="connect", scheme=""), "CONNECT a.test:443"),
+        (denied("GET https://a.test:8443/x", cause="rule"), "GET a.test:8443/x"),
+        (denied("GET http://a.test/x", cause="rule"), "GET a.test/x"),
+        (denied("CONNECT https://x:81", event="connect", host="2001:db8::1"), "CONNECT [2001:db8::1]:81"),
+        (denied("GET http://a.test/x", cause="rule", port="80"), "GET a.test/x"),
+        (denied("CONNECT https://a.test", event="malformed", host="", method=""), "because"),
+    ],
+)
+def test_an_example_says_the_port_unless_the_scheme_does(line: str, example: str) -> None:
+    (seen,) = read_denials([line]).others.values()
+    assert seen.example == example
+
+
 def test_a_host_that_led_where_nothing_may_go_is_remembered() -> None:
     found = read_denials([denied("GET https://a.test/", cause="address")])
     assert (found.closed, list(found.others)) == ({"a.test"}, [denials.REASONS["address"]])
