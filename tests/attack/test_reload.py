@@ -209,12 +209,13 @@ def test_a_reload_says_what_it_changed(proxy: ProxyProcess) -> None:
     assert answer["change"] == {
         "added": [{"effect": "allow", "rule": "any method allowed.test/kept/...", "origin": "policy.yaml:2"}],
         "removed": [{"effect": "allow", "rule": "any method allowed.test", "origin": "policy.yaml:2"}],
+        "others": [],
         "unreachable": [],
-        "counts": {"added": 1, "removed": 1, "unreachable": 0},
+        "counts": {"added": 1, "removed": 1, "others": 0, "unreachable": 0},
     }
     line = proxy.line(event="policy")
     assert line["reason"] == (
-        "policy reloaded: 1 rules added, 1 removed; 0 hosts no longer reachable, 0 connections closed"
+        "policy reloaded: 1 rules added, 1 removed, 0 other changes; 0 hosts no longer reachable, 0 connections closed"
     )
 
 
@@ -231,7 +232,7 @@ def test_a_policy_that_is_watched_is_taken_when_it_is_saved_and_kept_while_it_is
         replacement.replace(proxy.policy_file)
         gone.settimeout(6)
         assert ended_after(gone) < 5
-    assert proxy.line(event="policy")["reason"].startswith("policy reloaded: 0 rules added, 1 removed; ")
+    assert proxy.line(event="policy")["reason"].startswith("policy reloaded: 0 rules added, 1 removed, ")
     proxy.forget()
     proxy.policy_file.write_text("domain: []\n")
     assert "unknown key 'domain'" in proxy.line(event="policy", seconds=5)["reason"]

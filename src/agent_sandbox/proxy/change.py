@@ -8,6 +8,7 @@ from agent_sandbox.policy import Effect, Policy, decide_connect
 from agent_sandbox.policy.hostpattern import HostPattern, Reach
 from agent_sandbox.policy.request import USUAL_PORTS
 from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.proxy.beside_rules import change_beside_rules
 
 SHOWN = 20  # of each kind; the rest is a number
 # Stands for every name below a wildcard. No label begins so, and no rule can name it.
@@ -16,21 +17,24 @@ ANY = "-any-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Rules that are new, rules that are gone, and hosts where nothing is allowed any more."""
+    """Rules that are new, rules that are gone, what else changed, and hosts where nothing is allowed any more."""
 
     added: tuple[Rule, ...]
     removed: tuple[Rule, ...]
+    others: tuple[str, ...]
     unreachable: tuple[str, ...]
 
     @property
     def counts(self) -> dict[str, int]:
         """How many there are of each."""
-        return {"added": len(self.added), "removed": len(self.removed), "unreachable": len(self.unreachable)}
+        kinds = {"added": self.added, "removed": self.removed, "others": self.others, "unreachable": self.unreachable}
+        return {name: len(kind) for name, kind in kinds.items()}
 
     def told(self) -> dict[str, object]:
         """Return it as data, the first of each kind and how many there are."""
         shown = {"added": _rules(self.added), "removed": _rules(self.removed)}
-        return {**shown, "unreachable": [*self.unreachable[:SHOWN]], "counts": self.counts}
+        named = {"others": [*self.others[:SHOWN]], "unreachable": [*self.unreachable[:SHOWN]]}
+        return {**shown, **named, "counts": self.counts}
 
 
 def change(old: Policy, new: Policy) -> Change:
@@ -39,6 +43,7 @@ def change(old: Policy, new: Policy) -> Change:
     return Change(
         added=tuple(rule for key, rule in after.items() if key not in before),
         removed=tuple(rule for key, rule in before.items() if key not in after),
+        others=change_beside_rules(old, new),
         unreachable=tuple(_lost(old, new)),
     )
 

@@ -10,7 +10,7 @@ from agent_sandbox.proxy.policystore import PolicyStore
 from agent_sandbox.proxy.revision import Revision
 
 COUNTED = (
-    "policy reloaded: {added} rules added, {removed} removed; "
+    "policy reloaded: {added} rules added, {removed} removed, {others} other changes; "
     "{unreachable} hosts no longer reachable, {closed} connections closed"
 )
 

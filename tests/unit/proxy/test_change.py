@@ -19,8 +19,9 @@ def test_a_change_is_told_with_its_origins(policy: Callable[[str], Policy]) -> N
             {"effect": "deny", "rule": "any method c.test", "origin": "policy.yaml:5"},
         ],
         "removed": [{"effect": "allow", "rule": "any method a.test", "origin": "policy.yaml:2"}],
+        "others": [],
         "unreachable": [],
-        "counts": {"added": 2, "removed": 1, "unreachable": 0},
+        "counts": {"added": 2, "removed": 1, "others": 0, "unreachable": 0},
     }
 
 
@@ -32,7 +33,13 @@ def test_hosts_that_nothing_allows_any_more_are_named(policy: Callable[[str], Po
 
 def test_a_rule_that_only_moved_is_no_change(policy: Callable[[str], Policy]) -> None:
     got = change(policy("domains: [a.test, b.test]"), policy("domains:\n- b.test\n\n- a.test"))
-    assert got == Change(added=(), removed=(), unreachable=())
+    assert got == Change(added=(), removed=(), others=(), unreachable=())
+
+
+def test_a_setting_is_a_change_too(policy: Callable[[str], Policy]) -> None:
+    got = change(policy("domains: [a.test]"), policy("domains: [a.test]\nsettings: {block_status: 418}"))
+    assert got == Change(added=(), removed=(), others=("- block_status: 403", "+ block_status: 418"), unreachable=())
+    assert (got.told()["others"], got.counts["others"]) == (["- block_status: 403", "+ block_status: 418"], 2)
 
 
 def test_of_many_only_the_first_are_shown(policy: Callable[[str], Policy]) -> None:
@@ -42,7 +49,7 @@ def test_of_many_only_the_first_are_shown(policy: Callable[[str], Policy]) -> No
     assert isinstance(removed, list)
     assert isinstance(unreachable, list)
     assert (len(removed), len(unreachable)) == (20, 20)
-    assert told["counts"] == {"added": 1, "removed": 30, "unreachable": 30}
+    assert told["counts"] == {"added": 1, "removed": 30, "others": 0, "unreachable": 30}
 
 
 def test_what_people_wrote_is_told_before_what_a_service_brings(policy: Callable[[str], Policy]) -> None:

@@ -11,7 +11,8 @@ from agent_sandbox.proxy.reloader import Reloader
 from agent_sandbox.proxy.revision import Revision
 
 OLD, NEW = Policy.deny_all("old"), Policy.deny_all("new")
-NOTHING = {"added": [], "removed": [], "unreachable": [], "counts": {"added": 0, "removed": 0, "unreachable": 0}}
+KINDS = ("added", "removed", "others", "unreachable")
+NOTHING = {**{kind: [] for kind in KINDS}, "counts": dict.fromkeys(KINDS, 0)}
 
 
 class Desk:
@@ -41,7 +42,9 @@ async def test_a_good_file_is_taken_and_what_is_open_is_held_against_it() -> Non
     wanted = {"ok": True, "digest": NEW.digest, "problems": [], "change": NOTHING, "closed": 3}
     assert await desk.reloader.reload() == wanted
     assert desk.reviews == [Revision(old=OLD, new=NEW)]
-    reason = "policy reloaded: 0 rules added, 0 removed; 0 hosts no longer reachable, 3 connections closed"
+    reason = (
+        "policy reloaded: 0 rules added, 0 removed, 0 other changes; 0 hosts no longer reachable, 3 connections closed"
+    )
     assert desk.lines == [Line(event=Event.POLICY, decision="allow", reason=reason)]
 
 

@@ -42,6 +42,8 @@ def _changes(change: Mapping[str, Any]) -> Iterator[str]:
     for kind, sign in (("added", "+"), ("removed", "-")):
         yield from (f"{sign} {rule['effect']} {rule['rule']}  ({rule['origin']})" for rule in change.get(kind, ()))
         yield from _more(change, kind, f"{sign} and {{}} more rules")
+    yield from change.get("others", ())
+    yield from _more(change, "others", "and {} more changes beside the rules")
     yield from (f"no longer reachable: {host}" for host in change.get("unreachable", ()))
     yield from _more(change, "unreachable", "no longer reachable: {} more hosts")
     if counts and not any(counts.values()):

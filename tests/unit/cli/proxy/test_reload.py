@@ -26,8 +26,9 @@ ANSWER = {
     "change": {
         "added": [{"effect": "allow", "rule": "GET a.test/x", "origin": "policy.yaml:2"}],
         "removed": [{"effect": "deny", "rule": "any method b.test", "origin": "policy.yaml:4"}],
+        "others": ["- block_status: 403", "+ block_status: 418"],
         "unreachable": ["a.test"],
-        "counts": {"added": 1, "removed": 7, "unreachable": 3},
+        "counts": {"added": 1, "removed": 7, "others": 4, "unreachable": 3},
     },
 }
 
@@ -42,6 +43,9 @@ def test_what_changed_is_told(project: Path, docker: FakeDocker, capsys: pytest.
         "+ allow GET a.test/x  (policy.yaml:2)",
         "- deny any method b.test  (policy.yaml:4)",
         "- and 6 more rules",
+        "- block_status: 403",
+        "+ block_status: 418",
+        "and 2 more changes beside the rules",
         "no longer reachable: a.test",
         "no longer reachable: 2 more hosts",
     ]
@@ -54,7 +58,8 @@ def test_a_reload_without_a_change_says_so(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
-    change = {"added": [], "removed": [], "unreachable": [], "counts": {"added": 0, "removed": 0, "unreachable": 0}}
+    kinds = ("added", "removed", "others", "unreachable")
+    change = {**{kind: [] for kind in kinds}, "counts": dict.fromkeys(kinds, 0)}
     docker.says("agent_sandbox.proxy reload", out=json.dumps({**ANSWER, "change": change, "closed": 0}))
     with_containers(docker, proxy="healthy")
     assert exit_code(reload) == 0
