@@ -1,16 +1,17 @@
 """A policy file on disk -> the compiled policy, or every problem of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.layer import Layer, Location
 from agent_sandbox.policyfile.authorities import load_authorities
 from agent_sandbox.policyfile.catalogue import Catalogue, services_beside
 from agent_sandbox.policyfile.collector import collector_paused
 from agent_sandbox.policyfile.decoding import decode_policy
+from agent_sandbox.policyfile.document import parse_document
 from agent_sandbox.policyfile.hostlists import load_host_list
 from agent_sandbox.policyfile.layerfile import PROJECT, LayerFile
 from agent_sandbox.policyfile.parsing import parse_layer
@@ -48,12 +49,35 @@ def load_layer(file: LayerFile, *, services: Catalogue, read: Read = read_policy
     where = str(file.path)
     text = decode_policy(read(file.path), file=where)
     layer = parse_layer(text, name=file.name, file=where, shown=file.shown, services=services, tighten=file.tighten)
-    return with_files_beside(layer, file.path, read=read)
+    return with_files_beside(layer, file.path, text=text, where=where, read=read)
 
 
-def with_files_beside(layer: Layer, path: Path, *, read: Read = read_policy) -> Layer:
-    """Return the layer with what lies beside `path` under the names that it says."""
+def with_files_beside(layer: Layer, path: Path, *, text: str, where: str, read: Read = read_policy) -> Layer:
+    """Return the layer with what lies beside `path` under the names that it says.
+
+    Where nothing does, that is a problem of its `text`, which is known as `where`.
+    """
     hosts, upstream = layer.spec.domains_file, layer.spec.settings.upstream
+    named: dict[Location, str | None] = {
+        ("domains_file",): hosts,
+        ("settings", "upstream", "ca"): upstream.ca if upstream else None,
+    }
+    missing = {key: name for key, name in named.items() if name and not _is_there(path.with_name(name))}
+    if missing:
+        raise UserError(_not_beside(missing, text, where))
     listed = load_host_list(path.with_name(hosts), read=read) if hosts else None
     authorities = load_authorities(path.with_name(upstream.ca), read=read) if upstream and upstream.ca else None
     return replace(layer, listed=listed, authorities=authorities) if listed or authorities else layer
+
+
+def _is_there(path: Path) -> bool:
+    # A link that leads nowhere is there, too: reading says what is wrong with it.
+    return path.exists(follow_symlinks=False)
+
+
+def _not_beside(missing: Mapping[Location, str], text: str, where: str) -> Iterator[Problem]:
+    keys = parse_document(text, file=where).keys
+    for key in sorted(missing, key=lambda key: (keys[key].line, keys[key].column)):
+        place = keys[key]
+        what = f"`{key[-1]}` names `{missing[key]}`, which is not beside this file"
+        yield Problem(where=f"{where}:{place.line}:{place.column}", what=what, hint="put it there, or correct the name")

@@ -13,6 +13,7 @@ MAX_BYTES = 4 * MIB
 # A FIFO would block the open, a link could lead to any file of the reader's.
 FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+POLICY_NAME = "policy.yaml"  # as `init` writes it
 A_LINK = "is a symbolic link"
 
 
@@ -46,7 +47,8 @@ def _open(path: Path, *, own_folder: bool) -> int:
             stack.callback(os.close, folder)
             return os.open(path.name, FLAGS, dir_fd=folder)
         except FileNotFoundError as error:
-            raise _problem(path, "no such file", "`agent-sandbox init AGENT` writes one") from error
+            hint = "`agent-sandbox init AGENT` writes one" if path.name == POLICY_NAME else ""
+            raise _problem(path, "no such file", hint) from error
         except OSError as error:
             if own_folder and path.parent.is_symlink():
                 raise _problem(path.parent, A_LINK, "put the folder itself there") from error

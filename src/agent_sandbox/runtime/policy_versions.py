@@ -62,7 +62,7 @@ def load_version(version: Version, environ: Mapping[str, str]) -> Policy:
     text = decode_policy(version.content, file=version.name)
     layer = parse_layer(text, name=PROJECT, file=version.name, shown=version.name, services=services)
     others = [load_layer(one, services=services) for one in layers_here(environ, beside=version.file)]
-    return compile_policy([*others, with_files_beside(layer, version.file)], services)
+    return compile_policy([*others, with_files_beside(layer, version.file, text=text, where=version.name)], services)
 
 
 def _of_git(name: str, shown: str, *, cwd: Path, file: Path) -> Version:

@@ -20,10 +20,3 @@ def test_what_is_wrong_in_a_list_is_told_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load_host_list(tmp_path / "hosts.txt")
     assert str(caught.value) == f"{tmp_path}/hosts.txt:2: `*` does not go into a list of hosts; name the hosts"
-
-
-def test_a_list_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text("domains_file: hosts.txt\n")
-    with pytest.raises(UserError) as caught:
-        load_policy(tmp_path / "policy.yaml")
-    assert str(caught.value).startswith(f"{tmp_path}/hosts.txt: no such file")

@@ -59,7 +59,7 @@ def test_a_layer_that_is_not_there_says_nothing_and_the_project_s_has_to_be(tmp_
     (tmp_path / "project.yaml").unlink()
     with pytest.raises(UserError) as error:
         layers(tmp_path)
-    assert str(error.value) == f"{tmp_path}/project.yaml: no such file; `agent-sandbox init AGENT` writes one"
+    assert str(error.value) == f"{tmp_path}/project.yaml: no such file"
 
 
 def test_the_problems_of_all_layers_are_told_at_once(tmp_path: Path) -> None:
@@ -83,6 +83,22 @@ def test_certificates_that_a_layer_names_lie_beside_it(tmp_path: Path) -> None:
     authority.write_text("")
     with pytest.raises(UserError, match="is no file of certificates"):
         load_policy(tmp_path / "policy.yaml", layers=[user])
+
+
+def test_a_file_that_is_not_beside_the_policy_is_told_at_the_key_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("settings:\n  upstream: {ca: corp.pem}\ndomains_file: hosts.txt\n")
+    with pytest.raises(UserError) as error:
+        load_policy(path)
+    hint = "which is not beside this file; put it there, or correct the name"
+    assert str(error.value).splitlines() == [
+        f"{path}:2:14: `ca` names `corp.pem`, {hint}",
+        f"{path}:3:1: `domains_file` names `hosts.txt`, {hint}",
+    ]
+    (tmp_path / "hosts.txt").symlink_to("nowhere")
+    (tmp_path / "corp.pem").touch()
+    with pytest.raises(UserError, match=r"hosts\.txt: is a symbolic link"):
+        load_policy(path)
 
 
 def test_of_two_layers_the_higher_one_says_all_of_what_is_put_between(tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ def test_a_regular_file_is_read_as_it_is(tmp_path: Path) -> None:
     assert read_policy(path) == b"\xff\x00"
 
 
-def test_a_missing_file_says_what_makes_one(tmp_path: Path) -> None:
+def test_a_missing_file_says_what_makes_one_where_something_does(tmp_path: Path) -> None:
     assert refusal(tmp_path / "policy.yaml") == "no such file; `agent-sandbox init AGENT` writes one"
+    assert refusal(tmp_path / "hosts.txt") == "no such file"
 
 
 def test_a_fifo_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_version_has_the_lists_and_certificates_that_lie_beside_the_file_now(t
     assert [str(rule.origin) for rule in policy.index.rules_for("b.test")] == ["main:policy.yaml:1"]
     assert policy.authorities.startswith("-----BEGIN CERTIFICATE")
     (tmp_path / "hosts.txt").unlink()
-    with pytest.raises(UserError, match=r"hosts\.txt: no such file"):
+    with pytest.raises(UserError, match=r"^main:policy\.yaml:1:1: `domains_file` names `hosts\.txt`, which is"):
         load_version(version, os.environ)
 
 
