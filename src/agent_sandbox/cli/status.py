@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,17 @@ SAID = {
 
 def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy decides by the policy on disk, and the last denials."""
+    from agent_sandbox.runtime.lacking import lacking  # noqa: PLC0415 - `--help` needs none of it
     from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
     from agent_sandbox.runtime.left_out import left_out  # noqa: PLC0415 - `--help` needs none of it
 
     project = open_project(path, cwd=Path.cwd())
+    load = cache(lambda: load_here(project.policy, os.environ))
     found = look(
         project,
         ask=lambda argv: ask_stack(backend().plan(project, AskProxy(argv=argv))),
-        digest=lambda: load_here(project.policy, os.environ).digest,
+        digest=lambda: load().digest,
+        lacking=lacking(project, load),
         left_out=left_out(project, os.environ),
         unseen=unseen_in(project.root, os.environ),
     )
@@ -84,6 +88,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "host_digest": found.host_digest,
             "loaded_digest": found.loaded_digest,
             "problems": [asdict(problem) for problem in found.problems],
+            "lacking": list(found.lacking),
             "left_out": list(found.left_out),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
@@ -119,7 +124,7 @@ def as_text(found: Status) -> str:
             f"policy  {' '.join(policy)}",
             *_kept(found.proxy.get("policy", {})),
             *(f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ())),
-            *(f"  {layer}" for layer in found.left_out),
+            *(f"  {told}" for told in (*found.lacking, *found.left_out)),
             *(f"  {problem}" for problem in found.told_problems[:PROBLEMS]),
             *_limits(found),
             *_workspace(found),

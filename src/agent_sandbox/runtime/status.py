@@ -42,6 +42,7 @@ class Status:
     denials: tuple[Mapping[str, Any], ...]
     # How many of the last denials are of what no rule opens: `verify` asks for such, and so does who tries the walls.
     unopened: int = 0
+    lacking: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     inside: Inside = field(default_factory=Inside)
     connected: tuple[str, ...] = ()
@@ -74,11 +75,12 @@ class Status:
 type Ask = Callable[[tuple[str, ...]], Mapping[str, Any]]
 
 
-def look(
+def look(  # noqa: PLR0913 - each is a question of its own
     project: Project,
     *,
     ask: Ask,
     digest: Callable[[], str],
+    lacking: tuple[str, ...] = (),
     left_out: tuple[str, ...] = (),
     unseen: tuple[str, ...] = (),
 ) -> Status:
@@ -96,6 +98,7 @@ def look(
         proxy=_asked(ask, "status") if running else {},
         denials=denials,
         unopened=unopened,
+        lacking=lacking,
         left_out=left_out,
         inside=look_inside(found),
         connected=foreign_networks(found, project.name),

@@ -30,7 +30,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a project with a stack called app-1 and a valid policy, to which the user has said yes."""
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(stamped(COMPOSE, comment="#"))
-    (tmp_path / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.org]\n")
+    (tmp_path / ".devcontainer" / "policy.yaml").write_text(
+        f"version: 1\nservices: [{AGENT}]\ndomains: [example.org]\n"
+    )
     monkeypatch.chdir(tmp_path)
     # Its name is short here, for messages that can be read; that it is refused is tested beside `installed`.
     for module in (installed, gate):

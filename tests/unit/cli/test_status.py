@@ -48,6 +48,17 @@ def test_a_person_sees_services_policy_and_denials(
     ]
 
 
+def test_a_policy_without_the_service_of_its_agent_is_told(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up.rules
+    (project / ".devcontainer" / "policy.yaml").write_text("domains: [a.test]\n")
+    assert exit_code(status) == 0
+    told = next(line for line in capsys.readouterr().out.splitlines() if "no policy names" in line)
+    assert exit_code(lambda: status(json=True)) == 0
+    assert [told.strip()] == json.loads(capsys.readouterr().out)["policy"]["lacking"]
+
+
 def test_what_the_user_has_not_looked_at_is_told(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,6 +203,7 @@ def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: 
         "host_digest": digest,
         "loaded_digest": digest,
         "problems": [],
+        "lacking": [],
         "left_out": [],
         "in_proxy": {"digest": digest},
     }

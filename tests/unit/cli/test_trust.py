@@ -16,7 +16,8 @@ POLICY = ".devcontainer/policy.yaml"
 @pytest.fixture
 def wider(project: Path) -> Path:
     """Stand in a project whose policy has grown since the user said yes."""
-    (project / POLICY).write_text("version: 1\ndomains: [example.org, example.net]\n")
+    policy = project / POLICY
+    policy.write_text(policy.read_text().replace("[example.org]", "[example.org, example.net]"))
     return project
 
 
@@ -52,8 +53,8 @@ def test_json_only_looks_and_gives_the_fingerprint_that_ci_needs(wider: Path, as
         "differences": [
             f"--- a/{POLICY}",
             f"+++ b/{POLICY}",
-            "@@ -1,2 +1,2 @@",
-            " version: 1",
+            "@@ -1,3 +1,3 @@",
+            *(f" {line}" for line in (wider / POLICY).read_text().splitlines()[:2]),
             "-domains: [example.org]",
             "+domains: [example.org, example.net]",
         ],

@@ -16,6 +16,7 @@ from agent_sandbox.runtime.engine import labels_of
 from agent_sandbox.runtime.facts import owner_of
 from agent_sandbox.runtime.files import read_text
 from agent_sandbox.runtime.installed import images_of, is_own
+from agent_sandbox.runtime.lacking import lacking
 from agent_sandbox.runtime.layers import load_here
 from agent_sandbox.runtime.left_out import left_out
 from agent_sandbox.runtime.root import COMPOSE_FILE
@@ -57,6 +58,8 @@ def policy(machine: Machine) -> CheckResult:
         return warn("policy", missed)
     if loaded.refusal:
         return warn("policy", f"everything is denied: {loaded.refusal}", f"edit {machine.project.policy}")
+    for missed in lacking(machine.project, lambda: loaded):
+        return warn("policy", missed)
     return ok("policy", f"{len(loaded.rules.rules)} rules, digest {loaded.digest[:12]}")
 
 

@@ -35,7 +35,7 @@ def machine(tmp_path: Path) -> Machine:
             comment="#",
         )
     )
-    (tmp_path / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.org]\n")
+    (tmp_path / ".devcontainer" / "policy.yaml").write_text(f"version: 1\nservices: [{AGENT}]\n")
     (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
     trust(tmp_path)
     return Machine(path=tmp_path, cwd=tmp_path)
@@ -68,6 +68,14 @@ def test_what_the_user_has_not_looked_at_is_a_warning(machine: Machine) -> None:
 def test_a_policy_that_denies_everything_is_a_warning(machine: Machine) -> None:
     machine.project.policy.write_text("version: 1\n")
     assert checks.policy(machine).status is Status.WARN
+
+
+def test_a_policy_without_the_service_of_its_agent_is_a_warning(machine: Machine) -> None:
+    machine.project.policy.write_text("version: 1\ndomains: [example.org]\n")
+    told = f"no policy names the service `{AGENT}`, by which {AGENT} reaches its API"
+    assert checks.policy(machine) == warn(
+        "policy", f"{told}: add `- {AGENT}` under `services` in .devcontainer/policy.yaml"
+    )
 
 
 @pytest.mark.parametrize(
