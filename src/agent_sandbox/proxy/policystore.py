@@ -85,7 +85,7 @@ class PolicyStore:
             "loaded": _said(self._loaded),
             "problems_since": _said(self._problems_since),
             "problems": [str(problem) for problem in self.problems],
-            "upstream": list(upstream.told()) if upstream else [],
+            "upstream": [f"{what} ({upstream.origin})" for what in upstream.told()] if upstream else [],
         }
 
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agent_sandbox.policy import Policy
+from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.policy.upstream import Upstream, UpstreamProxy
 from agent_sandbox.problems import Problem, UserError
@@ -102,6 +103,8 @@ def test_where_not_all_problems_are_told_their_number_is() -> None:
 
 def test_what_a_company_puts_between_is_told() -> None:
     proxy = UpstreamProxy(tls=False, host="proxy.corp.example", port=3128)
-    policy = Policy.of(RuleSet(settings={"upstream": Upstream(layer="user", proxy=proxy)}))
+    origin = Origin(file="user/policy.yaml", line=3, layer="user")
+    policy = Policy.of(RuleSet(settings={"upstream": Upstream(layer="user", proxy=proxy, origin=origin)}))
     store = PolicyStore(FILE, load=Files(policy).load)
-    assert store.status()["upstream"] == ["all that is allowed goes through http://proxy.corp.example:3128"]
+    told = "all that is allowed goes through http://proxy.corp.example:3128 (user/policy.yaml:3)"
+    assert store.status()["upstream"] == [told]

@@ -94,8 +94,10 @@ def _notes(policy: Policy, rule: Rule) -> str:
 
 def _settings(policy: Policy) -> Iterator[str]:
     usual = dump_settings(Settings())
+    upstream = policy.settings.upstream
+    where = {"upstream": f" ({upstream.origin})"} if upstream else {}
     yield from (
-        f"{name}: {getattr(policy.settings, name)}"
+        f"{name}: {getattr(policy.settings, name)}{where.get(name, '')}"
         for name, value in dump_settings(policy.settings).items()
         if value != usual[name]
     )
