@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.output import printable, say
+from agent_sandbox.cli.policy_file import shown
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.installed import find_project, open_project, parse_project, require_own
@@ -26,7 +27,7 @@ def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
     store = open_store(os.environ)
     now, trusted = look(root, os.environ), store.load(root)
     if changes(now, trusted):
-        _require_readable(root / POLICY)
+        _require_readable(shown(root / POLICY, cwd=cwd))
         agree(question_of(now, trusted), yes=yes)
         store.save(now)
         if changes(look(root, os.environ), now):

@@ -57,6 +57,6 @@ def require_policy(project: "Project") -> None:
     from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
     from agent_sandbox.runtime.left_out import left_out  # noqa: PLC0415 - `--help` needs none of it
 
-    load_here(project.policy, os.environ)
+    load_here(shown(project.policy, cwd=Path.cwd()), os.environ)
     for layer in left_out(project, os.environ):
         say(layer)

@@ -38,7 +38,7 @@ class Reloader:
             problems = await self._store.reload()
             if problems:
                 self._record(_line("deny", f"policy kept, the file has problems: {problems[0]}"))
-                return {**self._verdict(), "ok": False}
+                return {**self._verdict(), "ok": False, "valid": self._store.valid}
             revision = Revision(old=before, new=self._store.current)
             # Nothing is awaited between the two: no request is decided by the new policy on a connection of the old.
             closed = await self._review(revision)

@@ -28,7 +28,7 @@ def test_an_invalid_policy_starts_nothing(
 ) -> None:
     (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomainz: []\n")
     assert exit_code(up) == 1
-    assert capsys.readouterr().err.startswith(f"error: {project}/.devcontainer/policy.yaml:2:1: unknown key 'domainz'")
+    assert capsys.readouterr().err.startswith("error: .devcontainer/policy.yaml:2:1: unknown key 'domainz'")
     assert docker.calls == []
 
 

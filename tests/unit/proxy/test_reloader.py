@@ -51,7 +51,8 @@ async def test_a_good_file_is_taken_and_what_is_open_is_held_against_it() -> Non
 async def test_a_bad_file_changes_nothing() -> None:
     desk = Desk()
     desk.file = None
-    assert await desk.reloader.reload() == {"ok": False, "digest": OLD.digest, "problems": ["p.yaml:1: bad"]}
+    refused = {"ok": False, "valid": True, "digest": OLD.digest, "problems": ["p.yaml:1: bad"]}
+    assert await desk.reloader.reload() == refused
     assert (desk.reviews, desk.store.current) == ([], OLD)
     assert [line.reason for line in desk.lines] == ["policy kept, the file has problems: p.yaml:1: bad"]
 

@@ -1,11 +1,12 @@
 """`agent-sandbox proxy reload`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.carry_out import backend, require_running
 from agent_sandbox.cli.gate import open_trusted
@@ -13,6 +14,7 @@ from agent_sandbox.cli.options import Json, ProjectPath, Yes
 from agent_sandbox.cli.output import emit, emit_json, say
 from agent_sandbox.cli.policy_file import require_policy
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_socket, ask_stack
 
 Control = Annotated[
@@ -27,7 +29,7 @@ def reload(*, path: ProjectPath = None, control: Control = None, json: Json = Fa
     if answer.get("ok") is not True:
         said = answer.get("problems") or [str(answer.get("error", "the proxy did not take the policy"))]
         problems = [Problem(where="", what=str(text)) for text in said]
-        raise UserError([*problems, Problem(where="", what="nothing was changed: the last good policy stays")])
+        raise UserError([*problems, _in_force(answer)])
     if json:
         emit_json(answer)
         return
@@ -57,7 +59,29 @@ def _more(change: Mapping[str, Any], kind: str, text: str) -> Iterator[str]:
 
 
 def _in_stack(path: Path | None, yes: str) -> Mapping[str, Any]:
-    project = open_trusted(path, cwd=Path.cwd(), yes=yes)
-    require_policy(project)  # the same check as the proxy's, with the path as it is here
+    project = open_project(path, cwd=Path.cwd())
+    try:
+        require_policy(project)  # the same check as the proxy's, with the path as it is here
+    except UserError as error:
+        raise UserError([*error.problems, *_what_holds(project)]) from error
+    return _asked(open_trusted(path, cwd=Path.cwd(), yes=yes), "reload")
+
+
+def _what_holds(project: Project) -> Sequence[Problem]:
+    try:
+        answer = _asked(project, "status")
+    except UserError as error:
+        return error.problems
+    return (_in_force(answer.get("policy", {})),)
+
+
+def _asked(project: Project, verb: str) -> Mapping[str, Any]:
     require_running(project, "proxy")
-    return ask_stack(backend().plan(project, AskProxy(argv=("reload",))))
+    return ask_stack(backend().plan(project, AskProxy(argv=(verb,))))
+
+
+def _in_force(policy: Mapping[str, Any]) -> Problem:
+    """Say what the proxy decides by when it has not taken the file."""
+    if policy.get("valid") is False:
+        return Problem(where="", what="the proxy denies everything until it is mended")
+    return Problem(where="", what="nothing was changed: the policy of before stays in force until the proxy restarts")

@@ -9,6 +9,8 @@ from agent_sandbox.cli.proxy.reload import reload
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
+KEPT = "nothing was changed: the policy of before stays in force until the proxy restarts"
+
 
 def test_a_good_policy_is_loaded(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
@@ -70,22 +72,39 @@ def test_a_bad_policy_never_reaches_the_proxy(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomainz: []\n")
-    assert exit_code(reload) == 1
-    assert ".devcontainer/policy.yaml:2:1: unknown key 'domainz'" in capsys.readouterr().err
-    assert docker.calls == []
-
-
-def test_what_the_proxy_refuses_is_told_as_it_says_it(
-    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert project.exists()
-    docker.says(
-        "agent_sandbox.proxy reload", out='{"ok": false, "problems": [".devcontainer/policy.yaml:2:1: no"]}', code=1
-    )
+    docker.says("agent_sandbox.proxy status", out='{"policy": {"valid": true}}')
     with_containers(docker, proxy="healthy")
     assert exit_code(reload) == 1
-    expected = "error: .devcontainer/policy.yaml:2:1: no\nerror: nothing was changed: the last good policy stays\n"
-    assert capsys.readouterr().err == expected
+    problem = "error: .devcontainer/policy.yaml:2:1: unknown key 'domainz'\n  hint: did you mean `domains`?\n"
+    assert capsys.readouterr().err == f"{problem}error: {KEPT}\n"
+    assert not any("reload" in call for call in docker.calls)
+
+
+def test_without_a_proxy_a_bad_policy_is_told_beside_that(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomainz: []\n")
+    docker.says("ps --all")
+    assert exit_code(reload) == 1
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
+    assert said == [
+        "error: .devcontainer/policy.yaml:2:1: unknown key 'domainz'",
+        "error: app-1: the stack is not running",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("valid", "holds"), [("true", KEPT), ("false", "the proxy denies everything until it is mended")]
+)
+def test_what_the_proxy_refuses_is_told_as_it_says_it_with_what_holds_now(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], valid: str, holds: str
+) -> None:
+    assert project.exists()
+    answer = f'{{"ok": false, "valid": {valid}, "problems": [".devcontainer/policy.yaml:2:1: no"]}}'
+    docker.says("agent_sandbox.proxy reload", out=answer, code=1)
+    with_containers(docker, proxy="healthy")
+    assert exit_code(reload) == 1
+    assert capsys.readouterr().err == f"error: .devcontainer/policy.yaml:2:1: no\nerror: {holds}\n"
 
 
 def test_a_proxy_on_this_machine_needs_no_project(
