@@ -9,6 +9,7 @@ from agent_sandbox.images import Owner, agent_name, proxy_name
 from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime import installed
+from agent_sandbox.runtime.doctor import project as checks
 from agent_sandbox.runtime.installed import images_of, read_project
 from asking import ask, empty_project
 from fake_docker import FakeDocker, docker
@@ -37,6 +38,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # Its name is short here, for messages that can be read; that it is refused is tested beside `installed`.
     for module in (installed, gate):
         monkeypatch.setattr(module, "require_own", lambda project: project)
+    # Whoever runs the tests may be root: of that, too, is tested beside `up`.
+    monkeypatch.setattr(checks, "belongs_to_root", lambda _root: False)
     trust(tmp_path)
     return tmp_path
 

@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 
@@ -5,7 +6,9 @@ import pytest
 
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.up import up
+from agent_sandbox.runtime.doctor import project as checks
 from agent_sandbox.runtime.held import record
+from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
@@ -21,6 +24,26 @@ def test_up_starts_the_stack_and_names_the_next_step(
     lines = capsys.readouterr().err.splitlines()[3:]
     assert lines[:2] == ["starting the stack ...", "  proxy started"]
     assert lines[-1] == "app-1 is up: agent-sandbox run starts the agent in it, agent-sandbox shell a shell"
+
+
+@pytest.mark.parametrize(("mapped", "told"), [("name=seccomp", 2), ("name=rootless", 0)])
+def test_up_says_what_the_agent_can_only_read(
+    up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mapped: str, told: int
+) -> None:
+    monkeypatch.setattr(checks, "belongs_to_root", lambda _root: True)
+    monkeypatch.setattr(checks, "owner_of", lambda _root: Owner(uid=1000, gid=1000))
+    engine = {"KernelVersion": Path("/proc/sys/kernel/osrelease").read_text().strip(), "SecurityOptions": [mapped]}
+    up_to_date.says("ps --all").says("up --detach").says("info --format", out=json.dumps(engine))
+    assert exit_code(up) == 0
+    lines = capsys.readouterr().err.splitlines()
+    end = next(number for number, line in enumerate(lines, start=1) if line.startswith("app-1 is up: "))
+    assert (
+        lines[end:]
+        == [
+            "the files belong to root, and dev inside is 1000:1000: the agent can only read them",
+            f"  hint: chown -R 1000:1000 {Path.cwd()}",
+        ][:told]
+    )
 
 
 def test_an_invalid_policy_starts_nothing(
