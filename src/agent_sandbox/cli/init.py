@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +11,7 @@ from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.output import emit, emit_json, say
 from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import COMPOSE
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
@@ -32,6 +33,7 @@ NEXT = {
     "agent-sandbox up": "builds the images once, a few minutes, and starts the stack",
     "docker compose exec agent zsh": "work in it",
 }
+AGAIN = {"agent-sandbox up": "has the stack take up what has changed"}
 
 
 def completions() -> tuple[str, ...]:
@@ -105,7 +107,9 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
     if dry_run:
         say("nothing was written: this was a dry run")
     elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
-        _say_next(prepared.project)
+        _say_next(prepared.project, NEXT)
+    elif any(change.writes and change.path == COMPOSE for change in prepared.changes):
+        _say_next(prepared.project, AGAIN)
 
 
 def _unseen(project: Path) -> Iterator[str]:
@@ -120,11 +124,11 @@ def _emit_diff(change: Change) -> None:
         emit(diff.rstrip("\n"))
 
 
-def _say_next(project: Path) -> None:
+def _say_next(project: Path, commands: Mapping[str, str]) -> None:
     say("\nNext:")
     if project != Path.cwd():
         say(f"  cd {shlex.quote(str(project))}")
-    for command, why in NEXT.items():
+    for command, why in commands.items():
         say(f"  {command:<30} # {why}")
 
 

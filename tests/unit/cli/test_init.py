@@ -88,8 +88,10 @@ def test_an_edited_file_is_shown_kept_and_replaced_only_by_force(empty_project: 
 @pytest.mark.usefixtures("empty_project")
 def test_a_file_that_nobody_edited_is_brought_up_to_date(ask: Ask) -> None:
     ask("init", "claude")
-    answer = ask("init", "claude", "--ide", "none")
+    answer = ask("init", "claude", "--memory", "4g")
     assert (answer.code, verdicts(answer.out)[COMPOSE]) == (0, "updated")
+    assert answer.err.endswith("\nNext:\n  agent-sandbox up               # has the stack take up what has changed\n")
+    assert "Next:" not in ask("init", "claude").err
 
 
 def test_another_agent_takes_the_place_of_one_only_when_that_is_said(empty_project: Path, ask: Ask) -> None:
