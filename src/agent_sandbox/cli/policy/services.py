@@ -102,10 +102,14 @@ def _list(path: Path | None, *, json: bool) -> None:
 
 def _show(name: str | None, path: Path | None, *, json: bool) -> None:
     from agent_sandbox.cli.policy_services import show_as_json, show_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.policyfile.aliases import service_called  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.checking import nearest_service  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.resolved import RESOLVED, advice_for  # noqa: PLC0415 - as above
 
     known, wanted = _known(path), name or ""
+    if wanted not in known and (called := service_called(wanted, known)):
+        say(f"{wanted} is called `{called}` in a policy:")
+        wanted = called
     if wanted not in known:
         what, hint = "is no service", nearest_service(wanted, known)
         if wanted in RESOLVED:
