@@ -389,7 +389,13 @@ def reaches_any(addresses: list[str], ports: tuple[int, ...]) -> Outcome:
             if outcome.verdict == LEAK:
                 found.append(f"{address}:{port} {outcome.told}")
                 break
-    return leak("; ".join(found[:3])) if found else closed(f"{len(addresses)} addresses, {len(ports)} ports")
+    if found:
+        return leak("; ".join(found[:3]))
+    return closed(f"{counted(len(addresses), 'address', 'addresses')}, {counted(len(ports), 'port', 'ports')}")
+
+
+def counted(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
 
 
 # --- the table

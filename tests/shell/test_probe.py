@@ -109,6 +109,12 @@ def test_routes_and_networks_are_read_from_the_kernel(
     assert (probe.has_a_way_out(), probe.has_other_networks()) == (way_out, another)
 
 
+def test_what_was_tried_is_counted_in_words(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "connects", lambda *_: probe.closed("econnrefused"))
+    assert probe.reaches_any(["127.0.0.1"], (22, 80)).told == "1 address, 2 ports"
+    assert probe.reaches_any([], (22,)).told == "0 addresses, 1 port"
+
+
 def test_neighbours_are_the_others_of_a_small_network(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     files(monkeypatch, probe, route=ROUTES + OWN.replace("F0FFFFFF", "FCFFFFFF"))
     monkeypatch.setattr(probe, "own_address", lambda: "10.217.83.1")

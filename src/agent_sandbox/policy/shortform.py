@@ -40,7 +40,7 @@ def write_out_allow(value: object) -> object:
 def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
     found = ONE_REQUEST.fullmatch(text)
     if found is None:
-        raise Unfit(f"{quoted(text)} is no `METHOD URL`", HOW)
+        raise Unfit(f"{quoted(text)} is no `METHOD URL`", _how(text))
     rule: dict[str, Any] = {"methods": [found["method"]], "schemes": [found["scheme"]]}
     # A URL that ends with its host is one for `/`; under `deny` what is left out is everything.
     path = found["path"] or ("/" if is_exact else None)
@@ -54,6 +54,13 @@ def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
     elif is_exact:
         entry["ports"] = [DEFAULT_PORTS[found["scheme"]]]
     return entry
+
+
+def _how(text: str) -> str:
+    """Return how to write it; a URL that lacks its method alone is shown with one."""
+    whole = f"GET {text}"
+    shown = quoted(text)[1:-1] == text
+    return f"write its method before it: `{whole}`" if shown and ONE_REQUEST.fullmatch(whole) else HOW
 
 
 def _values_by_name(query: str) -> dict[str, list[str]]:

@@ -68,7 +68,7 @@ def test_what_is_no_line_is_left_to_the_model(value: object) -> None:
         "GET https:///x",
         "GET https://a.test:port/x",
         "GET https://[2001:db8::1/x",
-        "https://a.test/x",
+        "https://a.test/\x1b",
         "",
     ],
 )
@@ -77,6 +77,12 @@ def test_what_is_no_method_and_url_is_refused(line: str) -> None:
         write_out_allow(line)
     hint = "write a method and a whole address: `GET https://example.com/path`"
     assert (unfit.value.what, unfit.value.hint) == (f"{line!r} is no `METHOD URL`", hint)
+
+
+def test_a_url_that_lacks_its_method_is_shown_with_one() -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_allow("https://a.test/x")
+    assert unfit.value.hint == "write its method before it: `GET https://a.test/x`"
 
 
 def test_an_allow_is_a_line() -> None:

@@ -62,7 +62,12 @@ HOW = "write a method and a whole address: `GET https://example.com/path`"
     ("effect", "text", "what", "hint"),
     [
         (Effect.ALLOW, "GTE https://a.test/", "unknown method 'GTE'", "did you mean `GET`?"),
-        (Effect.ALLOW, "https://a.test", "'https://a.test' is no `METHOD URL`", HOW),
+        (
+            Effect.ALLOW,
+            "https://a.test",
+            "'https://a.test' is no `METHOD URL`",
+            "write its method before it: `GET https://a.test`",
+        ),
         (Effect.ALLOW, "a.test/x", "'a.test/x' is no `METHOD URL`", HOW),
         (
             Effect.ALLOW,

@@ -85,4 +85,5 @@ def as_text(where: Path, outcomes: Sequence[Outcome], failed: Sequence[Outcome])
         yield f"+ {came.decision.effect}"
         yield from columns(why(came))
         yield ""
-    yield f"{where}: {len(outcomes) - len(failed)} of {len(outcomes)} cases hold" if outcomes else f"{where}: no cases"
+    hold = "case holds" if len(outcomes) == 1 else "cases hold"
+    yield f"{where}: {len(outcomes) - len(failed)} of {len(outcomes)} {hold}" if outcomes else f"{where}: no cases"

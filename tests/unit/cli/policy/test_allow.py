@@ -58,6 +58,6 @@ def test_what_is_no_rule_says_how_to_write_one(policy: Path, capsys: pytest.Capt
     assert exit_code(lambda: allow("https://a.test/")) == 1
     expected = (
         "error: https://a.test/: 'https://a.test/' is no `METHOD URL`\n"
-        "  hint: write a method and a whole address: `GET https://example.com/path`\n"
+        "  hint: write its method before it: `GET https://a.test/`\n"
     )
     assert capsys.readouterr() == ("", expected)

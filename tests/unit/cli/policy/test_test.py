@@ -40,6 +40,12 @@ def test_cases_that_hold_are_counted(policy: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr() == (".devcontainer/policy.yaml: 2 of 2 cases hold\n", "")
 
 
+def test_one_case_is_one(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("domains: [a.test]\ntests: [allow: GET https://a.test/]\n")
+    assert exit_code(lambda: command.test(policy)) == 0
+    assert capsys.readouterr().out == ".devcontainer/policy.yaml: 1 of 1 case holds\n"
+
+
 def test_no_cases_are_fine_and_said(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: command.test(policy=policy)) == 0
     assert capsys.readouterr() == (".devcontainer/policy.yaml: no cases\n", f"{command.NONE}\n")
