@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator
 
 from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.quoted import quoted
+from agent_sandbox.policy.unfit import Unfit
 from agent_sandbox.policytools.importing.result import Imported, Note
 from agent_sandbox.policytools.shortrule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
@@ -14,6 +16,8 @@ COMMENT = re.compile(r"(?:^|\s)#.*$")
 ANY_METHOD = frozenset({"*", "ANY"})
 # GET brings HEAD along.
 EVERY = tuple(sorted(STANDARD - {"HEAD"}))
+HOW = "write `GET https://example.com/path*`"
+A_LIST = "a file of hosts needs no import: put it beside the policy, and name it there by `domains_file`"
 INSIDE = "a `*` inside a path stands for a part of one segment here; `**` would stand for several"
 
 
@@ -38,8 +42,8 @@ def import_allowlist(text: str, *, file: str) -> Imported:
 
 def _entries(words: list[str], where: str, found: Imported) -> Iterator[str]:
     if len(words) != 2 or not words[-1].startswith(("http://", "https://")):
-        what, hint = f"{quoted(' '.join(words))} is no `METHOD URL`", "write `GET https://example.com/path*`"
-        raise UserError([Problem(where=where, what=what, hint=hint)])
+        what = f"{quoted(' '.join(words))} is no `METHOD URL`"
+        raise UserError([Problem(where=where, what=what, hint=A_LIST if _is_host(words) else HOW)])
     methods, url = words
     asked = EVERY if methods.upper() in ANY_METHOD else methods.upper().split(",")
     if asked is EVERY:
@@ -48,6 +52,14 @@ def _entries(words: list[str], where: str, found: Imported) -> Iterator[str]:
     for method in asked:
         for address in addresses:
             yield read_short_rule(Effect.ALLOW, (method, address)).text
+
+
+def _is_host(words: list[str]) -> bool:
+    try:
+        parse_host_pattern(" ".join(words))
+    except Unfit:
+        return False
+    return True
 
 
 def _addresses(url: str, where: str, found: Imported) -> list[str]:

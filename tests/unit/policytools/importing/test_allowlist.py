@@ -46,6 +46,16 @@ def test_what_means_less_here_is_said() -> None:
     ]
 
 
+def test_a_file_of_hosts_is_led_to_where_such_files_go() -> None:
+    with pytest.raises(UserError) as caught:
+        import_allowlist("# hosts\na.test\n*.b.test  # all\n", file="list")
+    hint = "a file of hosts needs no import: put it beside the policy, and name it there by `domains_file`"
+    assert [str(problem) for problem in caught.value.problems] == [
+        f"list:2: 'a.test' is no `METHOD URL`; {hint}",
+        f"list:3: '*.b.test' is no `METHOD URL`; {hint}",
+    ]
+
+
 def test_every_line_that_is_none_is_told_at_once() -> None:
     lines = ("GTE https://a.test/", "GET https://a.test/", "https://a.test/", "GET a.test/x", "GET https://a.test/?a=*")
     with pytest.raises(UserError) as caught:
