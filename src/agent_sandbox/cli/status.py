@@ -158,7 +158,9 @@ def _came_back(container: Container) -> str:
 def _limits(found: Status) -> Iterator[str]:
     limits = next((c.limits for c in found.containers if c.service == "agent"), {})
     if limits:
-        yield f"limits  {', '.join(f'{name} {text}' for name, text in limits.items())}"
+        then = {name: said for name, said in found.limits.items() if said != limits.get(name, said)}
+        after = {name: f" ({said} after agent-sandbox up)" for name, said in then.items()}
+        yield f"limits  {', '.join(f'{name} {text}{after.get(name, "")}' for name, text in limits.items())}"
 
 
 def _log(log: Mapping[str, Any]) -> Iterator[str]:

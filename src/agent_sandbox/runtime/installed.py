@@ -16,11 +16,13 @@ from agent_sandbox.runtime.dotenv import compose_files
 from agent_sandbox.runtime.files import read_text
 from agent_sandbox.runtime.root import COMPOSE_FILE, find_root
 from agent_sandbox.runtime.trust.store import open_store
+from agent_sandbox.stack.limits import LIMITS
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
 
 RECORD = "x-agent-sandbox"
 OURS = "agent-sandbox/"
+MOST_DIGITS = 10
 
 
 def open_project(path: Path | None, *, cwd: Path) -> Project:
@@ -109,6 +111,22 @@ def bound_by(root: Path, service: str) -> frozenset[str]:
     said = _mapping(_mapping(read_compose(root).get("services")).get(service)).get("volumes")
     volumes = said if isinstance(said, list) else []
     return frozenset(str(_mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
+
+
+def limits_said(root: Path) -> dict[str, str]:
+    """Return the agent's limits as the project's compose file has them, by name; what is written otherwise is none."""
+    agent = _mapping(_mapping(read_compose(root).get("services")).get("agent"))
+    said = {"memory": agent.get("mem_limit"), "pids": agent.get("pids_limit")}
+    quota, period = (_whole(agent.get(key)) for key in ("cpu_quota", "cpu_period"))
+    if quota and period:
+        said["cpus"] = quota / period
+    read = {name: LIMITS[name].read(str(value)) for name, value in said.items()}
+    return {name: LIMITS[name].shown(value) for name, value in read.items() if value is not None}
+
+
+def _whole(value: Any) -> int:  # noqa: ANN401 - whatever stands there
+    text = str(value)
+    return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else 0
 
 
 def own_images(project: Project) -> tuple[str, ...]:

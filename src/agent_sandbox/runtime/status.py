@@ -10,6 +10,7 @@ from agent_sandbox.policytools.wishes import why_no_wish
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.decisions import is_probe
+from agent_sandbox.runtime.installed import limits_said
 from agent_sandbox.runtime.walls import Inside, Unprotected, foreign_networks, look_inside, strangers, unprotected
 
 # One more question than a person reads answers to: probes are left out.
@@ -48,6 +49,8 @@ class Status:
     connected: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
     unprotected: tuple[Unprotected, ...] = ()
+    # The agent's limits from the next `up` on.
+    limits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def loaded_digest(self) -> str:
@@ -104,7 +107,16 @@ def look(  # noqa: PLR0913 - each is a question of its own
         connected=foreign_networks(found, project.name),
         strangers=strangers(found, project.name),
         unprotected=unprotected(project.root),
+        limits=_limits(project),
     )
+
+
+def _limits(project: Project) -> Mapping[str, str]:
+    """Return the limits that the project's file says; nothing where another file may say more, or it is broken."""
+    try:
+        return limits_said(project.root) if len(project.files) == 1 else {}
+    except UserError:
+        return {}
 
 
 def _checked(digest: Callable[[], str]) -> tuple[str, tuple[Problem, ...]]:

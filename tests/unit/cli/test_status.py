@@ -7,7 +7,7 @@ from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.status import status
 from agent_sandbox.policyfile import load_policy
 from fake_docker import FakeDocker
-from fake_stack import inspected, with_containers, with_inspected
+from fake_stack import inspected, trust, with_containers, with_inspected
 
 
 @pytest.fixture
@@ -46,6 +46,19 @@ def test_a_person_sees_services_policy_and_denials(
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
+
+
+def test_limits_that_wait_for_the_next_up_are_told(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up.rules
+    file = project / ".devcontainer" / "docker-compose.yml"
+    said = "agent: {mem_limit: 4g, pids_limit: 4096, "
+    file.write_text(file.read_text().replace("agent: {image", f"{said}image"))
+    trust(project)
+    assert exit_code(status) == 0
+    limits = "limits  memory 8g (4g after agent-sandbox up), cpus 4, pids 4096"
+    assert limits in capsys.readouterr().out.splitlines()
 
 
 def test_a_policy_without_the_service_of_its_agent_is_told(

@@ -17,6 +17,7 @@ from agent_sandbox.runtime.installed import (
     find_project,
     images_of,
     is_own,
+    limits_said,
     open_project,
     require_outermost,
 )
@@ -226,3 +227,11 @@ def test_a_file_that_is_nested_without_end_is_a_problem(tmp_path: Path) -> None:
         f"{root}/.devcontainer/docker-compose.yml:3:33: this is more than 32 levels deep;"
         " agent-sandbox init AGENT shows what it should be"
     )
+
+
+def test_the_agents_limits_are_read_as_the_compose_file_has_them(tmp_path: Path) -> None:
+    said = "{mem_limit: 4096m, pids_limit: 512, cpu_period: 100000, cpu_quota: 150000}"
+    root = project_at(tmp_path / "app", f"services: {{agent: {said}}}")
+    assert limits_said(root) == {"memory": "4g", "pids": "512", "cpus": "1.5"}
+    (root / ".devcontainer" / "docker-compose.yml").write_text("services: {agent: {mem_limit: much}}")
+    assert limits_said(root) == {}
