@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 POLICY = "version: 1\ndomains: [allowed.test]\n"
 PLACES, SECONDS = 4, 1.0
+# How much the kernel takes for a client that never reads differs by a few hundred KB: where it takes so little that the
+# answer is not yet read whole, it is silence that ends the connection, and no farewell.
 LIMITS = f"""
 from agent_sandbox.proxy import limits
-limits.Limits.__init__.__kwdefaults__.update(connections={PLACES}, closing_seconds={SECONDS})
+limits.Limits.__init__.__kwdefaults__.update(connections={PLACES}, closing_seconds={SECONDS}, idle_seconds=3)
 """
 
 
