@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HEAD = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
-SHORT = Limits(head_seconds=0.01, hello_seconds=0.01, hello_bytes=4)
+SHORT = Limits(head_seconds=0.05, hello_seconds=0.05, hello_bytes=4)
 
 
 def after(count: int) -> Callable[[bytes], str | None]:
