@@ -113,7 +113,8 @@ def test_what_the_agent_makes_and_the_host_would_act_on_is_told(project: Project
     assert status(project) == {"lost": [], "unprotected": []}
     project.exec("sh", "-ec", "touch mise.toml .git/commondir; git init --quiet nested; ln -s nested .idea")
     try:
-        expected = [".git/commondir", ".idea", "mise.toml", "nested/.git/config", "nested/.git/hooks"]
+        nested = [f"nested/.git/{name}" for name in ("branches", "config", "hooks")]
+        expected = [".git/commondir", ".idea", "mise.toml", *nested]
         assert status(project)["unprotected"] == expected
         assert "mise.toml (may run when a shell" in project.sandbox("doctor", check=False).stdout
     finally:
