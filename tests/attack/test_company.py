@@ -104,6 +104,17 @@ def stand(started: Stand) -> Stand:
     return started
 
 
+def assert_goes_unopened(stand: Stand) -> None:
+    """The server's own certificate arrives, and its answer."""
+    context = ssl.create_default_context(cafile=stand.proxy.folder / "ca.crt")
+    with (
+        stand.proxy.tunnel("unopened.test") as connection,
+        context.wrap_socket(connection, server_hostname="unopened.test") as stream,
+    ):
+        stream.sendall(get("/unopened", "unopened.test"))
+        assert b"200" in read_head(stream)
+
+
 def test_each_kind_of_connection_goes_through_it_by_name(stand: Stand) -> None:
     assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test")).partition(b"\r\n")[0]
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
@@ -116,13 +127,7 @@ def test_each_kind_of_connection_goes_through_it_by_name(stand: Stand) -> None:
         stream.sendall(frame(b"hello", masked=True))
         assert stream.recv(100) == frame(b"hello", masked=False)
     assert b"200" in stand.proxy.say(get("http://allowed.test/plain", "allowed.test")).partition(b"\r\n")[0]
-    context = ssl.create_default_context(cafile=stand.proxy.folder / "ca.crt")
-    with (
-        stand.proxy.tunnel("unopened.test") as connection,
-        context.wrap_socket(connection, server_hostname="unopened.test") as stream,
-    ):
-        stream.sendall(get("/unopened", "unopened.test"))
-        assert b"200" in read_head(stream)
+    assert_goes_unopened(stand)
     tls = "CONNECT allowed.test:443 HTTP/1.1"
     assert stand.first.asked == [tls, tls, tls, "CONNECT allowed.test:80 HTTP/1.1", tls.replace("allowed", "unopened")]
     assert stand.first.heads[0] == f"{tls}\r\nHost: allowed.test:443\r\n\r\n".encode()
@@ -242,13 +247,7 @@ def test_tls_with_the_proxy_itself_is_verified(stand: Stand) -> None:
     secure = POLICY.replace("http://", "https://")
     stand.reload(secure.format(proxy=SECURE))
     assert b"200" in stand.proxy.ask("allowed.test", get("/x", "allowed.test"))
-    context = ssl.create_default_context(cafile=stand.proxy.folder / "ca.crt")
-    with (
-        stand.proxy.tunnel("unopened.test") as connection,
-        context.wrap_socket(connection, server_hostname="unopened.test") as stream,
-    ):
-        stream.sendall(get("/unopened", "unopened.test"))
-        assert b"200" in read_head(stream)
+    assert_goes_unopened(stand)
     assert [len(asked) for asked in stand.companies()] == [0, 0, 2]
     for place in (FIRST, SECURE.replace("secure", "first").replace("3129", "3128")):
         stand.reload(secure.format(proxy=place))
