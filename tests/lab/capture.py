@@ -7,16 +7,15 @@ connection behind the head, and what was read of the body, and has the rest of i
 
 from __future__ import annotations
 
-import contextlib
 import re
-import socket
-import ssl
-import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, override
+
+from listening import Listening
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from pathlib import Path
 
@@ -42,7 +41,7 @@ class Received:
 
 
 @dataclass
-class Capture:
+class Capture(Listening):
     """A listening server on loopback."""
 
     certificate: Path | None = None
@@ -50,22 +49,6 @@ class Capture:
     answers: dict[str, bytes | Callable[[socket.socket, bytes], None]] = field(default_factory=dict)
     raw: bytearray = field(default_factory=bytearray)
     requests: list[Received] = field(default_factory=list)
-    connections: int = 0
-
-    def __enter__(self) -> Self:
-        """Listen."""
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.port: int = self._socket.getsockname()[1]
-        self._context = None
-        if self.certificate:
-            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._context.load_cert_chain(self.certificate)
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop listening."""
-        self._socket.close()
 
     def forget(self) -> None:
         """Begin to count from nothing."""
@@ -80,22 +63,10 @@ class Capture:
             time.sleep(0.01)
         return self.requests
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                self.connections += 1
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError, ValueError), connection:
-            connection.getpeername()  # of one that is gone already, wrap_socket would leave a half behind
-            stream = self._context.wrap_socket(connection, server_side=True) if self._context else connection
-            with stream:
-                stream.sendall(self.greeting)
-                self._talk(stream)
-
-    def _talk(self, stream: socket.socket) -> None:
+    @override
+    def talk(self, stream: socket.socket) -> None:
+        """Greet, and answer request by request."""
+        stream.sendall(self.greeting)
         data = b""
         while True:
             while HEAD_END not in data:

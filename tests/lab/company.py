@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, override
+
+from listening import Listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ socket.getaddrinfo = found
 
 
 @dataclass
-class Company:
+class Company(Listening):
     """Listens, with TLS where it has a certificate. `leads` are ports of loopback by `host:port`.
 
     `lie` has the connection behind the question to itself, in place of a tunnel.
@@ -38,21 +39,6 @@ class Company:
     lie: Callable[[socket.socket], None] | None = None
     heads: list[bytes] = field(default_factory=list)
     carried: bytearray = field(default_factory=bytearray)
-
-    def __enter__(self) -> Self:
-        """Listen."""
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._socket.getsockname()[1]
-        self._context = None
-        if self.certificate:
-            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._context.load_cert_chain(self.certificate)
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop listening."""
-        self._socket.close()
 
     @property
     def asked(self) -> list[str]:
@@ -65,24 +51,17 @@ class Company:
         self.carried.clear()
         self.lie = None
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            stream = self._context.wrap_socket(connection, server_side=True) if self._context else connection
-            with stream:
-                head = b""
-                while not head.endswith(b"\r\n\r\n"):
-                    byte = stream.recv(1)
-                    if not byte:
-                        return
-                    head += byte
-                self.heads.append(head)
-                (self.lie or self._tunnel)(stream)
+    @override
+    def talk(self, stream: socket.socket) -> None:
+        """Read what is asked for, and tunnel there or lie."""
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            byte = stream.recv(1)
+            if not byte:
+                return
+            head += byte
+        self.heads.append(head)
+        (self.lie or self._tunnel)(stream)
 
     def _tunnel(self, stream: socket.socket) -> None:
         where = self.asked[-1].split(" ")[1]

@@ -2,61 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import ssl
-import threading
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, override
 
 import h2.config
 import h2.connection
 import h2.events
 
+from listening import Listening
+
 if TYPE_CHECKING:
+    import socket
     from pathlib import Path
 
 
-class Http2Server:
+class Http2Server(Listening):
     """Listens on loopback over TLS with ALPN h2."""
 
+    protocols = ("h2",)
+
     def __init__(self, certificate: Path, *, reads: bool = True) -> None:
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.load_cert_chain(certificate)
-        self._context.set_alpn_protocols(["h2"])
+        self.certificate = certificate
         self.requests: list[dict[str, str]] = []
         self.reads = reads
 
-    def __enter__(self) -> Self:
-        """Listen."""
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._socket.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop listening."""
-        self._socket.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with (
-            contextlib.suppress(OSError),
-            connection,
-            self._context.wrap_socket(connection, server_side=True) as stream,
-        ):
-            engine = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
-            engine.initiate_connection()
+    @override
+    def talk(self, stream: socket.socket) -> None:
+        """Answer stream by stream."""
+        engine = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
+        engine.initiate_connection()
+        stream.sendall(engine.data_to_send())
+        sizes: dict[int, int] = {}
+        while data := stream.recv(65536):
+            for event in engine.receive_data(data):
+                self._handle(engine, event, sizes)
             stream.sendall(engine.data_to_send())
-            sizes: dict[int, int] = {}
-            while data := stream.recv(65536):
-                for event in engine.receive_data(data):
-                    self._handle(engine, event, sizes)
-                stream.sendall(engine.data_to_send())
 
     def _handle(self, engine: h2.connection.H2Connection, event: h2.events.Event, sizes: dict[int, int]) -> None:
         if isinstance(event, h2.events.RequestReceived):

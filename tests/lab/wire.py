@@ -14,7 +14,7 @@ from mitmproxy.proxy.context import Context
 
 from agent_sandbox.proxy import http1_client
 from agent_sandbox.proxy.hookrunner import HookRunner
-from agent_sandbox.proxy.hooks import hook_table
+from agent_sandbox.proxy.hooks import hook, hook_table
 from agent_sandbox.proxy.http_layer import Destination
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.options import EngineOptions, as_mitmproxy
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 
 HTTP2_FIELDS = [(":method", "POST"), (":scheme", "https"), (":authority", "a.test"), (":path", "/x")]
 PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
+
+
+class Malformed:
+    """An addon that keeps what was malformed."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    @hook
+    def malformed(self, reason: str, _: Tunnel) -> None:
+        """Keep it."""
+        self.reasons.append(reason)
 
 
 class Wire:

@@ -1,4 +1,3 @@
-import subprocess
 import sys
 
 import pytest
@@ -6,6 +5,7 @@ import pytest
 from agent_sandbox import __version__
 from agent_sandbox.__main__ import main
 from agent_sandbox.cli.fast import group_help, root_help
+from imports import brought_along
 
 # What a quick answer may not pay for.
 HEAVY = {"typer", "click", "pydantic", "rich", "jinja2", "yaml", "docker", "mitmproxy", "dataclasses", "pathlib"}
@@ -61,17 +61,11 @@ def test_completion_of_nothing_prints_nothing(
 
 
 def test_the_quick_answers_import_nothing_heavy() -> None:
-    script = (
-        "import sys; from agent_sandbox.cli.fast import answer; import agent_sandbox.__main__;"
-        "[answer(a) for a in (['--version'], ['--help'], ['policy', '--help'], ['__complete', 'po'])];"
-        "print(' '.join(sys.modules))"
+    commands = (
+        "from agent_sandbox.cli.fast import answer; import agent_sandbox.__main__;"
+        "[answer(a) for a in (['--version'], ['--help'], ['policy', '--help'], ['__complete', 'po'])]"
     )
-    # -S: what an installation loads at every start is not ours.
-    path = ":".join(sys.path)
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True, env={"PYTHONPATH": path}
-    )
-    assert set(done.stdout.split()) & HEAVY == set()
+    assert brought_along(commands) & HEAVY == set()
 
 
 def test_ctrl_c_while_python_is_still_importing_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,7 @@
-import subprocess
-import sys
-
 import pytest
 
 from agent_sandbox import policy
+from imports import brought_along
 
 LIGHT = "from agent_sandbox.policy import decide, parse_request, Policy, Layer"
 
@@ -19,9 +17,4 @@ def test_no_other_name_is_made_up() -> None:
 
 
 def test_until_then_neither_pydantic_nor_yaml_is_imported() -> None:
-    script = f"import sys; {LIGHT}; print(*sys.modules)"
-    path = ":".join(sys.path)
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True, env={"PYTHONPATH": path}
-    )
-    assert {"pydantic", "yaml"} & set(done.stdout.split()) == set()
+    assert {"pydantic", "yaml"} & brought_along(LIGHT) == set()

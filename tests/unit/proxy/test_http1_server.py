@@ -9,22 +9,10 @@ from mitmproxy.proxy import events
 from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from wire import PLAIN, Wire
+from wire import PLAIN, Malformed, Wire
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-class Log:
-    """Keeps what was malformed."""
-
-    def __init__(self) -> None:
-        self.reasons: list[str] = []
-
-    @hook
-    def malformed(self, reason: str, _: Tunnel) -> None:
-        """Keep it."""
-        self.reasons.append(reason)
 
 
 def test_a_request_goes_on_as_it_is() -> None:
@@ -63,7 +51,7 @@ def test_bodies_are_read_by_their_framing(body: bytes, wanted: bytes) -> None:
 
 
 def test_a_bad_head_is_answered_logged_and_the_end() -> None:
-    log = Log()
+    log = Malformed()
     wire = Wire(PLAIN, log)
     answer = wire.client_sends(b"GET /x HTTP/1.1\nHost: a.test\n\n")
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -75,7 +63,7 @@ def test_a_bad_head_is_answered_logged_and_the_end() -> None:
 
 
 def test_a_head_that_does_not_end_is_not_waited_for() -> None:
-    log = Log()
+    log = Malformed()
     wire = Wire(PLAIN, log, limits=Limits(head_seconds=3))
     wire.client_sends(b"GET /x HTT")
     assert wire.wakeups[0].delay == 3
@@ -141,7 +129,7 @@ CHUNKED = b"POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r
 
 @pytest.mark.parametrize("pieces", [[CHUNKED + b"no chunk\r\n" + GET], [CHUNKED, b"no chunk\r\n" + GET, GET]])
 def test_behind_a_body_that_cannot_be_read_no_request_begins(pieces: list[bytes]) -> None:
-    log = Log()
+    log = Malformed()
     wire = Wire(PLAIN, log, Denying())
     for piece in pieces:
         wire.client_sends(piece)

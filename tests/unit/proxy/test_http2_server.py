@@ -1,29 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import h2.events
 
-from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.limits import Limits
-from wire import HTTP2_FIELDS, Http2Wire
-
-if TYPE_CHECKING:
-    from agent_sandbox.proxy.tunnel import Tunnel
+from wire import HTTP2_FIELDS, Http2Wire, Malformed
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-class Log:
-    """Keeps what was malformed."""
-
-    def __init__(self) -> None:
-        self.reasons: list[str] = []
-
-    @hook
-    def malformed(self, reason: str, _: Tunnel) -> None:
-        """Keep it."""
-        self.reasons.append(reason)
 
 
 def test_a_request_over_http2_reaches_a_server_that_speaks_http1() -> None:
@@ -37,7 +19,7 @@ def test_a_request_over_http2_reaches_a_server_that_speaks_http1() -> None:
 
 
 def test_streams_that_are_only_cancelled_use_up_a_connection() -> None:
-    log = Log()
+    log = Malformed()
     client = Http2Wire(log, limits=Limits(streams_reset=2))
     for _ in range(3):
         number = client.h2.get_next_available_stream_id()
@@ -49,7 +31,7 @@ def test_streams_that_are_only_cancelled_use_up_a_connection() -> None:
 
 
 def test_a_reset_of_a_stream_that_is_over_is_nothing() -> None:
-    log = Log()
+    log = Malformed()
     client = Http2Wire(log, limits=Limits(streams_reset=0))
     client.request()
     client.server_sends(OK)
@@ -58,7 +40,7 @@ def test_a_reset_of_a_stream_that_is_over_is_nothing() -> None:
 
 
 def test_a_malformed_request_is_logged() -> None:
-    log = Log()
+    log = Malformed()
     client = Http2Wire(log)
     client.h2.send_headers(1, [*HTTP2_FIELDS, ("connection", "close")], end_stream=True)
     client.client_sends(client.h2.data_to_send())

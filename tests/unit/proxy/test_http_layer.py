@@ -9,7 +9,6 @@ from OpenSSL import SSL
 
 from agent_sandbox.proxy.dialler import NotReached
 from agent_sandbox.proxy.enforcer import Enforcer
-from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.http1_client import AbortConnection, CutConnection
 from agent_sandbox.proxy.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.http2_server import StrictHttp2Server
@@ -18,7 +17,7 @@ from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.stream import StrictStream
 from agent_sandbox.proxy.streamer import Streamer
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from wire import HTTP2_FIELDS, PLAIN, Http2Wire, Wire
+from wire import HTTP2_FIELDS, PLAIN, Http2Wire, Malformed, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +123,7 @@ def test_a_failed_connection_is_tried_again() -> None:
 
 
 def test_a_hook_that_nobody_waits_for_is_run_once() -> None:
-    log = Log()
+    log = Malformed()
     Wire(PLAIN, log).client_sends(b"\0")
     assert log.reasons == ["the request does not begin with a method"]
 
@@ -134,18 +133,6 @@ def test_it_knows_what_waits_for_the_client_and_what_for_servers() -> None:
     wire.request()
     wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n" + bytes(70_000))
     assert (wire.layer.held(to_client=True), wire.layer.held(to_client=False)) == (70_000 - 65_535, 0)
-
-
-class Log:
-    """Keeps what was malformed."""
-
-    def __init__(self) -> None:
-        self.reasons: list[str] = []
-
-    @hook
-    def malformed(self, reason: str, _: Tunnel) -> None:
-        """Keep it."""
-        self.reasons.append(reason)
 
 
 def test_what_one_event_sends_is_written_once() -> None:

@@ -1,16 +1,14 @@
-import subprocess
 import sys
 
 import pytest
 
 from agent_sandbox.proxy.leftout import LEFT_OUT, leave_out
+from imports import brought_along
 from vectors import each
 
 
 def test_the_proxy_loads_nothing_of_quic() -> None:
-    script = "import sys, agent_sandbox.proxy.run; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    loaded = {name.partition(".")[0] for name in brought_along("import agent_sandbox.proxy.run")}
     assert "mitmproxy" in loaded
     assert loaded & {"aioquic", "pylsqpack", "service_identity"} == set()
 

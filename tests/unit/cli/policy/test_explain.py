@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +6,7 @@ import pytest
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.policy.explain import explain
 from agent_sandbox.policy.advice import PLAINLY
+from imports import brought_along
 
 APPLY = """\
             under `allow` in .devcontainer/policy.yaml, or: agent-sandbox policy allow '{}'
@@ -156,15 +155,8 @@ def test_a_line_that_yaml_wants_in_quotes_is_for_the_hand(policy: Path, capsys: 
 
 
 def test_explaining_imports_nothing_of_a_stack() -> None:
-    script = "import sys, agent_sandbox.cli.policy.explain, agent_sandbox.runtime.layers; print(' '.join(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-    assert set(done.stdout.split()) & HEAVY == set()
+    asking = "import agent_sandbox.cli.policy.explain, agent_sandbox.runtime.layers"
+    assert brought_along(asking) & HEAVY == set()
 
 
 def test_what_else_there_is_to_know_is_noted(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,57 @@
+"""A server on loopback: each connection in a thread of its own, within TLS where there is a certificate."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+class Listening(ABC):
+    """Listens from `with` on; what is said on a connection is the subclass's."""
+
+    certificate: Path | None = None
+    protocols: Sequence[str] = ()  # by ALPN
+    connections: int = 0
+
+    def __enter__(self) -> Self:
+        """Listen."""
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port: int = self._socket.getsockname()[1]
+        self._context = None
+        if self.certificate:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(self.certificate)
+            if self.protocols:
+                self._context.set_alpn_protocols([*self.protocols])
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop listening."""
+        self._socket.close()
+
+    @abstractmethod
+    def talk(self, stream: socket.socket) -> None:
+        """Say all that is said on one connection."""
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self.connections += 1
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError, ValueError), connection:
+            connection.getpeername()  # of one that is gone already, wrap_socket would leave a half behind
+            stream = self._context.wrap_socket(connection, server_side=True) if self._context else connection
+            with stream:
+                self.talk(stream)
