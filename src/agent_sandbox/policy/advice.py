@@ -1,5 +1,6 @@
 """How a person can allow exactly what was denied, in one sentence."""
 
+import re
 from collections.abc import Sequence
 
 from agent_sandbox.policy.asker import Asker
@@ -19,6 +20,8 @@ BEYOND_AN_ENTRY = {
     Cause.POLICY: f"see `agent-sandbox policy check`, mend {FILE}",
 }
 PLAINLY = "no rule takes GraphQL that leaves doubt: send one query or mutation as JSON, with its values in `variables`"
+# What no path of a rule may hold, since servers read it in more ways than one.
+UNSPELLABLE = re.compile("%2F|;")
 ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
 
 
@@ -56,8 +59,11 @@ def _for_request(asked: Request, services: Sequence[str], asker: Asker | None) -
     others = "".join(f"or `- {service}` under `services`, " for service in services)
     if asker and not services:
         others = f"or for all that {asker.tool} fetches {asker.way}, "
-    line = entry_for_exactly(asked, query=False)
-    return _for_private(asked.host, asked.port) or f"add `{line}` under `allow` in {FILE}, {others}{APPLY}"
+    if UNSPELLABLE.search(asked.path):
+        way = f"add `{entry_below(asked)}` under `domains` in {FILE}"
+    else:
+        way = f"add `{entry_for_exactly(asked, query=False)}` under `allow` in {FILE}"
+    return _for_private(asked.host, asked.port) or f"{way}, {others}{APPLY}"
 
 
 def _for_private(host: str, port: int) -> str:
@@ -67,8 +73,7 @@ def _for_private(host: str, port: int) -> str:
 
 def entry_for_host(host: str, port: int) -> str:
     """Return the line of `domains` that allows the host."""
-    written = f'"[{host}]"' if ":" in host else host
-    return f"- {written}" if port in USUAL_PORTS else f"- {{host: {written}, ports: [{port}]}}"
+    return f"- {_host(host)}" if port in USUAL_PORTS else f"- {{host: {_host(host)}, ports: [{port}]}}"
 
 
 def entry_for_operation(request: Request) -> str:
@@ -76,11 +81,28 @@ def entry_for_operation(request: Request) -> str:
     operation = request.operation
     if operation is None or operation.kind not in KINDS:
         return ""
-    host = f'"[{request.host}]"' if ":" in request.host else request.host
-    path = request.path.translate(ENCODED).replace("'", "''")
+    host = _host(request.host)
+    path = _in_quotes(request.path)
     listed = f"graphql: {{{operation.kind}: [{', '.join(sorted(operation.fields))}]}}"
     rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{exact: '{path}'}}, {listed}}}"
     return f"- {{host: {host}, ports: [{request.port}], rules: [{rule}]}}"
+
+
+def _host(host: str) -> str:
+    return f'"[{host}]"' if ":" in host else host
+
+
+def _in_quotes(path: str) -> str:
+    return path.translate(ENCODED).replace("'", "''")
+
+
+def entry_below(request: Request) -> str:
+    """Return the entry of `domains` for a path that no pattern can spell: all that lies beside it."""
+    parent = _in_quotes(UNSPELLABLE.split(request.path, maxsplit=1)[0].rpartition("/")[0])
+    host = _host(request.host)
+    rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{prefix: '{parent}/'}}}}"
+    slash = "encoded_slash: true, " if "%2F" in request.path else ""
+    return f"- {{host: {host}, ports: [{request.port}], {slash}rules: [{rule}]}}"
 
 
 def entry_for_exactly(request: Request, *, query: bool = True) -> str:

@@ -55,9 +55,13 @@ class Policy:
         return settings_of(self.rules.settings)
 
     def takes_encoded_slash(self, host: str) -> bool:
-        """Tell whether `%2F` may stand in paths of this host, as an entry with `encoded_slash: true` says."""
-        rules = self.index.rules_for(host)
-        return any(rule.conditions.encoded_slash for rule in rules if rule.effect is Effect.ALLOW)
+        """Tell whether `%2F` may stand in paths of this host, as an entry with `encoded_slash: true` says.
+
+        Where nothing is allowed it may stand as well: how it is read changes nothing, and that the host is not
+        allowed is what a person has to know first.
+        """
+        allows = [rule for rule in self.index.rules_for(host) if rule.effect is Effect.ALLOW]
+        return not allows or any(rule.conditions.encoded_slash for rule in allows)
 
     def host_service(self, host: str, port: int) -> HostService | None:
         """Return the private place that this host and port lead to, if `host_services` names one.

@@ -3,7 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from agent_sandbox.policy.advice import BEYOND_AN_ENTRY, PLAINLY, entry_for_exactly, entry_for_host, entry_for_operation
+from agent_sandbox.policy.advice import (
+    BEYOND_AN_ENTRY,
+    PLAINLY,
+    entry_below,
+    entry_for_exactly,
+    entry_for_host,
+    entry_for_operation,
+)
 from agent_sandbox.policy.asker import Asker, asker_of
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.decision import Cause, Decision
@@ -68,17 +75,8 @@ def _asker(request: Request) -> Asker | None:
 def _narrowest_first(request: Request) -> Iterator[tuple[str, str]]:
     yield "allow", entry_for_exactly(request)
     yield "allow", entry_for_exactly(request, query=False)
-    yield "domains", _entry_below(request)
+    yield "domains", entry_below(request)
     yield "domains", entry_for_host(request.host, request.port)
-
-
-def _entry_below(request: Request) -> str:
-    """Return the entry for a path that no pattern can spell: all that lies beside it, with encoded slashes."""
-    parent = request.path.split("%2F", maxsplit=1)[0].split(";", maxsplit=1)[0].rpartition("/")[0]
-    host = f'"[{request.host}]"' if ":" in request.host else request.host
-    rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{prefix: '{parent}/'}}}}"
-    slash = "encoded_slash: true, " if "%2F" in request.path else ""
-    return f"- {{host: {host}, ports: [{request.port}], {slash}rules: [{rule}]}}"
 
 
 def _allows(section: str, line: str, request: Request) -> bool:

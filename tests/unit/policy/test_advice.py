@@ -36,6 +36,22 @@ APPLY = "then: agent-sandbox proxy reload"
             "GET https://203.0.113.7/",
             f"add `- GET https://203.0.113.7/` under `allow` in .devcontainer/policy.yaml, {APPLY}",
         ),
+        (
+            "GET https://slash.test/it's/@b%2Fc",
+            (
+                "add `- {host: slash.test, ports: [443], encoded_slash: true, "
+                "rules: [{methods: [GET], schemes: [https], path: {prefix: '/it''s/'}}]}` "
+                f"under `domains` in .devcontainer/policy.yaml, {APPLY}"
+            ),
+        ),
+        (
+            "GET https://c.test/a;b",
+            (
+                "add `- {host: c.test, ports: [443], "
+                "rules: [{methods: [GET], schemes: [https], path: {prefix: '/'}}]}` "
+                f"under `domains` in .devcontainer/policy.yaml, {APPLY}"
+            ),
+        ),
         ("GTE https://a.test/", "no rule can name the method GTE"),
         ("TRACE https://c.test/", "no rule can name the method TRACE"),
         (

@@ -60,12 +60,12 @@ def test_a_policy_that_could_not_be_read_knows_why() -> None:
     assert (policy.refusal, policy.rules.rules) == ("policy.yaml:3: unknown key", ())
 
 
-def test_an_encoded_slash_stands_only_where_an_entry_takes_it(policy_of: PolicyOf) -> None:
+def test_an_encoded_slash_stands_where_an_entry_takes_it_or_nothing_is_allowed_anyway(policy_of: PolicyOf) -> None:
     policy = policy_of(
         "domains: [b.test, {host: a.test, encoded_slash: true}]\ndeny: [{host: c.test, encoded_slash: true}]"
     )
     hosts = ("a.test", "b.test", "c.test", "d.test")
-    assert [host for host in hosts if policy.takes_encoded_slash(host)] == ["a.test"]
+    assert [host for host in hosts if policy.takes_encoded_slash(host)] == ["a.test", "c.test", "d.test"]
 
 
 def test_tls_goes_through_unopened_where_an_entry_says_so_unless_a_layer_insists(
