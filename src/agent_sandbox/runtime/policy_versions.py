@@ -12,13 +12,8 @@ from agent_sandbox.policyfile.layerfile import PROJECT
 from agent_sandbox.policyfile.loading import with_files_beside
 from agent_sandbox.policyfile.reading import read_policy
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.git import ask_git
 from agent_sandbox.runtime.layers import layers_here
-from agent_sandbox.runtime.process import capture
-
-# Reading one object runs nothing that the repository's own settings name: no filter, no helper, no fetch of what is
-# missing. An agent may have written those settings.
-CAT = ("git", "-c", "protocol.allow=never", "cat-file", "blob")
-SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +64,7 @@ def _of_git(name: str, shown: str, *, cwd: Path, file: Path) -> Version:
     if name.startswith("-"):
         raise _unknown(shown, "no reference of git begins with `-`")
     try:
-        said = capture((*CAT, name), cwd=cwd, timeout=SECONDS)
+        said = ask_git("cat-file", "blob", name, cwd=cwd)
     except OSError as error:
         raise _unknown(shown, f"git cannot be run: {error.strerror}") from error
     if said.code != 0:
@@ -79,7 +74,7 @@ def _of_git(name: str, shown: str, *, cwd: Path, file: Path) -> Version:
 
 def _git_knows(folder: Path, *asked: str) -> bool:
     try:
-        return capture(("git", "rev-parse", *asked), cwd=folder, timeout=SECONDS).code == 0
+        return ask_git("rev-parse", *asked, cwd=folder).code == 0
     except OSError:
         return False
 

@@ -33,9 +33,15 @@ class Finished:
     err: str = ""
 
 
-def capture(argv: Sequence[str], *, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
+def capture(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    timeout: float = 60.0,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Finished:
     """Run `argv` without a terminal and keep what it says. A time-out is exit code 124, as `timeout(1)` has it."""
-    with _started(argv, cwd=cwd, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
+    with _started(argv, cwd=cwd, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, environment=environment) as child:
         try:
             out, err = child.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:

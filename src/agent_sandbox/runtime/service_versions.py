@@ -7,11 +7,10 @@ from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policyfile import Catalogue, parse_service
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.process import Finished, capture
+from agent_sandbox.runtime.git import ask_git
+from agent_sandbox.runtime.process import Finished
 
 FOLDER = "services"
-# Reading runs nothing that the repository's own settings name, and fetches nothing.
-GIT = ("git", "-c", "protocol.allow=never")
 
 
 def services_of(version: str, *, root: Path | None = None) -> Mapping[str, Layer]:
@@ -41,6 +40,6 @@ def _read(root: Path, version: str, path: Path) -> Layer:
 
 def _git(root: Path, *words: str) -> Finished:
     try:
-        return capture((*GIT, *words), cwd=root)
+        return ask_git(*words, cwd=root)
     except OSError as error:
         raise UserError([Problem(where="git", what=f"can't be run: {error.strerror}", hint="install git")]) from error

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime import policy_versions
 from agent_sandbox.runtime.policy_versions import Version, load_version, read_committed, read_file, read_version
 from certificates import make_authority
 
@@ -58,7 +57,7 @@ def test_what_git_does_not_know_is_a_problem(word: str) -> None:
 
 
 def test_without_git_the_next_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_versions, "CAT", (str(tmp_path / "no-git"),))
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"^main:.*: git cannot be run: No such file or directory; name a file"):
         read_version("main", find=lambda: tmp_path / "policy.yaml")
 
@@ -112,7 +111,6 @@ def test_a_commit_without_the_policy_is_told_as_such() -> None:
 
 
 def test_without_git_nothing_was_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_versions, "CAT", (str(tmp_path / "no-git"),))
     monkeypatch.setenv("PATH", str(tmp_path))
     file = tmp_path / "policy.yaml"
     file.write_text("")
