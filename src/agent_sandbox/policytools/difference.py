@@ -53,7 +53,7 @@ def _opens(old: Policy, new: Policy) -> Iterator[Change]:
         return
     yield from _by_rules(old, new)
     yield from _by_denies(old, new)
-    yield from _by_ceilings(old, new)
+    yield from by_ceilings(old, new)
     yield from _by_slashes(old, new)
     yield from _by_hosts(old, new)
     yield from _by_upstream(old, new)
@@ -115,8 +115,8 @@ def _by_denies(old: Policy, new: Policy) -> Iterator[Change]:
             yield Change(kind="deny", what=str(deny), origin=deny.origin)
 
 
-def _by_ceilings(old: Policy, new: Policy) -> Iterator[Change]:
-    """Yield the old ceilings that no new one lies within."""
+def by_ceilings(old: Policy, new: Policy) -> Iterator[Change]:
+    """Yield the old ceilings that no new one lies within, whatever the new policy allows by itself."""
     for ceiling in old.rules.ceilings:
         if not any(_lies_within(other, ceiling) for other in new.rules.ceilings):
             yield Change(kind="ceiling", what=f"layer {ceiling.origin.layer}", origin=ceiling.origin)

@@ -16,7 +16,7 @@ from agent_sandbox.policy.upstream import Upstream
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policyfile.document import parse_document
 from agent_sandbox.policyfile.resolved import RESOLVED
-from agent_sandbox.policytools.difference import Change, difference
+from agent_sandbox.policytools.difference import Change, by_ceilings, difference
 from agent_sandbox.policytools.neighbours import beside
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import POLICY
@@ -24,12 +24,13 @@ from agent_sandbox.runtime.trust.standing import LOSSLESS, Standing
 
 SERVICE = "service "
 TOLD = {
-    "ceiling": "what {} held back",
     "slash": "paths with an encoded slash at {}",
     "inspect": "{}, without a look into TLS",
 }
 # Said so, or not at all, a setting holds back no less: what other layers say of it is the user's own word.
 NO_WIDER = {"inspect": (None, True), "reload": (None, "restart")}
+# They hold back what other layers allow, and so count for a project that allows nothing by itself, too.
+ASKED_APART = frozenset({"deny", "ceiling", "upstream"})
 MOST_TOLD = 200  # characters of a service's options: the text of the policy follows
 NOTHING = Policy.deny_all("nothing is trusted yet")
 BROKEN = "whatever a policy that can't be read comes to mean:\n"
@@ -74,16 +75,18 @@ def _listed(options: Mapping[str, object]) -> str:
 def widens(now: Policy, before: Policy, *, chosen: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Return what `now` lets through and `before` did not, one line each; nothing where it only narrows.
 
-    Other layers stand beside a project's: what it no longer denies, or says of settings, counts whatever it allows.
+    Other layers stand beside a project's: what it no longer denies or holds back, or says of settings, counts whatever
+    it allows.
     """
     if now.refusal.startswith(BROKEN):
         return tuple(now.refusal.splitlines())
-    opens = tuple(change for change in difference(before, now).opens if change.kind not in {"deny", "upstream"})
+    opens = tuple(change for change in difference(before, now).opens if change.kind not in ASKED_APART)
     ours = tuple(_told(change) for change in opens if not _is_shipped(change))
     return (
         *ours,
         *_counted(opens, chosen or {}),
         *_undenied(now, before),
+        *(f"what {change.what} held back" for change in by_ceilings(before, now)),
         *_places(now, before),
         *_settings(now, before),
     )

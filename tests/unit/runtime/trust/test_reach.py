@@ -75,6 +75,26 @@ def test_a_ceiling_that_goes_is_something_new() -> None:
     assert "what `merge_mode: replace` held back" in widens(made_of(f"version: 1\n{BASE[11:]}"), made_of(layered))
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        "domains: [a.test, b.test]\ntighten: true",
+        "deny: [b.test]",
+        "tighten: true",
+        'domains: ["*.a.test"]\ntighten: true',
+    ],
+)
+def test_a_ceiling_of_a_project_that_allows_nothing_by_itself_is_no_less_a_wall(after: str) -> None:
+    before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
+    assert widens(made_of(f"version: 1\n{after}\n"), before) == ("what layer project held back",)
+
+
+@pytest.mark.parametrize("after", ["domains: [a.test]", "allow: [GET https://a.test/x]", "domains: []"])
+def test_a_lower_ceiling_asks_nothing(after: str) -> None:
+    before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
+    assert widens(made_of(f"version: 1\ntighten: true\n{after}\n"), before) == ()
+
+
 def test_beside_nothing_all_is_new() -> None:
     lines = ("any method example.org", "GET, HEAD api.example.com/v1/...")
     assert widens(made_of(BASE), NOTHING) == lines
