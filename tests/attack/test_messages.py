@@ -35,6 +35,15 @@ def test_a_field_that_changes_the_method_is_not_forwarded(stand: Stand, field: s
     assert b"DELETE" not in stand.allowed.requests[0].head
 
 
+@pytest.mark.parametrize("query", ["_method=DELETE", "a=1&%5fmethod=delete", "a=1;_method=PUT"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_query_that_changes_the_method_is_a_400(stand: Stand, method: str, query: str) -> None:
+    request = get(f"/api/x?{query}", "allowed.test", "Content-Length: 0", method=method)
+    assert stand.proxy.ask("allowed.test", request).startswith(b"HTTP/1.1 400")
+    assert "another method" in stand.proxy.line(decision="deny", path="/api/x")["reason"]
+    stand.assert_nothing_got_out()
+
+
 @pytest.mark.parametrize("method", ["get", "TRACE", "DELETE", "PRI", "FOO", "TRACK", "CONNECT", "POST/", "GET\t"])
 def test_a_method_outside_the_rule_is_refused(stand: Stand, method: str) -> None:
     answer = stand.proxy.ask("allowed.test", get("/api/x", "allowed.test", method=method))

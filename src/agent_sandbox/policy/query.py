@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import override
 from urllib.parse import unquote_plus, urlencode
 
+from agent_sandbox.policy.method import NAMEABLE
+
 Parameter = tuple[str, str]
+# Servers that let a parameter say the method call it so; of these headers, ASP.NET takes one here as well.
+OVERRIDES = frozenset({"_method", "x-http-method", "x-http-method-override", "x-method-override"})
+# What PHP makes an underscore of, in a name.
+UNDERSCORES = str.maketrans(" .[", "___")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -26,9 +32,7 @@ class QueryPattern:
         Servers differ on whether `;` parts parameters, on case, on spaces around and on control characters: any of
         their readings counts.
         """
-        found = {
-            _widely(parameter) for reading in (query, query.replace(";", "&")) for parameter in parameters_of(reading)
-        }
+        found = _every_reading(query)
         return all(_widely(parameter) in found for parameter in self.parameters)
 
     @override
@@ -51,6 +55,24 @@ def parameters_of(query: str) -> list[Parameter]:
         return []
     pieces = (piece.partition("=") for piece in query.split("&"))
     return [(_decoded(name), _decoded(value)) for name, _, value in pieces]
+
+
+def other_method(query: str, method: str) -> str:
+    """Return the method that a query names besides the request's own, nothing where it names none.
+
+    >>> other_method("id=1&_method=delete", "GET")
+    'DELETE'
+    """
+    if "ethod" not in query.lower() and "%" not in query:
+        return ""
+    for name, value in _every_reading(query):
+        if name.translate(UNDERSCORES) in OVERRIDES and (named := value.upper()) in NAMEABLE - {method}:
+            return named
+    return ""
+
+
+def _every_reading(query: str) -> set[Parameter]:
+    return {_widely(parameter) for reading in (query, query.replace(";", "&")) for parameter in parameters_of(reading)}
 
 
 def _widely(parameter: Parameter) -> Parameter:

@@ -11,6 +11,7 @@ from agent_sandbox.policy.host import canonical_host
 from agent_sandbox.policy.method import canonical_method
 from agent_sandbox.policy.operation import Operation
 from agent_sandbox.policy.path import canonical_path
+from agent_sandbox.policy.query import other_method
 from agent_sandbox.policy.quoted import quoted
 
 Scheme = Literal["http", "https"]
@@ -79,6 +80,8 @@ def parse_request(  # noqa: PLR0913 - a request is made of these
     path, _, query = target.partition("?")
     if query and NOT_IN_A_QUERY.search(query):
         raise Ambiguous("the query holds a character that no URL holds, a NUL, or a fragment")
+    if query and (named := other_method(query, method)):
+        raise Ambiguous(f"the query names another method, {named}, which some servers take for the request's")
     return Request(  # in the order of its parts: by their names it would take twice as long
         SCHEMES[scheme],
         canonical_host(host),

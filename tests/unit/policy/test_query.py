@@ -3,7 +3,7 @@ from typing import Any
 
 import yaml
 
-from agent_sandbox.policy.query import parameters_of, query_pattern
+from agent_sandbox.policy.query import other_method, parameters_of, query_pattern
 from vectors import each
 
 PATTERN = query_pattern({"ref": ["main"], "q": ["a b", "é"]})
@@ -63,3 +63,27 @@ def test_a_condition_on_the_query_takes_what_it_says_and_nothing_beside(vector: 
     pattern = query_pattern(listed)
     asked = [(query, ANSWERS[key]) for key in ANSWERS for query in vector[key]]
     assert [(query, (pattern.is_all_of(query), pattern.is_within(query))) for query, _ in asked] == asked
+
+
+@each(
+    ("query", "method", "named"),
+    [
+        ("_method=DELETE", "GET", "DELETE"),
+        ("a=1;_METHOD=delete", "POST", "DELETE"),
+        ("%5Fmeth%6Fd=%44ELETE", "GET", "DELETE"),
+        (".method=PUT", "POST", "PUT"),
+        ("[method=PUT", "POST", "PUT"),
+        ("%00_method=+patch%20", "POST", "PATCH"),
+        ("x-http-method-override=PUT", "POST", "PUT"),
+        ("_method=GET&_method=PUT", "GET", "PUT"),
+        ("_method=GET", "GET", ""),
+        ("_method=card", "POST", ""),
+        ("payment_method=PUT", "POST", ""),
+        ("method=PUT", "POST", ""),
+        ("q=_method%3DPUT", "POST", ""),
+        ("a=%20", "POST", ""),
+        ("a=1", "POST", ""),
+    ],
+)
+def test_a_method_that_a_query_names_is_found_however_it_is_written(query: str, method: str, named: str) -> None:
+    assert other_method(query, method) == named

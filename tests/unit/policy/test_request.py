@@ -60,6 +60,10 @@ def test_the_url_of_a_request_is_whole(changes: dict[str, Any], url: str) -> Non
         ({"target": "/a?b\n"}, "the query holds a character that no URL holds, a NUL, or a fragment"),
         ({"target": "/a?é"}, "the query holds a character that no URL holds, a NUL, or a fragment"),
         (
+            {"target": "/a?_method=delete"},
+            "the query names another method, DELETE, which some servers take for the request's",
+        ),
+        (
             {"target": "/@scope%2fname"},
             "the path holds an encoded slash, which an entry with `encoded_slash: true` takes",
         ),
