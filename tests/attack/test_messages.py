@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from proxystand import get, read_all, read_answer, read_head
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
+    from pathlib import Path
 
     from attackstand import Stand
 
@@ -273,6 +276,48 @@ def test_a_redirect_is_followed_only_through_another_decision(stand: Stand) -> N
     answer = stand.proxy.ask("allowed.test", get("/api/away", "allowed.test"))
     assert b"Location: http://evil.test/x" in answer
     assert stand.proxy.say(get("http://evil.test/x", "evil.test")).startswith(b"HTTP/1.1 403")
+    assert stand.evil.connections == 0
+
+
+def curl(stand: Stand, *options: str) -> subprocess.CompletedProcess[str]:
+    through = ("-x", f"http://{stand.proxy.ready['listening']}", "--cacert", stand.proxy.ready["ca"])
+    known = ("curl", "-sS", "--noproxy", "", "--max-time", "5", "-o", "/dev/null", "-w", "%{http_code}")
+    return subprocess.run([*known, *through, *options], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "location", ["https://evil.test/x", "http://evil.test/x", "http://inside.test/latest/", "https://allowed.test/no"]
+)
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_curl_that_follows_a_redirect_is_told_no_there(stand: Stand, location: str, version: str) -> None:
+    stand.allowed.answers["/api/away"] = b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % (
+        location.encode()
+    )
+    assert curl(stand, "-L", version, "https://allowed.test/api/away").stdout == "403"
+    stand.proxy.line(decision="deny", host=location.split("/")[2])
+    assert [request.line for request in stand.allowed.requests] == ["GET /api/away HTTP/1.1"]
+    assert (stand.evil.connections, stand.allowed_plain.connections) == (0, 0)
+
+
+def test_git_that_follows_a_redirect_is_told_no_there(stand: Stand, tmp_path: Path) -> None:
+    away = b"Location: https://evil.test/api/repo/info/refs?service=git-upload-pack\r\n"
+    stand.allowed.answers["/api/repo/info/refs"] = b"HTTP/1.1 302 Found\r\n%sContent-Length: 0\r\n\r\n" % away
+    settings = {
+        "http.proxy": f"http://{stand.proxy.ready['listening']}",
+        "http.sslCAInfo": stand.proxy.ready["ca"],
+        "http.followRedirects": "true",
+    }
+    chosen = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    done = subprocess.run(
+        ["git", *chosen, "ls-remote", "https://allowed.test/api/repo"],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_TERMINAL_PROMPT": "0", "NO_PROXY": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=10,
+    )
+    assert done.returncode != 0
+    assert stand.proxy.line(decision="deny", host="evil.test")["path"] == "/api/repo/info/refs"
     assert stand.evil.connections == 0
 
 
