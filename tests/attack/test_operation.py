@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from capture import Capture
+from company import FINDS_NOBODY
 from proxystand import ProxyProcess, get
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def health(proxy: ProxyProcess) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("policy", ["", "version: 1\ndomains: []\n", BAD])
+@pytest.mark.parametrize("policy", ["", "{}\n", "# nothing\n", "version: 1\n", "version: 1\ndomains: []\n", BAD])
 def test_without_a_policy_that_says_so_nothing_is_allowed_and_each_denial_says_why(tmp_path: Path, policy: str) -> None:
     with Capture() as capture, ProxyProcess(tmp_path, policy, {("allowed.test", 80): capture.port}) as proxy:
         answer = asked(proxy)
@@ -70,11 +71,16 @@ def test_an_invalid_policy_at_the_start_is_named_by_every_denial_and_by_health(t
 
 
 def test_a_missing_policy_denies_all(tmp_path: Path) -> None:
-    with ProxyProcess(tmp_path, GOOD) as proxy:
-        proxy.policy_file.unlink()
-        reloaded = proxy.command("reload")
-        assert reloaded.returncode == 1
-        assert "policy.yaml" in json.loads(reloaded.stdout)["problems"][0]
+    gone = f"import os\nos.unlink({str(tmp_path / 'policy.yaml')!r})"
+    with (
+        Capture() as capture,
+        ProxyProcess(tmp_path, GOOD, {("allowed.test", 80): capture.port}, sabotage=gone) as proxy,
+    ):
+        answer = asked(proxy)
+        assert answer.startswith(b"HTTP/1.1 403")
+        assert b"policy.yaml" in answer
+        assert health(proxy)[0] == 1
+        assert capture.connections == 0
 
 
 def test_a_reload_is_atomic_and_answers_with_its_verdict(running: ProxyProcess) -> None:
@@ -180,7 +186,7 @@ def test_the_file_and_stdout_have_the_same_lines_and_health_notices_that_it_is_g
 
 
 def test_a_name_that_does_not_resolve_is_a_502_and_the_next_try_is_a_new_one(tmp_path: Path) -> None:
-    with ProxyProcess(tmp_path, "version: 1\ndomains: [nowhere.invalid]\n") as proxy:
+    with ProxyProcess(tmp_path, "version: 1\ndomains: [nowhere.invalid]\n", sabotage=FINDS_NOBODY) as proxy:
         for _ in range(2):
             answer = asked(proxy, "nowhere.invalid")
             assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\nx-agent-sandbox: failed")
