@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import pytest
 
-from attackstand import LEADS_INSIDE
 from capture import Capture
 from proxystand import ProxyProcess, get, read_all, read_head
 
@@ -49,6 +49,9 @@ def test_a_star_stands_for_every_subdomain_and_not_for_the_apex(stand: Stand, ho
         "\uff41llowed.test",  # a full-width one
         "allowed\u3002test",  # an ideographic full stop
         "allowed.te\u017ft",  # a long s
+        "\u212aallowed.test",  # the Kelvin sign
+        "allo\u00dfed.test",  # a sharp s
+        "\u0430l\u043bowed.test",  # letters of two scripts
     ],
 )
 def test_letters_that_look_alike_are_refused(stand: Stand, host: str) -> None:
@@ -58,6 +61,37 @@ def test_letters_that_look_alike_are_refused(stand: Stand, host: str) -> None:
     connect = b"CONNECT %s:443 HTTP/1.1\r\n\r\n" % encoded
     assert stand.proxy.say(connect).startswith(b"HTTP/1.1 400")
     stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("xn--llowed-2nf.test", 403),  # with the Cyrillic letter
+        ("XN--LLOWED-2NF.test.", 403),
+        ("allowed.xn--tet-jya", 400),  # nothing encodes to it
+        ("xn--allowed-.test", 400),
+        ("%61llowed.test", 400),
+        ("allowed.test%2eevil.test", 400),
+    ],
+)
+def test_letters_in_disguise_are_another_host_and_so_they_are_called(stand: Stand, host: str, status: int) -> None:
+    assert stand.proxy.say(get(f"http://{host}/api/", host)).startswith(b"HTTP/1.1 %d" % status)
+    line = stand.proxy.line(decision="deny")
+    assert status == 400 or line["host"] == "xn--llowed-2nf.test"
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize("written", ["b\u00fccher.wild.example", "xn--bcher-kva.wild.example"])
+def test_a_name_in_another_alphabet_is_one_host_by_its_punycode(tmp_path: Path, written: str) -> None:
+    host = "xn--bcher-kva.wild.example"
+    policy = f"version: 1\ndomains: [{written}]\n"
+    with Capture() as capture, ProxyProcess(tmp_path, policy, resolve={(host, 80): capture.port}) as proxy:
+        assert proxy.say(get(f"http://{host.upper()}/", host)).startswith(b"HTTP/1.1 200")
+        assert proxy.line(event="request")["host"] == host
+        assert capture.requests[0].field("host") == [host]
+        raw = "b\u00fccher.wild.example".encode()  # no client that knows HTTP says so
+        assert proxy.say(b"CONNECT %s:80 HTTP/1.1\r\n\r\n" % raw).startswith(b"HTTP/1.1 400")
+        assert len(capture.requests) == 1
 
 
 @pytest.mark.parametrize("port", [8443, 22, 8080])
@@ -81,7 +115,7 @@ def test_an_allowed_name_that_leads_inside_is_refused_at_the_dial(stand: Stand) 
 
 
 INNER = [
-    *("inside.test", "localhost", "x.localhost"),
+    *("inside.test", "localhost", "x.localhost", "metadata.google.internal"),
     *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1"),
     "0.0.0.0",  # noqa: S104 - asked for, not bound
     *("169.254.169.254", "168.63.129.16", "100.100.100.200", "224.0.0.1", "255.255.255.255", "198.18.0.1"),
@@ -92,32 +126,75 @@ OTHER_SPELLINGS = [
     *("2130706433", "127.1", "0x7f.1", "0177.0.0.1", "2852039166", "0x7f000001", "127.0.0.1.", "127.0.0.01"),
     *("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "localhost.", "LOCALHOST", "[fe80::1%25eth0]", "[0:0:0:0:0:0:0:1]"),
 ]
+# Every name leads inside, and whatever is dialled is the server here: a check that fails leaks nowhere else.
+INSIDE = """
+import asyncio, socket
+from ipaddress import ip_address
+from agent_sandbox.proxy import dialler
+resolve = socket.getaddrinfo
+def inside(host, *rest, **more):
+    address = ip_address(bytes.fromhex(host.partition(".")[0][1:])) if host.endswith(".leads.test") else "127.0.0.1"
+    return resolve(host if host[0].isdigit() or ":" in host else str(address), *rest, **more)
+async def connect(address, port):
+    return await asyncio.open_connection("127.0.0.1", {port})
+socket.getaddrinfo = inside
+dialler.Dialler.__init__.__kwdefaults__.update(connect=connect)
+"""
 
 
 @pytest.fixture(scope="module")
 def open_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProxyProcess, Capture]]:
-    """A proxy whose policy names what leads inside, and a server on loopback that nothing may reach all the same."""
+    """A proxy whose policy allows every host, and a server that nothing may reach all the same."""
     with Capture() as capture:
-        policy = f"version: 1\ndomains: [{{host: inside.test, ports: [80, 443, {capture.port}]}}]\n"
-        with ProxyProcess(tmp_path_factory.mktemp("open"), policy, sabotage=LEADS_INSIDE) as proxy:
+        policy = f"version: 1\nallow_all: true\ndomains: [{{host: '*', ports: [80, 443, {capture.port}]}}]\n"
+        sabotage = INSIDE.format(port=capture.port)
+        with ProxyProcess(tmp_path_factory.mktemp("open"), policy, sabotage=sabotage) as proxy:
             assert json.loads(proxy.command("status").stdout)["policy"]["problems"] == []
             yield proxy, capture
 
 
 @pytest.mark.parametrize("host", INNER + OTHER_SPELLINGS)
-def test_no_spelling_of_an_inner_address_is_dialled_even_where_policy_names_it(
+def test_no_spelling_of_an_inner_address_is_dialled_even_where_policy_allows_every_host(
     open_proxy: tuple[ProxyProcess, Capture], host: str
 ) -> None:
     proxy, capture = open_proxy
+    for port in (80, capture.port):
+        capture.forget()
+        proxy.forget()
+        answer = proxy.say(get(f"http://{host}:{port}/", f"{host}:{port}"))
+        assert answer[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 400"), answer
+        proxy.line(decision="deny")
+        with proxy.connect() as connection:
+            connection.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\n\r\n".encode())
+            if read_head(connection).startswith(b"HTTP/1.1 200"):
+                connection.sendall(get("/", f"{host}:{port}"))
+                assert read_all(connection)[:12] == b"HTTP/1.1 403"
+        assert capture.connections == 0
+
+
+def leading_to(address: str) -> str:
+    return f"x{ip_address(address.strip('[]')).packed.hex()}.leads.test"
+
+
+@pytest.mark.parametrize("address", [host for host in INNER if host[-1] in "0123456789]"] + ["[::ffff:10.0.0.1]"])
+def test_no_name_that_leads_to_an_inner_address_is_dialled(
+    open_proxy: tuple[ProxyProcess, Capture], address: str
+) -> None:
+    proxy, capture = open_proxy
     capture.forget()
-    answer = proxy.say(get(f"http://{host}:{capture.port}/", f"{host}:{capture.port}"))
-    assert answer[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 400", b"HTTP/1.1 502"), answer
-    with proxy.connect() as connection:
-        connection.sendall(f"CONNECT {host}:{capture.port} HTTP/1.1\r\n\r\n".encode())
-        if read_head(connection).startswith(b"HTTP/1.1 200"):
-            connection.sendall(get("/", f"{host}:{capture.port}"))
-            assert read_all(connection)[:12] in (b"HTTP/1.1 403", b"HTTP/1.1 502")
+    proxy.forget()
+    name = leading_to(address)
+    assert proxy.say(get(f"http://{name}/", name)).startswith(b"HTTP/1.1 403")
+    assert proxy.line(decision="deny", host=name)["cause"] == "address"
     assert capture.connections == 0
+
+
+def test_one_that_leads_outside_is(open_proxy: tuple[ProxyProcess, Capture]) -> None:
+    proxy, capture = open_proxy
+    capture.forget()
+    name = leading_to("203.0.113.7")
+    assert proxy.say(get(f"http://{name}/", name)).startswith(b"HTTP/1.1 200")
+    assert capture.connections == 1
 
 
 def test_the_refusal_says_what_kind_of_address_it_was(open_proxy: tuple[ProxyProcess, Capture]) -> None:
