@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.policy.advice import APPLY, FILE
-from proxystand import get, read_all
+from attackstand import RESOLVERS
+from hellos import hello
+from proxystand import get, read_all, read_head
 
 if TYPE_CHECKING:
     from attackstand import Stand
@@ -42,6 +44,7 @@ def test_a_port_that_no_rule_names_is_refused_before_anything_is_relayed(stand: 
         b"EHLO me\r\n",
         b"\x16\x03\x01\x00\x00",
         b"\r\n\r\n",
+        b"\0\1\2\3" + get("/api/x", "allowed.test"),
     ],
 )
 def test_a_tunnel_that_carries_neither_tls_nor_http_is_killed(stand: Stand, data: bytes) -> None:
@@ -74,10 +77,56 @@ def test_plain_http_in_a_tunnel_is_decided_like_any_request(stand: Stand) -> Non
     stand.assert_nothing_got_out()
 
 
+@pytest.mark.parametrize(("host", "path"), [("allowed.test", "/api/x"), ("allowed.test:443", "/admin")])
+def test_plain_http_on_the_port_of_https_is_decided_like_any_request(stand: Stand, host: str, path: str) -> None:
+    with stand.proxy.tunnel("allowed.test", 443) as tunnel:
+        tunnel.sendall(get(path, host))
+        assert read_all(tunnel).startswith(b"HTTP/1.1 403")
+    assert stand.proxy.line(event="request", decision="deny", path=path)["port"] == 443
+    stand.assert_nothing_got_out()
+
+
 def test_an_address_is_refused_even_with_an_allowed_sni_behind_it(stand: Stand) -> None:
-    answer = stand.proxy.say(connect("198.51.100.34:443"))
+    answer = stand.proxy.say(connect("198.51.100.34:443") + hello(b"allowed.test"))
     assert answer.startswith(b"HTTP/1.1 403")
     stand.proxy.line(event="connect", decision="deny", host="198.51.100.34")
+    stand.assert_nothing_got_out()
+
+
+@pytest.mark.parametrize("place", RESOLVERS)
+def test_resolvers_over_https_and_tls_are_refused(stand: Stand, place: str) -> None:
+    host = place.partition(":")[0]
+    with stand.proxy.connect() as connection:
+        connection.sendall(connect(place))
+        if read_head(connection).startswith(b"HTTP/1.1 200"):  # to be told why in the TLS that it asked for
+            connection.sendall(hello(host.encode()))
+            connection.shutdown(socket.SHUT_WR)
+            read_all(connection)
+    stand.proxy.line(decision="deny", host=host)
+    stand.assert_nothing_got_out()
+
+
+SOCKS = {
+    "a greeting": b"\5\1\0",
+    "a password": b"\5\2\0\2",
+    "a name with a NUL": b"\5\1\0\5\1\0\3\x16allowed.test\0.evil.test\1\xbb",
+    "BIND": b"\5\1\0\5\2\0\1\xc6\x33\x64\x22\0\x50",
+    "UDP ASSOCIATE": b"\5\1\0\5\3\0\1\0\0\0\0\0\0",
+    "version 4": b"\4\1\0\x50\xc6\x33\x64\x22\0",
+    "version 4, by name": b"\4\1\1\xbb\0\0\0\1\0allowed.test\0",
+}
+
+
+@pytest.mark.parametrize("entrance", ["listening", "tls", "http"])
+@pytest.mark.parametrize("said", SOCKS)
+def test_socks_is_spoken_nowhere(stand: Stand, said: str, entrance: str) -> None:
+    started = time.monotonic()
+    with stand.proxy.connect(entrance=entrance) as connection:
+        connection.sendall(SOCKS[said])
+        connection.shutdown(socket.SHUT_WR)
+        assert read_all(connection)[:12] in (b"HTTP/1.1 400", b"")
+    assert time.monotonic() - started < 2
+    assert stand.proxy.line(decision="deny")["event"] in ("malformed", "raw_tunnel")
     stand.assert_nothing_got_out()
 
 
@@ -101,12 +150,16 @@ def test_a_tunnel_takes_paths_alone(stand: Stand, request_: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["https://evil.test/", "ftp://allowed.test/", "file:///x", "/", "*", "allowed.test:443"]
+    "target",
+    [
+        *("https://evil.test/", "ftp://allowed.test/", "file:///x", "/", "*", "allowed.test:443"),
+        *("http://user:hunter2@allowed.test/api/x", "http://hunter2@evil.test/", "http://allowed.test:80@evil.test/"),
+    ],
 )
 def test_the_proxy_itself_takes_http_urls_alone(stand: Stand, target: str) -> None:
     answer = stand.proxy.say(f"GET {target} HTTP/1.1\r\nHost: allowed.test\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 400")
-    stand.proxy.line(event="malformed")
+    assert "hunter2" not in json.dumps(stand.proxy.line(event="malformed"))
     stand.assert_nothing_got_out()
 
 

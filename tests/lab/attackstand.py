@@ -44,6 +44,8 @@ resolve = socket.getaddrinfo
 socket.getaddrinfo = lambda host, *rest, **more: resolve("127.0.0.1" if host == "inside.test" else host, *rest, **more)
 """
 ALLOWED = ("allowed.test", "a.wild.test", "a.b.wild.test", "203.0.113.7")
+# Names over HTTPS and TLS. Where a wall fails they are the evil server, and no packet leaves the machine.
+RESOLVERS = ("192.0.2.53:443", "192.0.2.53:853", "dns.example:443", "dns.example:853")
 EVIL = ("evil.test", "evilallowed.test", "allowed.test.evil.test", "wild.test", "allowed-test")
 
 
@@ -106,6 +108,8 @@ def start_stand(folder: Path) -> Iterator[Stand]:
         resolve |= {(name, 80): plain.port for name in ALLOWED}
         resolve |= {("allowed.test", port): evil.port for port in (22, 25, 53, 8443)}
         resolve |= {(name, port): evil.port for name in EVIL for port in (80, 443)}
+        for place in RESOLVERS:
+            resolve[(place.partition(":")[0], int(place.partition(":")[2]))] = evil.port
         resolve[("ports.test", 8443)] = allowed.port
         for host, certificate in badly_certified(folder, authority).items():
             resolve[(host, 443)] = stack.enter_context(Capture(certificate=certificate)).port
