@@ -33,6 +33,10 @@ if TYPE_CHECKING:
         "/api/%",
         "/api/\\..\\admin",
         "/api/caf\xe9",
+        "/api/\0",
+        "/api/\x01",
+        "/api/\x7f",
+        "/api%2f..",
         "/api/%c0%ae%c0%ae/admin",
     ],
 )
@@ -71,6 +75,13 @@ def test_what_is_forwarded_is_what_was_decided(stand: Stand, written: str, forwa
     answer = stand.proxy.ask("allowed.test", get(written, "allowed.test"))
     assert answer.startswith(b"HTTP/1.1 200")
     assert stand.allowed.wait_for(1)[0].line == f"GET {forwarded} HTTP/1.1"
+
+
+@pytest.mark.parametrize(("url", "path"), [("http://allowed.test", "/"), ("http://allowed.test?x=/api/", "/")])
+def test_a_url_without_a_path_asks_for_the_first_page(stand: Stand, url: str, path: str) -> None:
+    assert stand.proxy.say(get(url, "allowed.test")).startswith(b"HTTP/1.1 403")
+    stand.proxy.line(decision="deny", host="allowed.test", path=path)
+    stand.assert_nothing_got_out()
 
 
 def test_a_path_of_64_kib_is_too_long(stand: Stand) -> None:
