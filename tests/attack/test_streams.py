@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import subprocess
@@ -13,6 +14,7 @@ import h2.config
 import h2.connection
 import h2.errors
 import h2.events
+import hpack
 import pytest
 
 from capture import ok
@@ -39,6 +41,22 @@ def test_a_websocket_is_spoken_where_a_rule_allows_its_path(stand: Stand) -> Non
     stand.proxy.line(event="request", decision="allow", path="/ws", status=101)
     line = stand.proxy.line(event="websocket", path="/ws")
     assert (line["bytes_out"], line["bytes_in"]) == (14, 14)
+
+
+def test_ten_megabytes_over_a_websocket_are_counted_and_not_held(stand: Stand) -> None:
+    size, messages = 65_536, 160
+    stand.allowed.answers["/ws"] = swallow
+    before = stand.proxy.memory()
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake())
+        read_head(stream)
+        message = b"\x82\xff" + size.to_bytes(8) + bytes(4 + size)
+        for _ in range(messages):
+            stream.sendall(message)
+        stream.sendall(b"\x88\x80" + bytes(4))
+        read_all(stream)
+    assert stand.proxy.line(event="websocket", path="/ws")["bytes_out"] == size * messages
+    assert stand.proxy.memory() - before < 24 * MIB
 
 
 def test_a_websocket_on_a_path_without_a_rule_is_denied(stand: Stand) -> None:
@@ -200,6 +218,8 @@ def test_every_http2_stream_is_decided(stand: Stand) -> None:
     "request_",
     [
         [*fields(), ("x", "a\r\nb: c")],
+        [*fields(), ("x", "a\rb")],
+        [*fields(), ("x", "a\nb")],
         [*fields(), ("x", "a\0b")],
         [*fields(), ("transfer-encoding", "chunked")],
         [*fields(), ("connection", "close")],
@@ -244,6 +264,20 @@ def test_streams_that_are_cancelled_by_the_hundred_end_the_connection(stand: Sta
         assert client.status(0) == "closed"
     stand.proxy.line(event="malformed", reason="too many cancelled streams")
     assert stand.proxy.ask("allowed.test", get("/api/x", "allowed.test")).startswith(b"HTTP/1.1 200")
+
+
+def test_ten_thousand_streams_at_once_end_the_connection(stand: Stand) -> None:
+    before = stand.proxy.memory()
+    with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        Http2Client(stream)
+        block = hpack.Encoder().encode(fields("/admin", method="POST"))
+        with contextlib.suppress(OSError):
+            for number in range(1, 20_000, 2):
+                stream.sendall(len(block).to_bytes(3) + b"\1\4" + number.to_bytes(4) + block)
+        read_all(stream)  # to the end, which comes
+    assert stand.proxy.memory() - before < 32 * MIB
+    assert stand.proxy.ask("allowed.test", get("/api/x", "allowed.test")).startswith(b"HTTP/1.1 200")
+    assert stand.evil.connections == 0
 
 
 def test_curl_gets_the_same_over_http1_and_http2(stand: Stand) -> None:
