@@ -1,0 +1,86 @@
+"""What lasts, lasts: only silence ends it. Row W7, with the ten minutes of silence that end a connection cut short."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.limits import Limits
+from pair import Pair, start_pair
+from proxystand import get, read_all, read_head
+from websocket import frame, handshake, switch
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+IDLE, EVENTS, PAUSE = 0.6, 8, 0.2
+POLICY = "version: 1\ndomains: [allowed.test, {host: a.wild.test, inspect: false}]\n"
+SHORT = f"from agent_sandbox.proxy import limits\nlimits.Limits.__init__.__kwdefaults__.update(idle_seconds={IDLE})\n"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+
+def speak(stream: socket.socket, _: bytes) -> None:
+    """Send events, as a model does that thinks now and then."""
+    stream.sendall(HEAD)
+    for number in range(EVENTS):
+        time.sleep(PAUSE)
+        stream.sendall(b"data: %d\n\n" % number)
+
+
+def fall_silent(stream: socket.socket, _: bytes) -> None:
+    stream.sendall(HEAD + b"data: 0\n\n")
+    time.sleep(4 * IDLE)
+
+
+def chat(stream: socket.socket, _: bytes) -> None:
+    switch(stream)
+    for number in range(EVENTS):
+        time.sleep(PAUSE)
+        stream.sendall(frame(b"%d" % number, masked=False))
+    stream.sendall(b"\x88\x00")
+    read_all(stream)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A proxy that soon loses patience with who is silent."""
+    with start_pair(tmp_path_factory.mktemp("silence"), POLICY, sabotage=SHORT) as pair:
+        pair.server.answers |= {"/speak": speak, "/silent": fall_silent, "/ws": chat}
+        yield pair
+
+
+def opened(pair: Pair, host: str) -> ssl.SSLContext:
+    """Trust who answers: the proxy, or the server itself."""
+    return ssl.create_default_context(
+        cafile=pair.proxy.ready["ca"] if host == "allowed.test" else pair.proxy.upstream_ca
+    )
+
+
+@pytest.mark.parametrize("host", ["allowed.test", "a.wild.test"])
+def test_a_stream_that_speaks_now_and_then_lasts_and_one_that_fell_silent_ends(pair: Pair, host: str) -> None:
+    assert EVENTS * PAUSE > 2 * IDLE
+    for path, wanted in (("/speak", EVENTS), ("/silent", 1)):
+        with (
+            pair.proxy.tunnel(host) as connection,
+            opened(pair, host).wrap_socket(connection, server_hostname=host) as stream,
+        ):
+            stream.sendall(get(path, host))
+            began = time.monotonic()
+            read_head(stream)
+            assert read_all(stream).count(b"data: ") == wanted
+            assert wanted > 1 or time.monotonic() - began < 3 * IDLE
+
+
+def test_so_does_a_websocket(pair: Pair) -> None:
+    with pair.proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake())
+        assert read_head(stream).startswith(b"HTTP/1.1 101 ")
+        assert read_all(stream).count(b"\x82\x01") == EVENTS
+
+
+def test_silence_ends_nothing_before_ten_minutes() -> None:
+    assert Limits().idle_seconds == 600
