@@ -14,7 +14,9 @@ import time
 import zlib
 from typing import TYPE_CHECKING
 
+import brotli  # type: ignore[import-untyped]
 import pytest
+import zstandard
 
 from capture import ok
 from http2client import Http2Client, fields
@@ -113,7 +115,7 @@ def test_five_thousand_idle_connections_harm_their_owner_alone(pair: Pair) -> No
 
 def test_heads_that_never_end_are_ended(pair: Pair) -> None:
     with contextlib.ExitStack() as stack:
-        slow = [stack.enter_context(pair.proxy.connect()) for _ in range(200)]
+        slow = [stack.enter_context(pair.proxy.connect()) for _ in range(1_000)]
         for beginning in (b"GET http://allowed.test/ HTTP/1.1\r\n", b"Host: allowed.test\r\n", b"X: y\r\n"):
             for connection in slow:
                 connection.sendall(beginning)
@@ -230,16 +232,26 @@ def test_a_server_that_resets_in_the_middle_is_noticed_on_both_ways(pair: Pair) 
     assert_well(pair)
 
 
-def test_a_bomb_passes_as_it_came_and_is_never_unpacked(pair: Pair) -> None:
-    bomb = gzip.compress(bytes(64 * MIB))
-    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb)
-    pair.server.answers["/bomb"] = head + bomb
+PACK = {
+    "gzip": gzip.compress,
+    "br": lambda data: brotli.compress(data, quality=1),
+    "zstd": zstandard.ZstdCompressor().compress,
+}
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_a_bomb_passes_as_it_came_and_is_never_unpacked(pair: Pair, packing: str) -> None:
+    bomb = PACK[packing](bytes(64 * MIB))
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {packing}\r\nContent-Length: {len(bomb)}\r\n\r\n"
+    pair.server.answers["/bomb"] = head.encode() + bomb
     before = pair.proxy.memory()
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(get("/bomb", "allowed.test"))
         assert read_answer(stream) == (200, bomb)
-    request = get("http://allowed.test/up", "allowed.test", "Content-Encoding: gzip", f"Content-Length: {len(bomb)}")
-    assert pair.proxy.say(request.replace(b"GET", b"POST") + bomb).startswith(b"HTTP/1.1 200")
+    framing = (f"Content-Encoding: {packing}", f"Content-Length: {len(bomb)}")
+    request = get("http://allowed.test/up", "allowed.test", *framing, method="POST")
+    assert pair.proxy.say(request + bomb).startswith(b"HTTP/1.1 200")
+    assert pair.plain.requests[-1].body == bomb
     assert pair.proxy.memory() - before < 16 * MIB
 
 
