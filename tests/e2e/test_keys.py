@@ -1,0 +1,71 @@
+"""What you hold on your machine stays there: row X1 of the attack list, for the keys that nobody has handed in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import Projects, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stacks import Project
+
+KEY = "canary-5f1d0c9e7b"
+VARIABLES = (
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "AWS_SECRET_ACCESS_KEY", "COPILOT_GITHUB_TOKEN", "GH_TOKEN",
+    "GITHUB_TOKEN", "NPM_TOKEN", "OPENAI_API_KEY",
+)  # fmt: skip
+FILES = (
+    ".aws/credentials", ".claude/.credentials.json", ".config/gh/hosts.yml", ".git-credentials", ".netrc", ".npmrc",
+    ".ssh/id_ed25519",
+)  # fmt: skip
+# Every file of the container and all that its processes were started with; with the names of what holds the key.
+SEARCH = f"""
+cd /proc; for p in [0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -q {KEY} && echo environ of $p; done
+grep -rl --devices=skip --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev -e {KEY} / 2>/dev/null
+true
+"""
+
+
+@pytest.fixture
+def project(projects: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A running stack of somebody whose home and environment hold keys."""
+    for name in VARIABLES:
+        monkeypatch.setenv(name, KEY)
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(KEY)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = projects.make("keys", "claude")
+    made.sandbox("up")
+    return made
+
+
+def held_inside(project: Project, service: str) -> list[str]:
+    """Return where the key is in a service's container, as root sees it."""
+    inside = ("exec", "-T", "--privileged", "--user", "root", service, "sh", "-c", SEARCH)
+    return project.compose(*inside).stdout.splitlines()
+
+
+def test_no_key_of_the_hosts_is_in_a_container_an_image_a_file_or_a_log(project: Project) -> None:
+    project.exec("curl", "-s", "https://api.anthropic.com/")
+    containers = project.containers()
+    said = {
+        "compose config": project.compose("config").stdout,
+        "docker inspect": str(containers),
+        "docker history": "".join(
+            run("docker", "history", "--no-trunc", one["Image"]).stdout for one in containers.values()
+        ),
+        "logs": project.compose("logs").stdout,
+    }
+    assert [where for where, text in said.items() if KEY in text] == []
+    assert [(service, where) for service in containers for where in held_inside(project, service)] == []
+    # It would be found: here is one that somebody has put into the project, and one in a process.
+    (project.path / "config.ini").write_text(KEY)
+    project.exec("sh", "-c", f"KEY={KEY} sleep 60 >/dev/null 2>&1 &")
+    found = held_inside(project, "agent")
+    assert "/workspace/config.ini" in found
+    assert any(line.startswith("environ of ") for line in found)
