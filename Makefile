@@ -30,7 +30,7 @@ test-deep: setup ## The property tests with many more examples, floods that last
 	@HYPOTHESIS_PROFILE=deep .venv/bin/pytest tests/property tests/attack/test_endurance.py tests/attack/test_differential.py
 
 attack: setup ## Attack it, row by row, on a real engine, and print the score
-	@.venv/bin/python scripts/attack.py
+	@REQUIRE_ENGINE=1 scripts/test --quiet --attacks
 
 bench: setup ## Measure beside peers, as ratios
 	@.venv/bin/python -m benchmarks

@@ -1,12 +1,51 @@
-"""How long the laws are tried: a moment by default, as long as it takes with HYPOTHESIS_PROFILE=deep."""
+"""How long the laws are tried, and what the attacks came to."""
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
+import score
+
+# A moment by default, as long as it takes with HYPOTHESIS_PROFILE=deep.
 # No database: a run leaves nothing in the checkout, and each found bug becomes an @example.
 settings.register_profile("fast", max_examples=25, deadline=None, database=None)
 settings.register_profile(
     "deep", max_examples=5000, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--attacks`."""
+    parser.addoption("--attacks", action="store_true", help="run the tests that attack/rows.yaml names, and no others")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is no attack, where only those are wanted."""
+    if config.getoption("--attacks"):
+        tests = score.named()
+        left_out = [item for item in items if not any(score.is_of(test, _name(item.nodeid)) for test in tests)]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Where every attack was tried, print the score and write the report."""
+    tried = dict(_tried(terminalreporter))
+    if all(any(score.is_of(test, name) for name in tried) for test in score.named()):
+        rows = score.judge(tried)
+        terminalreporter.section("attacks")
+        for line in (*score.score(rows), f"report: {score.write_report(rows).relative_to(score.ROOT)}, attack.json"):
+            terminalreporter.write_line(line)
+
+
+def _tried(reporter: pytest.TerminalReporter) -> Iterator[tuple[str, bool]]:
+    for outcome in ("passed", "skipped", "xfailed", "xpassed", "failed", "error"):  # the worse ones stand
+        for report in reporter.getreports(outcome):
+            yield _name(report.nodeid), outcome == "passed"
+
+
+def _name(nodeid: str) -> str:
+    return nodeid.removeprefix("tests/")

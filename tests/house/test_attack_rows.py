@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+
+from score import ROWS
 
 TESTS = Path(__file__).resolve().parents[1]
-ROWS: dict[str, dict[str, Any]] = yaml.safe_load((TESTS / "attack" / "rows.yaml").read_text())
 ALL = [(attack, said) for rows in ROWS.values() for attack, said in rows.items()]
 
 

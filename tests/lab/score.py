@@ -1,27 +1,27 @@
-"""Attack the sandbox, row by row, and print the score: `make attack`. The rows are in tests/attack/rows.yaml.
-
-Writes build/attack.json, and build/attack.html for people. Ends with 1 when a row did not hold.
-"""
+"""What the attacks of tests/attack/rows.yaml came to, row by row: the score, and the report."""
 
 from __future__ import annotations
 
 import html
 import json
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from xml.etree import ElementTree as ET
+from typing import TYPE_CHECKING
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
-ROWS = ROOT / "tests" / "attack" / "rows.yaml"
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS: Mapping[str, Mapping[str, list[str] | dict[str, str]]] = yaml.load(
+    (ROOT / "tests" / "attack" / "rows.yaml").read_bytes(),
+    Loader=yaml.CSafeLoader,  # every run of pytest waits for it
+)
 REPORT = ROOT / "build"
 
-type Verdicts = Mapping[str, str]
-PASSED, FAILED = "passed", "failed"
+# Whether a try passed, by `file::test[parameters]`.
+type Tries = Mapping[str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,63 +35,43 @@ class Row:
     why: str = ""
 
 
-def main() -> int:
-    """Run, judge, print, write."""
-    groups = yaml.safe_load(ROWS.read_text())
-    tests = sorted(
-        {test for rows in groups.values() for said in rows.values() if isinstance(said, list) for test in said}
-    )
-    rows = judge(groups, run(tests))
-    for line in score(rows):
-        print(line)
-    REPORT.mkdir(exist_ok=True)
-    (REPORT / "attack.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
-    (REPORT / "attack.html").write_text(page(rows))
-    print(f"\nreport: {REPORT.relative_to(ROOT)}/attack.html, {REPORT.relative_to(ROOT)}/attack.json")
-    return int(any(row.verdict == "broken" for row in rows))
+def named() -> list[str]:
+    """Return every test, or file of tests, that some row names."""
+    return [test for attacks in ROWS.values() for said in attacks.values() if isinstance(said, list) for test in said]
 
 
-def run(tests: Sequence[str]) -> Verdicts:
-    """Run the tests once; return how each try ended, by `file::test[parameters]`."""
-    report = REPORT / "attack.xml"
-    command = [sys.executable, "-m", "pytest", "--quiet", f"--junitxml={report}", *(f"tests/{test}" for test in tests)]
-    subprocess.run(command, cwd=ROOT, check=False)  # noqa: S603 - our own tests
-    verdicts = {}
-    for case in ET.parse(report).iter("testcase"):  # noqa: S314 - pytest's own report
-        where = "/".join(case.get("classname", "").split(".")[1:])
-        verdicts[f"{where}.py::{case.get('name')}"] = PASSED if len(case) == 0 else FAILED
-    return verdicts
+def is_of(test: str, name: str) -> bool:
+    """Tell whether a try is one of this test, or of this file of tests."""
+    return name.startswith(f"{test}::") if test.endswith(".py") else name.partition("[")[0] == test
 
 
-def judge(groups: Mapping[str, Mapping[str, object]], verdicts: Verdicts) -> list[Row]:
+def judge(tried: Tries) -> list[Row]:
     """Return each row with its verdict: it holds when every try of every test of it passed, and there was one."""
     rows = []
-    for group, attacks in groups.items():
+    for group, attacks in ROWS.items():
         for attack, said in attacks.items():
             if isinstance(said, dict):
                 rows.append(Row(group=group, attack=attack, verdict="open", tries=0, why=said["open"]))
                 continue
-            tries = {test: tries_of(test, verdicts) for test in said} if isinstance(said, list) else {}
-            broken = [test for test, ends in tries.items() if not ends or set(ends) != {PASSED}]
-            count = sum(map(len, tries.values()))
-            verdict = "broken" if broken or not tries else "held"
+            ends = {test: [passed for name, passed in tried.items() if is_of(test, name)] for test in said}
+            broken = [test for test, passed in ends.items() if not (passed and all(passed))]
+            count = sum(map(len, ends.values()))
+            verdict = "broken" if broken else "held"
             rows.append(Row(group=group, attack=attack, verdict=verdict, tries=count, why=", ".join(broken)))
     return rows
 
 
-def tries_of(test: str, verdicts: Verdicts) -> list[str]:
-    """Return how each try of a test ended, or of all tests of a file."""
-    whole = test.endswith(".py")
-    return [
-        verdict
-        for name, verdict in verdicts.items()
-        if (name.startswith(f"{test}::") if whole else name.partition("[")[0] == test)
-    ]
+def write_report(rows: Sequence[Row]) -> Path:
+    """Write the rows for programs and for people; return where."""
+    REPORT.mkdir(exist_ok=True)
+    (REPORT / "attack.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+    (REPORT / "attack.html").write_text(page(rows))
+    return REPORT / "attack.html"
 
 
 def score(rows: Sequence[Row]) -> list[str]:
     """Return the score by group, and every row that does not hold."""
-    lines = ["", f"{'group':<12} {'held':>9} {'tries':>6}"]
+    lines = [f"{'group':<12} {'held':>9} {'tries':>6}"]
     for group in dict.fromkeys(row.group for row in rows):
         mine = [row for row in rows if row.group == group]
         held = sum(row.verdict == "held" for row in mine)
@@ -124,7 +104,3 @@ def page(rows: Sequence[Row]) -> str:
 def _line(row: Row) -> str:
     cells = (row.group, row.attack, row.verdict, str(row.tries), row.why)
     return f"\n<tr class={row.verdict}><td>{'<td>'.join(map(html.escape, cells))}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
