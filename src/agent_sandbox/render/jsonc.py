@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-TRIVIA = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+# A comment ends where it does for some editor, and not for all: a member behind it is theirs, and so has to be seen.
+COMMENT = r"//[^\n\r\u2028\u2029]*"
+TRIVIA = re.compile(rf"(?:\s+|{COMMENT}|/\*.*?\*/)*", re.DOTALL)
 # What may follow a member on its own line and belongs to it.
-TAIL = re.compile(r"[ \t]*(?P<comma>,?)(?:[ \t]+|/\*[^\n]*?\*/|//[^\n]*)*")
+TAIL = re.compile(rf"[ \t]*(?P<comma>,?)(?:[ \t]+|/\*[^\n]*?\*/|{COMMENT})*")
 LITERAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
 DECODER = json.JSONDecoder()
 DEPTH = 100

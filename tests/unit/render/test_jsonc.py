@@ -37,6 +37,14 @@ def test_comments_and_trailing_commas_are_read_over() -> None:
     }
 
 
+@pytest.mark.parametrize("end", ["\r", "\u2028", "\u2029", "\r\n"])
+def test_a_comment_hides_no_member_that_an_editor_sees(end: str) -> None:
+    assert parse(f'{{"name": "ours", // see{end} "initializeCommand": "run"\n}}').values == {
+        "name": "ours",
+        "initializeCommand": "run",
+    }
+
+
 def test_a_member_knows_its_line() -> None:
     assert parse(FILE).line_of("remoteUser") == 5
 
