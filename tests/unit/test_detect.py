@@ -183,6 +183,8 @@ def test_no_text_is_too_strange_to_be_read(name: str, text: str) -> None:
         "--index-url ",
         "a.",
         "[a,",
+        "\n",
+        "a@ ",
     ],
 )
 def test_no_file_takes_long_however_it_is_made(name: str, unit: str) -> None:
