@@ -4,6 +4,8 @@ from typing import override
 
 from h11._receivebuffer import ReceiveBuffer
 
+END = b"\r\n\r\n"
+
 
 class BodyBuffer(ReceiveBuffer):
     """Holds what a connection sent. In the middle of a body, all of it is wanted: h11 copies that twice."""
@@ -15,3 +17,12 @@ class BodyBuffer(ReceiveBuffer):
         everything, self._data = self._data, bytearray()
         self._next_line_search = self._multiple_lines_search = 0
         return everything
+
+    def head_end(self) -> int:
+        """Return where the first head ends, with its empty line; 0 while there is more to come."""
+        end = self._data.find(END)
+        return end + len(END) if end >= 0 else 0
+
+    def starts(self, at: int, what: bytes) -> bool:
+        """Tell whether `what` stands `at` there."""
+        return self._data.startswith(what, at)

@@ -49,6 +49,8 @@ class TrailerDropper(ChunkedReader):
 
     def _piece(self, buf: ReceiveBuffer) -> bytes:
         event = None if self._ended else super().__call__(buf)
+        if event is None and not self._ended and len(buf) > HEAD_BYTES:
+            raise h11.RemoteProtocolError(f"a chunk's size, or trailers, of more than {HEAD_BYTES} bytes")
         self._ended = self._ended or isinstance(event, h11.EndOfMessage)
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 
@@ -56,9 +58,12 @@ class TrailerDropper(ChunkedReader):
 class StrictHttp1Client(Http1Client):
     """Frames what it forwards, skips interim answers, bounds response heads."""
 
+    buf: BodyBuffer
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.buf = BodyBuffer()
+        self._interim_bytes = 0
 
     @override
     def send(self, event: HttpEvent) -> Commands:
@@ -67,7 +72,8 @@ class StrictHttp1Client(Http1Client):
         if isinstance(event, RequestProtocolError) and event.code is not ErrorCode.PASSTHROUGH_CLOSE:
             yield AbortConnection(self.conn)
             return
-        if isinstance(event, RequestHeaders) and not event.end_stream:
+        if isinstance(event, RequestHeaders):
+            self._interim_bytes = 0
             _frame(event)
         yield from super().send(event)
 
@@ -75,13 +81,19 @@ class StrictHttp1Client(Http1Client):
     def read_headers(self, event: events.ConnectionEvent) -> Commands:
         if isinstance(event, events.DataReceived):
             self._skip_interim()
-            if len(self.buf) > HEAD_BYTES and b"\r\n\r\n" not in bytes(self.buf):
+            unfinished = 0 if self.buf.head_end() else len(self.buf)
+            if self._interim_bytes + unfinished > HEAD_BYTES:
                 yield from self._too_large()
                 return
         yield from super().read_headers(event)
 
     @override
     def read_body(self, event: events.Event) -> Commands:
+        if self.response_done and isinstance(event, events.DataReceived):
+            # The request is still on its way. What comes behind its answer is nobody's: a byte of it is kept, for
+            # which the connection is closed when the request has ended.
+            self.buf.maybe_extract_at_most(len(self.buf) - 1)
+            return
         if isinstance(event, events.ConnectionClosed) and self.conn.error and self.stream_id is not None:
             yield ReceiveHttp(ResponseProtocolError(self.stream_id, self.conn.error, ErrorCode.GENERIC_SERVER_ERROR))
             return
@@ -91,12 +103,10 @@ class StrictHttp1Client(Http1Client):
 
     def _skip_interim(self) -> None:
         # `103 Early Hints` and the like: mitmproxy would take them for the answer, and the answer for a surprise.
-        while True:
-            data = bytes(self.buf)
-            end = data.find(b"\r\n\r\n")
-            if end < 0 or data[8:10] != b" 1" or data[8:12] == b" 101":
-                return
-            self.buf.maybe_extract_at_most(end + 4)
+        # Each is a part of what comes before the body, of which there is to be an end.
+        while (end := self.buf.head_end()) and self.buf.starts(8, b" 1") and not self.buf.starts(8, b" 101"):
+            self.buf.maybe_extract_at_most(end)
+            self._interim_bytes += end
 
     def _too_large(self) -> Commands:
         yield commands.CloseConnection(self.conn)
@@ -108,7 +118,7 @@ class StrictHttp1Client(Http1Client):
 def _frame(event: RequestHeaders) -> None:
     # An HTTP/2 body needs no length. Sent on to HTTP/1 as it is, its bytes would be read as the next request.
     headers = event.request.headers
-    if "content-length" not in headers and "transfer-encoding" not in headers:
+    if not (event.end_stream or "content-length" in headers or "transfer-encoding" in headers):
         headers["transfer-encoding"] = "chunked"
 
 

@@ -27,6 +27,14 @@ def test_a_line_is_found_in_what_comes_after_all_was_taken() -> None:
     assert holding(buffer, b"1\r\n").maybe_extract_next_line() == bytearray(b"1\r\n")
 
 
+def test_it_tells_where_a_head_ends_and_how_it_begins() -> None:
+    whole, begun = BodyBuffer(), BodyBuffer()
+    holding(whole, b"HTTP/1.1 103\r\n\r\nrest")
+    holding(begun, b"HTTP/1.1 103\r\n")
+    assert (whole.head_end(), begun.head_end()) == (16, 0)
+    assert (whole.starts(8, b" 1"), whole.starts(8, b" 2")) == (True, False)
+
+
 def holding(buffer: ReceiveBuffer, content: bytes) -> ReceiveBuffer:
     buffer += content
     return buffer

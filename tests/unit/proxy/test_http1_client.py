@@ -37,6 +37,42 @@ def test_an_answer_in_pieces_is_one_answer() -> None:
     assert wire.to_client == OK
 
 
+def test_interim_answers_without_end_are_a_failure() -> None:
+    wire = asked()
+    interim = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+    got = wire.server_sends(interim * (HEAD_BYTES // len(interim)))
+    assert got == b""
+    assert b"the response head is larger than" in wire.server_sends(interim)
+    assert wire.closed == [wire.servers[0]]
+
+
+def test_interim_answers_are_counted_for_each_request_alone() -> None:
+    wire = asked()
+    interim = b"HTTP/1.1 100 Continue\r\nX: %s\r\n\r\n" % (b"x" * (HEAD_BYTES * 2 // 3))
+    assert wire.server_sends(interim + OK) == OK
+    wire.client_sends(GET)
+    assert wire.server_sends(interim + OK) == OK + OK
+
+
+@pytest.mark.parametrize("endless", [b"1;", b"1\r\na\r\n0\r\nX: "])
+def test_a_chunks_size_and_trailers_have_an_end(endless: bytes) -> None:
+    wire = asked()
+    wire.server_sends(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + endless + b"x" * (HEAD_BYTES - 10))
+    assert wire.closed == []
+    wire.server_sends(b"x" * 100)
+    assert wire.closed == [wire.servers[0], wire.client]
+
+
+def test_what_comes_behind_an_answer_whose_request_goes_on_is_not_kept() -> None:
+    wire = Wire(PLAIN, Streaming())
+    wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\n")
+    wire.server_sends(OK + b"x" * HEAD_BYTES)
+    wire.server_sends(b"x" * HEAD_BYTES)
+    assert held_by(wire) == 1
+    assert wire.client_sends(b"ab") == OK
+    assert wire.closed == [wire.servers[0]]
+
+
 def test_a_switch_of_protocols_is_no_interim_answer() -> None:
     assert asked().server_sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n").startswith(b"HTTP/1.1 101")
 
@@ -124,3 +160,8 @@ def test_an_answer_that_ends_with_its_connection_is_whole_unless_that_was_reset(
     wire.closes(wire.servers[-1])
     assert wire.client in wire.closed
     assert (wire.cut == [wire.client]) is reset
+
+
+def held_by(wire: Wire) -> int:
+    client = wire.layer._http.connections[wire.servers[0]].child_layer  # type: ignore[attr-defined]
+    return len(client.buf)

@@ -1,0 +1,83 @@
+"""What goes on and on: neither side has the proxy keep it all, nor work at it while others wait."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pair import Pair, start_pair
+from proxystand import get, read_all
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+MIB = 1_048_576
+POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with start_pair(tmp_path_factory.mktemp("floods"), POLICY) as pair:
+        yield pair
+
+
+@pytest.fixture
+def pair(started: Pair) -> Pair:
+    """The stand, with nothing on its records."""
+    started.forget()
+    return started
+
+
+def pour(stream: socket.socket, data: bytes, *, most: int = 128 * MIB, seconds: float = 3) -> int:
+    """Send over and over; return how much was taken."""
+    end, sent = time.monotonic() + seconds, 0
+    stream.settimeout(0.2)
+    with contextlib.suppress(OSError):
+        while time.monotonic() < end and sent < most:
+            with contextlib.suppress(TimeoutError):
+                sent += stream.send(data)
+    return sent
+
+
+def assert_others_are_served(pair: Pair, *, seconds: float = 2) -> None:
+    """What is denied is denied without delay, on a connection of its own."""
+    started = time.monotonic()
+    assert pair.proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
+    assert time.monotonic() - started < seconds
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+LINE = b"X: 0123456789\r\n"
+ENDLESS = {
+    "a chunk's size": (CHUNKED + b"1;", b"x" * MIB),
+    "trailers": (CHUNKED + b"0\r\n", LINE * (MIB // len(LINE))),
+    "interim answers": (b"", b"HTTP/1.1 103 Wait\r\n\r\n" * 40_000),
+    "a head": (b"HTTP/1.1 200 OK\r\n", LINE * (MIB // len(LINE))),
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_what_a_server_says_around_a_body_has_an_end(pair: Pair, what: str) -> None:
+    begin, more = ENDLESS[what]
+
+    def play(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(begin)
+        taken.append(pour(stream, more))
+        over.set()
+
+    taken: list[int] = []
+    over = threading.Event()
+    pair.plain.answers["/endless"] = play
+    before = pair.proxy.memory()
+    with pair.proxy.connect() as connection:
+        connection.sendall(get("http://allowed.test/endless", "allowed.test"))
+        assert_others_are_served(pair)
+        read_all(connection)
+        assert over.wait(5)
+    assert (taken[0] < 32 * MIB, pair.proxy.memory() - before < 16 * MIB) == (True, True)
+    pair.proxy.line(path="/endless", decision="allow")
