@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -171,6 +172,29 @@ def test_what_the_agent_put_into_a_file_that_the_host_replaced_is_shown_before_i
     git(project.path, "config", "--unset", "core.fsmonitor")
     project.sandbox("up")
     assert status(project)["lost"] == []
+
+
+def test_a_policy_of_the_agents_is_not_taken_up_by_a_proxy_that_comes_back_by_itself(project: Project) -> None:
+    folder = project.path / ".devcontainer"
+    shutil.copytree(folder, project.path.parent / "checkout")  # as a branch without it, and back
+    folder.rename(project.path.parent / "gone")
+    (project.path.parent / "checkout").rename(folder)
+    for place in (folder, *folder.iterdir()):
+        os.chown(place, 1000, 1000)
+    good = project.policy.read_text()
+    project.exec("sh", "-c", "printf 'version: 1\ndomains: [denied.test]\n' >/workspace/.devcontainer/policy.yaml")
+    proxy = project.containers()["proxy"]["Id"]
+    run("docker", "restart", "--time", "1", proxy)  # as the engine does where the agent has used it up
+    said = project.wait_until_it_answers("http://denied.test/", 403)
+    assert "its folder was replaced on the host since the proxy was made, and another policy lies there now" in said
+    assert project.curl("https://api.anthropic.com/")[0] == 403
+    refused = project.sandbox("up", check=False)
+    assert (refused.returncode, "nobody has said yes to .devcontainer/policy.yaml" in refused.stderr) == (1, True)
+    project.policy.write_text(good)
+    project.sandbox("up")
+    assert status(project)["lost"] == []
+    assert project.curl("https://api.anthropic.com/")[0] == 200
+    assert project.curl("http://denied.test/")[0] == 403
 
 
 @pytest.mark.parametrize("ended", [True, False])

@@ -5,18 +5,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Restart, Up
+from agent_sandbox.backends.verbs import Up
 from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.lost import review
 from agent_sandbox.cli.output import say
 from agent_sandbox.cli.policy_file import require_policy
+from agent_sandbox.render.paths import COMPOSE
 from agent_sandbox.runtime.building import build_of
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.held import record
 from agent_sandbox.runtime.installed import images_of
 from agent_sandbox.runtime.walls import look_inside
+
+FOLDER = str(Path(COMPOSE).parent)
 
 
 def start(
@@ -27,9 +30,8 @@ def start(
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     try:
         found = () if dry_run else containers(project.name)
-        if found:
-            _restart_unhealthy_proxy(project, found, quiet=quiet)
-        plan = backend().plan(project, Up(build=build, anew=_open_services(project, found)))
+        anew = dict.fromkeys((*_open_services(project, found), *_stale_proxy(found)))
+        plan = backend().plan(project, Up(build=build, anew=tuple(anew)))
         carry_out(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(project))
         if not dry_run:
             record(project.root, os.environ)
@@ -39,13 +41,6 @@ def start(
     return DONE
 
 
-def _restart_unhealthy_proxy(project: Project, found: Sequence[Container], *, quiet: bool) -> None:
-    # It was started with a policy that has been mended since: compose would leave it as it is, and give up on it.
-    if any(one.service == "proxy" and one.condition == "unhealthy" for one in found):
-        restart = backend().plan(project, Restart(service="proxy"))
-        carry_out(restart, quiet=quiet, explain=why_not_up(project))
-
-
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
     # Mounts end when the host replaces what is mounted, a network when the firewall ends: compose sees nothing of it.
     inside = look_inside(found)
@@ -53,4 +48,12 @@ def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, .
     if inside.cut_off:
         say(f"{inside.cut_off}: both are made anew")
         return ("agent", "firewall")
+    if FOLDER in lost:
+        return ("agent", "proxy")  # which has the old one mounted
     return ("agent",) if lost else ()
+
+
+def _stale_proxy(found: Sequence[Container]) -> tuple[str, ...]:
+    # It was started with a policy that has been mended since, or that it may take only when it is made anew: compose
+    # would leave it as it is, and give up on it.
+    return tuple(one.service for one in found if one.service == "proxy" and one.condition == "unhealthy")

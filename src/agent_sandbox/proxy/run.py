@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from functools import partial
+from socket import gethostname
 
 from OpenSSL import SSL
 
@@ -31,9 +32,10 @@ from agent_sandbox.proxy.logfile import RotatedFile, write_all
 from agent_sandbox.proxy.nameserver import NameServer
 from agent_sandbox.proxy.offers import Offers
 from agent_sandbox.proxy.options import EngineOptions
-from agent_sandbox.proxy.policystore import PolicyStore
+from agent_sandbox.proxy.policystore import Load, PolicyStore
 from agent_sandbox.proxy.recorder import Recorder
 from agent_sandbox.proxy.reloader import Reloader
+from agent_sandbox.proxy.samefolder import SameFolder
 from agent_sandbox.proxy.session import Engine
 from agent_sandbox.proxy.settings import Settings
 from agent_sandbox.proxy.streamer import Streamer
@@ -51,8 +53,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     keep_freed_memory()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     recorder = Recorder([writer.add for writer in writers], clock=time.time)
-    load = partial(load_kept, layers=settings.layers, shelf=Shelf(folder=settings.compiled))
-    store = PolicyStore(settings.policy, name=settings.policy_name, load=load)
+    store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
     itself = Itself()
     front = Front(_engine(settings, limits, store, recorder, itself), lambda: store.current)
     reloader = Reloader(store, review=front.review, record=recorder.record)
@@ -92,6 +93,12 @@ async def run(settings: Settings, limits: Limits) -> None:
         await front.end()
         for writer in writers:
             writer.close()
+
+
+def _loading(settings: Settings) -> Load:
+    load = partial(load_kept, layers=settings.layers, shelf=Shelf(folder=settings.compiled))
+    # A policy that has another name for people is mounted, in a container: its name there is the container's own.
+    return SameFolder(load=load, memory=settings.folder, container=gethostname()).take if settings.policy_name else load
 
 
 async def _entrances(

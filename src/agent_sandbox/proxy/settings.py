@@ -53,6 +53,11 @@ class Settings:
         return self.state / "private" / "compiled"
 
     @property
+    def folder(self) -> Path:
+        """Where it is remembered in which folder the policy lay."""
+        return self.state / "private" / "folder.json"
+
+    @property
     def certificate(self) -> Path:
         """The public certificate of the CA."""
         return self.state / "ca" / "ca.crt"

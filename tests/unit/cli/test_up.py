@@ -67,12 +67,11 @@ def test_a_service_that_fails_gives_its_own_reason(up_to_date: FakeDocker, capsy
     assert capsys.readouterr().err == expected
 
 
-def test_a_proxy_that_was_started_with_a_broken_policy_is_restarted(up_to_date: FakeDocker) -> None:
+def test_a_proxy_that_was_started_with_a_broken_policy_is_made_anew(up_to_date: FakeDocker) -> None:
     with_containers(up_to_date, proxy="unhealthy", firewall="created", agent="created").says("compose")
     assert exit_code(lambda: up(quiet=True)) == 0
     compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
-    assert compose[0] == "restart proxy"
-    assert (len(compose), up_to_date.calls[-1]) == (3, compose_line(Path.cwd()) + START)
+    assert compose == ["rm --stop --force proxy", START.strip()]
 
 
 def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,6 +85,15 @@ def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, caps
         ".env: it was replaced on the host, and the agent can write it since; it holds what it held before\n"
         ".git/config: it was replaced on the host, and the agent can write it since; it holds what it held before\n"
     )
+
+
+def test_where_the_policys_folder_was_replaced_the_proxy_is_made_anew_too(up_to_date: FakeDocker) -> None:
+    up_to_date.says("exec agent0000000", out=".devcontainer\n", code=1).says("stop")
+    with_containers(up_to_date, proxy="unhealthy", firewall="healthy", agent="unhealthy").says("compose")
+    record(Path.cwd(), os.environ)
+    assert exit_code(lambda: up(quiet=True)) == 0
+    compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
+    assert compose == ["rm --stop --force agent", "rm --stop --force proxy", START.strip()]
 
 
 def test_an_agent_that_lost_its_network_is_made_anew_with_the_network(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -71,6 +72,16 @@ async def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
     assert said.err == warning
     assert (status["listening"], status["connections"]) == ("127.0.0.1:8080", 0)
     assert status["log"] == {"dropped": 0, "error": ""}
+
+
+@pytest.mark.parametrize("name", ["", ".devcontainer/policy.yaml"])
+async def test_a_policy_that_is_mounted_is_held_to_its_folder(settings: Settings, name: str) -> None:
+    serving = asyncio.create_task(run(replace(settings, policy_name=name), Limits()))
+    while not settings.control.exists():  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+    assert settings.folder.exists() is bool(name)
 
 
 async def test_a_policy_with_problems_is_said_at_the_start(
