@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -25,6 +25,9 @@ UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
 UNOPENED = "  and {} of what no rule opens (private, reserved, malformed): agent-sandbox proxy logs --denied"
 NAMED = 5  # paths
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
+NOT_RUNNING = "not running: agent-sandbox up"
+# Neither at work, nor about to be by itself.
+ENDED = {"created", "exited", "dead"}
 RELOAD = "agent-sandbox proxy reload"
 # The rest of them is what `agent-sandbox policy check` prints.
 PROBLEMS = 3
@@ -120,7 +123,8 @@ def as_text(found: Status) -> str:
         (
             f"{project.name}  {project.agent}  {project.root}",
             *unseen,
-            *(services or ["  not running: agent-sandbox up"]),
+            *(services or [f"  {NOT_RUNNING}"]),
+            *_ended(found.containers),
             f"policy  {' '.join(policy)}",
             *_kept(found.proxy.get("policy", {})),
             *(f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ())),
@@ -147,6 +151,13 @@ def _kept(policy: Mapping[str, Any]) -> tuple[str, ...]:
     """Say since when the proxy, which was told to read a file with problems, has decided by an older one."""
     since, loaded = policy.get("problems_since"), policy.get("loaded")
     return (f"  file has problems since {since}, the policy from {loaded} is in force",) if since and loaded else ()
+
+
+def _ended(containers: Iterable[Container]) -> Iterator[str]:
+    """Name what does not run, as after the engine's restart, which starts the proxy alone."""
+    ended = ", ".join(container.service for container in containers if container.state in ENDED)
+    if ended:
+        yield f"closed  {ended}: {NOT_RUNNING}"
 
 
 def _came_back(container: Container) -> str:

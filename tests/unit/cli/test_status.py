@@ -239,6 +239,20 @@ def test_a_stack_that_is_down_has_a_status_too(
     assert lines[2].endswith(" not loaded: the proxy is not running")
 
 
+def test_what_does_not_run_is_named_with_what_starts_it(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker, proxy="starting", firewall="exited", agent="created")
+    assert exit_code(status) == 0
+    assert capsys.readouterr().out.splitlines()[1:5] == [
+        "  proxy     starting            agent-sandbox/x:1",
+        "  firewall  exited with code 1  agent-sandbox/x:1",
+        "  agent     created             agent-sandbox/x:1",
+        "closed  firewall, agent: not running: agent-sandbox up",
+    ]
+
+
 def test_a_layer_that_the_stack_does_not_see_is_told(
     up: FakeDocker, fenced: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
