@@ -142,12 +142,14 @@ def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: st
         shutil.copy(LAB / script, folder)
     folder.chmod(0o755)
     remove_internet(name)
-    run("docker", "network", "create", "--internal", f"--subnet={public}", name)
+    # What has no address of its own gets one of the upper half, and no other's while that one is down.
+    _, others = ip_network(public).subnets()
+    run("docker", "network", "create", "--internal", f"--subnet={public}", f"--ip-range={others}", name)
     aliases = [f"--network-alias={host}" for host in HOSTS]
     run(
         "docker", "run", "--detach", f"--name={name}", f"--network={name}", f"--ip={address}", *aliases,
-        f"--volume={folder}:/lab:ro", "--user=root", "--entrypoint=python3", image, "/lab/internet.py",
-        "--cert=/lab/leaf.pem", "--raw=22", "--raw=853", "--raw=8443",
+        f"--volume={folder}:/lab:ro", "--user=root", "--stop-signal=KILL", "--entrypoint=python3", image,
+        "/lab/internet.py", "--cert=/lab/leaf.pem", "--raw=22", "--raw=853", "--raw=8443",
     )  # fmt: skip
     return Internet(name=name, ca=authority)
 

@@ -1,0 +1,94 @@
+"""A machine with an engine of its own, on which everything may be ended: namespaces that end with whoever made them.
+
+Its processes, network and mounts are not the host's, and its disk lies in memory: with its end, however that comes,
+nothing is left. The socket of its engine lies in a folder, for those outside.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from stacks import CommandError, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALONE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+# What holds a namespace ends with its input, hence with the test. It is a shell, which buries whom nobody else does.
+HOLD = "mount -t tmpfs tmpfs {}; echo ready; cat; exit"
+SECONDS = 60
+
+
+class Machine:
+    """One that is on, from the start. It keeps what is on its disk when it is cut off, and forgets the rest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "engine.log"
+        self.host = f"unix://{folder}/engine.sock"
+        self._disk, self._memory = folder / "disk", folder / "memory"
+        for place in (self._disk, self._memory):
+            place.mkdir()
+        self._disk_held = held("unshare", "--mount", "bash", "-ec", HOLD.format(self._disk))
+        self.turn_on()
+
+    def turn_on(self) -> None:
+        """Start it with its engine."""
+        script = f"ip link set lo up; {HOLD.format(self._memory)}"
+        self._power = held("nsenter", f"--mount=/proc/{self._disk_held.pid}/ns/mnt", *ALONE, "bash", "-ec", script)
+        self.start_engine()
+
+    def cut_off(self) -> None:
+        """End all that runs on it at once, as when its power is cut."""
+        self._power.communicate()
+        self._engine.wait(SECONDS)
+
+    def remove(self) -> None:
+        """End it, and forget what was on its disk."""
+        self.cut_off()
+        self._disk_held.communicate()
+
+    def start_engine(self) -> None:
+        """Start the engine, and wait until it answers."""
+        places = (f"--data-root={self._disk}", f"--exec-root={self._memory}", f"--pidfile={self._memory}/engine.pid")
+        with self.log.open("a") as log:
+            argv = (*self._inside, "dockerd", *places, f"--host={self.host}", "--mtu=1400")
+            self._engine = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + SECONDS
+        while run("docker", "--host", self.host, "info", check=False).returncode != 0:
+            if self._engine.poll() is not None or time.monotonic() > deadline:
+                raise CommandError(self.log.read_text())
+            time.sleep(0.1)
+
+    def kill_engine(self) -> None:
+        """End the engine at once: what it has started goes on."""
+        self._signal_engine("KILL")
+
+    def stop_engine(self) -> None:
+        """Tell the engine to end: it ends what it has started first."""
+        self._signal_engine("TERM")
+
+    def load(self, *images: str) -> None:
+        """Take over images of the engine that is used here otherwise."""
+        load = ("docker", "--host", self.host, "load", "--quiet")
+        with subprocess.Popen(("docker", "save", *images), stdout=subprocess.PIPE) as saved:
+            loaded = subprocess.run(load, stdin=saved.stdout, capture_output=True, check=False)
+        assert (saved.returncode, loaded.returncode) == (0, 0), loaded.stderr
+
+    @property
+    def _inside(self) -> tuple[str, ...]:
+        place = f"/proc/{self._power.pid}/ns"
+        return ("nsenter", f"--net={place}/net", f"--mount={place}/mnt", f"--pid={place}/pid_for_children")
+
+    def _signal_engine(self, name: str) -> None:
+        run(*self._inside, "sh", "-c", f"kill -{name} $(cat {self._memory}/engine.pid)")
+        self._engine.wait(SECONDS)
+
+
+def held(*argv: str) -> subprocess.Popen[str]:
+    """Start what holds a namespace, and wait until it does."""
+    holder = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "ready\n"
+    return holder
