@@ -21,6 +21,10 @@ FETCH = {
     "curl with HTTP/1.1": ("curl", "--http1.1", "-sS", "--max-time", "9"),
     "Python": ("python3", "-c", "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=9).read())"),
     "Node": ("node", "-e", "fetch(process.argv[1]).then(r => r.text()).then(console.log)"),
+    "Node, of whoever": (
+        *("env", "NODE_TLS_REJECT_UNAUTHORIZED=0", "node", "-e"),
+        "fetch(process.argv[1]).then(r => r.text()).then(console.log)",
+    ),
 }
 
 
@@ -60,6 +64,14 @@ def test_a_client_without_a_proxy_finds_no_other_name(open_project: Project, cli
     assert {line["decision"] for line in asked} == {"deny"}
 
 
+def test_a_client_of_http3_is_refused_at_once(open_project: Project) -> None:
+    assert "HTTP3" in open_project.exec("curl", "--version").stdout
+    timed = ("-w", "%{time_total}\n", "--max-time", "9")
+    code, said = unproxied(open_project, "curl", "--http3-only", "-sS", *timed, "https://allowed.test/")
+    assert code != 0
+    assert float(said.split()[0]) < 2, said
+
+
 def test_a_name_that_is_given_another_address_gets_nowhere_new(open_project: Project) -> None:
     code, _ = unproxied(
         open_project, "curl", "-sS", "--max-time", "5", "--connect-to", f"::{STANDIN_ADDRESS}:", "https://allowed.test/"
@@ -84,15 +96,19 @@ def test_the_resolver_is_not_the_agents_to_change(open_project: Project) -> None
     assert "Permission denied" in done.stderr
 
 
-def test_other_name_servers_are_refused_at_once(open_project: Project) -> None:
+@pytest.mark.parametrize("kind", ["DGRAM", "STREAM"])
+@pytest.mark.parametrize("user", [None, "root"])
+@pytest.mark.parametrize("server", [STANDIN_ADDRESS, "127.0.0.11"])
+def test_other_name_servers_are_refused_at_once(
+    open_project: Project, server: str, user: str | None, kind: str
+) -> None:
     ask = (
-        "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(3); "
-        "s.connect((sys.argv[1], 53)); s.send(b'x' * 30); s.recv(9)"
+        "import socket, sys; s = socket.socket(socket.AF_INET, getattr(socket, f'SOCK_{sys.argv[2]}')); "
+        "s.settimeout(3); s.connect((sys.argv[1], 53)); s.send(b'x' * 30); s.recv(9)"
     )
-    for server in (STANDIN_ADDRESS, "127.0.0.11"):
-        done = open_project.exec("python3", "-c", ask, server, check=False)
-        assert done.stderr.splitlines()[-1] in {
-            "ConnectionRefusedError: [Errno 111] Connection refused",
-            "OSError: [Errno 101] Network is unreachable",
-            "PermissionError: [Errno 1] Operation not permitted",  # the rule says no before a packet is made
-        }
+    done = open_project.exec("python3", "-c", ask, server, kind, user=user, check=False)
+    assert done.stderr.splitlines()[-1] in {
+        "ConnectionRefusedError: [Errno 111] Connection refused",
+        "OSError: [Errno 101] Network is unreachable",
+        "PermissionError: [Errno 1] Operation not permitted",  # the rule says no before a packet is made
+    }
