@@ -116,7 +116,10 @@ def test_a_url_of_a_megabyte_leaves_one_short_line(stand: Stand) -> None:
     assert len(json.dumps(stand.proxy.line(event="malformed"))) < 1_000
 
 
-def test_the_log_has_no_query_in_it(stand: Stand) -> None:
-    stand.proxy.ask("allowed.test", get("/api/x?token=hunter2", "allowed.test"))
-    stand.proxy.line(path="/api/x")
+def test_the_log_has_no_query_in_it_no_field_and_no_body(stand: Stand) -> None:
+    secrets = ("Authorization: Bearer hunter2", "Cookie: hunter2", "X-Api-Key: hunter2", "Content-Length: 7")
+    for path in ("/api/x", "/denied"):
+        request = get(f"{path}?token=hunter2", "allowed.test", *secrets, method="POST") + b"hunter2"
+        stand.proxy.ask("allowed.test", request)
+        stand.proxy.line(path=path)
     assert "hunter2" not in json.dumps(stand.proxy.lines)
