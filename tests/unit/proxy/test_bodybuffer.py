@@ -20,6 +20,24 @@ def test_what_is_all_taken_is_not_copied() -> None:
     assert buffer.maybe_extract_at_most(4) is held
 
 
+def test_what_came_alone_is_given_as_it_came() -> None:
+    content = b"as it came"
+    taken: object = holding(BodyBuffer(), content).maybe_extract_at_most(100)
+    assert taken is content
+
+
+@each("first", [b"ab", b"a\r\n"])
+@each("taken", [0, 1, 2])
+def test_what_comes_behind_the_rest_is_added_to_it(first: bytes, taken: int) -> None:
+    ours, theirs = holding(BodyBuffer(), first), holding(ReceiveBuffer(), first)
+    for buffer in (ours, theirs):
+        buffer.maybe_extract_at_most(taken)
+        for more in (b"c", b"d\r\n"):
+            holding(buffer, more)
+    assert bytes(ours) == bytes(theirs)
+    assert ours.maybe_extract_next_line() == theirs.maybe_extract_next_line()
+
+
 def test_a_line_is_found_in_what_comes_after_all_was_taken() -> None:
     buffer = holding(BodyBuffer(), b"no line yet")
     assert buffer.maybe_extract_next_line() is None
