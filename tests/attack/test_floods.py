@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from http2client import Http2Client, fields
 from pair import Pair, start_pair
 from proxystand import get, read_all
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
+    from pathlib import Path
 
 MIB = 1_048_576
 POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'
@@ -81,3 +83,24 @@ def test_what_a_server_says_around_a_body_has_an_end(pair: Pair, what: str) -> N
         assert over.wait(5)
     assert (taken[0] < 32 * MIB, pair.proxy.memory() - before < 16 * MIB) == (True, True)
     pair.proxy.line(path="/endless", decision="allow")
+
+
+def test_frames_of_http2_without_number_keep_nobody_waiting(tmp_path: Path) -> None:
+    padding = b"\0\0\3\0\x08\0\0\0\1" + b"\1x\0"
+    with start_pair(tmp_path, POLICY) as pair, pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        pair.server.answers["/slow"] = lambda connection, _: swallow(connection)
+        client = Http2Client(stream)
+        client.h2.send_headers(1, fields("/slow", method="POST"))
+        client.flush()
+        pouring = threading.Thread(target=pour, args=(stream, padding * 50_000), kwargs={"seconds": 4})
+        pouring.start()
+        served, started = 0, time.monotonic()
+        while pouring.is_alive():
+            assert_others_are_served(pair)
+            served += 1
+        assert served > (time.monotonic() - started) / 2
+
+
+def swallow(stream: socket.socket) -> None:
+    while stream.recv(MIB):
+        pass

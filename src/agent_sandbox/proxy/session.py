@@ -4,9 +4,11 @@ import asyncio
 import logging
 import socket
 import struct
+import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast, override
 
 from mitmproxy.connection import Connection, ConnectionState, Server
@@ -30,6 +32,7 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 LAST_WORDS_SECONDS = 1.0
+MUCH_WORK_SECONDS = 0.05  # for what came at once from one side; a gulp of a download takes a hundredth of that
 REGULAR = mode_specs.ProxyMode.parse("regular")
 
 
@@ -57,6 +60,8 @@ class Session(server.LiveConnectionHandler):
         self.layer: Destination = Destination(self.layer.context, tunnel, engine.limits, runner.run, self._reset)
         self._moved = asyncio.Event()
         self._paused = False
+        self._took = 0.0
+        reader.in_sips = partial(_in_frames, self.client)
 
     @override
     async def handle_hook(self, hook: commands.StartHook) -> None:
@@ -66,11 +71,12 @@ class Session(server.LiveConnectionHandler):
     async def server_event(self, event: events.Event) -> None:
         if isinstance(event, events.DataReceived) and event.connection is not self.client:
             self._place.served()
-        passed = False
+        passed, began = False, time.monotonic()
         try:
             await super().server_event(event)
             passed = True
         finally:
+            self._took = time.monotonic() - began
             # What mitmproxy does not catch ends the task of one side; the other would wait for ever.
             if not passed:
                 self.abort()
@@ -78,6 +84,9 @@ class Session(server.LiveConnectionHandler):
 
     @override
     async def drain_writers(self) -> None:
+        # Whoever made that much work waits for as long as it took, and others are served.
+        if self._took > MUCH_WORK_SECONDS:
+            await asyncio.sleep(self._took)
         await super().drain_writers()  # type: ignore[no-untyped-call]
         to_client = asyncio.current_task() is not self.transports[self.client].handler
         # Never both at once: each would wait for the window that the other has to read of.
@@ -165,6 +174,7 @@ class Session(server.LiveConnectionHandler):
             connection.peername = writer.get_extra_info("peername")
             connection.sockname = writer.get_extra_info("sockname")
             gulps = Gulps(reader, on_reset=lambda: setattr(connection, "error", "the server reset the connection"))
+            gulps.in_sips = partial(_in_frames, connection)
             self.transports[connection] = server.ConnectionIO(asyncio.current_task(), _as_stream(gulps), writer)
             patience = self._wait_for_handshake(connection, writer)
             await self.server_event(events.OpenConnectionCompleted(command, None))
@@ -230,6 +240,11 @@ class Session(server.LiveConnectionHandler):
         tunnel = self._tunnel
         line = Line(event=Event.FAULT, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client)
         self._engine.record(line)
+
+
+def _in_frames(connection: Connection) -> bool:
+    """Tell whether what comes is HTTP/2, or may turn out to be."""
+    return connection.tls and (connection.alpn == HTTP2 or not connection.tls_established)
 
 
 def _as_stream(reader: Gulps) -> asyncio.StreamReader:

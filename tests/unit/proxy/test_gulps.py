@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent_sandbox.proxy.gulps import GULP, Gulps
+from agent_sandbox.proxy.gulps import GULP, SIP, Gulps
 
 
 async def test_all_that_has_come_is_read_at_once() -> None:
@@ -19,6 +19,16 @@ async def test_no_event_is_larger_than_a_gulp() -> None:
     reader.feed_eof()
     gulps = Gulps(reader)
     assert [len(await gulps.read()) for _ in range(3)] == [GULP, 1, 0]
+
+
+async def test_where_it_is_to_be_read_in_sips_others_come_between() -> None:
+    steps: list[str] = []
+    reader = asyncio.StreamReader()
+    reader.feed_data(b"x" * (SIP + 1))
+    gulps = Gulps(reader)
+    gulps.in_sips = lambda: True
+    asyncio.get_running_loop().call_soon(steps.append, "another")
+    assert (steps, len(await gulps.read()), steps, len(await gulps.read())) == (["another"], SIP, ["another"], 1)
 
 
 async def test_a_reset_is_told_besides() -> None:

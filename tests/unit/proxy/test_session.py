@@ -224,6 +224,30 @@ async def test_a_sender_is_paused_while_the_other_side_takes_no_more() -> None:
     assert steps == [True] * 3
 
 
+async def test_who_made_much_work_waits_for_as_long_as_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, slept = Stage(), []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    for took in (0.01, 0.3):
+        stage.session._took = took
+        await stage.session.drain_writers()
+    assert slept == [0.3]
+
+
+async def test_what_is_or_may_be_http2_is_read_in_sips() -> None:
+    client = Stage().session.client
+    seen = [subject._in_frames(client)]
+    client.tls = True
+    for alpn in (None, b"http/1.1", b"h2"):
+        client.alpn = alpn
+        client.timestamp_tls_setup = 1.0 if alpn else None
+        seen.append(subject._in_frames(client))
+    assert seen == [False, True, False, True]
+
+
 async def test_one_side_goes_on_while_the_other_is_paused() -> None:
     stage = Stage(limits=Limits(held_bytes=10))
     stage.session._paused = True
