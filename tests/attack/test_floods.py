@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from capture import ok
 from http2client import Http2Client, fields
 from pair import Pair, start_pair
-from proxystand import get, read_all
+from proxystand import get, read_all, read_answer
 
 if TYPE_CHECKING:
     import socket
@@ -83,6 +84,25 @@ def test_what_a_server_says_around_a_body_has_an_end(pair: Pair, what: str) -> N
         assert over.wait(5)
     assert (taken[0] < 32 * MIB, pair.proxy.memory() - before < 16 * MIB) == (True, True)
     pair.proxy.line(path="/endless", decision="allow")
+
+
+def test_what_comes_behind_a_request_without_an_answer_is_not_taken(pair: Pair) -> None:
+    def play(stream: socket.socket, _: bytes) -> None:
+        go_on.wait(10)
+        stream.sendall(ok(b"late"))
+
+    go_on = threading.Event()
+    pair.plain.answers["/slow"] = play
+    before = pair.proxy.memory()
+    with pair.proxy.connect() as connection:
+        connection.sendall(b"GET http://allowed.test/slow HTTP/1.1\r\nHost: allowed.test\r\n\r\n")
+        taken = pour(connection, b"x" * MIB, seconds=1.5)
+        assert_others_are_served(pair)
+        # The kernel of each side takes some MiB, too.
+        assert (taken < 64 * MIB, pair.proxy.memory() - before < 8 * MIB) == (True, True)
+        go_on.set()
+        connection.settimeout(5)
+        assert read_answer(connection) == (200, b"late")
 
 
 def test_frames_of_http2_without_number_keep_nobody_waiting(tmp_path: Path) -> None:

@@ -141,6 +141,12 @@ class Destination(layer.Layer):
         held = held_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
         return held if to_client else held + waiting_bytes(self._http.streams.values())
 
+    @property
+    def behind(self) -> int:
+        """How much has come over HTTP/1 behind a request that is not answered yet."""
+        end = self._http.connections.get(self.context.client)
+        return len(end.buf) if isinstance(end, StrictHttp1Server) else 0
+
     @override
     def _handle_event(self, event: events.Event) -> Commands:
         # A hook is completed when the event that led to it is, and before the next: as mitmproxy would have it.

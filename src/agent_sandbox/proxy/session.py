@@ -90,13 +90,19 @@ class Session(server.LiveConnectionHandler):
         await super().drain_writers()  # type: ignore[no-untyped-call]
         to_client = asyncio.current_task() is not self.transports[self.client].handler
         # Never both at once: each would wait for the window that the other has to read of.
-        while not self._paused and self.layer.held(to_client=to_client) > self._engine.limits.held_bytes:
+        while not self._paused and self._holds_much(to_client=to_client):
             self._paused = True
             self._moved.clear()
             try:
                 await self._moved.wait()
             finally:
                 self._paused = False
+
+    def _holds_much(self, *, to_client: bool) -> bool:
+        limits = self._engine.limits
+        if not to_client and self.layer.behind > limits.head_bytes:
+            return True
+        return self.layer.held(to_client=to_client) > limits.held_bytes
 
     def abort(self) -> None:
         """Close the client's connection, and everything that was opened for it."""

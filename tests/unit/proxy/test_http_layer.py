@@ -135,6 +135,12 @@ def test_it_knows_what_waits_for_the_client_and_what_for_servers() -> None:
     assert (wire.layer.held(to_client=True), wire.layer.held(to_client=False)) == (70_000 - 65_535, 0)
 
 
+def test_it_knows_what_has_come_behind_a_request() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends((GET % b"a.test") * 3)
+    assert (wire.layer.behind, Http2Wire().layer.behind) == (len(GET % b"a.test") * 2, 0)
+
+
 def test_what_one_event_sends_is_written_once() -> None:
     wire = Wire(PLAIN)
     wire.client_sends(GET % b"a.test")

@@ -248,6 +248,24 @@ async def test_what_is_or_may_be_http2_is_read_in_sips() -> None:
     assert seen == [False, True, False, True]
 
 
+async def test_a_client_is_paused_whose_requests_wait_for_an_answer() -> None:
+    stage = Stage(limits=Limits(head_bytes=60))
+    serving = await started(stage)
+    keep_alive = GET.replace(b"Connection: close\r\n", b"")
+    stage.client.feed_data(keep_alive * 4)
+    await asyncio.sleep(0)
+    stage.client.feed_data(GET)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (stage.to_server.written, stage.session.layer.behind) == (keep_alive, len(keep_alive) * 3)
+    for _ in range(5):
+        stage.server.feed_data(OK)
+        for _step in range(10):
+            await asyncio.sleep(0)
+    await serving
+    assert (stage.to_client.written, stage.to_server.written) == (OK * 5, keep_alive * 4 + GET)
+
+
 async def test_one_side_goes_on_while_the_other_is_paused() -> None:
     stage = Stage(limits=Limits(held_bytes=10))
     stage.session._paused = True
