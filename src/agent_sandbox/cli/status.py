@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.carry_out import backend
 from agent_sandbox.cli.options import Json, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.runtime.clock import clock_off
 from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.decisions import as_text as decision_as_text
 from agent_sandbox.runtime.installed import open_project
@@ -23,6 +25,7 @@ from agent_sandbox.runtime.walls import CONNECTED, REPLACED, STRANGER
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
 UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
 UNOPENED = "  and {} of what no rule opens (private, reserved, malformed): agent-sandbox proxy logs --denied"
+CLOCK = "the proxy's clock is {}, and certificates fail: set that of the engine's machine"
 NAMED = 5  # paths
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
@@ -98,6 +101,7 @@ def as_json(found: Status) -> dict[str, Any]:
         "connected": list(found.connected),
         "strangers": list(found.strangers),
         "cut_off": found.inside.cut_off,
+        "clock": _clock(found),
         "workspace": {"lost": list(found.inside.lost), "unprotected": [asdict(one) for one in found.unprotected]},
         "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
@@ -125,6 +129,7 @@ def as_text(found: Status) -> str:
             *unseen,
             *(services or [f"  {NOT_RUNNING}"]),
             *_ended(found.containers),
+            *([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else []),
             f"policy  {' '.join(policy)}",
             *_kept(found.proxy.get("policy", {})),
             *(f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ())),
@@ -158,6 +163,10 @@ def _ended(containers: Iterable[Container]) -> Iterator[str]:
     ended = ", ".join(container.service for container in containers if container.state in ENDED)
     if ended:
         yield f"closed  {ended}: {NOT_RUNNING}"
+
+
+def _clock(found: Status) -> str:
+    return clock_off(found.proxy["clock"], now=datetime.now(UTC)) if "clock" in found.proxy else ""
 
 
 def _came_back(container: Container) -> str:

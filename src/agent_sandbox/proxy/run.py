@@ -66,6 +66,7 @@ async def run(settings: Settings, limits: Limits) -> None:
         return {
             "listening": listening,
             "started": started,
+            "clock": now_utc().isoformat(timespec="seconds"),
             "connections": front.connections,
             "log": {"dropped": sum(writer.dropped for writer in writers), "error": writers[0].error},
         }

@@ -253,6 +253,21 @@ def test_what_does_not_run_is_named_with_what_starts_it(
     ]
 
 
+def test_a_proxy_whose_clock_is_wrong_is_told(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    up.rules.clear()
+    up.says("agent_sandbox.proxy status", out=json.dumps({"clock": "1970-01-01T00:00:00+00:00"}))
+    with_containers(up, proxy="healthy")
+    assert exit_code(lambda: status(json=True)) == 0
+    off = json.loads(capsys.readouterr().out)["clock"]
+    assert off.endswith(" days behind")
+    assert exit_code(status) == 0
+    told = f"closed  the proxy's clock is {off}, and certificates fail: set that of the engine's machine"
+    assert told in capsys.readouterr().out.splitlines()
+
+
 def test_a_layer_that_the_stack_does_not_see_is_told(
     up: FakeDocker, fenced: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -72,6 +73,7 @@ async def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
     assert said.err == warning
     assert (status["listening"], status["connections"]) == ("127.0.0.1:8080", 0)
     assert status["log"] == {"dropped": 0, "error": ""}
+    assert datetime.fromisoformat(status["started"]) <= datetime.fromisoformat(status["clock"]) <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize("name", ["", ".devcontainer/policy.yaml"])
