@@ -1,0 +1,132 @@
+"""The clock that the proxy goes by is wrong by a year, either way: a library tells it another time than the kernel."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import LAB, proxy_image, run, trust
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from stacks import Project, Projects
+
+IMAGE = "agent-sandbox-test-clock"
+RIGHT = "+0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong:
+    """A clock, what the agent then says of the proxy's certificate, and the proxy of a server's."""
+
+    offset: str
+    off: str
+    ours: str
+    theirs: str
+
+
+EARLY, LATE = "certificate is not yet valid", "certificate has expired"
+AHEAD = Wrong(offset="+365d", off="365 days ahead", ours=EARLY, theirs=LATE)
+BEHIND = Wrong(offset="-365d", off="365 days behind", ours=LATE, theirs=EARLY)
+UNTRUSTED = "the agent does not trust the proxy, which has another certificate than at the agent's start"
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that says what time it is for the proxy."""
+    folder = tmp_path_factory.mktemp("clock")
+    folder.chmod(0o755)
+    (folder / "offset").write_text(RIGHT)
+    return folder / "offset"
+
+
+@pytest.fixture(scope="module")
+def stack(projects: Projects, clock: Path) -> Iterator[Project]:
+    """A stack whose proxy goes by that file."""
+    run("docker", "build", "--quiet", f"--build-arg=BASE={proxy_image()}", "--tag", IMAGE, LAB / "clock")
+    project = projects.make("clock", "claude")
+    override = json.loads(project.override.read_text())
+    proxy = override["services"]["proxy"]
+    proxy |= {"image": IMAGE, "volumes": [*proxy["volumes"], f"{clock.parent}:/clock:ro"]}
+    project.override.write_text(json.dumps(override))
+    project.allow("allowed.test")
+    trust(project.path)
+    project.sandbox("up")
+    yield project
+    project.compose("down", "--volumes", "--timeout=0")
+    run("docker", "image", "rm", "--force", IMAGE)
+
+
+@pytest.fixture(autouse=True)
+def _right_in_the_end(clock: Path) -> Iterator[None]:
+    yield
+    clock.write_text(RIGHT)
+
+
+def restart_proxy(stack: Project) -> None:
+    stack.compose("restart", "proxy")
+    stack.wait_until_it_answers("http://denied.test/", 403)
+
+
+def told(stack: Project) -> list[str]:
+    """Return what `status` says is closed."""
+    lines = stack.sandbox("status").stdout.splitlines()
+    return [line.removeprefix("closed  ") for line in lines if line.startswith("closed")]
+
+
+def assert_well(stack: Project) -> None:
+    assert [stack.curl(url)[0] for url in ("https://allowed.test/", "http://denied.test/")] == [200, 403]
+    assert told(stack) == []
+
+
+def assert_closed(stack: Project, wrong: Wrong, *, ours: str) -> None:
+    """No TLS succeeds on either side, each side says why, and what is denied has its line as ever."""
+    before = stack.internet.requests("allowed.test")
+    code, said = stack.curl("https://allowed.test/")
+    assert (code, f"SSL certificate problem: {ours}" in said) == (0, True), said
+    code, said = stack.curl("https://allowed.test/", "--insecure")
+    assert (code, f"Reason: Certificate verify failed: {wrong.theirs}" in said) == (502, True), said
+    assert stack.internet.requests("allowed.test") == before
+    assert stack.curl("http://denied.test/meanwhile")[0] == 403
+    time.sleep(0.2)  # lines are written in batches
+    assert (stack.traffic()[-1]["path"], stack.traffic()[-1]["decision"]) == ("/meanwhile", "deny")
+    assert f"the proxy's clock is {wrong.off}, and certificates fail: set that of the engine's machine" in told(stack)
+
+
+@pytest.mark.parametrize("wrong", [AHEAD, BEHIND], ids=["ahead", "behind"])
+def test_a_clock_that_is_wrong_for_a_while_closes_tls_and_needs_nobody_once_it_is_right(
+    stack: Project, clock: Path, wrong: Wrong
+) -> None:
+    assert_well(stack)
+    clock.write_text(wrong.offset)
+    assert_closed(stack, wrong, ours=wrong.ours)
+    clock.write_text(RIGHT)
+    assert_well(stack)
+
+
+def test_a_proxy_that_starts_a_year_ahead_works_again_when_it_starts_in_time(stack: Project, clock: Path) -> None:
+    clock.write_text(AHEAD.offset)
+    restart_proxy(stack)
+    assert_closed(stack, AHEAD, ours=AHEAD.ours)
+    clock.write_text(RIGHT)
+    restart_proxy(stack)
+    assert_well(stack)
+
+
+def test_a_proxy_that_starts_a_year_behind_has_another_certificate_which_up_has_trusted(
+    stack: Project, clock: Path
+) -> None:
+    clock.write_text(BEHIND.offset)
+    restart_proxy(stack)  # its own authority is not valid yet
+    assert_closed(stack, BEHIND, ours="unable to get local issuer certificate")
+    clock.write_text(RIGHT)
+    restart_proxy(stack)
+    assert told(stack) == [f"{UNTRUSTED}: agent-sandbox up"]
+    stack.sandbox("up")
+    assert_well(stack)
