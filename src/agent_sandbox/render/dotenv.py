@@ -7,9 +7,10 @@ from dataclasses import dataclass
 # One assignment; a quoted value may go over several lines, and what looks like an assignment in it is none.
 ASSIGNMENT = re.compile(
     r"""^[ \t]*(?:export[ \t]+)?(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)[ \t]*[=:]
-        [ \t]*(?P<value>"(?:[^"\\]|\\.)*"|'[^']*'|(?:(?![ \t]+\#|[ \t]*\r?$)[^\n])*)""",
+        [ \t]*(?P<value>"(?:[^"\\]|\\.)*"|'[^']*'|[^\n]*)""",
     re.MULTILINE | re.VERBOSE,
 )
+NOTE = re.compile(r"[ \t]#")
 COMMENT = "# Plain `docker compose` finds the agent's sandbox by these two lines. Written by agent-sandbox."
 
 
@@ -27,9 +28,8 @@ def assignments(text: str) -> dict[str, Assignment]:
     found: dict[str, Assignment] = {}
     position = 0
     while match := ASSIGNMENT.search(text, position):
-        found[match["key"]] = Assignment(
-            value=_plain(match["value"]), start=match.start("value"), end=match.end("value")
-        )
+        written, start = _written(match["value"]), match.start("value")
+        found[match["key"]] = Assignment(value=_plain(written), start=start, end=start + len(written))
         position = match.end()
     return found
 
@@ -48,7 +48,14 @@ def set_variables(text: str, values: Mapping[str, str]) -> str:
     return f"{text}{gap}{COMMENT}{end}{''.join(missing)}"
 
 
+def _written(value: str) -> str:
+    """Return the value without what stands behind it: a comment, space, the rest of a line end."""
+    return value if _is_quoted(value) else NOTE.split(value, maxsplit=1)[0].rstrip(" \t\r")
+
+
 def _plain(value: str) -> str:
-    if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1:
-        return value[1:-1]
-    return value.strip()
+    return value[1:-1] if _is_quoted(value) else value.strip()
+
+
+def _is_quoted(value: str) -> bool:
+    return len(value) > 1 and value[0] == value[-1] and value[0] in "'\""

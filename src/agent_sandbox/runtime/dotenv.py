@@ -1,8 +1,8 @@
 """The two lines of a project's `.env` that say which stack plain `docker compose` takes."""
 
-import re
 from pathlib import Path
 
+from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.runtime.files import read_text
 
 FILE = ".env"
@@ -14,12 +14,8 @@ def variable(text: str, name: str) -> str | None:
     >>> variable("A=1\nexport A = '2'\n", "A")
     '2'
     """
-    found = re.findall(rf"^\s*(?:export\s+)?{re.escape(name)}\s*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
-    if not found:
-        return None
-    value = found[-1]
-    quoted = re.fullmatch(r"'([^']*)'.*|\"([^\"]*)\".*", value)
-    return (quoted[1] or quoted[2] or "") if quoted else re.split(r"\s+#", value)[0]
+    found = assignments(text).get(name)
+    return found.value if found else None
 
 
 def compose_files(root: Path, ours: Path) -> tuple[Path, ...]:

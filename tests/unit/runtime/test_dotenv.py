@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ OURS = Path(".devcontainer/docker-compose.yml")
 )
 def test_a_variable_is_read_as_compose_reads_it(text: str, expected: str | None) -> None:
     assert variable(text, "A") == expected
+
+
+@each("text", ["\n" * 8000, f"A=1{' ' * 8000}1", f"A{' ' * 8000}", "export " * 1000, 'A="' * 2000])
+def test_no_text_takes_long(text: str) -> None:
+    started = time.process_time()
+    variable(text, "A")
+    assert time.process_time() - started < 0.1
 
 
 def test_without_a_dotenv_the_stack_is_our_file(tmp_path: Path) -> None:
