@@ -24,19 +24,19 @@ INSIDE = "a `*` inside a path stands for a part of one segment here; `**` would 
 def import_allowlist(text: str, *, file: str) -> Imported:
     """Return the lines as entries of `allow`; raise UserError with every line that is none."""
     found, problems = Imported(), []
+    entries: dict[str, None] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = COMMENT.sub("", line).split()
         if not words:
             continue
         where = f"{file}:{number}"
         try:
-            for entry in _entries(words, where, found):
-                if entry not in found.allow:
-                    found.allow.append(entry)
+            entries |= dict.fromkeys(_entries(words, where, found))
         except UserError as error:
             problems += [Problem(where=where, what=problem.what, hint=problem.hint) for problem in error.problems]
     if problems:
         raise UserError(dict.fromkeys(problems))
+    found.allow += entries
     return found
 
 

@@ -1,6 +1,6 @@
 """Policy files of the older format -> entries in our language; a later file stands over an earlier one."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent_sandbox.policy.hostpattern import parse_host_pattern
@@ -82,12 +82,12 @@ def _host(text: str) -> str:
 
 
 def _entries(records: Sequence[Record], services: Services, found: Imported) -> Iterator[object]:
-    everything = [*records, *services.records]
+    narrower = _narrower([*records, *services.records])
     of_services = {record.host for record in services.records}
     for record in records:
         kept = []
         for one in record.taken:
-            less = _less_allowed(record, one, everything)
+            less = _less_allowed(one, narrower.get(record.host, {}))
             if less:
                 found.notes.append(Note(where=record.where, what=SHADOWED.format(record.host, less)))
             else:
@@ -99,12 +99,19 @@ def _entries(records: Sequence[Record], services: Services, found: Imported) -> 
             yield record.value(kept)
 
 
-def _less_allowed(record: Record, one: Taken, everything: Iterable[Record]) -> str:
+def _narrower(everything: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
+    """Return what there is below each wildcard, by host; gone through once, for a file may hold as many as it likes."""
+    below: dict[str, dict[str, list[Record]]] = {}
+    for record in everything:
+        labels = record.host.removeprefix(".").split(".")
+        for wide in (f".{'.'.join(labels[number:])}" for number in range(len(labels))):
+            if wide != record.host:
+                below.setdefault(wide, {}).setdefault(record.host, []).append(record)
+    return below
+
+
+def _less_allowed(one: Taken, narrower: Mapping[str, Sequence[Record]]) -> str:
     """Return the narrower host that a wildcard would open: it stood alone there, and here all that match count."""
-    narrower: dict[str, list[Record]] = {}
-    for other in everything:
-        if _is_within(other.host, record.host):
-            narrower.setdefault(other.host, []).append(other)
     for host, others in narrower.items():
         asked = replace(one.conditions, host=parse_host_pattern(host))
         if not any(other.takes(asked) for other in others):

@@ -1,8 +1,10 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_sandbox.policytools.importing import oldpolicy
-from agent_sandbox.policytools.importing.oldpolicy import import_policies
-from agent_sandbox.policytools.importing.records import NO_INJECTION
+from agent_sandbox.policytools.importing.oldpolicy import _is_within, _narrower, import_policies
+from agent_sandbox.policytools.importing.records import NO_INJECTION, Record
 from agent_sandbox.policytools.importing.result import HEADER, Imported
 from agent_sandbox.problems import UserError
 from vectors import each
@@ -75,6 +77,17 @@ def test_a_wildcard_that_would_open_a_narrower_host_is_left_out(narrow: str, hos
     told = [what for where, what in notes(found) if where == "f:2"]
     assert told == ([oldpolicy.SHADOWED.format(".a.test", host)] if host else [])
     assert (".a.test" in found.domains) == (not host)
+
+
+NAMES = st.lists(st.sampled_from("ab"), min_size=1, max_size=4)
+hosts = st.lists(st.sampled_from(["", "."]).flatmap(lambda dot: NAMES.map(lambda labels: dot + ".".join(labels))))
+
+
+@given(hosts)
+def test_what_is_narrower_is_found_by_going_through_all_of_it_once(names: list[str]) -> None:
+    found = _narrower([Record(host=name, where="") for name in names])
+    expected = {wide: {name for name in names if _is_within(name, wide)} for wide in names}
+    assert {wide: {*found.get(wide, {})} for wide in names} == expected
 
 
 def test_an_exact_host_stands_over_the_wildcard_of_a_service() -> None:
