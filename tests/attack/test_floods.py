@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from h2.settings import SettingCodes
 
 from capture import ok
 from http2client import Http2Client, fields
@@ -119,6 +120,25 @@ def test_frames_of_http2_without_number_keep_nobody_waiting(tmp_path: Path) -> N
             assert_others_are_served(pair)
             served += 1
         assert served > (time.monotonic() - started) / 2
+
+
+def test_fields_that_vary_are_not_remembered_for_a_client_that_would_remember_all(pair: Pair) -> None:
+    count = iter(range(1_000))
+
+    def play(stream: socket.socket, _: bytes) -> None:
+        first = next(count)
+        varying = b"".join(b"X-%d-%d: x\r\n" % (first, number) for number in range(1_000))
+        stream.sendall(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n" + varying + b"\r\n")
+
+    pair.server.answers["/varying"] = play
+    with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        client.h2.decoder.max_allowed_table_size = 2**31
+        client.h2.update_settings({SettingCodes.HEADER_TABLE_SIZE: 2**31 - 1})
+        for number in range(40):
+            started = time.monotonic()
+            assert client.status(client.send(*fields("/varying"))) == "204"
+            assert (number, time.monotonic() - started < 2) == (number, True)
 
 
 def swallow(stream: socket.socket) -> None:

@@ -12,7 +12,7 @@ from mitmproxy.connection import Client, Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 
-from agent_sandbox.proxy import http1_client
+from agent_sandbox.proxy import http1_client, http2_client
 from agent_sandbox.proxy.hookrunner import HookRunner
 from agent_sandbox.proxy.hooks import hook, hook_table
 from agent_sandbox.proxy.http_layer import Destination
@@ -46,6 +46,7 @@ class Wire:
         self, tunnel: Tunnel, *addons: object, limits: Limits | None = None, alpn: bytes | None = None
     ) -> None:
         http1_client.install()
+        http2_client.install()
         self.client = Client(peername=("10.0.0.3", 1), sockname=("10.0.0.2", 8080), state=ConnectionState.OPEN)
         self.client.alpn = alpn
         self.faults: list[str] = []

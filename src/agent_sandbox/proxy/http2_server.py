@@ -1,4 +1,4 @@
-"""HTTP/2 from the client: mitmproxy's, with a bound on cancelled streams and a log line for what is malformed."""
+"""HTTP/2 from the client: mitmproxy's, with bounds on what it lets a client do, and a line for what is malformed."""
 
 from typing import override
 
@@ -8,6 +8,7 @@ from mitmproxy.proxy import layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http._http2 import Http2Server
 
+from agent_sandbox.proxy.fieldtable import SmallTable
 from agent_sandbox.proxy.hooks import MalformedHook
 from agent_sandbox.proxy.limits import Limits
 
@@ -17,6 +18,7 @@ class StrictHttp2Server(Http2Server):
 
     def __init__(self, context: Context, limits: Limits) -> None:
         super().__init__(context)
+        self.h2_conn.encoder = SmallTable()
         self._resets_left = limits.streams_reset
 
     @override

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import h2.events
+from h2.settings import SettingCodes
 
+from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.limits import Limits
 from wire import HTTP2_FIELDS, Http2Wire, Malformed
 
@@ -16,6 +18,15 @@ def test_a_request_over_http2_reaches_a_server_that_speaks_http1() -> None:
     kinds = [type(event) for event in client.events()]
     assert h2.events.ResponseReceived in kinds
     assert h2.events.StreamEnded in kinds
+
+
+def test_a_client_has_no_say_in_how_much_is_remembered() -> None:
+    client = Http2Wire()
+    client.h2.update_settings({SettingCodes.HEADER_TABLE_SIZE: 2**31 - 1})
+    client.client_sends(client.h2.data_to_send())
+    end = client.layer._http.connections[client.client]
+    assert isinstance(end, StrictHttp2Server)
+    assert end.h2_conn.encoder.header_table_size == 4096
 
 
 def test_streams_that_are_only_cancelled_use_up_a_connection() -> None:

@@ -1,0 +1,20 @@
+"""HTTP/2 to the upstream server: mitmproxy's, with a bound on what is remembered of the fields that were sent."""
+
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layers import http as http_layer
+from mitmproxy.proxy.layers.http._http2 import Http2Client
+
+from agent_sandbox.proxy.fieldtable import SmallTable
+
+
+class StrictHttp2Client(Http2Client):
+    """Packs fields with a table of our size, not the server's."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.h2_conn.encoder = SmallTable()
+
+
+def install() -> None:
+    """Make mitmproxy's layers use this client; they name theirs, and leave no other way in."""
+    http_layer.Http2Client = StrictHttp2Client  # type: ignore[attr-defined]

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from agent_sandbox.proxy.fieldtable import SmallTable
+from agent_sandbox.proxy.http2_client import StrictHttp2Client
+from wire import PLAIN, Wire
+
+
+def test_a_server_that_speaks_http2_has_no_say_in_how_much_is_remembered() -> None:
+    wire = Wire(PLAIN)
+    wire.server_alpn = b"h2"
+    wire.client_sends(b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    end = wire.layer._http.connections[wire.servers[0]].child_layer  # type: ignore[attr-defined]
+    assert (type(end), type(end.h2_conn.encoder)) == (StrictHttp2Client, SmallTable)
+    wire.server_sends(b"\0\0\6\4\0\0\0\0\0" + b"\0\1\x7f\xff\xff\xff")
+    assert end.h2_conn.encoder.header_table_size == 4096
