@@ -1,7 +1,7 @@
 """The services that a policy may name."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import override
 
@@ -54,6 +54,11 @@ class Catalogue(Mapping[str, Layer]):
     @override
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def shipped(self) -> "Catalogue":
+        """Those that ship alone: what a project holds is no word of another layer's."""
+        return replace(self, beside=None)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -48,7 +48,8 @@ def load_layer(file: LayerFile, *, services: Catalogue, read: Read = read_policy
     """Read one file. Problems name its path, origins what it is `shown` as."""
     where = str(file.path)
     text = decode_policy(read(file.path), file=where)
-    layer = parse_layer(text, name=file.name, file=where, shown=file.shown, services=services, tighten=file.tighten)
+    known = services if file.name == PROJECT else services.shipped
+    layer = parse_layer(text, name=file.name, file=where, shown=file.shown, services=known, tighten=file.tighten)
     return with_files_beside(layer, file.path, text=text, where=where, read=read)
 
 

@@ -36,7 +36,8 @@ def found_beside(folder: Path) -> tuple[str, ...]:
 
 def advice_for(name: str) -> str:
     """Return what to do about a service that has not been resolved yet."""
-    return f"`{COMMAND} {name}` asks {RESOLVED[name]}'s configuration and writes {FOLDER}/{name}.yaml beside the policy"
+    written = f"{FOLDER}/{name}.yaml beside the project's policy, which alone may name it"
+    return f"`{COMMAND} {name}` asks {RESOLVED[name]}'s configuration and writes {written}"
 
 
 def require_reading(layer: Layer, *, file: str) -> Layer:

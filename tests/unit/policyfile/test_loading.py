@@ -72,6 +72,20 @@ def test_the_problems_of_all_layers_are_told_at_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["user", "organisation"])
+def test_no_file_of_a_project_says_what_another_layer_allows(tmp_path: Path, name: str) -> None:
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "python.yaml").write_text("domains: [{host: evil.test, rules: [{methods: [GET]}]}]")
+    layers(tmp_path, project="services: [python]")
+    with pytest.raises(UserError) as error:
+        layers(tmp_path, project="services: [python]", **{name: "services: [python]"})
+    (problem,) = error.value.problems
+    assert (problem.where, problem.what) == (
+        f"{tmp_path}/{name}.yaml:1:12",
+        "service 'python' has not been resolved yet",
+    )
+
+
 def test_certificates_that_a_layer_names_lie_beside_it(tmp_path: Path) -> None:
     (tmp_path / "user").mkdir()
     authority = make_authority(tmp_path / "user", ["a.test"])

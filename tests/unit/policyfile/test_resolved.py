@@ -114,7 +114,7 @@ def test_a_linked_folder_is_refused_as_trust_does_not_see_into_it(tmp_path: Path
 def test_the_advice_names_the_command_and_what_it_asks() -> None:
     assert advice_for("debian") == (
         "`agent-sandbox policy services resolve debian` asks apt's configuration "
-        "and writes services/debian.yaml beside the policy"
+        "and writes services/debian.yaml beside the project's policy, which alone may name it"
     )
 
 

@@ -17,7 +17,8 @@ FROM = (
     "a mirror in a private network goes under `host_services` in policy.yaml"
 )
 COMMAND = "agent-sandbox policy services resolve"
-ADVICE = f"`{COMMAND} python` asks pip's configuration and writes services/python.yaml beside the policy"
+WRITTEN = "services/python.yaml beside the project's policy, which alone may name it"
+ADVICE = f"`{COMMAND} python` asks pip's configuration and writes {WRITTEN}"
 
 
 @pytest.fixture
