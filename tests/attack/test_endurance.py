@@ -12,6 +12,7 @@ import struct
 import threading
 import time
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import brotli  # type: ignore[import-untyped]
@@ -26,7 +27,6 @@ from websocket import handshake, switch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 MIB = 1_048_576
 POLICY = 'version: 1\ndomains: [allowed.test, "*.wild.test"]\n'
@@ -111,6 +111,17 @@ def test_five_thousand_idle_connections_harm_their_owner_alone(pair: Pair) -> No
         assert_well(pair)
         assert json.loads(pair.proxy.command("status").stdout)["connections"] <= 1_024
         assert pair.proxy.memory() - before < 64 * MIB
+
+
+def test_one_connection_that_asks_hundreds_of_hosts_holds_few_of_them(pair: Pair) -> None:
+    files = Path(f"/proc/{pair.proxy.process.pid}/fd")
+    before, most = len([*files.iterdir()]), 0
+    with pair.proxy.connect() as connection:
+        for number in range(200):
+            connection.sendall(other(number).replace(b"Connection: close\r\n", b""))
+            assert read_answer(connection)[0] == 200
+            most = max(most, len([*files.iterdir()]))
+    assert (most - before < 20, pair.plain.connections) == (True, 200)
 
 
 def test_heads_that_never_end_are_ended(pair: Pair) -> None:

@@ -9,7 +9,13 @@ from mitmproxy.connection import Connection, Server
 from mitmproxy.proxy import events, layer
 from mitmproxy.proxy.commands import CloseConnection, StartHook
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http import GetHttpConnection, GetHttpConnectionCompleted, HttpLayer, HTTPMode
+from mitmproxy.proxy.layers.http import (
+    GetHttpConnection,
+    GetHttpConnectionCompleted,
+    HttpLayer,
+    HTTPMode,
+    RegisterHttpConnection,
+)
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
 from agent_sandbox.proxy.held import held_bytes, waiting_bytes
@@ -41,6 +47,7 @@ class StrictHttpLayer(HttpLayer):
         super().__init__(context, HTTPMode.regular if tunnel.carries is Carries.PROXY else HTTPMode.transparent)
         self._tunnel = tunnel
         self._limits = limits
+        self._over: set[Connection] = set()
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
@@ -49,6 +56,8 @@ class StrictHttpLayer(HttpLayer):
             return
         if not isinstance(event, events.Start):
             yield from super()._handle_event(event)
+            if isinstance(event, events.ConnectionClosed):
+                self._over.add(event.connection)
             return
         server = self._server()
         self.connections[self.context.client] = server
@@ -84,11 +93,30 @@ class StrictHttpLayer(HttpLayer):
 
     @override
     def get_connection(self, event: GetHttpConnection, *, reuse: bool = True) -> Commands:
-        # mitmproxy keeps a failed connection and its error for as long as the client stays; we try again.
+        yield from self._let_go_of_servers()
+        # mitmproxy keeps a failed connection's error for as long as the client stays; we try again.
         for known in self.connections:
             if isinstance(known, Server) and known not in self.waiting_for_establishment:
                 known.error = None
         yield from super().get_connection(event, reuse=reuse)
+
+    def _let_go_of_servers(self) -> Commands:
+        # mitmproxy keeps every one for as long as the client stays: those that are gone are looked through for each
+        # request, and those that are not have a socket each.
+        in_use = {stream.context.server for stream in self.streams.values()}.union(self.waiting_for_establishment)
+        idle = [known for known in self.connections if isinstance(known, Server) and known not in in_use]
+        for known in self._over.intersection(idle):
+            del self.connections[known]
+        self._over.intersection_update(self.connections)
+        for known in idle[: -self._limits.servers_idle]:
+            if known.connected:
+                yield CloseConnection(known)
+
+    @override
+    def register_connection(self, command: RegisterHttpConnection) -> Commands:
+        yield from super().register_connection(command)
+        if command.err:
+            self._over.add(command.connection)
 
 
 class FarewellTls(ClientTLSLayer):

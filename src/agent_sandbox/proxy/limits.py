@@ -19,6 +19,7 @@ class Limits:
     hint_seconds: float = 1.0  # to resolve what a company's proxy resolves itself: only to see whether it leads inside
     connect_seconds: float = 10.0
     connections: int = 1_024  # per client address; over it, the one that was idle the longest goes
+    servers_idle: int = 8  # of one client's connection, each kept open for another request to it
     websocket_bytes: int = 16 * 1024 * 1024  # one message; mitmproxy takes it whole before it passes it on
     held_bytes: int = 1024 * 1024  # read from one side of HTTP/2 and not yet taken by the other
     body_seconds: float = 10.0  # from a head to the end of a body that is held until it is decided

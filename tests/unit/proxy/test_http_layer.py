@@ -13,6 +13,7 @@ from agent_sandbox.proxy.http1_client import AbortConnection, CutConnection
 from agent_sandbox.proxy.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.http_layer import FarewellTls, PolicyReplaced, StrictHttpLayer
+from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.stream import StrictStream
 from agent_sandbox.proxy.streamer import Streamer
@@ -120,6 +121,39 @@ def test_a_failed_connection_is_tried_again() -> None:
     wire.refuse_dial = None
     wire.client_sends(GET % b"a.test")
     assert len(wire.servers) == 1
+
+
+def test_servers_that_are_gone_or_were_not_reached_are_forgotten() -> None:
+    wire = Wire(PLAIN)
+    for _ in range(3):
+        wire.refuse_dial = NotReached("gone")
+        wire.client_sends(GET % b"a.test")
+        wire.refuse_dial = None
+        wire.client_sends(GET % b"a.test")
+        wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        wire.closes(wire.servers[-1])
+    wire.client_sends(GET % b"a.test")
+    assert [*http_layer(wire).connections] == [wire.client, wire.servers[3]]
+
+
+def test_a_server_that_is_gone_is_known_for_as_long_as_its_stream_goes_on() -> None:
+    wire = Http2Wire()
+    wire.request(body=b"half", trailers=True)
+    gone = wire.servers[0]
+    stream = next(iter(http_layer(wire).streams.values()))
+    wire.closes(gone)
+    http_layer(wire).streams[1] = stream
+    wire.request()
+    assert (gone in http_layer(wire).connections, len(wire.servers)) == (True, 2)
+
+
+def test_a_few_servers_that_nothing_is_asked_of_are_kept() -> None:
+    wire = Wire(Tunnel(client="10.0.0.3", carries=Carries.PROXY), limits=Limits(servers_idle=2))
+    for host in (b"a", b"b", b"c", b"d", b"a"):
+        wire.client_sends(b"GET http://%s.test/ HTTP/1.1\r\nHost: %s.test\r\n\r\n" % (host, host))
+        wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    a, b, c, d, again = wire.servers
+    assert (wire.closed, again.address, c.connected, d.connected) == ([a, b], ("a.test", 80), True, True)
 
 
 def test_a_hook_that_nobody_waits_for_is_run_once() -> None:
