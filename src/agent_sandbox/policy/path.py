@@ -5,6 +5,7 @@ could resolve to another path (`..`, `%2e`, `//`, `\`) is a doubt: nobody can te
 """
 
 import re
+from urllib.parse import quote, unquote
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 
@@ -13,6 +14,7 @@ START, REST = r"[A-Za-z0-9_~!$&'()*+,=:@-]", r"[A-Za-z0-9_~!$&'()*+,=:@.-]*+"
 PLAIN = re.compile(rf"(?:/{START}{REST})++/?|/")
 ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+BEYOND_ASCII = re.compile(r"(?:%[89A-F][0-9A-F])++")
 PARAMETERS = re.compile(r";[^/]*")
 
 DOUBTS_AS_WRITTEN = (
@@ -70,6 +72,20 @@ def readings(path: str) -> tuple[str, ...]:
     slashed = literal.replace("%2F", "/")
     every = (literal, slashed, PARAMETERS.sub("", literal), PARAMETERS.sub("", slashed))
     return tuple(dict.fromkeys(every))
+
+
+def in_lower_case(reading: str) -> str:
+    """Return a reading as a host that is blind to case takes it: letters beyond ASCII have a case, too.
+
+    >>> in_lower_case("/%C3%89t%C3%89")
+    '/%c3%a9t%c3%a9'
+    """
+    return (BEYOND_ASCII.sub(_folded, reading) if "%" in reading else reading).lower()
+
+
+def _folded(match: re.Match[str]) -> str:
+    # Bytes that are no UTF-8 stay what they are.
+    return quote(unquote(match[0], errors="surrogateescape").casefold(), errors="surrogateescape")
 
 
 def _refuse(text: str, doubts: tuple[tuple[re.Pattern[str], str], ...]) -> None:

@@ -6,7 +6,7 @@ from typing import override
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.glob import Segment, glob_matches, split_glob
-from agent_sandbox.policy.path import canonical_path, readings
+from agent_sandbox.policy.path import canonical_path, in_lower_case, readings
 from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.unfit import Unfit
 
@@ -38,7 +38,9 @@ class PathPattern:
 
     def matches(self, reading: str) -> bool:
         """Tell whether the path, read so, is in the set."""
-        if self.any_case:
+        if self.any_case == WHOLE:
+            reading = in_lower_case(reading)
+        elif self.any_case:
             start, end = self.any_case
             reading = f"{reading[:start]}{reading[start:end].lower()}{reading[end:]}"
         if self.kind is PathKind.EXACT:
@@ -49,8 +51,9 @@ class PathPattern:
 
     def in_any_case(self) -> "PathPattern":
         """Return the pattern that takes each of its paths in any case."""
-        lowered = tuple(tuple(piece.lower() for piece in segment) for segment in self.glob)
-        return replace(self, reading=self.reading.lower(), below=self.below.lower(), glob=lowered, any_case=WHOLE)
+        reading, below = in_lower_case(self.reading), in_lower_case(self.below)
+        glob = tuple(tuple(map(in_lower_case, segment)) for segment in self.glob)
+        return replace(self, reading=reading, below=below, glob=glob, any_case=WHOLE)
 
     @property
     def specificity(self) -> tuple[int, int]:

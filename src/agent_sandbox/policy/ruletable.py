@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import override
 
+from agent_sandbox.policy.path import in_lower_case
 from agent_sandbox.policy.pathpattern import WHOLE, PathKind, PathPattern
 from agent_sandbox.policy.rule import Readings, Rule
 
@@ -43,11 +44,11 @@ class ManyRules(Rules):
     @override
     def about(self, readings: Readings) -> tuple[Rule, ...]:
         found: list[int] = []
-        for root, in_lower_case in self.tries:
+        for root, in_any_case in self.tries:
             found += root.rules
             for reading in readings:
                 node = root
-                for segment in (reading.lower() if in_lower_case else reading).split("/"):
+                for segment in (in_lower_case(reading) if in_any_case else reading).split("/"):
                     following = node.below.get(segment)
                     if following is None:
                         break

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policy.ambiguity import Ambiguous
-from agent_sandbox.policy.path import canonical_path, readings
+from agent_sandbox.policy.path import canonical_path, in_lower_case, readings
 from vectors import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "vectors/paths.yaml").read_text("utf-8"))
@@ -38,3 +38,18 @@ def test_an_encoded_slash_stands_where_it_is_asked_for_and_is_read_both_ways() -
 def test_an_encoded_slash_never_hides_another_doubt(path: str) -> None:
     with pytest.raises(Ambiguous):
         canonical_path(path, encoded_slash=True)
+
+
+@each(
+    ("reading", "expected"),
+    [
+        ("/A%2FB", "/a%2fb"),
+        ("/%C3%89", "/%c3%a9"),
+        ("/%D0%96x", "/%d0%b6x"),
+        ("/%C3%9F", "/ss"),
+        ("/%E2%84%AA", "/k"),
+        ("/%C3x%FF", "/%c3x%ff"),
+    ],
+)
+def test_letters_beyond_ascii_have_a_case_and_what_is_none_stays(reading: str, expected: str) -> None:
+    assert in_lower_case(reading) == expected == in_lower_case(expected)

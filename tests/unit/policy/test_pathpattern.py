@@ -80,6 +80,9 @@ def test_a_part_of_a_path_may_stand_in_any_case(kind: str, text: str) -> None:
         ("exact", "/Admin/%C3%A9", "/aDMIN/%C3%A9"),
         ("prefix", "/Admin", "/ADMIN/x"),
         ("glob", "/A*n/**", "/ADMIN/x"),
+        ("exact", "/%C3%A9", "/%C3%89"),
+        ("prefix", "/%C3%89T%C3%A9", "/%c3%a9t%c3%89/x"),
+        ("glob", "/x%C3*", "/X%C3%89"),
         ("prefix", "/", "/X"),
     ],
 )
