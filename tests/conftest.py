@@ -1,5 +1,6 @@
 """How long the laws are tried, and what the attacks came to."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -15,6 +16,14 @@ settings.register_profile(
     "deep", max_examples=5000, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+# What is imported and collected stays until the end: walking it again and again finds nothing to free.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
