@@ -163,6 +163,7 @@ def test_old_tls_is_refused(stand: Stand) -> None:
     [
         ("wrong.wild.test", 502, "Certificate verify failed: hostname mismatch"),
         ("untrusted.wild.test", 502, "Certificate verify failed: unable to get local issuer certificate"),
+        ("selfsigned.wild.test", 502, "Certificate verify failed: self-signed certificate"),
         ("expired.wild.test", 502, "Certificate verify failed: certificate has expired"),
         ("early.wild.test", 502, "Certificate verify failed: certificate is not yet valid"),
         ("plain.wild.test", 502, "The remote server does not speak TLS."),

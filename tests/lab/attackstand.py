@@ -87,8 +87,10 @@ def badly_certified(folder: Path, trusted: Path) -> dict[str, Path]:
     """Make certificates that are not to be believed; return them by the host that shows them."""
     (folder / "untrusted").mkdir()
     make_authority(folder / "untrusted", ["untrusted.wild.test"])
+    load_authority(folder / "alone", now=now_utc())
     return {
         "untrusted.wild.test": folder / "untrusted" / "leaf.pem",
+        "selfsigned.wild.test": folder / "alone" / "private" / "ca.pem",
         # What a server's good certificate looks like to a proxy whose clock is a year ahead, or behind.
         "expired.wild.test": dated_certificate(folder / "expired", trusted, "expired.wild.test", days=-365),
         "early.wild.test": dated_certificate(folder / "early", trusted, "early.wild.test", days=365),
