@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from itertools import repeat
+from operator import attrgetter
 from typing import Any
 
 from agent_sandbox.policy.ceiling import Ceiling
@@ -14,7 +15,7 @@ from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.headers import HeaderPattern
 from agent_sandbox.policy.hostlist import ListedHosts
-from agent_sandbox.policy.hostpattern import HostPattern, Reach
+from agent_sandbox.policy.hostpattern import EVERY, HostPattern, Reach
 from agent_sandbox.policy.hostservice import HostServiceRow
 from agent_sandbox.policy.index import build_index
 from agent_sandbox.policy.operation import OperationPattern
@@ -146,7 +147,8 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "encoded_slash": (_as_it_is, _as_it_is),
     "inspect": (_as_it_is, _as_it_is),
 }
-DEFAULTS = {part.name: part.default for part in fields(Conditions) if part.name != "host"}
+DEFAULTS = {part.name: part.default for part in fields(Conditions) if part.init and part.name != "host"}
+BUT_THE_HOST = [part.name for part in fields(Conditions) if part.name != "host"]
 
 
 def _table(rules: Sequence[Rule]) -> Plain:
@@ -176,8 +178,9 @@ def _write_asked(values: tuple[Any, ...]) -> Plain:
     return {name: CONDITIONS[name][0](value) for name, value in said.items()}
 
 
-def _read_asked(form: Plain) -> tuple[Any, ...]:
-    return tuple((DEFAULTS | {name: CONDITIONS[name][1](said) for name, said in form.items()}).values())
+def _read_asked(form: Plain) -> Conditions:
+    """Return the conditions, of whichever host."""
+    return Conditions(host=EVERY, **{name: CONDITIONS[name][1](said) for name, said in form.items()})
 
 
 def _rules(table: Plain, lists: Lists) -> tuple[Rule, ...]:
@@ -185,7 +188,8 @@ def _rules(table: Plain, lists: Lists) -> tuple[Rule, ...]:
         return ()
     effects, reaches, names, asked, places, lines, reasons = table["columns"]
     shared = [_read_asked(one) for one in table["asked"]]
-    of_each = dict(zip(DEFAULTS, zip(*map(shared.__getitem__, asked), strict=True), strict=True))
+    alike = [shared[place] for place in asked]
+    of_each = {name: list(map(attrgetter(name), alike)) for name in BUT_THE_HOST}
     conditions = _made(Conditions, host=_hosts(reaches, names, lists), **of_each)
     effects = list(map({str(one): one for one in Effect}.__getitem__, effects))
     files, layers = ([table["places"][place][part] for place in places] for part in (0, 1))

@@ -32,6 +32,12 @@ class Conditions:
     graphql: OperationPattern | None = None
     encoded_slash: bool = False
     inspect: bool | None = None
+    # Whether nothing is asked for but host, port and method: nearly always, and each decision wants to know.
+    plain: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        more = (self.schemes, self.path, self.query, self.headers, self.max_body, self.graphql)
+        object.__setattr__(self, "plain", all(condition is None for condition in more))
 
     @property
     def of_the_host_alone(self) -> bool:
@@ -41,8 +47,7 @@ class Conditions:
     @property
     def of_any_request(self) -> bool:
         """Whether every usual request to host and port is meant: what an entry without rules says."""
-        narrower = (self.schemes, self.path, self.query, self.headers, self.max_body, self.graphql)
-        return self.methods in {None, STANDARD} and all(condition is None for condition in narrower)
+        return self.methods in {None, STANDARD} and self.plain
 
     def takes_port(self, port: int) -> bool:
         """Tell whether this port is meant."""
@@ -83,13 +88,18 @@ class Rule:
         asked = self.conditions
         return (
             (asked.ports is None or request.port in asked.ports)
-            and (asked.schemes is None or request.scheme in asked.schemes)
             and (asked.methods is None or request.method in asked.methods)
-            and (asked.path is None or self._path_matches(asked.path, readings))
-            and (asked.query is None or self._query_matches(asked.query, request.query))
-            and (asked.headers is None or self._headers_match(asked.headers, request.headers))
-            and (asked.max_body is None or asked.takes_size(request.body_size))
-            and (asked.graphql is None or asked.graphql.takes(request.operation))
+            and (
+                asked.plain
+                or (
+                    (asked.schemes is None or request.scheme in asked.schemes)
+                    and (asked.path is None or self._path_matches(asked.path, readings))
+                    and (asked.query is None or self._query_matches(asked.query, request.query))
+                    and (asked.headers is None or self._headers_match(asked.headers, request.headers))
+                    and (asked.max_body is None or asked.takes_size(request.body_size))
+                    and (asked.graphql is None or asked.graphql.takes(request.operation))
+                )
+            )
         )
 
     def _path_matches(self, pattern: PathPattern, readings: Readings) -> bool:

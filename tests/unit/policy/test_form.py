@@ -43,7 +43,10 @@ def test_what_is_read_is_what_was_written(policy_of: PolicyOf, text: str) -> Non
     policy = policy_of(text)
     assert again(policy) == policy
     # These count for nothing when rules are compared.
-    assert [rule.verdict for rule in again(policy).rules.rules] == [rule.verdict for rule in policy.rules.rules]
+    read, written = (
+        [(rule.verdict, rule.conditions.plain) for rule in one.rules.rules] for one in (again(policy), policy)
+    )
+    assert read == written
 
 
 def test_a_ceiling_comes_back_with_its_rules(policy_of: PolicyOf) -> None:
@@ -92,7 +95,7 @@ def test_a_list_of_hosts_is_read_anew_and_found_by_what_stood_in_it() -> None:
 
 
 def test_each_condition_has_a_form() -> None:
-    assert {part.name for part in fields(Conditions)} == {"host", *CONDITIONS}
+    assert {part.name for part in fields(Conditions) if part.init} == {"host", *CONDITIONS}
 
 
 def test_a_condition_without_a_form_is_never_forgotten(policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,3 +1,6 @@
+from dataclasses import fields, replace
+from typing import Any
+
 import pytest
 
 from agent_sandbox.policy.decision import Decision, Effect, Origin
@@ -141,6 +144,22 @@ def test_a_rule_reads_as_one_line(conditions: Conditions, told: str) -> None:
 def test_only_a_rule_without_further_conditions_is_of_the_host_alone() -> None:
     alone = Conditions(host=HOST, ports=frozenset({1}))
     assert (alone.of_the_host_alone, EVERY_CONDITION.of_the_host_alone) == (True, False)
+
+
+def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> None:
+    """A condition of a later day, too: one that `plain` left out would never be asked."""
+    graphql = operation_pattern({"query": ["viewer"]})
+    every = replace(EVERY_CONDITION, graphql=graphql, encoded_slash=True, inspect=False)
+    usual, names = Conditions(host=HOST), [part.name for part in fields(Conditions) if part.init]
+    assert [name for name in names if getattr(every, name) == getattr(usual, name)] == ["host"]
+    alone: list[dict[str, Any]] = [{name: getattr(every, name)} for name in names]
+    assert [name for name, one in zip(names, alone, strict=True) if replace(usual, **one).plain] == [
+        "host",
+        "ports",
+        "methods",
+        "encoded_slash",
+        "inspect",
+    ]
 
 
 def test_any_request_is_meant_by_a_host_with_the_usual_methods_and_all_its_ports() -> None:
