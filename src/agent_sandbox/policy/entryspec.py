@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, PlainValidator, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, PlainValidator, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.fields import (
@@ -47,6 +47,8 @@ NO_INSPECT = refused("a deny has no `inspect`", "take it out; `inspect` goes wit
 class PathSpec(Strict):
     """One way to name paths."""
 
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
     exact: Annotated[PathPattern | None, path_of(PathKind.EXACT)] = None
     prefix: Annotated[PathPattern | None, path_of(PathKind.PREFIX)] = None
     glob: Annotated[PathPattern | None, path_of(PathKind.GLOB)] = None
@@ -76,6 +78,8 @@ class QuerySpec(Strict):
 
 class RuleSpec(Strict):
     """One conjunction of conditions on the requests to a host."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     methods: AtLeastOne[Method] = ()
     schemes: AtLeastOne[Literal["http", "https"]] = ()

@@ -32,7 +32,7 @@ def _is_something(value: object) -> object:
 
 
 type Written[T] = Annotated[T | None, BeforeValidator(_is_something)]
-type AtLeastOne[T] = Annotated[Listed[T], AfterValidator(_not_empty)]
+type AtLeastOne[T] = Annotated[Listed[T], AfterValidator(_not_empty), Field(json_schema_extra={"minItems": 1})]
 
 
 def fits[T](parse: Callable[[str], T]) -> Callable[[object], T]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Self
 
-from pydantic import PlainValidator, model_validator
+from pydantic import ConfigDict, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.fields import AtLeastOne, Strict, fits
@@ -15,6 +15,8 @@ FieldName = Annotated[str, PlainValidator(fits(parse_field_name), json_schema_in
 
 class GraphqlSpec(Strict):
     """Which fields of the schema's root a request may ask for. There is no word for subscriptions."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     query: AtLeastOne[FieldName] = ()
     mutation: AtLeastOne[FieldName] = ()

@@ -1,10 +1,14 @@
 from typing import Any
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 
 from agent_sandbox.policy.schema import policy_schema
 from agent_sandbox.policy.spec import PolicySpec
 from vectors import each
+
+PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +29,7 @@ def test_the_schema_knows_every_word_of_the_model(schema: dict[str, Any]) -> Non
     ("model", "key", "expected"),
     [
         ("DomainSpec", "host", {"type": "string"}),
-        ("DomainSpec", "ports", {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 65535}}),
+        ("DomainSpec", "ports", {"type": "array", "items": PORT, "minItems": 1}),
         ("DomainSpec", "inspect", {"type": "boolean"}),
         ("RuleSpec", "max_body", {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
         ("RuleSpec", "path", {"$ref": "#/$defs/PathSpec"}),
@@ -33,7 +37,7 @@ def test_the_schema_knows_every_word_of_the_model(schema: dict[str, Any]) -> Non
         ("HostServiceSpec", "to", {"type": "string"}),
         ("SettingsSpec", "upstream", {"$ref": "#/$defs/UpstreamSpec"}),
         ("UpstreamSpec", "proxy", {"type": "string"}),
-        ("UpstreamSpec", "no_proxy", {"type": "array", "items": {"type": "string"}}),
+        ("UpstreamSpec", "no_proxy", {"type": "array", "items": {"type": "string"}, "minItems": 1}),
     ],
 )
 def test_what_may_stand_behind_a_key_is_said(
@@ -53,3 +57,19 @@ def test_the_names_of_services_are_offered_where_they_are_known() -> None:
     assert schema["properties"]["services"]["anyOf"][0]["items"] == section
     assert schema["$defs"]["ServiceSpec"]["properties"]["name"]["enum"] == ["a", "b"]
     assert "enum" not in policy_schema()["$defs"]["ServiceSpec"]["properties"]["name"]
+
+
+@each(
+    "rules",
+    [
+        "[]",
+        "[{}]",
+        "[{methods: []}]",
+        "[{path: {}}]",
+        "[{path: {exact: /a, prefix: /b}}]",
+        "[{graphql: {}}]",
+    ],
+)
+def test_what_says_nothing_or_two_things_is_marked_by_an_editor_too(schema: dict[str, Any], rules: str) -> None:
+    said = {"domains": [{"host": "a.test", "rules": yaml.safe_load(rules)}]}
+    assert not Draft202012Validator(schema).is_valid(said)
