@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import yaml
 
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.gitsettings import named
+from agent_sandbox.runtime.gitsettings import Patience, named
 from agent_sandbox.runtime.repositories import GIT, Kind, places
 from agent_sandbox.stack.workspace import Access, Protected
 
@@ -43,14 +43,14 @@ def candidates(project: Path) -> Iterator[Protected]:
 
 def _placed(project: Path, table: Table) -> Iterator[Protected]:
     yield from _at(project, "", table["workspace"])
-    whys = {row.path: row.why for row in table["settings"]}
+    whys, patience = {row.path: row.why for row in table["settings"]}, Patience()
     for place in places(project):
         # Where git's own directory has no hooks, `init` makes what `git init` would have made. Others are left alone.
         rows = table[place.kind.value] if GIT in Path(place.path).parts else _where_there(table[place.kind.value])
         yield from _at(project, place.path, rows)
         if place.kind is Kind.POINTER or Path(place.path).name == GIT:
             git = f"{place.path}/{GIT}".lstrip("/") if place.kind is Kind.POINTER else place.path
-            for setting, path in named(project, git):
+            for setting, path in named(project, git, patience):
                 yield Protected(path=path, why=whys[setting])
 
 

@@ -1,15 +1,16 @@
+import os
 from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.gitsettings import named
+from agent_sandbox.runtime.gitsettings import Patience, named
 from repositories import repository
 
 
 def said(project: Path, settings: str) -> set[tuple[str, str]]:
     """Return what these settings name, but for the file that they stand in."""
     (repository(project) / "config").write_text(settings)
-    return set(named(project, ".git")) - {("include", ".git/config")}
+    return set(named(project, ".git", Patience())) - {("include", ".git/config")}
 
 
 @pytest.mark.parametrize("key", ["hooksPath", "HOOKSPATH", "hookspath"])
@@ -39,3 +40,17 @@ def test_settings_that_git_refuses_name_nothing(tmp_path: Path) -> None:
 def test_without_git_nothing_acts_on_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert said(tmp_path, "[core]\n\thooksPath = hooks\n") == set()
+
+
+def test_a_pipe_is_not_waited_at_for_ever(tmp_path: Path) -> None:
+    os.mkfifo(repository(tmp_path) / "pipe")
+    (tmp_path / ".git" / "config").write_text("[include]\n\tpath = pipe\n")
+    assert list(named(tmp_path, ".git", Patience(0.05))) == []
+
+
+def test_who_has_waited_long_enough_in_all_asks_no_more(tmp_path: Path) -> None:
+    (repository(tmp_path) / "config").write_text("[core]\n\thooksPath = hooks\n")
+    times = iter([0.0, 1.0, 7.0, 11.0])
+    patience = Patience(clock=lambda: next(times))
+    assert [patience.seconds, patience.seconds] == [5.0, 3.0]
+    assert list(named(tmp_path, ".git", patience)) == []
