@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import override
 
@@ -63,5 +64,9 @@ class Catalogue(Mapping[str, Layer]):
     @property
     def names(self) -> tuple[str, ...]:
         """The services there are; only these are ever looked for on disk."""
-        shipped = {path.stem for path in self.folder.glob("*.yaml")}
-        return tuple(sorted(shipped.difference(RESOLVED).union(found_beside(self.beside) if self.beside else ())))
+        return tuple(sorted(_shipped(self.folder.absolute()).union(found_beside(self.beside) if self.beside else ())))
+
+
+@cache  # what ships stays as it is while a program runs, and each service that is read asks for all names
+def _shipped(folder: Path) -> frozenset[str]:
+    return frozenset(path.stem for path in folder.glob("*.yaml")).difference(RESOLVED)

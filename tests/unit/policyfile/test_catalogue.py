@@ -18,3 +18,11 @@ def test_services_are_known_by_their_files(tmp_path: Path) -> None:
 def test_no_other_file_is_looked_for(tmp_path: Path, name: str) -> None:
     with pytest.raises(KeyError):
         Catalogue(folder=tmp_path)[name]
+
+
+def test_what_ships_is_looked_for_once(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("domains: [a.test]")
+    services = Catalogue(folder=tmp_path)
+    assert list(services) == ["a"]
+    (tmp_path / "b.yaml").write_text("domains: [b.test]")
+    assert (list(services), "b" in services) == (["a"], False)
