@@ -5,6 +5,7 @@ The digest of an image's context is its label `agent-sandbox.digest`; an image w
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from agent_sandbox import __version__
@@ -59,13 +60,14 @@ def agent_name(agent: str, owner: Owner) -> str:
 
 def images_for(manifest: AgentManifest, owner: Owner) -> tuple[Image, ...]:
     """Return what a stack with that agent needs, in the order in which it has to be built."""
+    of_proxy, of_agent = _contexts()
     return (
-        Image(name=proxy_name(), target="proxy", context=proxy_context()),
-        Image(name=base_name(), target="base", context=agent_context()),
+        Image(name=proxy_name(), target="proxy", context=of_proxy),
+        Image(name=base_name(), target="base", context=of_agent),
         Image(
             name=agent_name(manifest.name, owner),
             target="agent",
-            context=agent_context(),
+            context=of_agent,
             arguments={
                 **manifest.build_arguments(),
                 "DEV_UID": str(owner.uid),
@@ -73,6 +75,11 @@ def images_for(manifest: AgentManifest, owner: Owner) -> tuple[Image, ...]:
             },
         ),
     )
+
+
+@cache  # what ships stays as it is while a program runs, and a command asks more than once
+def _contexts() -> tuple[FileTree, FileTree]:
+    return proxy_context(), agent_context()
 
 
 def proxy_context() -> FileTree:

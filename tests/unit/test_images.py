@@ -69,6 +69,13 @@ def test_the_agents_context_holds_what_boots_it() -> None:
     assert {"Dockerfile", "entrypoint", "firewall", "lib/rules.sh"} <= images.agent_context().keys()
 
 
+def test_what_images_are_built_from_is_read_once() -> None:
+    (proxy, base, agent), (again, *_) = (images.images_for(MANIFEST, owner) for owner in (Owner(), Owner(uid=501)))
+    assert proxy.context is again.context
+    assert base.context is agent.context
+    assert (proxy.context, base.context) == (images.proxy_context(), images.agent_context())
+
+
 @pytest.mark.parametrize("changed", ["context", "target", "arguments"])
 def test_the_digest_changes_with_everything_that_goes_into_an_image(changed: str) -> None:
     first = images.Image(name="a", target="t", context={"f": b"1"}, arguments={"K": "1"})
