@@ -327,4 +327,8 @@ def test_a_websocket_message_without_end_ends_the_connection(stand: Stand) -> No
         stream.sendall(b"\x02" + size)
         with pytest.raises(OSError, match=r"EOF|reset|pipe"):
             stream.sendall((b"\x00" + size) * 64)
-    assert stand.proxy.line(event="websocket", path="/ws")["bytes_out"] == 0
+    line = stand.proxy.line(event="websocket", path="/ws")
+    assert (line["bytes_out"], line["reason"].partition("; ")[2]) == (
+        16 * MIB,
+        f"broken off: the client sent a message of more than {16 * MIB} bytes",
+    )

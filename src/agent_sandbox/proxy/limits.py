@@ -20,7 +20,8 @@ class Limits:
     connect_seconds: float = 10.0
     connections: int = 1_024  # per client address; over it, the one that was idle the longest goes
     servers_idle: int = 8  # of one client's connection, each kept open for another request to it
-    websocket_bytes: int = 16 * 1024 * 1024  # one message; mitmproxy takes it whole before it passes it on
+    websocket_bytes: int = 16 * 1024 * 1024  # one message, in as many frames as it is
+    websocket_closing_seconds: float = 2.0  # from one side's Close to the other's
     held_bytes: int = 1024 * 1024  # read from one side of HTTP/2 and not yet taken by the other
     body_seconds: float = 10.0  # from a head to the end of a body that is held until it is decided
     bodies_held: int = 64  # at once, each of at most `graphqlbody.MAX_BODY`

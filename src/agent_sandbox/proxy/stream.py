@@ -17,6 +17,7 @@ from mitmproxy.proxy.layers.http._events import (
     RequestHeaders,
     RequestProtocolError,
     RequestTrailers,
+    ResponseEndOfMessage,
     ResponseProtocolError,
 )
 from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeadersHook
@@ -27,6 +28,7 @@ from agent_sandbox.proxy.dialler import NotReached
 from agent_sandbox.proxy.ledger import Ledger, answer, break_off, failure, ledger_of, not_read, too_large
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.revision import Revision
+from agent_sandbox.proxy.websocket import WebSocketRelay
 
 Commands = layer.CommandGenerator[None]
 
@@ -236,12 +238,15 @@ class StrictStream(HttpStream):
         if isinstance(event, BreakOff):
             event = RequestEndOfMessage(self.stream_id)  # as if the client had left
         yield from super().passthrough(event)
-        if self._message_in_the_making() > self._limits.websocket_bytes:
-            yield commands.CloseConnection(self.context.client)
 
-    def _message_in_the_making(self) -> int:
-        sides = (getattr(self.child_layer, name, None) for name in ("client_ws", "server_ws"))
-        return max(sum(map(len, side.frame_buf)) if side else 0 for side in sides)
+    @override
+    def flow_done(self) -> Commands:
+        if self._flow.websocket is None:
+            yield from super().flow_done()
+            return
+        self.child_layer = WebSocketRelay(self.context, self._flow, self._limits)
+        self._handle_event = self.passthrough  # type: ignore[method-assign] # as mitmproxy does
+        yield SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
 
     def _fail(self, why: NotReached) -> Commands:
         self._flow.response = failure(self._flow, why)

@@ -34,14 +34,3 @@ class Streamer:
             response.headers.fields = from_server(response.headers.fields, switching=switching)
         response.stream = ledger.received
         flow.error = None
-
-    @hook
-    def websocket_message(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Count a message, and forget it; mitmproxy keeps them all."""
-        ledger = ledger_of(flow)
-        if ledger is None or flow.websocket is None:
-            return
-        for message in flow.websocket.messages:
-            meter = ledger.sent if message.from_client else ledger.received
-            meter.count += len(message.content)
-        flow.websocket.messages.clear()

@@ -162,10 +162,11 @@ def test_a_websocket_message_may_not_grow_without_end() -> None:
     wire.client_sends(GET[:-2] + upgrade)
     wire.server_sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
     first, next_ = b"\x02\xe0" + bytes(4 + 0x60), b"\x00\xe0" + bytes(4 + 0x60)
+    before = wire.to_server
     for piece in (first, next_):
         assert wire.client not in wire.closed
         wire.client_sends(piece)
-    assert wire.client in wire.closed
+    assert (wire.to_server, {wire.client, *wire.servers}) == (before + first, set(wire.closed))
 
 
 @pytest.mark.parametrize(

@@ -73,18 +73,3 @@ def test_trailers_of_a_request_are_dropped() -> None:
     made.request.trailers = http.Headers([(b"X", b"y")])
     Streamer().request(made, TUNNEL)
     assert made.request.trailers is None
-
-
-def test_messages_are_counted_and_forgotten() -> None:
-    made = tflow.twebsocketflow()
-    assert made.websocket
-    ledger = open_ledger(made, client="", started=0)
-    sent = sum(len(message.content) for message in made.websocket.messages if message.from_client)
-    everything = sum(len(message.content) for message in made.websocket.messages)
-    Streamer().websocket_message(made, TUNNEL)
-    assert (ledger.sent.count, ledger.received.count) == (sent, everything - sent)
-    assert made.websocket.messages == []
-
-
-def test_a_message_of_a_flow_that_nobody_knows_is_no_fault() -> None:
-    Streamer().websocket_message(tflow.tflow(), TUNNEL)
