@@ -50,11 +50,17 @@ def look_inside(found: Sequence[Container]) -> Inside:
     for container in found:
         if container.service == "agent" and container.state == "running":
             done = ask("exec", container.id, HEALTHY)
-            lost = tuple(done.out.splitlines()) if done.code == LOST else ()
+            lost = tuple(filter(_is_of_the_project, done.out.splitlines())) if done.code == LOST else ()
             cut_off = done.out.strip() if done.code == CUT_OFF else ""
             return Inside(lost=lost, cut_off=cut_off, silent=done.code != 0 and not (lost or cut_off))
     # One that was only made has never run.
     return Inside(silent=any(one.service == "agent" and one.state != "created" for one in found))
+
+
+def _is_of_the_project(path: str) -> bool:
+    """Tell whether a path can be meant: it is read and shown, and the agent is the same user as who names it."""
+    place = PurePosixPath(path)
+    return bool(place.parts) and not place.is_absolute() and ".." not in place.parts
 
 
 def foreign_networks(found: Iterable[Container], project: str) -> tuple[str, ...]:

@@ -39,6 +39,16 @@ def test_what_lost_its_mount_is_what_the_agents_container_says(docker: FakeDocke
     assert look_inside([container("proxy"), container("agent")]) == Inside(lost=(".env", ".git/config"))
 
 
+def test_a_path_that_is_none_of_the_projects_is_not_taken_from_there(docker: FakeDocker) -> None:
+    docker.says("exec agent", out="/\n/etc/shadow\n../.ssh/id\n.git/../../x\n.\n\n.env\n", code=1)
+    assert look_inside([container("agent")]) == Inside(lost=(".env",))
+
+
+def test_one_that_names_no_others_is_silent(docker: FakeDocker) -> None:
+    docker.says("exec agent", out="/\n", code=1)
+    assert look_inside([container("agent")]) == Inside(silent=True)
+
+
 def test_why_nothing_can_be_reached_is_what_the_agents_container_says(docker: FakeDocker) -> None:
     docker.says("exec agent", out="no network\n", code=2)
     assert look_inside([container("agent")]) == Inside(cut_off="no network")
