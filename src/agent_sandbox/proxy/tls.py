@@ -24,6 +24,7 @@ CIPHERS = (
     b"ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
 )
 HTTP1, HTTP2 = b"http/1.1", b"h2"
+WRITE_IN_PARTS = 0x1  # SSL_MODE_ENABLE_PARTIAL_WRITE, by which pyOpenSSL is called back for each record of a write
 REMEMBERED_HOSTS = 512
 RENEW_SECONDS = 24 * 3600
 
@@ -115,6 +116,7 @@ class ServerTls:
 def _context(method: int) -> SSL.Context:
     context = SSL.Context(method)
     context.set_min_proto_version(SSL.TLS1_2_VERSION)
+    context.clear_mode(WRITE_IN_PARTS)
     context.set_cipher_list(CIPHERS)
     context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_CIPHER_SERVER_PREFERENCE | SSL.OP_NO_RENEGOTIATION)
     return context
