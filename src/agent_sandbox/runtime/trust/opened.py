@@ -19,7 +19,9 @@ PATH = (".", *ELSEWHERE)
 READ_ONLY = ", read-only"
 # By compose's own key; a merge key could bring in any of these, and a mount, out of sight.
 MERGE = "<<"
-TAKEN_IN = ("include", "env_file", "label_file", "build", MERGE)
+TAKEN_IN = ("include", "env_file", "label_file", "build", "provider", MERGE)
+# `seccomp:profile.json`: what the kernel refuses, read from that file at each start.
+PROFILE = re.compile(r"seccomp[:=](?!unconfined$|builtin$)")
 NAMED = ("services", "networks", "volumes")
 FROM_FILES = ("configs", "secrets")
 HINT = f"write it here, or name the file in `COMPOSE_FILE` in {DOTENV}; a variable may be your shell's"
@@ -145,6 +147,8 @@ def _keys(part: Any) -> Iterator[str]:  # noqa: ANN401 - as above
             yield key
         if key in FROM_FILES and _has_file(value):
             yield f"{key}: file"
+        if key == "security_opt" and any(PROFILE.match(str(option)) for option in _sequence(value)):
+            yield f"{key}: seccomp"
 
 
 def _has_file(part: Any) -> bool:  # noqa: ANN401 - as above

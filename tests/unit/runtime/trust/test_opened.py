@@ -72,6 +72,12 @@ configs: {c: {environment: "$NAME"}}
         ("services: {build: {build: .}}\nvolumes: {build: {}}", ["build"]),
         ("x: &x {build: {image: a}}\nservices: {<<: *x}", ["build", "<<"]),
         ("services: {a: {image: b}}\nbuild: .", ["build"]),
+        ("services: {a: {provider: {type: ./tools/start}}}", ["provider"]),
+        (
+            "services: {a: {security_opt: [no-new-privileges=true, 'seccomp:../profile.json']}}",
+            ["security_opt: seccomp"],
+        ),
+        ("services: {a: {security_opt: [seccomp=unconfined, no-new-privileges]}}", []),
         ("configs: {c: {file: ../c}}\nsecrets: {s: {file: ../s}}", ["configs: file", "secrets: file"]),
         ("x: &x [a]\nservices: {a: {command: *x, secrets: [s]}}\nsecrets: {s: {environment: S}}", []),
         ("services: {a: {extends: b, env_file: []}, b: {extends: {service: c}}}", []),
