@@ -8,7 +8,8 @@ from typing import Any
 from agent_sandbox.render import jsonc
 from agent_sandbox.render.faithful import require_same
 from agent_sandbox.render.template import Templates
-from agent_sandbox.stack.services.agent import READY, WORKSPACE
+from agent_sandbox.stack.build import VOLUMES
+from agent_sandbox.stack.services.agent import READY, WORKSPACE, state_volume
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 FILE = "devcontainer.json"
@@ -68,9 +69,12 @@ OPENERS: Mapping[str, str] = {
     "mounts": "puts more of this machine into the container than volumes of its own",
 }
 # All that an entry of `mounts` may say. The editor makes `SOURCE:TARGET` of it, whatever its type: a source that is a
-# path, or a colon in the target, would be a piece of this machine, and an external volume another project's.
+# path, or a colon in the target, would be a piece of this machine, and an external volume another project's. Those of
+# the stack hold the CA's key, the log, and what other agents have signed in with.
+OF_THE_STACK = "|".join((*VOLUMES, state_volume(".*")))
 OWN_VOLUME = re.compile(
-    r"type=(volume|tmpfs)|(source|src)=[A-Za-z0-9][A-Za-z0-9_.-]*|(target|dst|destination)=/[A-Za-z0-9_./-]*|readonly"
+    rf"type=(volume|tmpfs)|(source|src)=(?!(?:{OF_THE_STACK})\Z)[A-Za-z0-9][A-Za-z0-9_.-]*"
+    r"|(target|dst|destination)=/[A-Za-z0-9_./-]*|readonly"
 )
 # Members that may be harmless: told, not refused.
 DOUBTFUL: Mapping[str, str] = {

@@ -34,7 +34,7 @@ def build_stack(manifest: AgentManifest, workspace: Workspace, images: StackImag
     """Return the stack of one project: `proxy`, `firewall`, `agent`."""
     name = stack_name(workspace.title, workspace.path)
     where = addresses(workspace.path)
-    volumes = {**VOLUMES, state_volume(manifest): STATE}
+    volumes = {**VOLUMES, state_volume(manifest.name): STATE}
     return Stack(
         name=name,
         agent=manifest.name,

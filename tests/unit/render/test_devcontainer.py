@@ -71,6 +71,7 @@ def test_no_member_is_both_refused_and_told() -> None:
     [
         "source=cache,target=/cache,type=volume",
         "src=cache,dst=/cache,readonly",
+        "src=logs,dst=/logs",
         "type=tmpfs,target=/scratch",
         {"type": "volume", "source": "cache", "target": "/cache"},
     ],
@@ -92,6 +93,9 @@ def test_a_volume_of_its_own_opens_nothing(mount: object) -> None:
         [{"type": "bind", "source": "/etc", "target": "/host"}],
         [{"type": "volume", "source": "other_state", "target": "/theirs", "external": True}],
         ["/etc:/host"],
+        ["source=state-other,target=/theirs,type=volume"],
+        ["src=log,dst=/log"],
+        [{"type": "volume", "source": "ca-private", "target": "/key"}],
         [1],
         "source=/etc,target=/host",
     ],

@@ -77,14 +77,14 @@ def _certificates() -> Iterator[Mount]:
     yield Mount(kind=MountKind.VOLUME, source="ca-public", target=CA_DIRECTORY, read_only=True)
 
 
-def state_volume(manifest: AgentManifest) -> str:
-    """Return the key of the agent's own volume: another agent of the same project must not read its sign-in."""
-    return f"state-{manifest.name}"
+def state_volume(agent: str) -> str:
+    """Return the key of an agent's own volume: another agent of the same project must not read its sign-in."""
+    return f"state-{agent}"
 
 
 def _kept(manifest: AgentManifest) -> Iterator[Mount]:
     yield Mount(
-        kind=MountKind.VOLUME, source=state_volume(manifest), target=f"{HOME}/{manifest.state}", read_only=False
+        kind=MountKind.VOLUME, source=state_volume(manifest.name), target=f"{HOME}/{manifest.state}", read_only=False
     )
     yield Mount(kind=MountKind.VOLUME, source="history", target=f"{HOME}/.history", read_only=False)
 
