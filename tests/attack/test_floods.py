@@ -176,6 +176,15 @@ def test_messages_of_websockets_are_not_held_until_they_are_whole(pair: Pair) ->
         assert pair.proxy.memory() - before < 16 * MIB
 
 
+def test_a_long_field_of_an_answer_over_http2_keeps_nobody_waiting(pair: Pair) -> None:
+    pair.server.answers["/long"] = ok(b"x", b"X: " + b"y" * 250_000)
+    with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        client.h2.decoder.max_header_list_size = MIB
+        assert client.status(client.send(*fields("/long"))) == "200"
+        assert_others_are_served(pair)
+
+
 def swallow(stream: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while stream.recv(MIB):

@@ -25,6 +25,14 @@ def test_the_table_is_at_most_as_large_as_it_is_at_first(wanted: tuple[int, ...]
     assert (packer.header_table_size, packer.table_size_changes) == (got, told)
 
 
+def test_long_fields_are_packed_without_delay() -> None:
+    packed = SmallTable().encode([(b"x", b"y" * 1_000_000)])
+    assert (b"y" * 1_000_000 in packed, Decoder(2_000_000).decode(packed, raw=True)) == (
+        True,
+        [HeaderTuple(b"x", b"y" * 1_000_000)],
+    )
+
+
 def test_what_it_packs_is_read_whatever_sizes_were_wanted() -> None:
     packer, reader = SmallTable(), Decoder()
     for size in (2**31, 0, 64, 4096, 4096):
