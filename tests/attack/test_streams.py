@@ -332,3 +332,32 @@ def test_a_websocket_message_without_end_ends_the_connection(stand: Stand) -> No
         16 * MIB,
         f"broken off: the client sent a message of more than {16 * MIB} bytes",
     )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"hello\n",
+        b"\r\n" + ok(b"x"),
+        b"\x15\x03\x01\x00\x02\x02\x28",
+        b"HTTP/1.1 1000 x\r\n\r\n",
+        b"HTTP/3.7 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        ok(b"x", b"X: a\rSet-Cookie: b"),
+        ok(b"x", b"X: a\0b"),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+)
+def test_what_is_no_answer_is_a_502_at_once(stand: Stand, answer: bytes) -> None:
+    stand.allowed.answers["/api/none"] = answer
+    started = time.monotonic()
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(b"GET /api/none HTTP/1.1\r\nHost: allowed.test\r\n\r\n")
+        assert read_answer(stream)[0] == 502
+    assert time.monotonic() - started < 2
+    assert stand.proxy.line(path="/api/none", status=502)["decision"] == "allow"
+
+
+def test_a_folded_line_of_an_answer_is_one(stand: Stand) -> None:
+    stand.allowed.answers["/api/folded"] = ok(b"x", b"X: a\r\n b")
+    assert b"\r\nX: a b\r\n" in stand.proxy.ask("allowed.test", get("/api/folded", "allowed.test"))

@@ -46,6 +46,6 @@ class BodyBuffer(ReceiveBuffer):
         end = self._data.find(END)
         return end + len(END) if end >= 0 else 0
 
-    def starts(self, at: int, what: bytes) -> bool:
-        """Tell whether `what` stands `at` there."""
-        return self._data.startswith(what, at)
+    def first(self, count: int) -> bytes:
+        """Return so many bytes, or what there is, and keep them."""
+        return bytes(self._data[:count])

@@ -1,5 +1,7 @@
 """Which header fields are forwarded. Hop-by-hop ones end here, and so do ones that would change the method later."""
 
+import re
+
 from mitmproxy import http
 
 from agent_sandbox.policy import Ambiguous
@@ -33,6 +35,10 @@ FROM_SERVERS = frozenset(
         b"x-agent-sandbox",
     }
 )
+
+
+FOLD = re.compile(rb"\r?\n[ \t]+")
+BREAK = re.compile(rb"[\r\n\0]")
 
 
 class NotWebSocketError(ValueError):
@@ -92,6 +98,15 @@ def check_expect(request: http.Request) -> None:
     expected = request.headers.get("expect", "100-continue").lower()
     if expected != "100-continue":
         raise Ambiguous(f"an unknown Expect: {expected[:40]!a}")
+
+
+def unfolded(fields: Fields) -> Fields:
+    """Return response fields with their folded lines as one, which HTTP has a proxy do. Raises ValueError."""
+    whole = tuple((name, FOLD.sub(b" ", value)) for name, value in fields)
+    for name, value in whole:
+        if BREAK.search(value):
+            raise ValueError(f"a line break or NUL in the field {name!r}")
+    return whole
 
 
 def from_server(fields: Fields, *, switching: bool) -> Fields:

@@ -1,5 +1,6 @@
 """HTTP/1 to the upstream server: mitmproxy's state machine without the places where it hangs, falls over or lies."""
 
+import re
 from typing import override
 
 import h11
@@ -24,6 +25,8 @@ from agent_sandbox.proxy.bodybuffer import BodyBuffer
 
 Commands = layer.CommandGenerator[None]
 HEAD_BYTES = 256 * 1024
+SAMPLE = b"HTTP/1.1 200 "
+STATUS = re.compile(rb"HTTP/1\.[01] (?P<status>[1-9][0-9]{2})[ \r\n]")
 
 
 class CutConnection(commands.CloseConnection):
@@ -83,7 +86,10 @@ class StrictHttp1Client(Http1Client):
             self._skip_interim()
             unfinished = 0 if self.buf.head_end() else len(self.buf)
             if self._interim_bytes + unfinished > HEAD_BYTES:
-                yield from self._too_large()
+                yield from self._refuse(f"the response head is larger than {HEAD_BYTES} bytes")
+                return
+            if self.stream_id is not None and not self._status():
+                yield from self._refuse("the server's answer cannot be read: it is not HTTP/1")
                 return
         yield from super().read_headers(event)
 
@@ -104,14 +110,19 @@ class StrictHttp1Client(Http1Client):
     def _skip_interim(self) -> None:
         # `103 Early Hints` and the like: mitmproxy would take them for the answer, and the answer for a surprise.
         # Each is a part of what comes before the body, of which there is to be an end.
-        while (end := self.buf.head_end()) and self.buf.starts(8, b" 1") and not self.buf.starts(8, b" 101"):
+        while (end := self.buf.head_end()) and self._status() != "101" and self._status().startswith("1"):
             self.buf.maybe_extract_at_most(end)
             self._interim_bytes += end
 
-    def _too_large(self) -> Commands:
+    def _status(self) -> str:
+        """Return what the answer's is, as far as it is there; nothing if what is there is no beginning of an answer."""
+        begun = self.buf.first(len(SAMPLE))
+        found = STATUS.fullmatch(begun + SAMPLE[len(begun) :])
+        return found["status"].decode() if found else ""
+
+    def _refuse(self, reason: str) -> Commands:
         yield commands.CloseConnection(self.conn)
         if self.stream_id is not None:
-            reason = f"the response head is larger than {HEAD_BYTES} bytes"
             yield ReceiveHttp(ResponseProtocolError(self.stream_id, reason, ErrorCode.GENERIC_SERVER_ERROR))
 
 

@@ -25,6 +25,7 @@ from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeaders
 from agent_sandbox.policy.graphqlbody import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached
+from agent_sandbox.proxy.fields import unfolded
 from agent_sandbox.proxy.ledger import Ledger, answer, break_off, failure, ledger_of, not_read, too_large
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.revision import Revision
@@ -224,6 +225,8 @@ class StrictStream(HttpStream):
             return "CONNECT where a request is wanted"
         try:
             validate_headers(message)  # type: ignore[arg-type] # there is a response when one is checked
+            if isinstance(message, http.Response):
+                message.data.headers.fields = unfolded(message.data.headers.fields)
         except ValueError as error:
             return str(error)
         return None

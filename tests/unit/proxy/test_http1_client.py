@@ -37,6 +37,24 @@ def test_an_answer_in_pieces_is_one_answer() -> None:
     assert wire.to_client == OK
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"hello",
+        b"\r\nHTTP/1.1 200 OK\r\n",
+        b"\x15\x03\x01",
+        b"HTTP/2.0 200",
+        b"HTTP/1.1 1000 ",
+        b"HTTP/1.1 -20",
+        b"HTTP/1.1 099 x",
+    ],
+)
+def test_what_is_no_answer_is_not_waited_for(said: bytes) -> None:
+    wire = asked()
+    assert b"502 Bad Gateway" in wire.server_sends(said)
+    assert (b"it is not HTTP/1" in wire.to_client, wire.closed) == (True, [wire.servers[0]])
+
+
 def test_interim_answers_without_end_are_a_failure() -> None:
     wire = asked()
     interim = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
