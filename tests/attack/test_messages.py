@@ -30,6 +30,8 @@ SMUGGLED = b"GET /admin HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
         "X-HTTP-Method: DELETE",
         "X-Method-Override: DELETE",
         "x-http-METHOD-override: x",
+        "X_HTTP_Method_Override: DELETE",
+        "X-HTTP_Method-Override: DELETE",
     ],
 )
 def test_a_field_that_changes_the_method_is_not_forwarded(stand: Stand, field: str) -> None:

@@ -116,7 +116,8 @@ def from_server(fields: Fields, *, switching: bool) -> Fields:
 
 
 def _goes_on(name: bytes) -> bool:
-    return name != b"host" and name not in STRIPPED
+    # Servers that fold `-` and `_` read `x_http_method_override`, too.
+    return name != b"host" and name.replace(b"_", b"-") not in STRIPPED
 
 
 def _tokens(value: str) -> list[str]:
