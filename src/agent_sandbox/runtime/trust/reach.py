@@ -82,13 +82,14 @@ def widens(now: Policy, before: Policy, *, chosen: Mapping[str, str] | None = No
         return tuple(now.refusal.splitlines())
     opens = tuple(change for change in difference(before, now).opens if change.kind not in ASKED_APART)
     ours = tuple(_told(change) for change in opens if not _is_shipped(change))
+    # Of many lines the first are shown: what opens much, and is little in number, is not to be found among the rest.
     return (
-        *ours,
-        *_counted(opens, chosen or {}),
-        *_undenied(now, before),
+        *_settings(now, before),
         *(f"what {change.what} held back" for change in by_ceilings(before, now)),
         *_places(now, before),
-        *_settings(now, before),
+        *_counted(opens, chosen or {}),
+        *_undenied(now, before),
+        *ours,
     )
 
 

@@ -48,7 +48,7 @@ def made_of(text: str | None, **services: str) -> Policy:
         ),
         ("domains: [example.org]\nsettings: {reload: watch}", (WATCHED,)),
         ("domains: [{host: example.org, inspect: false}]", (UNOPENED,)),
-        ("domains: [example.org]\nsettings: {inspect: false}", (UNOPENED, UNINSPECTED)),
+        ("domains: [example.org]\nsettings: {inspect: false}", (UNINSPECTED, UNOPENED)),
         (
             "domainz: [everything.test]",
             (BROKEN.strip(), f"{POLICY}:2:1: unknown key 'domainz'; did you mean `domains`?"),
@@ -207,10 +207,25 @@ def test_a_private_place_is_told_with_where_it_is() -> None:
         "the private place 10.1.2.0/24 on port 80",
     }
     assert widens(made_of(text), made_of(text.replace("11434", "5432"))) == (
-        "any method ollama on port 11434",
         "the private place ollama on port 11434, which is host",
+        "any method ollama on port 11434",
     )
     assert widens(made_of("version: 1\nhost_services: {ollama: {to: 'host:11434'}}\n"), made_of(text)) == ()
+
+
+def test_what_opens_much_stands_before_what_there_may_be_many_of() -> None:
+    many = ", ".join(f"h{number}.test" for number in range(100))
+    before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
+    wide = made_of(
+        f"domains: [{many}]\nservices: [rust]\nhost_services: {{o: {{to: 'host:1'}}}}\nsettings: {{inspect: false}}\n"
+    )
+    assert widens(wide, before)[:5] == (
+        UNINSPECTED,
+        "what layer project held back",
+        "the private place o on port 1, which is host",
+        "service rust: 5 rules",
+        "any method h0.test",
+    )
 
 
 UPSTREAM = "settings: {{upstream: {{proxy: 'http://proxy.corp.example:3128', ca: {}}}}}\n"
