@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SECONDS = 5.0
+DENIED_WITHIN = 2.0
 LISTEN = tuple(f"--{entrance}=127.0.0.1:0" for entrance in ("listen", "tls", "http", "dns"))
 
 
@@ -123,9 +124,10 @@ class ProxyProcess:
 
     def say(self, data: bytes, *, seconds: float = SECONDS) -> bytes:
         """Send bytes, return all that comes until the end."""
+        began = time.monotonic()
         with self.connect(seconds=seconds) as connection:
             connection.sendall(data)
-            return read_all(connection)
+            return in_time(read_all(connection), began)
 
     @contextlib.contextmanager
     def tunnel(self, host: str, port: int = 443) -> Iterator[socket.socket]:
@@ -153,9 +155,17 @@ class ProxyProcess:
 
     def ask(self, host: str, request: bytes, *, port: int = 443) -> bytes:
         """Send bytes through TLS, return all that comes until the end."""
+        began = time.monotonic()
         with self.tls(host, port) as stream:
             stream.sendall(request)
-            return read_all(stream)
+            return in_time(read_all(stream), began)
+
+
+def in_time(answer: bytes, began: float) -> bytes:
+    """Return the answer; nobody may wait long for a denial, whatever it is about."""
+    denied = answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ", b"HTTP/1.1 431 "))
+    assert not denied or time.monotonic() - began < DENIED_WITHIN, answer[:200]
+    return answer
 
 
 def get(path: str, host: str, *fields: str, method: str = "GET") -> bytes:
