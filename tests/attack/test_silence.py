@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-IDLE, EVENTS, PAUSE = 0.6, 8, 0.2
+IDLE, EVENTS, PAUSE = 1.0, 9, 0.25
 POLICY = "version: 1\ndomains: [allowed.test, {host: a.wild.test, inspect: false}]\n"
 SHORT = f"from agent_sandbox.proxy import limits\nlimits.Limits.__init__.__kwdefaults__.update(idle_seconds={IDLE})\n"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
