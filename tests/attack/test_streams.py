@@ -66,6 +66,16 @@ def test_a_websocket_on_a_path_without_a_rule_is_denied(stand: Stand) -> None:
     stand.assert_nothing_got_out()
 
 
+@pytest.mark.parametrize("body", [b"Content-Length: 4\r\n\r\nbody", b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"])
+def test_a_websocket_that_begins_with_a_body_is_denied(stand: Stand, body: bytes) -> None:
+    stand.allowed.answers["/ws"] = echo
+    with stand.proxy.tls("allowed.test") as stream:
+        stream.sendall(handshake()[:-2] + body)
+        assert read_answer(stream)[0] == 403
+    stand.assert_nothing_got_out()
+    assert stand.proxy.line(path="/ws")["reason"] == "a WebSocket handshake with a body"
+
+
 def test_what_is_no_websocket_behind_a_101_goes_nowhere(stand: Stand) -> None:
     def play(stream: socket.socket, _: bytes) -> None:
         switch(stream)
@@ -315,7 +325,8 @@ def test_a_download_that_is_never_read_is_not_held(stand: Stand) -> None:
 
 def swallow(stream: socket.socket, _: bytes) -> None:
     switch(stream)
-    read_all(stream)
+    while stream.recv(MIB):
+        pass
 
 
 def test_a_websocket_message_without_end_ends_the_connection(stand: Stand) -> None:

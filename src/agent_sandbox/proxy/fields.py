@@ -90,6 +90,9 @@ def wants_websocket(request: http.Request) -> bool:
     )
     if not complete:
         raise NotWebSocketError("an incomplete WebSocket handshake")
+    if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+        # Where the body ends and the frames begin, two servers could see differently.
+        raise NotWebSocketError("a WebSocket handshake with a body")
     return True
 
 

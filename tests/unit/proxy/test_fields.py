@@ -75,6 +75,19 @@ def test_any_other_upgrade_is_refused() -> None:
     assert str(caught.value) == "an upgrade to 'foo'; the proxy speaks HTTP and WebSocket"
 
 
+@pytest.mark.parametrize("field", [(b"Content-Length", b"1"), (b"Transfer-Encoding", b"chunked")])
+def test_a_handshake_with_a_body_is_refused(field: tuple[bytes, bytes]) -> None:
+    asked = request(*WEBSOCKET)
+    asked.headers.fields += (field,)
+    with pytest.raises(NotWebSocketError) as caught:
+        wants_websocket(asked)
+    assert str(caught.value) == "a WebSocket handshake with a body"
+
+
+def test_a_handshake_may_say_that_it_has_no_body() -> None:
+    assert wants_websocket(request(*WEBSOCKET, (b"Content-Length", b"0")))
+
+
 @pytest.mark.parametrize("missing", range(4))
 def test_half_a_handshake_is_refused(missing: int) -> None:
     fields = WEBSOCKET[:missing] + WEBSOCKET[missing + 1 :]
