@@ -17,8 +17,10 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
-# What is imported and collected stays until the end: walking it again and again finds nothing to free.
+# What is imported and collected stays until the end: walking it again and again finds nothing to free. What a test
+# makes is little, and Hypothesis asks for the time at each walk.
 gc.disable()
+gc.set_threshold(10_000)
 
 
 def pytest_collection_finish() -> None:
