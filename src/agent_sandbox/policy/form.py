@@ -226,6 +226,8 @@ def _made[T](kind: type[T], **columns: Iterable[Any]) -> list[T]:
 
 
 def _host(pattern: HostPattern) -> tuple[str, str]:
+    if isinstance(pattern, ListedHosts) and pattern.dropped:
+        raise FormlessError  # a list is read anew, and holds what was replaced
     return str(pattern.reach), pattern.name
 
 

@@ -2,8 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import override
 
 from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
@@ -19,16 +19,21 @@ PLAIN = re.compile(r"(?!.{254}|xn--|.*\.xn--)(?:[a-z0-9_]++(?:-++[a-z0-9_]++)*+\
 MOST_UNFIT = 100  # are told; a list with more is not read on
 PIECE = 1 << 20  # a copy of all of it would be the most memory that loading takes
 PRIVATE = NEVER_PUBLIC | {"arpa"}  # looked at more closely
+WITHOUT = " without "
 LONG_LABEL = re.compile(r"[^.]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedHosts(HostPattern):
-    """All hosts of a list, as one pattern: its name tells the file and, by a digest, what stood in it."""
+    """All hosts of a list, as one pattern: its name tells the file and, by a digest, what stood in it.
+
+    `dropped` are those that a higher layer has replaced; the name tells them, too.
+    """
 
     exact: HostSet = field(repr=False, compare=False)
     below: HostSet = field(repr=False, compare=False)
     wild: bool = field(repr=False, compare=False)
+    dropped: frozenset[HostPattern] = frozenset()
 
     @property
     def file(self) -> str:
@@ -37,7 +42,25 @@ class ListedHosts(HostPattern):
 
     @override
     def matches(self, host: str) -> bool:
+        if self.dropped:
+            return self._holds(host, Reach.EXACT) or any(self._holds(above, Reach.BELOW) for above in _above(host))
         return host in self.exact or (self.wild and any(above in self.below for above in _above(host)))
+
+    def without(self, patterns: Iterable[HostPattern]) -> "ListedHosts":
+        """Return the list without what these patterns say, those that are written in it."""
+        written = {one for one in patterns if self._holds(one.name, one.reach)}
+        if not written:
+            return self
+        dropped = self.dropped | written
+        name = f"{self.name.partition(WITHOUT)[0]}{WITHOUT}{', '.join(sorted(map(str, dropped)))}"
+        return replace(self, name=name, dropped=dropped)
+
+    def _holds(self, name: str, reach: Reach) -> bool:
+        """Tell whether a name stands in the list, for itself or for what is below it, and has not been dropped."""
+        both = HostPattern(reach=Reach.APEX_AND_BELOW, name=name)
+        if {both, HostPattern(reach=reach, name=name)} & self.dropped:
+            return False
+        return (reach is not Reach.BELOW and name in self.exact) or (reach is not Reach.EXACT and name in self.below)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from agent_sandbox.policy import Layer, Policy, compile_policy
 from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.form import CONDITIONS, DEFAULTS, FormlessError, read_form, write_form
 from agent_sandbox.policy.hostlist import parse_host_list
+from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.policy.upstream import Authorities
@@ -92,6 +93,15 @@ def test_a_list_of_hosts_is_read_anew_and_found_by_what_stood_in_it() -> None:
     assert (read, read.rules.rules[0].conditions.host) == (policy, listed)
     with pytest.raises(KeyError):
         read_form(form, {"hosts.txt (sha256 other)": listed})
+
+
+def test_a_list_of_which_something_was_replaced_has_none() -> None:
+    listed, _ = parse_host_list("a.test", name="hosts.txt")
+    less = listed.without([parse_host_pattern("a.test")])
+    origin = Origin(file="policy.yaml", line=1, layer="user")
+    rule = Rule(effect=Effect.ALLOW, conditions=Conditions(host=less), origin=origin)
+    with pytest.raises(FormlessError):
+        write_form(Policy.of(RuleSet(rules=(rule,))))
 
 
 def test_each_condition_has_a_form() -> None:

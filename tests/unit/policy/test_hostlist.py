@@ -1,6 +1,7 @@
 import pytest
 
 from agent_sandbox.policy.hostlist import MOST_UNFIT, Unlisted, parse_file_name, parse_host_list
+from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.unfit import Unfit
 from vectors import each
 
@@ -82,3 +83,33 @@ def test_a_list_is_a_file_beside_the_policy(name: str) -> None:
 def test_a_list_tells_its_file() -> None:
     listed, _ = parse_host_list("a.test", name="long-hosts.txt")
     assert listed.file == "long-hosts.txt"
+
+
+@each(
+    ("dropped", "left"),
+    [
+        ("a.test", ["b.test", "x.b.test", "x.c.test"]),
+        (".b.test", ["a.test", "x.c.test"]),
+        ("*.b.test", ["a.test", "b.test", "x.c.test"]),
+        ("*.c.test", ["a.test", "b.test", "x.b.test"]),
+    ],
+)
+def test_what_is_replaced_is_no_longer_in_it(dropped: str, left: list[str]) -> None:
+    listed, _ = parse_host_list("a.test\n.b.test\n*.c.test", name="hosts.txt")
+    less = listed.without([parse_host_pattern(dropped)])
+    hosts = ("a.test", "b.test", "x.b.test", "x.c.test", "d.test")
+    assert [host for host in hosts if less.matches(host)] == left
+    assert str(less) == f"{listed} without {dropped}"
+    assert less.without([parse_host_pattern(dropped)]) is less
+
+
+@pytest.mark.parametrize("other", ["*.a.test", "x.b.test", "c.test", "d.test", "*"])
+def test_what_is_not_written_in_it_is_not_taken_out(other: str) -> None:
+    listed, _ = parse_host_list("a.test\n.b.test\n*.c.test", name="hosts.txt")
+    assert listed.without([parse_host_pattern(other)]) is listed
+
+
+def test_it_does_not_matter_in_how_many_steps_it_is_replaced() -> None:
+    listed, _ = parse_host_list("a.test\nb.test\nc.test", name="hosts.txt")
+    one, other = parse_host_pattern("a.test"), parse_host_pattern("b.test")
+    assert listed.without([other]).without([one]) == listed.without([one, other])

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.hostlist import parse_host_list
 from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.hostservice import Target, host_service_row
 from agent_sandbox.policy.rule import Conditions, Rule
@@ -41,6 +44,14 @@ def test_what_a_higher_layer_replaces_are_the_lower_one_s_allows_of_that_very_ho
     higher = RuleSet(rules=(the_rule(4),), replaced=frozenset({A_TEST}))
     both = RuleSet(rules=(the_rule(1), deny, other)) + higher
     assert both == RuleSet(rules=(deny, other, the_rule(4)), replaced=frozenset({A_TEST}))
+
+
+def test_a_host_of_a_list_is_replaced_like_any_other() -> None:
+    listed, _ = parse_host_list("a.test\nb.test", name="hosts.txt")
+    rule = the_rule(1)
+    lower = RuleSet(rules=(replace(rule, conditions=Conditions(host=listed)), the_rule(2, host="c.test")))
+    left = (lower + RuleSet(replaced=frozenset({A_TEST, "service x"}))).rules
+    assert [rule.conditions.host for rule in left] == [listed.without([A_TEST]), parse_host_pattern("c.test")]
 
 
 def test_what_a_higher_layer_replaces_of_a_service_is_what_lower_layers_took_from_it() -> None:
