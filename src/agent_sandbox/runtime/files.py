@@ -115,8 +115,10 @@ def make_folders(root: Path, paths: Iterable[str]) -> None:
 
 def problem_of(where: str, error: OSError) -> Problem:
     """Say in a user's words what the system has said."""
-    if error.errno == errno.ENOTDIR and Path(where).parent.is_symlink():
-        return Problem(where=str(Path(where).parent), what="can't be used", hint=A_LINK)
+    # No file of ours lies deeper than two folders.
+    link = next((folder for folder in Path(where).parents[:2] if folder.is_symlink()), None)
+    if error.errno == errno.ENOTDIR and link:
+        return Problem(where=str(link), what="can't be used", hint=A_LINK)
     reason = (error.strerror or str(error)).lower()
     return Problem(where=where, what=f"can't be used: {reason}", hint=HINTS.get(error.errno or 0, ""))
 

@@ -47,7 +47,7 @@ def resolve(  # noqa: PLR0913 - each is an option
     return Resolved(
         changes=tuple(
             resolved_service(
-                one, chosen, date=date, before=read_text(policy.parent, path_of(one)), on_conflict=on_conflict
+                one, chosen, date=date, before=read_text(*_from_root(policy, path_of(one))), on_conflict=on_conflict
             )
             for one, chosen in offers.items()
             if chosen
@@ -90,4 +90,10 @@ def warnings(offer: Offer) -> Iterator[str]:
 
 def write(policy: Path, resolved: Resolved) -> None:
     """Write what changes beside the policy: all of it or nothing."""
-    write_all(policy.parent, {change.path: change.after for change in resolved.changes if change.writes})
+    texts = {_from_root(policy, change.path)[1]: change.after for change in resolved.changes if change.writes}
+    write_all(policy.parent.parent, texts)
+
+
+def _from_root(policy: Path, path: str) -> tuple[Path, str]:
+    """Return the project and a path in it: below its root no link is followed, and `.devcontainer` may be a clone's."""
+    return policy.parent.parent, f"{policy.parent.name}/{path}"

@@ -116,3 +116,13 @@ def test_where_only_the_project_names_any_no_file_is_written(policy: Path) -> No
 )
 def test_a_person_is_told_what_to_be_careful_of(offer: Offer, said: list[str]) -> None:
     assert list(warnings(offer)) == said
+
+
+def test_nothing_is_written_where_a_link_in_the_project_leads(policy: Path, tmp_path: Path) -> None:
+    plan = resolve("node", policy, machine(policy.parent))
+    policy.parent.rename(tmp_path / "elsewhere")
+    policy.parent.symlink_to(tmp_path / "elsewhere")
+    for act in (lambda: write(policy, plan), lambda: resolve("node", policy, machine(policy.parent))):
+        with pytest.raises(UserError, match="it is a symbolic link, which agent-sandbox does not follow"):
+            act()
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["policy.yaml"]
