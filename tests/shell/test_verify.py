@@ -58,6 +58,14 @@ def test_a_proxy_that_denies_passes_also_where_no_proxy_names_everything(shell: 
     assert proxy.answers.asked == ("GET http://agent-sandbox.invalid/",)
 
 
+def test_what_a_curlrc_says_changes_no_verdict(shell: Shell, proxy: StandInProxy) -> None:
+    (shell.home / ".curlrc").write_text("fail\nuser-agent = changed\n")
+    assert shell(PARTS, "check_proxy_denies; echo passed", AGENT_SANDBOX_PROXY=proxy.address).stdout == "passed\n"
+    (shell.home / ".curlrc").write_text(f"proxy = http://{proxy.address}\n")
+    done = shell(PARTS, "ask_for_a_denial", check=False, AGENT_SANDBOX_PROXY="127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (7, "000 ")
+
+
 @pytest.mark.parametrize(("status", "verdict"), [(200, "blocked"), (403, "other"), (502, "unreachable")])
 def test_any_other_answer_stops_the_start(shell: Shell, proxy: StandInProxy, status: int, verdict: str) -> None:
     proxy.answers.status, proxy.answers.verdict = status, verdict

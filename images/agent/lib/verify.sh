@@ -28,9 +28,9 @@ check_direct_ways() {
   done < <(direct_ways)
 }
 
-# .invalid is a name that nobody can own (RFC 6761) and no policy allows.
+# .invalid is a name that nobody can own (RFC 6761) and no policy allows. A ~/.curlrc, of dotfiles or of the agent's, has no say.
 ask_for_a_denial() {
-  curl --silent --noproxy '' --proxy "http://$AGENT_SANDBOX_PROXY" --max-time 5 --output /dev/null \
+  curl --disable --silent --noproxy '' --proxy "http://$AGENT_SANDBOX_PROXY" --max-time 5 --output /dev/null \
     --write-out '%{http_code} %header{x-agent-sandbox}' http://agent-sandbox.invalid/
 }
 
