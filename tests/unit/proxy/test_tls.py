@@ -200,3 +200,10 @@ def test_a_host_that_openssl_does_not_take_is_not_verified_by_nothing(monkeypatc
 
 def test_http2_is_spoken_with_whoever_offers_it_in_whatever_order() -> None:
     assert subject._select_protocol(accepting_nothing(), [b"http/1.1", b"h2"]) == b"h2"
+
+
+def test_no_session_is_kept_for_a_client(authority: Authority) -> None:
+    begun = start()
+    ClientTls(authority, now=now_utc).tls_start_client(begun, tunnel("a.test"))
+    assert begun.ssl_conn
+    assert begun.ssl_conn.get_context().get_session_cache_mode() == SSL.SESS_CACHE_OFF
