@@ -1,5 +1,6 @@
 """The policy as it was: in another file, or in a commit of git."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,17 +29,17 @@ class Version:
 def read_version(word: str, *, find: Callable[[], Path]) -> Version:
     """Return what `word` names: a file, `REF:PATH` as git has it, or a REF at which the policy that `find` finds."""
     if Path(word).exists():
+        _require_no_commit(word)
         return Version(name=word, content=read_policy(Path(word)), file=Path(word))
     if ":" in word:
         return _of_git(word, word, cwd=Path.cwd(), file=Path(word.partition(":")[2]))
-    file = find()
-    return _of_git(f"{word}:./{file.name}", f"{word}:{file}", cwd=file.parent, file=file)
+    return _committed(word, find())
 
 
 def read_committed(file: Path) -> Version:
     """Return the policy of the last commit; where none has it yet, one that says nothing."""
     try:
-        return read_version("HEAD", find=lambda: file)
+        return _committed("HEAD", file)
     except UserError:
         if not _git_knows(file.parent, "--git-dir"):
             raise
@@ -58,6 +59,17 @@ def load_version(version: Version, environ: Mapping[str, str]) -> Policy:
     layer = parse_layer(text, name=PROJECT, file=version.name, shown=version.name, services=services)
     others = [load_layer(one, services=services) for one in layers_here(environ, beside=version.file)]
     return compile_policy([*others, with_files_beside(layer, version.file, text=text, where=version.name)], services)
+
+
+def _require_no_commit(word: str) -> None:
+    """Refuse a file that has the name of a commit: who makes it would choose what a change is held against."""
+    if not word.startswith("-") and _git_knows(Path(), "--verify", "--quiet", "--end-of-options", word):
+        hint = f"write {shlex.quote(f'./{word}')} for the file; move it away to mean the commit"
+        raise UserError([Problem(where=word, what="is a file here, and a commit of git as well", hint=hint)])
+
+
+def _committed(reference: str, file: Path) -> Version:
+    return _of_git(f"{reference}:./{file.name}", f"{reference}:{file}", cwd=file.parent, file=file)
 
 
 def _of_git(name: str, shown: str, *, cwd: Path, file: Path) -> Version:

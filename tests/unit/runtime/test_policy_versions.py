@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.problems import UserError
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.policy_versions import Version, load_version, read_committed, read_file, read_version
 from certificates import make_authority
 
@@ -38,12 +38,23 @@ def test_a_commit_has_the_policy_as_it_was(word: str, name: str) -> None:
     assert read_version(word, find=lambda: FILE) == Version(name=name, content=b"domains: [a.test]\n", file=FILE)
 
 
+@pytest.mark.parametrize("word", ["main", "main:.devcontainer/policy.yaml", "HEAD"])
 @pytest.mark.usefixtures("repository")
-def test_a_file_comes_before_a_commit_of_its_name() -> None:
-    Path("main").write_text("domains: [c.test]\n")
-    assert read_version("main", find=lambda: FILE) == Version(
-        name="main", content=b"domains: [c.test]\n", file=Path("main")
-    )
+def test_a_file_with_the_name_of_a_commit_is_never_taken_for_it(word: str) -> None:
+    Path(word).parent.mkdir(parents=True, exist_ok=True)
+    Path(word).write_text("domains: [c.test]\n")
+    with pytest.raises(UserError) as raised:
+        read_version(word, find=lambda: FILE)
+    hint = f"write ./{word} for the file; move it away to mean the commit"
+    what = "is a file here, and a commit of git as well"
+    assert raised.value.problems == (Problem(where=word, what=what, hint=hint),)
+    assert read_version(f"./{word}", find=lambda: FILE).content == b"domains: [c.test]\n"
+    assert read_committed(FILE).content == b"domains: [a.test]\n"
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_file_is_read_as_it_is_now() -> None:
+    assert read_version(str(FILE), find=lambda: FILE) == read_file(FILE)
     assert read_file(FILE) == Version(name=str(FILE), content=b"domains: [b.test]\n", file=FILE)
 
 
