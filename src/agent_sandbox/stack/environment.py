@@ -39,7 +39,8 @@ PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 def proxy_environment(address: str) -> Mapping[str, str]:
     """Return the variables that lead everything to the proxy at that address."""
     url = f"http://{address}:{PROXY_PORT}"
-    upper = dict.fromkeys(PROXY_VARIABLES, url) | {"NO_PROXY": ",".join(NOT_PROXIED)}
+    # gRPC for Go asks a proxy for the address of a name. Here that is the proxy's own, to which it goes by itself then.
+    upper = dict.fromkeys(PROXY_VARIABLES, url) | {"NO_PROXY": ",".join((*NOT_PROXIED, address))}
     return {
         "AGENT_SANDBOX_PROXY": f"{address}:{PROXY_PORT}",
         **upper,

@@ -5,7 +5,7 @@ def test_the_proxy_is_named_in_both_spellings() -> None:
     environment = proxy_environment("10.0.0.2")
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         assert environment[name] == environment[name.lower()] == "http://10.0.0.2:8080"
-    assert environment["NO_PROXY"] == environment["no_proxy"] == "localhost,127.0.0.1,::1"
+    assert environment["NO_PROXY"] == environment["no_proxy"] == "localhost,127.0.0.1,::1,10.0.0.2"
 
 
 def test_our_own_scripts_are_told_the_address() -> None:
