@@ -185,6 +185,28 @@ def test_a_long_field_of_an_answer_over_http2_keeps_nobody_waiting(pair: Pair) -
         assert_others_are_served(pair)
 
 
+@pytest.mark.parametrize("alpn", [(), ("h2",)])
+def test_downloads_that_nobody_reads_hold_less_the_more_there_are(tmp_path: Path, alpn: tuple[str, ...]) -> None:
+    def play(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (64 * MIB))
+        pour(stream, bytes(MIB), most=64 * MIB, seconds=2)
+
+    small = "from agent_sandbox.proxy import limits\nlimits.Limits.__init__.__kwdefaults__.update(crowd=8)"
+    with contextlib.ExitStack() as stack:
+        pair = stack.enter_context(start_pair(tmp_path, POLICY, sabotage=small))
+        pair.server.answers["/large"] = play
+        before = pair.proxy.memory()
+        for _ in range(48):
+            stream = stack.enter_context(pair.proxy.tls("allowed.test", alpn=alpn))
+            if alpn:
+                Http2Client(stream).send(*fields("/large"))
+            else:
+                stream.sendall(get("/large", "allowed.test"))
+        time.sleep(2)
+        assert pair.proxy.memory() - before < 56 * MIB
+        assert_others_are_served(pair)
+
+
 def swallow(stream: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while stream.recv(MIB):

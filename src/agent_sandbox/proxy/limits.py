@@ -23,6 +23,7 @@ class Limits:
     websocket_bytes: int = 16 * 1024 * 1024  # one message, in as many frames as it is
     websocket_closing_seconds: float = 2.0  # from one side's Close to the other's
     held_bytes: int = 1024 * 1024  # read from one side of HTTP/2 and not yet taken by the other
+    crowd: int = 128  # so many connections may hold that much, and read a gulp at once; of more, each holds less
     body_seconds: float = 10.0  # from a head to the end of a body that is held until it is decided
     bodies_held: int = 64  # at once, each of at most `graphqlbody.MAX_BODY`
     streams_reset: int = 200  # HTTP/2 streams that a client may open and cancel on one connection

@@ -7,7 +7,7 @@ import struct
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast, override
 
@@ -46,6 +46,12 @@ class Engine:
     options: EngineOptions
     record: Callable[[Line], None]
     policy: Callable[[], Policy]
+    sessions: "set[Session]" = field(default_factory=set)
+
+    @property
+    def crowded(self) -> float:
+        """How many times as many sessions there are as may each hold all that one may."""
+        return len(self.sessions) / self.limits.crowd
 
 
 class Session(server.LiveConnectionHandler):
@@ -61,7 +67,20 @@ class Session(server.LiveConnectionHandler):
         self._moved = asyncio.Event()
         self._paused = False
         self._took = 0.0
-        reader.in_sips = partial(_in_frames, self.client)
+        reader.in_sips = partial(self._in_sips, self.client)
+
+    @override
+    async def handle_client(self) -> None:
+        self._engine.sessions.add(self)
+        try:
+            await super().handle_client()
+        finally:
+            self._engine.sessions.discard(self)
+
+    def _in_sips(self, connection: Connection) -> bool:
+        """Tell whether to read little at once: of what is or may turn out to be HTTP/2, and where many are served."""
+        in_frames = connection.tls and (connection.alpn == HTTP2 or not connection.tls_established)
+        return in_frames or self._engine.crowded > 1
 
     @override
     async def handle_hook(self, hook: commands.StartHook) -> None:
@@ -102,7 +121,7 @@ class Session(server.LiveConnectionHandler):
         limits = self._engine.limits
         if not to_client and self.layer.behind > limits.head_bytes:
             return True
-        return self.layer.held(to_client=to_client) > limits.held_bytes
+        return self.layer.held(to_client=to_client) * max(1, self._engine.crowded) > limits.held_bytes
 
     def abort(self) -> None:
         """Close the client's connection, and everything that was opened for it."""
@@ -180,7 +199,7 @@ class Session(server.LiveConnectionHandler):
             connection.peername = writer.get_extra_info("peername")
             connection.sockname = writer.get_extra_info("sockname")
             gulps = Gulps(reader, on_reset=lambda: setattr(connection, "error", "the server reset the connection"))
-            gulps.in_sips = partial(_in_frames, connection)
+            gulps.in_sips = partial(self._in_sips, connection)
             self.transports[connection] = server.ConnectionIO(asyncio.current_task(), _as_stream(gulps), writer)
             patience = self._wait_for_handshake(connection, writer)
             await self.server_event(events.OpenConnectionCompleted(command, None))
@@ -246,11 +265,6 @@ class Session(server.LiveConnectionHandler):
         tunnel = self._tunnel
         line = Line(event=Event.FAULT, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client)
         self._engine.record(line)
-
-
-def _in_frames(connection: Connection) -> bool:
-    """Tell whether what comes is HTTP/2, or may turn out to be."""
-    return connection.tls and (connection.alpn == HTTP2 or not connection.tls_established)
 
 
 def _as_stream(reader: Gulps) -> asyncio.StreamReader:

@@ -238,14 +238,39 @@ async def test_who_made_much_work_waits_for_as_long_as_it_took(monkeypatch: pyte
 
 
 async def test_what_is_or_may_be_http2_is_read_in_sips() -> None:
-    client = Stage().session.client
-    seen = [subject._in_frames(client)]
+    session = Stage().session
+    client = session.client
+    seen = [session._in_sips(client)]
     client.tls = True
     for alpn in (None, b"http/1.1", b"h2"):
         client.alpn = alpn
         client.timestamp_tls_setup = 1.0 if alpn else None
-        seen.append(subject._in_frames(client))
+        seen.append(session._in_sips(client))
     assert seen == [False, True, False, True]
+
+
+async def test_of_a_crowd_each_reads_and_holds_less() -> None:
+    stage = Stage(limits=Limits(crowd=2, held_bytes=1_000))
+    session, others = stage.session, [Stage().session for _ in range(2)]
+    session.layer.held = lambda *, to_client: 600 + to_client  # type: ignore[method-assign]
+    sessions = session._engine.sessions
+    seen = []
+    for one in (session, *others):
+        sessions.add(one)
+        seen.append((session._in_sips(session.client), session._holds_much(to_client=True)))
+    assert seen == [(False, False), (False, False), (True, False)]
+    sessions.add(Stage().session)
+    assert session._holds_much(to_client=True)
+
+
+async def test_a_session_counts_for_as_long_as_it_serves() -> None:
+    stage = Stage()
+    serving = await started(stage)
+    assert stage.session._engine.crowded == 1 / Limits().crowd
+    stage.session.abort()
+    stage.client.feed_eof()
+    await serving
+    assert stage.session._engine.crowded == 0
 
 
 async def test_a_client_is_paused_whose_requests_wait_for_an_answer() -> None:
