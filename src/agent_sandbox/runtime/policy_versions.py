@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_sandbox.policy.compile import compile_policy
@@ -11,7 +11,8 @@ from agent_sandbox.policyfile import load_layer, parse_layer, services_beside
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.layerfile import PROJECT
 from agent_sandbox.policyfile.loading import with_files_beside
-from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.policyfile.reading import MAX_BYTES, read_policy
+from agent_sandbox.policyfile.sources import Read
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git import ask_git
 from agent_sandbox.runtime.layers import layers_here
@@ -19,11 +20,15 @@ from agent_sandbox.runtime.layers import layers_here
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """The text of a policy, what to call it, and the file that it is a version of: services may lie beside that."""
+    """The text of a policy, what to call it, and the file that it is a version of.
+
+    Services and lists may lie beside that; `read` reads them as they are in the same version.
+    """
 
     name: str
     content: bytes
     file: Path
+    read: Read = field(default=read_policy, repr=False, compare=False)
 
 
 def read_version(word: str, *, find: Callable[[], Path]) -> Version:
@@ -53,12 +58,16 @@ def read_file(file: Path) -> Version:
 
 
 def load_version(version: Version, environ: Mapping[str, str]) -> Policy:
-    """Return the policy that the version makes with the layers of this machine, and what lies beside the file now."""
-    services = services_beside(version.file)
+    """Return the policy that the version makes with the layers of this machine, and what lies beside it.
+
+    What its commit does not have is read as it is now.
+    """
+    services = services_beside(version.file, read=version.read)
     text = decode_policy(version.content, file=version.name)
     layer = parse_layer(text, name=PROJECT, file=version.name, shown=version.name, services=services)
     others = [load_layer(one, services=services) for one in layers_here(environ, beside=version.file)]
-    return compile_policy([*others, with_files_beside(layer, version.file, text=text, where=version.name)], services)
+    whole = with_files_beside(layer, version.file, text=text, where=version.name, read=version.read)
+    return compile_policy([*others, whole], services)
 
 
 def _require_no_commit(word: str) -> None:
@@ -81,7 +90,19 @@ def _of_git(name: str, shown: str, *, cwd: Path, file: Path) -> Version:
         raise _unknown(shown, f"git cannot be run: {error.strerror}") from error
     if said.code != 0:
         raise _unknown(shown, said.err.strip().removeprefix("fatal: ") or f"git ends with {said.code}")
-    return Version(name=shown, content=said.out.encode(), file=file)
+    read = _reading(name.removesuffix(file.name), cwd=cwd, folder=file.parent)
+    return Version(name=shown, content=said.out.encode(), file=file, read=read)
+
+
+def _reading(base: str, *, cwd: Path, folder: Path) -> Read:
+    def read(path: Path, *, limit: int = MAX_BYTES, own_folder: bool = False) -> bytes:
+        if path.is_relative_to(folder):
+            said = ask_git("cat-file", "blob", f"{base}{path.relative_to(folder)}", cwd=cwd)
+            if said.code == 0 and len(content := said.out.encode()) <= limit:
+                return content
+        return read_policy(path, limit=limit, own_folder=own_folder)
+
+    return read
 
 
 def _git_knows(folder: Path, *asked: str) -> bool:

@@ -94,6 +94,28 @@ def test_a_version_has_the_lists_and_certificates_that_lie_beside_the_file_now(t
         load_version(version, os.environ)
 
 
+@pytest.mark.parametrize("word", ["HEAD", "HEAD:.devcontainer/policy.yaml"])
+@pytest.mark.usefixtures("repository")
+def test_what_lies_beside_a_policy_is_read_as_the_commit_has_it(word: str) -> None:
+    beside = {
+        "hosts.txt": "a.test\n",
+        "services/python.yaml": "domains: [{host: p.test, rules: [{methods: [GET]}]}]",
+    }
+    (FILE.parent / "services").mkdir()
+    for name, text in {**beside, FILE.name: "domains_file: hosts.txt\nservices: [python, rust]"}.items():
+        (FILE.parent / name).write_text(text)
+    who = ("-c", "user.name=me", "-c", "user.email=me@example.com")
+    subprocess.run(["git", "add", "."], check=True)
+    subprocess.run(["git", *who, "commit", "--quiet", "-m", "y"], check=True)
+    for name, text in beside.items():
+        (FILE.parent / name).write_text(text.replace(".test", ".evil.test"))
+    then = load_version(read_version(word, find=lambda: FILE), os.environ)
+    now = load_version(read_file(FILE), os.environ)
+    hosts = ("a.test", "p.test", "a.evil.test", "p.evil.test", "crates.io")
+    assert [bool(then.index.rules_for(host)) for host in hosts] == [True, True, False, False, True]
+    assert [bool(now.index.rules_for(host)) for host in hosts] == [False, False, True, True, True]
+
+
 def test_a_version_that_is_invalid_is_told_by_its_name() -> None:
     with pytest.raises(UserError, match=r"^main:policy.yaml:1:1: unknown key 'domainz'"):
         load_version(Version(name="main:policy.yaml", content=b"domainz: []", file=FILE), os.environ)
