@@ -16,6 +16,7 @@ from agent_sandbox.policy.unfit import Unfit
 ONE_REQUEST = re.compile(
     r"(?P<method>\S+) +(?P<scheme>https?)://(?P<host>\[[^]]*\]|[^/?:]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
 )
+A_HOST = re.compile(r"[\w*-]*(\.[\w-]+)+")
 WHAT_A_RULE_SAYS = "write one, such as `methods: [GET]`; if every request is meant, take `rules` out"
 HOW = "write a method and a whole address: `GET https://example.com/path`"
 
@@ -59,6 +60,8 @@ def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
 def _how(text: str) -> str:
     """Return how to write it; a URL that lacks its method alone is shown with one."""
     whole = f"GET {text}"
+    if A_HOST.fullmatch(text):
+        return f"a host alone goes under `domains`; for one request {HOW}"
     shown = quoted(text)[1:-1] == text
     return f"write its method before it: `{whole}`" if shown and ONE_REQUEST.fullmatch(whole) else HOW
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.spec import ServiceFileSpec
@@ -20,6 +21,16 @@ def service_called(word: str, names: Collection[str]) -> str | None:
     return name if name in names else None
 
 
+def service_meant(word: str) -> str | None:
+    """Return the service that is meant by a word which stands where a host does.
+
+    >>> service_meant("github"), service_meant("npm"), service_meant("intranet")
+    ('github', 'node', None)
+    """
+    names = {*(path.stem for path in _files()), *aliases()}
+    return word if word in names else service_called(word, names)
+
+
 def also_called(layer: Layer) -> tuple[str, ...]:
     """Return what people call a service besides its name."""
     return layer.spec.also if isinstance(layer.spec, ServiceFileSpec) else ()
@@ -32,8 +43,12 @@ def _by_alias() -> Mapping[str, str]:
 
 
 def _all() -> Iterator[tuple[str, list[str]]]:
-    for path in sorted((data_root() / "services").glob("*.yaml")):
+    for path in _files():
         told = parse_document(path.read_text("utf-8"), file=path.name).value
         also = told.get("also") if isinstance(told, dict) else None
         yield path.stem, [word for word in also if isinstance(word, str)] if isinstance(also, list) else []
     yield from aliases().items()
+
+
+def _files() -> list[Path]:
+    return sorted((data_root() / "services").glob("*.yaml"))

@@ -12,7 +12,7 @@ from agent_sandbox.policy.layer import Location
 from agent_sandbox.policy.planned import PLANNED
 from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.spec import MODELS, PolicySpec
-from agent_sandbox.policyfile.aliases import service_called
+from agent_sandbox.policyfile.aliases import service_called, service_meant
 from agent_sandbox.policyfile.document import Document, Place
 from agent_sandbox.policyfile.resolved import RESOLVED, advice_for
 from agent_sandbox.problems import Problem, UserError
@@ -93,7 +93,16 @@ def _not_one_of(details: ErrorDetails) -> Words:
 
 def _unfit(details: ErrorDetails) -> Words:
     context = details.get("ctx", {})
-    return context["what"], context.get("hint", "")
+    return context["what"], _to_services(details["input"]) or context.get("hint", "")
+
+
+def _to_services(value: object) -> str:
+    """Return where the name of a service goes that was written for a host, empty for whatever else is wrong."""
+    match value:
+        case {"host": str() as word, **more} if not more and ONE_WORD.fullmatch(word):
+            meant = service_meant(word)
+            return f"the service goes under `services`: `- {meant}`" if meant else ""
+    return ""
 
 
 def _not_text(details: ErrorDetails) -> Words:

@@ -12,6 +12,7 @@ from agent_sandbox.policy.pathpattern import PathKind
 from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policyfile.aliases import service_meant
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policytools.insertion import written
 from agent_sandbox.problems import Problem, UserError
@@ -39,6 +40,10 @@ def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
     method, space, url = " ".join(words).strip().partition(" ")
     text = f"{method.upper()} {url.strip()}" if space else method
     section = "domains" if effect is Effect.ALLOW and _is_host(text) else SECTIONS[effect]
+    if section == SECTIONS[Effect.DENY] and _is_host(text) and (meant := service_meant(text)):
+        # As a host it would deny nothing of what the service lets through.
+        hint = f"`agent-sandbox policy services show {meant}` lists its hosts"
+        raise UserError([Problem(where=text, what="is a service, not a host", hint=hint)])
     try:
         content = f"{section}:\n- {written(text)}\n".encode("utf-8", "surrogateescape")
         layer = parse_layer(decode_policy(content, file=""), name="", file="", shown="", services=())

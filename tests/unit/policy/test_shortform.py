@@ -59,8 +59,8 @@ def test_what_is_no_line_is_left_to_the_model(value: object) -> None:
 @each(
     "line",
     [
-        "a.test",
         "GET",
+        "host",
         "GET a.test/x",
         "GET //a.test/x",
         "GET ftp://a.test/x",
@@ -77,6 +77,14 @@ def test_what_is_no_method_and_url_is_refused(line: str) -> None:
         write_out_allow(line)
     hint = "write a method and a whole address: `GET https://example.com/path`"
     assert (unfit.value.what, unfit.value.hint) == (f"{line!r} is no `METHOD URL`", hint)
+
+
+@each("line", ["a.test", "*.a.test", ".a.test", "bücher.test"])
+def test_a_host_alone_is_sent_to_where_it_goes(line: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_allow(line)
+    one = "for one request write a method and a whole address: `GET https://example.com/path`"
+    assert unfit.value.hint == f"a host alone goes under `domains`; {one}"
 
 
 def test_a_url_that_lacks_its_method_is_shown_with_one() -> None:

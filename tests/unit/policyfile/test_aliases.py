@@ -1,7 +1,7 @@
 import pytest
 
 from agent_sandbox.policyfile import parse_layer, parse_service
-from agent_sandbox.policyfile.aliases import also_called, service_called
+from agent_sandbox.policyfile.aliases import also_called, service_called, service_meant
 
 NAMES = ("claude", "debian", "go", "java", "node", "python", "rust")
 
@@ -22,6 +22,13 @@ NAMES = ("claude", "debian", "go", "java", "node", "python", "rust")
 )
 def test_a_service_goes_by_what_people_call_it(word: str, service: str | None) -> None:
     assert service_called(word, NAMES) == service
+
+
+@pytest.mark.parametrize(
+    ("word", "service"), [("github", "github"), ("npm", "node"), ("python", "python"), ("db", None), ("a.test", None)]
+)
+def test_a_service_is_meant_by_its_name_and_by_what_people_call_it(word: str, service: str | None) -> None:
+    assert service_meant(word) == service
 
 
 def test_only_services_that_can_be_named_are_told() -> None:

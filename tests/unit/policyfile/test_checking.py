@@ -90,6 +90,18 @@ def test_a_good_document_is_its_spec() -> None:
             "allow: [GET http://db/]",
             ("p:1:9: db can only lead to a private place; name it under `host_services`: `NAME: {to: db:80}`"),
         ),
+        (
+            "domains: [github]",
+            "p:1:11: github can only lead to a private place; the service goes under `services`: `- github`",
+        ),
+        (
+            "domains: [npm]",
+            "p:1:11: npm can only lead to a private place; the service goes under `services`: `- node`",
+        ),
+        (
+            "domains: [{host: node, ports: [3000]}]",
+            "p:1:11: node can only lead to a private place; name it under `host_services`: `NAME: {to: node:3000}`",
+        ),
         ("version: 2", "p:1:10: `2` does not go here; write 1"),
         ("settings: {block_status: 500}", "p:1:26: `500` does not go here; write 403 or 418"),
         ("settings: {reload: always}", "p:1:20: 'always' does not go here; write 'restart' or 'watch'"),
@@ -209,7 +221,10 @@ def test_a_good_document_is_its_spec() -> None:
         ),
         (
             "allow: [a.test]",
-            "p:1:9: 'a.test' is no `METHOD URL`; write a method and a whole address: `GET https://example.com/path`",
+            (
+                "p:1:9: 'a.test' is no `METHOD URL`; a host alone goes under `domains`; "
+                "for one request write a method and a whole address: `GET https://example.com/path`"
+            ),
         ),
         (
             "allow: [{host: a.test}]",

@@ -82,6 +82,18 @@ HOW = "write a method and a whole address: `GET https://example.com/path`"
             "`*` would allow every host",
             "name the hosts; if all of them are meant, `allow_all: true`",
         ),
+        (
+            Effect.ALLOW,
+            "github",
+            "github can only lead to a private place",
+            "the service goes under `services`: `- github`",
+        ),
+        (
+            Effect.DENY,
+            "npm",
+            "is a service, not a host",
+            "`agent-sandbox policy services show node` lists its hosts",
+        ),
         (Effect.ALLOW, "GET https://a.test/?\udcff", "byte 0xff is not UTF-8", "save the file as UTF-8"),
         (Effect.ALLOW, f"GET https://a.test/?{'x' * 33_000}", "the target is longer than 32768 characters", ""),
     ],
