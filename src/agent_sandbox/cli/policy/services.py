@@ -177,8 +177,8 @@ def _resolve(  # noqa: PLR0913 - each is an option
     if dry_run:
         say("nothing was written: this was a dry run")
     else:
-        first = next(iter(plan.offers))
-        say(f"to use it: `- {first}` under `services` in {POLICY_FILE}, {APPLY}")
+        names = ", ".join(f"`- {name}`" for name in plan.offers)
+        say(f"to use {'it' if len(plan.offers) == 1 else 'them'}: {names} under `services` in {POLICY_FILE}, {APPLY}")
 
 
 def _taker(*, from_project: bool, ask: bool) -> "Take":

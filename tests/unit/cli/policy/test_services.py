@@ -143,6 +143,15 @@ def test_a_service_is_resolved_beside_the_policy_and_used(ask: Ask, npm: Path) -
     ]
 
 
+def test_all_that_were_written_are_named_to_be_used(ask: Ask, npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registries, "answer_of", lambda argv: f"https://{Path(argv[0]).name}.example.org/")
+    ask("policy", "services", "resolve", "node")
+    answer = ask("policy", "services", "resolve")
+    written = sorted(file.stem for file in (npm / "services").iterdir())
+    named = ", ".join(f"`- {name}`" for name in written)
+    assert (len(written) > 1, f"to use them: {named} under `services` in " in answer.err) == (True, True)
+
+
 def test_a_dry_run_shows_the_file_and_writes_none(ask: Ask, npm: Path) -> None:
     answer = ask("policy", "services", "resolve", "node", "--dry-run")
     assert "+  - host: npm.example.org\n" in answer.out
