@@ -14,7 +14,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import COMPOSE
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
+from agent_sandbox.runtime.initialise import Prepared, Wish, agent_of, prepare
 from agent_sandbox.runtime.installed import require_outermost
 from agent_sandbox.runtime.trust.question import unseen_in
 from agent_sandbox.runtime.trust.remember import remember
@@ -42,7 +42,12 @@ def completions() -> tuple[str, ...]:
 
 
 def init(  # noqa: PLR0913 - each is an option
-    agent: Annotated[str | None, Argument(help=f"Which agent to put into the box: {', '.join(completions())}.")] = None,
+    agent: Annotated[
+        str | None,
+        Argument(
+            help=f"Which agent to put into the box: {', '.join(completions())}; by default the one that is there."
+        ),
+    ] = None,
     *,
     path: Annotated[
         Path | None, Option(help="The project's directory; otherwise this one.", metavar="DIRECTORY")
@@ -63,14 +68,11 @@ def init(  # noqa: PLR0913 - each is an option
     policy.yaml is yours once it is written, and what somebody has edited is shown as a diff and kept, as is the stack
     of another agent.
     """
-    if agent is None:
-        hint = f"agent-sandbox init AGENT, with one of: {', '.join(completions())}"
-        raise UserError([Problem(where="", what="no agent is named", hint=hint)])
     if path is None:
         require_outermost(Path.cwd())
     asked = {"memory": memory, "cpus": cpus, "pids": pids}
     wish = Wish(
-        agent=agent,
+        agent=agent or _agent_there(path or Path()),
         path=path or Path(),
         title=name,
         ide=ide,
@@ -89,6 +91,14 @@ def init(  # noqa: PLR0913 - each is an option
         _show(prepared, dry_run=dry_run)
     if prepared.conflicts:
         raise UserError([_problem(change) for change in prepared.conflicts])
+
+
+def _agent_there(path: Path) -> str:
+    agent = agent_of(path, os.environ)
+    if agent is None:
+        hint = f"agent-sandbox init AGENT, with one of: {', '.join(completions())}"
+        raise UserError([Problem(where="", what="no agent is named", hint=hint)])
+    return agent
 
 
 def _show(prepared: Prepared, *, dry_run: bool) -> None:

@@ -104,7 +104,7 @@ FAULTS: tuple[Fault, ...] = (
         r"bind source path does not exist: (?P<path>[^\n]+)",
         where="{path}",
         what="it was protected, and is not there any more",
-        hint="put it back, or have it left out: agent-sandbox init AGENT, then agent-sandbox up",
+        hint="put it back, or have it left out: agent-sandbox init, then agent-sandbox up",
     ),
     fault(
         r"(?P<file>\S*\.ya?ml): (?P<what>(?:yaml:|services\.|networks\.|volumes\.|no such file)[^\n]*)",

@@ -97,6 +97,12 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
     )
 
 
+def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the agent whose stack an earlier `init` has written there, None where there is none."""
+    record = parse_record(read_text(find_project(path, environ), COMPOSE) or "")
+    return record.agent if record else None
+
+
 def _beyond(chosen: Limits) -> Iterator[str]:
     """Yield what was chosen and is more than this machine has; of the defaults, which fit most, `doctor` tells."""
     for name, has in beyond(chosen, **machine()).items():

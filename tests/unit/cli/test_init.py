@@ -303,7 +303,18 @@ def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
         1,
         f"error: no agent is named\n  hint: agent-sandbox init AGENT, with one of: {known}\n",
     )
-    assert f"  AGENT  Which agent to put into the box: {known}.\n" in ask("init", "-h").out
+    assert f"Which agent to put into the box: {known};" in ask("init", "-h").out
+
+
+def test_without_an_agent_it_is_the_one_that_is_there(empty_project: Path, ask: Ask) -> None:
+    for agent in AGENTS:
+        ask("init", agent, "--force")
+        before = tree(empty_project)
+        answer = ask("init")
+        assert (answer.code, verdicts(answer.out)) == (0, dict.fromkeys(ALL, "unchanged"))
+        assert ask("init", "--memory", "2g").code == 0
+        assert tree(empty_project).keys() == before.keys()
+        assert f"agent: {agent}," in (empty_project / COMPOSE).read_text()
 
 
 @pytest.mark.usefixtures("empty_project")

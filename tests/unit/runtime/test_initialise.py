@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.reconcile import OnConflict, Verdict
-from agent_sandbox.runtime.initialise import Wish, prepare
+from agent_sandbox.runtime.initialise import Wish, agent_of, prepare
 from agent_sandbox.stack.limits import DEFAULT, GIB, kept, told
 from agent_sandbox.stack.workspace import Ide
 from repositories import repository
@@ -43,6 +43,12 @@ def test_choices_of_an_earlier_init_stay(tmp_path: Path) -> None:
     workspace = prepare(wish(tmp_path), {}).workspace
     assert (workspace.title, workspace.ide) == ("Mine", Ide.NONE)
     assert prepare(wish(tmp_path, ide=Ide.VSCODE), {}).workspace.ide is Ide.VSCODE
+
+
+def test_the_agent_of_an_earlier_init_is_known(tmp_path: Path) -> None:
+    assert agent_of(tmp_path, {}) is None
+    prepare(wish(tmp_path), {}).write()
+    assert agent_of(tmp_path, {}) == "claude"
 
 
 def test_limits_are_of_the_agent_alone_and_stay_until_they_are_said_anew(tmp_path: Path) -> None:
