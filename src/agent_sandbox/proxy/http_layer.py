@@ -25,6 +25,7 @@ from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.stream import BreakOff, StrictStream
+from agent_sandbox.proxy.tlsgulps import GulpingTls
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.writes import joined
 
@@ -119,7 +120,7 @@ class StrictHttpLayer(HttpLayer):
             self._over.add(command.connection)
 
 
-class FarewellTls(ClientTLSLayer):
+class FarewellTls(GulpingTls, ClientTLSLayer):
     """Tells the client that the end is one. mitmproxy lets it find out, and OpenSSL 3 then reports an attack."""
 
     @override

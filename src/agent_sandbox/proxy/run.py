@@ -13,7 +13,7 @@ from OpenSSL import SSL
 from agent_sandbox.policyfile.kept import load_kept, load_offers
 from agent_sandbox.policyfile.shelf import Shelf
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.proxy import http1_client, http2_client
+from agent_sandbox.proxy import http1_client, http2_client, tlsgulps
 from agent_sandbox.proxy.ahead import read_ahead
 from agent_sandbox.proxy.ca import load_authority, now_utc
 from agent_sandbox.proxy.control import Answer, serve_control
@@ -51,6 +51,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
     http1_client.install()
     http2_client.install()
+    tlsgulps.install()
     keep_freed_memory()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     recorder = Recorder([writer.add for writer in writers], clock=time.time)

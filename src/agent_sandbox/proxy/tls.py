@@ -16,7 +16,6 @@ from OpenSSL import SSL
 from agent_sandbox.policy import canonical_host
 from agent_sandbox.proxy.ca import Authority
 from agent_sandbox.proxy.hooks import hook
-from agent_sandbox.proxy.tlsgulps import GulpingConnection
 from agent_sandbox.proxy.tunnel import Tunnel
 
 CIPHERS = (
@@ -41,7 +40,7 @@ class ClientTls:
     @hook
     def tls_start_client(self, start: TlsData, tunnel: Tunnel) -> None:
         """Give the layer a TLS object; without one the layer closes the connection."""
-        connection = GulpingConnection(self._context(tunnel.host))
+        connection = SSL.Connection(self._context(tunnel.host))
         connection.set_accept_state()
         start.ssl_conn = connection
 
@@ -90,7 +89,7 @@ class ServerTls:
         pem = self._authorities()
         if pem != self._trusting[0]:
             self._trusting = (pem, self._trusting_context(pem))
-        connection = GulpingConnection(self._trusting[1])
+        connection = SSL.Connection(self._trusting[1])
         _expect_host(connection, tunnel.host)
         speaks_http2 = start.context.client.alpn == HTTP2
         connection.set_alpn_protos([HTTP2, HTTP1] if speaks_http2 else [HTTP1])

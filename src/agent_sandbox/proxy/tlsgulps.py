@@ -1,34 +1,65 @@
-"""Take from OpenSSL all that it has.
+"""TLS that takes from OpenSSL all that it has, and passes it on as it is.
 
-mitmproxy asks for a record of 16 KiB at a time and appends it to the others, and fetches what is encrypted in pieces,
-which are put together again before they are sent. Both copy what they have more than once.
+mitmproxy appends each record of 16 KiB to what it has of the others and copies all of it once more; what is encrypted
+it fetches in pieces, which are put together again before they are written.
 """
 
-from contextlib import suppress
 from typing import override
 
+from mitmproxy.connection import ConnectionState
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.layers import tls
 from OpenSSL import SSL
 
 from agent_sandbox.proxy.gulps import GULP
+
+Commands = layer.CommandGenerator[None]
 
 RECORD = 16_384
 ENCRYPTED = 2 * GULP  # what is read at once, and what TLS adds; memory that is not filled costs nothing
 
 
-class GulpingConnection(SSL.Connection):
-    """Gives as much as there is, however little was asked for."""
+class GulpingTls(tls.TLSLayer):
+    """One side's TLS, after the handshake as before it."""
 
     @override
-    def recv(self, bufsiz: int = RECORD, flags: int | None = None) -> bytes:
-        """Return the content of all records that are there; of none, what OpenSSL says to that."""
-        records = [super().recv(RECORD)]
-        # The end of them, or a fault: who asks again is told.
-        with suppress(SSL.Error):
+    def receive_data(self, data: bytes) -> Commands:
+        if data:
+            self.tls.bio_write(data)
+        records, ended = self._records()
+        # What was read may have called for an answer: a new key for an old one.
+        yield from self.tls_interact()
+        if records:
+            yield from self.event_to_child(events.DataReceived(self.conn, b"".join(records)))
+        if ended:
+            self.conn.state &= ~ConnectionState.CAN_READ
+            yield from self.event_to_child(events.ConnectionClosed(self.conn))
+
+    def _records(self) -> tuple[list[bytes], bool]:
+        """Return what stands in the records that are there, and whether the other side has said that it was all."""
+        records: list[bytes] = []
+        try:
             while True:
-                records.append(super().recv(RECORD))
-        return b"".join(records)
+                records.append(self.tls.recv(RECORD))
+        except SSL.ZeroReturnError:
+            return records, True
+        except SSL.Error:  # no more yet; or a fault, behind which there never is
+            return records, False
 
     @override
-    def bio_read(self, bufsiz: int = ENCRYPTED) -> bytes:
-        """Return all that waits to be sent."""
-        return super().bio_read(ENCRYPTED)
+    def tls_interact(self) -> Commands:
+        while True:
+            try:
+                data = self.tls.bio_read(ENCRYPTED)
+            except SSL.WantReadError:
+                return
+            yield commands.SendData(self.conn, data)
+
+
+class GulpingServerTls(GulpingTls, tls.ServerTLSLayer):
+    """The TLS of an upstream server."""
+
+
+def install() -> None:
+    """Make mitmproxy's HTTP layer use this; it names its own, and leaves no other way in."""
+    tls.ServerTLSLayer = GulpingServerTls  # type: ignore[misc]

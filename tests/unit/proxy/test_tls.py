@@ -88,14 +88,14 @@ def test_the_server_is_offered_what_the_client_speaks(
     assert (client.get_alpn_proto_negotiated(), server.get_alpn_proto_negotiated()) == (wanted, wanted)
 
 
-def test_what_is_sent_is_encrypted_in_one_go_and_all_of_it_comes(authority: Authority, tmp_path: Path) -> None:
+def test_what_is_sent_is_encrypted_in_one_go(authority: Authority, tmp_path: Path) -> None:
     server, client = accepting(authority, "a.test"), connecting(authority, tmp_path, "a.test")
     talk(client, server)
     body = bytes(range(256)) * 1024  # sixteen records
     for side, peer in ((client, server), (server, client)):
         assert side.send(body) == len(body)
-        peer.bio_write(side.bio_read(65_536))
-        assert peer.recv(65_536) == body
+        peer.bio_write(side.bio_read(1024 * 1024))
+        assert b"".join(peer.recv(65_536) for _ in range(16)) == body
 
 
 @pytest.mark.parametrize(("certified", "wanted"), [("b.test", "a.test"), ("203.0.113.8", "203.0.113.7")])
