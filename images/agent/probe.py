@@ -52,9 +52,11 @@ NAMESPACES = {"user": 0x10000000, "network": 0x40000000, "mount": 0x00020000}
 DEVICES = ("/dev/[shv]d[a-z]*", "/dev/nvme*", "/dev/mem", "/dev/kmsg", "/dev/net/tun", "/dev/fuse")
 RUN = ("docker.sock", "containerd/containerd.sock", "podman/podman.sock", "crio/crio.sock", "user/*/docker.sock")
 ENGINES = tuple(f"{top}/{name}" for top in ("/run", "/var/run") for name in RUN)
-EDITORS = tuple(
-    f"/tmp/{name}.sock" for name in ("vscode-ipc-*", "vscode-ssh-auth-*", "vscode-git-*", "user/*/vscode-*")
-)
+# VS Code's: for credentials, keys, its own commands, a display; and GnuPG's, which it leads to the host's.
+EDITORS = (
+    "/tmp/vscode-*.sock", "/tmp/user/*/vscode-*.sock", "/run/user/*/vscode-*.sock",
+    os.path.expanduser("~/.gnupg/S.gpg-agent*"),
+)  # fmt: skip
 VARIABLES = ("DOCKER_HOST", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY")
 OURS = (
     "/etc/ssl/certs", "/usr/local/share/agent-sandbox/ca", "/usr/local/lib/agent-sandbox", "/etc/resolv.conf",

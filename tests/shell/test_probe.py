@@ -7,6 +7,7 @@ import importlib.util
 import socket
 import sys
 import threading
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
 import pytest
@@ -178,3 +179,9 @@ def test_what_got_out_is_told_with_what_mends_it(
 def test_each_group_says_what_mends_it(probe: ModuleType) -> None:
     groups = {group.__name__ for group in probe.GROUPS}
     assert (groups | {"capture"}) - set(probe.MEND) == set()
+
+
+@pytest.mark.parametrize("what", ["ipc", "ssh-auth", "git", "remote-containers-ipc", "wayland"])
+def test_an_editors_ways_to_the_host_are_known(probe: ModuleType, what: str) -> None:
+    path = f"/tmp/vscode-{what}-0123abcd.sock"  # noqa: S108 - a container's
+    assert any(fnmatch(path, pattern) for pattern in probe.EDITORS)
