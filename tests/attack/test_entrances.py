@@ -117,6 +117,7 @@ def test_what_is_no_tls_is_killed_at_the_entrance_of_tls(stand: Stand, data: byt
     "data",
     [
         hello(b"allowed.test"),
+        b"SSH-2.0-x\r\n",
         b"GET /api/x HTTP/1.0\r\n\r\n",
         b"GET /api/x HTTP/1.1\r\nHost: allowed.test\r\nHost: evil.test\r\n\r\n",
         b"GET /api/x HTTP/1.1\r\nHost: allowed.test:443\r\n\r\n",

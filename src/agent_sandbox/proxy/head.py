@@ -59,6 +59,9 @@ def find_end(data: bytes, limits: Limits) -> int:
         raise BadHeadError("the request does not begin with a method")
     if BARE_BREAK.search(data):
         raise BadHeadError("a bare CR or LF in the request head")
+    first = data.find(b"\r\n")
+    if first >= 0:
+        _request_line(data[:first])
     return 0
 
 
@@ -71,11 +74,7 @@ def parse_head(data: bytes, limits: Limits) -> Head:
     if BARE_BREAK.search(data):
         raise BadHeadError("a bare CR or LF in the request head")
     first, *lines = data[: -len(END)].split(b"\r\n")
-    line = REQUEST_LINE.fullmatch(first)
-    if line is None:
-        raise BadHeadError("the request line is not `METHOD target HTTP/1.1`")
-    if len(line[1]) > METHOD_BYTES:
-        raise BadHeadError("the method is too long")
+    line = _request_line(first)
     if len(lines) > limits.head_fields:
         raise BadHeadError(f"more than {limits.head_fields} header fields", 431)
     fields = tuple(map(_field, lines))
@@ -88,6 +87,15 @@ def parse_head(data: bytes, limits: Limits) -> Head:
         host=_host(fields),
         body=_body(fields, version),
     )
+
+
+def _request_line(first: bytes) -> re.Match[bytes]:
+    line = REQUEST_LINE.fullmatch(first)
+    if line is None:
+        raise BadHeadError("the request line is not `METHOD target HTTP/1.1`")
+    if len(line[1]) > METHOD_BYTES:
+        raise BadHeadError("the method is too long")
+    return line
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:

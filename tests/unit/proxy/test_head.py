@@ -80,6 +80,8 @@ def test_a_head_that_is_not_all_there_is_waited_for(data: bytes) -> None:
         (b"\r\nGET", "the request does not begin with a method", 400),
         (b"\x16\x03", "the request does not begin with a method", 400),
         (b"GET / HTTP/1.1\n", "a bare CR or LF in the request head", 400),
+        (b"SSH-2.0-x\r\n", "the request line is not `METHOD target HTTP/1.1`", 400),
+        (b"G" * 33 + b" / HTTP/1.1\r\n", "the method is too long", 400),
         (b"GET /" + b"x" * 100, "the request head is larger than 100 bytes", 431),
     ],
 )
