@@ -15,6 +15,8 @@ NAME = "agent-sandbox proxy"
 CA_DAYS = 3_650
 LEAF_DAYS = 90
 SKEW = timedelta(days=2)
+# As far back as ahead: a clock that is a year off when it is made, or at a later start, takes nobody's trust away.
+CA_SKEW = timedelta(days=CA_DAYS)
 RENEW_DAYS = 30
 
 
@@ -30,7 +32,7 @@ class Authority:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)] if len(host) < 64 else [])
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         builder = (
-            _builder(name, self.certificate.subject, key, now=now, days=LEAF_DAYS)
+            _builder(name, self.certificate.subject, key, since=now - SKEW, until=now + timedelta(days=LEAF_DAYS))
             .add_extension(x509.SubjectAlternativeName([_general_name(host)]), critical=not name.rdns)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(usage, critical=False)
@@ -64,7 +66,7 @@ def _read(path: Path, *, now: datetime) -> Authority | None:
         certificate = x509.load_pem_x509_certificate(raw)
     except ValueError:  # what a disk has damaged certifies nobody any more
         return None
-    # One that was made while the clock was ahead is refused by every client once the clock is right.
+    # One that was made while the clock was far ahead is refused by every client once the clock is right.
     began = certificate.not_valid_before_utc <= now
     fresh = began and certificate.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
     return (
@@ -78,7 +80,7 @@ def _create(path: Path, *, now: datetime) -> Authority:
         [x509.NameAttribute(NameOID.COMMON_NAME, NAME), x509.NameAttribute(NameOID.ORGANIZATION_NAME, NAME)]
     )
     certificate = (
-        _builder(name, name, key, now=now, days=CA_DAYS)
+        _builder(name, name, key, since=now - CA_SKEW, until=now + timedelta(days=CA_DAYS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(authority=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -92,7 +94,7 @@ def _create(path: Path, *, now: datetime) -> Authority:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, now: datetime, days: int
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, since: datetime, until: datetime
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -100,8 +102,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - SKEW)
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_before(since)
+        .not_valid_after(until)
     )
 
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from agent_sandbox.proxy.ca import load_authority, now_utc
+from agent_sandbox.proxy.ca import Authority, load_authority, now_utc
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,14 +43,16 @@ def test_an_authority_that_will_soon_expire_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "ca" / "ca.crt").read_bytes() == later.pem()
 
 
-def test_an_authority_of_a_clock_that_was_a_year_ahead_is_replaced(tmp_path: Path) -> None:
-    ahead = load_authority(tmp_path, now=NOW + timedelta(days=365))
+@pytest.mark.parametrize("days", [-365, 365])
+def test_an_authority_of_a_clock_that_was_wrong_by_a_year_goes_on_and_certifies(tmp_path: Path, days: int) -> None:
+    made = load_authority(tmp_path, now=NOW + timedelta(days=days))
+    assert load_authority(tmp_path, now=NOW).pem() == made.pem()
+    assert_certifies(made, "api.example.com")
+
+
+def test_an_authority_of_a_clock_that_was_far_ahead_is_replaced(tmp_path: Path) -> None:
+    ahead = load_authority(tmp_path, now=NOW + timedelta(days=3_651))
     assert load_authority(tmp_path, now=NOW).pem() != ahead.pem()
-
-
-def test_an_authority_of_a_clock_that_was_a_year_behind_goes_on(tmp_path: Path) -> None:
-    behind = load_authority(tmp_path, now=NOW - timedelta(days=365))
-    assert load_authority(tmp_path, now=NOW).pem() == behind.pem()
 
 
 @pytest.mark.parametrize("kept", [0, 100, 300])
@@ -73,7 +75,10 @@ def test_a_key_of_another_kind_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["api.example.com", "203.0.113.7", "a" * 60 + ".example.com"])
 def test_a_leaf_is_valid_for_its_host_under_the_strict_rules_of_the_web(tmp_path: Path, host: str) -> None:
-    authority = load_authority(tmp_path, now=NOW)
+    assert_certifies(load_authority(tmp_path, now=NOW), host)
+
+
+def assert_certifies(authority: Authority, host: str) -> None:
     leaf = authority.leaf(host, ec.generate_private_key(ec.SECP256R1()), now=NOW)
     subject = x509.IPAddress(ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
     verifier = PolicyBuilder().store(Store([authority.certificate])).time(NOW).build_server_verifier(subject)
