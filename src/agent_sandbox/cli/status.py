@@ -22,7 +22,8 @@ from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.question import unseen_in
 from agent_sandbox.runtime.walls import CONNECTED, REPLACED, STRANGER
 
-COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started; {starts} asked by starts of the agent"
+COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
+CHECKED = "; {starts} more were the agent's start-up check"
 UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
 UNOPENED = "  and {} of what no rule opens (private, reserved, malformed): agent-sandbox proxy logs --denied"
 CLOCK = "the proxy's clock is {}, and certificates fail: set that of the engine's machine"
@@ -119,7 +120,7 @@ def as_text(found: Status) -> str:
     digest = (found.host_digest[:12],) if found.host_digest else ()
     policy = (", ".join(_policy_files(found)), *digest, SAID[found.loaded])
     requests = found.proxy.get("requests", {})
-    counts = [COUNTED.format(**requests)] if requests else []
+    counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []
     denials = [f"  {decision_as_text(line)}" for line in found.denials]
     if found.unopened:
         denials.append(UNOPENED.format(found.unopened))

@@ -42,10 +42,21 @@ def test_a_person_sees_services_policy_and_denials(
         "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
         "limits  memory 8g, cpus 4, pids 4096",
-        "requests  1 allowed, 2 denied since the proxy started; 3 asked by starts of the agent",
+        "requests  1 allowed, 2 denied since the proxy started; 3 more were the agent's start-up check",
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
+
+
+def test_a_proxy_that_no_start_has_asked_counts_none(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counted = {"requests": {"allowed": 1, "denied": 2, "starts": 0}}
+    docker.says("agent_sandbox.proxy status", out=json.dumps(counted))
+    with_containers(docker, proxy="healthy")
+    assert project.exists()
+    assert exit_code(status) == 0
+    assert "requests  1 allowed, 2 denied since the proxy started" in capsys.readouterr().out.splitlines()
 
 
 def test_limits_that_wait_for_the_next_up_are_told(
