@@ -12,5 +12,8 @@ ProjectPath = Annotated[
 PolicyArgument = Annotated[Path | None, Argument(help="The policy; otherwise the project's.")]
 PolicyOption = Annotated[Path | None, Option(help="The policy; otherwise the project's.")]
 Json = Annotated[bool, Option(help="Print JSON for a program.", name="--json")]
-Yes = Annotated[str, Option(help="Say yes to the project's settings if this is their fingerprint, unasked.")]
+Yes = Annotated[
+    str,
+    Option(help="Say yes to the project's settings if this is their fingerprint, unasked.", metavar="FINGERPRINT"),
+]
 DryRun = Annotated[bool, Option(help="Print what would be done, and do nothing.")]

@@ -79,7 +79,8 @@ def _refuse_extras(do: Do, *words: str | None) -> None:
     least, most = WORDS[do]
     given = sum(word is not None for word in words)
     if not least <= given <= most:
-        what = f"`{do}` goes with {' or '.join(map(str, range(least, most + 1)))} words after it, not {given}"
+        counts = " or ".join(map(str, range(least, most + 1)))
+        what = f"`{do}` goes with {counts} {'word' if most == 1 else 'words'} after it, not {given}"
         raise UserError([Problem(where="", what=what, hint=USAGE)])
 
 

@@ -77,10 +77,10 @@ def test_outside_a_project_the_shipped_ones_are_shown(ask: Ask, monkeypatch: pyt
     [
         (["show", "rst"], "error: rst: is no service\n  hint: did you mean `rust`?\n"),
         (["show", "python"], f"error: python: has not been resolved yet\n  hint: {ADVICE}\n"),
-        (["show"], f"error: `show` goes with 1 words after it, not 0\n{USAGE}"),
+        (["show"], f"error: `show` goes with 1 word after it, not 0\n{USAGE}"),
         (["list", "rust"], f"error: `list` goes with 0 words after it, not 1\n{USAGE}"),
         (["diff"], f"error: `diff` goes with 1 or 2 words after it, not 0\n{USAGE}"),
-        (["resolve", "a", "b"], f"error: `resolve` goes with 0 or 1 words after it, not 2\n{USAGE}"),
+        (["resolve", "a", "b"], f"error: `resolve` goes with 0 or 1 word after it, not 2\n{USAGE}"),
     ],
 )
 def test_what_makes_no_sense_is_said(ask: Ask, words: list[str], said: str) -> None:
