@@ -16,6 +16,7 @@ from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.initialise import Prepared, Wish, agent_of, prepare
 from agent_sandbox.runtime.installed import require_outermost
+from agent_sandbox.runtime.left_behind import left_behind
 from agent_sandbox.runtime.trust.question import unseen_in
 from agent_sandbox.runtime.trust.remember import remember
 from agent_sandbox.runtime.trust.standing import look
@@ -82,9 +83,11 @@ def init(  # noqa: PLR0913 - each is an option
     )
     prepared = prepare(wish, os.environ)
     if not dry_run and not prepared.conflicts:
+        store = open_store(os.environ)
+        notes = (*prepared.notes, *left_behind(prepared, store))
         prepared.write()
-        remember(open_store(os.environ), prepared, look(prepared.project, os.environ))
-        prepared = replace(prepared, notes=(*prepared.notes, *_unseen(prepared.project)))
+        remember(store, prepared, look(prepared.project, os.environ))
+        prepared = replace(prepared, notes=(*notes, *_unseen(prepared.project)))
     if as_json:
         emit_json(_as_json(prepared, dry_run=dry_run))
     else:
