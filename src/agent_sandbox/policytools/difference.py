@@ -14,7 +14,9 @@ from agent_sandbox.policy.decision import Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.hostpattern import HostPattern, Reach
 from agent_sandbox.policy.hostservice import HostServiceRow
+from agent_sandbox.policy.index import build_index
 from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.policytools.neighbours import apart, beside, meeting
 
 MAX_EXCEPTIONS = 3
@@ -64,15 +66,15 @@ def _allows(policy: Policy) -> Iterator[Rule]:
 
 
 def _by_rules(old: Policy, new: Policy) -> Iterator[Change]:
+    # Of the many rules that a host may have, these alone decide about one more.
+    before = build_index(() if old.refusal else _allows(old))
+    denies = Policy.of(RuleSet(rules=tuple(rule for rule in new.rules.rules if rule.effect is Effect.DENY)))
     for rule in _allows(new):
-        before = [] if old.refusal else beside(old.index, rule.conditions)
-        here = beside(new.index, rule.conditions)
-        decided = [other for other in before if other.effect is Effect.ALLOW]
-        decided += [other for other in here if other.effect is Effect.DENY]
+        decided = (*beside(before, rule.conditions), *beside(denies.index, rule.conditions))
         left = _left(rule.conditions, decided)
         if left and all(_is_within(left, ceiling) for ceiling in new.rules.ceilings):
             what = str(replace(rule, conditions=left))
-            yield Change(kind="rule", what=what, origin=rule.origin, exceptions=_exceptions(new, left))
+            yield Change(kind="rule", what=what, origin=rule.origin, exceptions=_exceptions(denies, left))
 
 
 def _left(asked: Conditions, decided: Sequence[Rule]) -> Conditions | None:
@@ -97,10 +99,10 @@ def _is_within(asked: Conditions, ceiling: Ceiling) -> bool:
     return not all(apart(asked, rule.conditions) for rule in ceiling.rules)
 
 
-def _exceptions(policy: Policy, asked: Conditions) -> tuple[str, ...]:
+def _exceptions(denies: Policy, asked: Conditions) -> tuple[str, ...]:
     """Return the denies that take a part back."""
-    denies = islice(meeting(policy, asked, Effect.DENY), MAX_EXCEPTIONS)
-    return tuple(f"{rule.origin} denies {rule}" for rule in denies)
+    first = islice(meeting(denies, asked, Effect.DENY), MAX_EXCEPTIONS)
+    return tuple(f"{rule.origin} denies {rule}" for rule in first)
 
 
 def _by_denies(old: Policy, new: Policy) -> Iterator[Change]:
