@@ -29,13 +29,24 @@ def naive_effect_of_layers(layers: Sequence[NaiveLayer], request: Request) -> Ef
     """Read them as the documentation tells it: lowest first; allows are dropped, denies and ceilings stay."""
     rules: list[Entry] = []
     for layer in layers:
-        kept = [rule for rule in rules if rule["effect"] == "deny" or rule["host"] not in layer.replaced]
-        rules = kept + [rule for rule in layer.rules if rule["effect"] == "deny" or not layer.tighten]
+        kept = (_beside(rule, layer.replaced) for rule in rules)
+        rules = [rule for rule in kept if rule] + [
+            rule for rule in layer.rules if rule["effect"] == "deny" or not layer.tighten
+        ]
     narrowing = [layer for layer in layers if layer.tighten]
     within = all(
         any(naive_match(rule, request) for rule in layer.rules if rule["effect"] == "allow") for layer in narrowing
     )
     return naive_effect(rules, request) if within else Effect.DENY
+
+
+def _beside(rule: Entry, replaced: frozenset[str]) -> Entry | None:
+    """Return what a higher layer leaves of a rule: each host of a list is like one that is written by itself."""
+    if rule["effect"] == "deny":
+        return rule
+    if "listed" in rule:
+        return {**rule, "listed": [host for host in rule["listed"] if host not in replaced]}
+    return None if rule["host"] in replaced else rule
 
 
 def naive_effect(rules: list[Entry], request: Request) -> Effect:
