@@ -1,5 +1,6 @@
 """An entry of the policy file: a host, and the rules on what may be asked of it."""
 
+from functools import partial
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, PlainValidator, ValidationInfo, field_validator, model_validator
@@ -168,10 +169,12 @@ class HostServiceSpec(RuleSpec):
         return host_service_row(name, self.to, self.ports)
 
 
-def _reachable[E: EntrySpec](entry: E) -> E:
-    """Refuse to allow what the proxy would not dial."""
+def _reachable[E: EntrySpec](entry: E, *, every: bool) -> E:
+    """Refuse to allow what the proxy would not dial, and every host where the file does not say that it may."""
     refuse_strangers(entry.host)
     if entry.host.reach is Reach.EVERY:
+        if not every:
+            raise Unfit("`*` would allow every host", "name the hosts; if all of them are meant, `allow_all: true`")
         return entry
     why = why_private(entry.host.name)
     if why is not None:
@@ -179,4 +182,7 @@ def _reachable[E: EntrySpec](entry: E) -> E:
     return entry
 
 
-Reachable = AfterValidator(lambda entry: told(_reachable, entry))
+# Each entry by itself, so that one of them does not wait until the others are mended.
+Reachable = AfterValidator(
+    lambda entry, info: told(partial(_reachable, every=info.data.get("allow_all", False)), entry)
+)

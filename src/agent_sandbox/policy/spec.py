@@ -7,8 +7,7 @@ is one model of an entry. Unknown keys are errors, and so are known ones that th
 from collections.abc import Mapping
 from typing import Annotated, Literal, override
 
-from pydantic import BaseModel, BeforeValidator, Field, PlainValidator, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, BeforeValidator, Field, PlainValidator
 
 from agent_sandbox.policy.entryspec import (
     DenyEntrySpec,
@@ -23,7 +22,6 @@ from agent_sandbox.policy.entryspec import (
 from agent_sandbox.policy.fields import Listed, Strict, Text, Written, fits, written_out
 from agent_sandbox.policy.graphqlspec import GraphqlSpec
 from agent_sandbox.policy.hostlist import parse_file_name
-from agent_sandbox.policy.hostpattern import EVERY
 from agent_sandbox.policy.hostservice import parse_host_service_name
 from agent_sandbox.policy.serviceoptions import Declared, Repositories
 from agent_sandbox.policy.servicespec import AccessSpec, ServiceEntry, ServiceSpec
@@ -73,15 +71,6 @@ class PolicySpec(Strict):
     title: Text = ""
     reason: Text = ""
     date: Text = ""
-
-    @field_validator("domains", "allow")
-    @classmethod
-    def _names_its_hosts(cls, entries: tuple[EntrySpec, ...], info: ValidationInfo) -> tuple[EntrySpec, ...]:
-        every = [number for number, entry in enumerate(entries) if entry.host == EVERY]
-        if every and not info.data.get("allow_all"):
-            what, hint = "`*` would allow every host", "name the hosts; if all of them are meant, `allow_all: true`"
-            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": (every[0],)})
-        return entries
 
     @property
     def declared(self) -> Declared:

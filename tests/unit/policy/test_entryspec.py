@@ -149,3 +149,12 @@ def test_a_rule_on_graphql_is_one_that_some_request_can_match() -> None:
     (entry,) = PolicySpec.model_validate(domains()).domains
     assert entry.rules[0].graphql is not None
     assert told(domains(methods=["GET"])) == [(("domains", 0, "rules", 0), "unfit")]
+
+
+def test_every_host_is_an_entry_only_where_all_are_meant_and_never_lets_private_ones_by() -> None:
+    assert [str(entry.host) for entry in PolicySpec.model_validate({"allow_all": True, "domains": ["*"]}).domains] == [
+        "*"
+    ]
+    for refused in ({"domains": ["*"]}, {"allow_all": True, "domains": ["*", "localhost"]}):
+        with pytest.raises(ValidationError):
+            PolicySpec.model_validate(refused)
