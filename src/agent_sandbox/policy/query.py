@@ -10,9 +10,9 @@ from agent_sandbox.policy.method import NAMEABLE
 
 Parameter = tuple[str, str]
 # Servers that let a parameter say the method call it so; of these headers, ASP.NET takes one here as well.
-OVERRIDES = frozenset({"_method", "x-http-method", "x-http-method-override", "x-method-override"})
-# What PHP makes an underscore of, in a name.
-UNDERSCORES = str.maketrans(" .[", "___")
+OVERRIDES = frozenset({"_method", "x_http_method", "x_http_method_override", "x_method_override"})
+# What PHP makes an underscore of in a name, and what others do of a header's.
+UNDERSCORES = str.maketrans(" .[-", "____")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 

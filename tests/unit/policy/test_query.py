@@ -75,6 +75,7 @@ def test_a_condition_on_the_query_takes_what_it_says_and_nothing_beside(vector: 
         ("[method=PUT", "POST", "PUT"),
         ("%00_method=+patch%20", "POST", "PATCH"),
         ("x-http-method-override=PUT", "POST", "PUT"),
+        ("X_HTTP_Method=PUT", "POST", "PUT"),
         ("_method=GET&_method=PUT", "GET", "PUT"),
         ("_method=GET", "GET", ""),
         ("_method=card", "POST", ""),
