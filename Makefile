@@ -23,7 +23,7 @@ check: setup ## Read the code: ruff, mypy, import-linter, shellcheck, shfmt
 test: check ## Run everything that can run here, and say what was left out
 	@scripts/test
 
-test-unit: setup ## The unit and property tests alone, on all cores: seconds, while you write
+test-unit: setup ## The unit and property tests alone, in two parts: seconds, while you write
 	@scripts/test-unit
 
 test-deep: setup ## The property tests with many more examples, floods that last longer
