@@ -1,4 +1,4 @@
-# The two commands of the README are `make demo` and `make test`; each does all its own set-up.
+# The commands of the README are `make demo`, `make test` and `make attack`; each does all its own set-up.
 
 # Behind a proxy that re-signs TLS, pip knows the company's CA; the builds of images then need it too.
 export AGENT_SANDBOX_EXTRA_CA ?= $(PIP_CERT)
@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo check test test-unit test-deep test-lowest attack bench lock engine golden clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-11s %s\n", $$1, $$2 }'
 
 setup: ## Make .venv (finds a Python >= 3.12)
 	@scripts/setup

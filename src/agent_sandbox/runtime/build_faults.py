@@ -22,7 +22,8 @@ BUILD_FAULTS = (
         r"(?:Temporary failure resolving|Could not resolve(?: host)?:?|EAI_AGAIN|ENOTFOUND"
         r"|Name or service not known|Temporary failure in name resolution)[^\w\n]*(?P<host>[\w.-]*)",
         what="names can't be resolved while building: {host}",
-        hint="check the network and Docker's DNS (`docker run --rm IMAGE getent hosts NAME`), then build again",
+        hint="check the network and Docker's DNS (`docker run --rm IMAGE getent hosts NAME`), then build again; "
+        "a proxy that is the only way out stands under `proxies` in ~/.docker/config.json",
     ),
     fault(
         r"THESE PACKAGES DO NOT MATCH THE HASHES",

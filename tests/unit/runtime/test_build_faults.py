@@ -12,7 +12,8 @@ SAID = {
         "x:1: the base image 127.0.0.1:1/x:1 can't be fetched; see that `docker pull IMAGE` works"
     ),
     "Err:1 Temporary failure resolving 'deb.example.org'": (
-        "x:1: names can't be resolved while building: deb.example.org; check the network"
+        "x:1: names can't be resolved while building: deb.example.org; check the network and Docker's DNS "
+        "(`docker run --rm IMAGE getent hosts NAME`), then build again; a proxy that is the only way out stands under"
     ),
     "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE": (
         "x:1: a package differs from the one that was pinned; a mirror"
