@@ -107,17 +107,22 @@ def test_what_comes_behind_a_request_without_an_answer_is_not_taken(pair: Pair) 
         assert read_answer(connection) == (200, b"late")
 
 
-def test_frames_of_http2_without_number_keep_nobody_waiting(tmp_path: Path) -> None:
+@pytest.mark.parametrize("connections", [1, 2])
+def test_frames_of_http2_without_number_keep_nobody_waiting(tmp_path: Path, connections: int) -> None:
     padding = b"\0\0\3\0\x08\0\0\0\1" + b"\1x\0"
-    with start_pair(tmp_path, POLICY) as pair, pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+    with contextlib.ExitStack() as stack:
+        pair = stack.enter_context(start_pair(tmp_path, POLICY))
         pair.server.answers["/slow"] = lambda connection, _: swallow(connection)
-        client = Http2Client(stream)
-        client.h2.send_headers(1, fields("/slow", method="POST"))
-        client.flush()
-        pouring = threading.Thread(target=pour, args=(stream, padding * 50_000), kwargs={"seconds": 4})
-        pouring.start()
+        pouring = []
+        for _ in range(connections):
+            stream = stack.enter_context(pair.proxy.tls("allowed.test", alpn=("h2",)))
+            client = Http2Client(stream)
+            client.h2.send_headers(1, fields("/slow", method="POST"))
+            client.flush()
+            pouring += [threading.Thread(target=pour, args=(stream, padding * 50_000), kwargs={"seconds": 4})]
+            pouring[-1].start()
         served, started = 0, time.monotonic()
-        while pouring.is_alive():
+        while any(one.is_alive() for one in pouring):
             assert_others_are_served(pair)
             served += 1
         assert served > (time.monotonic() - started) / 2

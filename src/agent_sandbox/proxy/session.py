@@ -29,10 +29,10 @@ from agent_sandbox.proxy.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.tls import HTTP2
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.turns import Turns
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 LAST_WORDS_SECONDS = 1.0
-MUCH_WORK_SECONDS = 0.05  # for what came at once from one side; a gulp of a download takes a hundredth of that
 REGULAR = mode_specs.ProxyMode.parse("regular")
 
 
@@ -47,6 +47,7 @@ class Engine:
     record: Callable[[Line], None]
     policy: Callable[[], Policy]
     sessions: "set[Session]" = field(default_factory=set)
+    turns: Turns = field(default_factory=lambda: Turns(time.monotonic))
 
     @property
     def crowded(self) -> float:
@@ -103,9 +104,8 @@ class Session(server.LiveConnectionHandler):
 
     @override
     async def drain_writers(self) -> None:
-        # Whoever made that much work waits for as long as it took, and others are served.
-        if self._took > MUCH_WORK_SECONDS:
-            await asyncio.sleep(self._took)
+        if seconds := self._engine.turns.wait(self._took):
+            await asyncio.sleep(seconds)
         await super().drain_writers()  # type: ignore[no-untyped-call]
         to_client = asyncio.current_task() is not self.transports[self.client].handler
         # Never both at once: each would wait for the window that the other has to read of.
