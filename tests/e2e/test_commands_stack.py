@@ -104,6 +104,24 @@ def test_a_proxy_that_is_restarted_decides_again_when_the_command_returns(claude
     assert claude.curl("http://denied.test/")[0] == 403
 
 
+def test_a_proxy_that_was_started_with_a_broken_policy_is_made_anew_by_up(claude: Project) -> None:
+    good = claude.policy.read_text()
+    claude.policy.write_text("version: 7\n")
+    claude.compose("restart", "proxy")
+    claude.wait_until_it_answers("https://api.anthropic.com/", 403)
+    claude.policy.write_text(good)
+    deadline = time.monotonic() + 30
+    while claude.containers()["proxy"]["State"]["Health"]["Status"] != "unhealthy":
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    before = claude.containers()
+    claude.sandbox("up")
+    after = claude.containers()
+    changed = {service for service, one in after.items() if one["Id"] != before[service]["Id"]}
+    assert changed == {"proxy"}
+    assert claude.curl("https://api.anthropic.com/")[0] == 200
+
+
 def test_what_needs_a_running_stack_says_how_to_start_one(down: Project) -> None:
     for command in (("shell",), ("exec", "true"), ("logs",), ("proxy", "reload"), ("proxy", "logs")):
         done = down.sandbox(*command, check=False)
