@@ -18,7 +18,7 @@ def left_behind(prepared: Prepared, trusted: Iterable[Standing]) -> Iterator[str
     former, name = record.name if record else prepared.stack.name, prepared.stack.name
     if former == name:
         return
-    kept = f"it keeps its containers and volumes, sign-in and history among them, {REMOVED.format(former)}"
+    kept = f"if it ever ran, its containers and volumes, sign-in and history among them, stay {REMOVED.format(former)}"
     if _place(former) == _place(name):
         yield f"the stack was called {former}: {kept}"
     for place in trusted:

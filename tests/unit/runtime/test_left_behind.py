@@ -10,7 +10,7 @@ from agent_sandbox.runtime.left_behind import left_behind
 from agent_sandbox.runtime.trust.standing import Standing, look
 
 KEPT = (
-    "it keeps its containers and volumes, sign-in and history among them, until: "
+    "if it ever ran, its containers and volumes, sign-in and history among them, stay until: "
     "cd / && docker compose --project-name {} down --volumes"
 )
 
