@@ -2,7 +2,7 @@
 
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ def subnet(machine: Machine) -> CheckResult:
     own = [name for name in colliding if name.startswith("route ") and _is_ours(machine, project.name, name)]
     others = sorted(set(colliding) - set(own))
     if others:
-        hint = "`docker network rm` what is not needed, or move the project to another path and run init again"
+        remove = _ended(machine, others) or "`docker network rm` what is not needed"
+        hint = f"{remove}, or move the project to another path and run init again"
         return fail("subnet", f"{ours} is also used by {', '.join(others)}", hint)
     return ok("subnet", f"{ours} is free" if not own else f"{ours} is the stack's own")
 
@@ -63,6 +64,14 @@ def _networks(machine: Machine, project: str) -> Iterator[tuple[str, IPv4Network
         for config in (network.get("IPAM") or {}).get("Config") or ():
             if "." in config.get("Subnet", ""):
                 yield f"docker network {network['Name']}", IPv4Network(config["Subnet"])
+
+
+def _ended(machine: Machine, others: Sequence[str]) -> str:
+    """Return how the stack ends whose network is among these: this very project's, where it was called otherwise."""
+    projects = {f"docker network {n['Name']}": (n.get("Labels") or {}).get(LABEL) for n in machine.networks}
+    stack = next((found for name in others if (found := projects.get(name))), None)
+    # From `/`, since a project's .env would lead compose to the file of another stack.
+    return f"end what you do not need: cd / && docker compose --project-name {stack} down" if stack else ""
 
 
 def _is_ours(machine: Machine, project: str, route: str) -> bool:

@@ -49,6 +49,17 @@ def test_another_network_of_the_engine_collides(tmp_path: Path, monkeypatch: pyt
     assert examined(tmp_path, monkeypatch, others, "") == expected
 
 
+def test_a_stack_that_has_the_subnet_is_one_that_can_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {**docker_network("old-1_sandbox", "10.130.0.16/28"), "Labels": {"com.docker.compose.project": "old-1"}}
+    ended = "end what you do not need: cd / && docker compose --project-name old-1 down"
+    expected = fail(
+        "subnet",
+        "10.130.0.16/28 is also used by docker network old-1_sandbox",
+        f"{ended}, or move the project to another path and run init again",
+    )
+    assert examined(tmp_path, monkeypatch, [other], "") == expected
+
+
 def test_a_route_of_the_host_collides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     route = "tun0\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n"
     expected = fail("subnet", "10.130.0.16/28 is also used by route 10.0.0.0/8 via tun0", HINT)
