@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from agent_sandbox.runtime.process import capture
+from agent_sandbox.runtime.process import TIMED_OUT, capture
 
 SECONDS = 5.0
 # For all repositories of a project together: an agent can make thousands, and have git wait at each, by a pipe.
@@ -14,6 +14,10 @@ HOOKS = "hooksPath"
 INCLUDE = "include"
 ORIGIN = "file:"
 UNREADABLE = "no settings that git can read"
+
+
+class NotSaidError(Exception):
+    """Git did not say in time what a repository's settings name: something in them keeps it waiting."""
 
 
 class Patience:
@@ -33,6 +37,7 @@ def named(project: Path, repository: str, patience: Patience) -> Iterator[tuple[
     """Yield (`hooksPath` or `include`, path relative to the project): what lies in the project alone.
 
     `repository` is the path of a directory, or of a file, called `.git`. Reading settings runs nothing that they name.
+    Raises `NotSaidError`.
     """
     place = project / repository
     for origin, key, value in _settings(place, patience.seconds):
@@ -54,11 +59,13 @@ def settings_of(file: Path) -> tuple[str, ...]:
 
 def _settings(place: Path, seconds: float) -> Iterator[tuple[str, str, str]]:
     if seconds <= 0:
-        return
+        raise NotSaidError
     try:
         said = capture(("git", f"--git-dir={place}", "config", "--list", "--show-origin", "-z"), timeout=seconds)
     except OSError:
         return  # where there is no git, nothing acts on its settings
+    if said.code == TIMED_OUT:
+        raise NotSaidError
     words = iter(said.out.split("\0"))
     for origin, setting in zip(words, words, strict=False):
         key, _, value = setting.partition("\n")

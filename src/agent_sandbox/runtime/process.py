@@ -20,6 +20,7 @@ from typing import IO, NoReturn
 from agent_sandbox.problems import Problem, UserError
 
 TAIL_LINES = 200  # enough for a failing build step; a chatty child can't fill the memory
+TIMED_OUT = 124  # the exit code, as `timeout(1)` has it
 GRACE = 10.0  # seconds between asking a child to end and ending it
 
 
@@ -40,13 +41,13 @@ def capture(
     timeout: float = 60.0,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Finished:
-    """Run `argv` without a terminal and keep what it says. A time-out is exit code 124, as `timeout(1)` has it."""
+    """Run `argv` without a terminal and keep what it says. A time-out is the exit code `TIMED_OUT`."""
     with _started(argv, cwd=cwd, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, environment=environment) as child:
         try:
             out, err = child.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             _end(child)
-            return Finished(argv=tuple(argv), code=124, out="", err=f"no answer within {timeout:g} seconds")
+            return Finished(argv=tuple(argv), code=TIMED_OUT, out="", err=f"no answer within {timeout:g} seconds")
     return Finished(argv=tuple(argv), code=child.returncode, out=_text(out), err=_text(err))
 
 

@@ -9,12 +9,17 @@ from pathlib import Path, PurePosixPath
 
 import yaml
 
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.gitsettings import Patience, named
+from agent_sandbox.runtime.gitsettings import NotSaidError, Patience, named
 from agent_sandbox.runtime.repositories import GIT, Kind, places
 from agent_sandbox.stack.workspace import Access, Protected
 
 TABLE = data_root() / "templates" / "_shared" / "protected.yaml"
+# `init` goes by what it hears: it waits longer than those who only look.
+SECONDS_TO_PROTECT = 60.0
+NOT_SAID = "git did not say in time what its settings name: what it runs from there could not be protected"
+NOT_SAID_HINT = "see what `git config --list` waits for there: a pipe among the files that they include, perhaps"
 PINNED = "may be written to, but not moved away and put back with something else in it"
 
 type Table = Mapping[str, tuple[Protected, ...]]
@@ -28,30 +33,39 @@ def load_table(file: Path = TABLE) -> Table:
 
 
 def find_protected(project: Path) -> tuple[Protected, ...]:
-    """Return what is mounted, outer paths first: real files and directories, and what `init` makes."""
-    found = (one for one in candidates(project) if is_real(project, one.path) or _is_to_be_made(project, one))
-    return with_pins(found)
+    """Return what is mounted, outer paths first: real files and directories, and what `init` makes.
+
+    Raises UserError where git does not say what it acts on: a mount that was there before would end unnoticed.
+    """
+    every = list(candidates(project, patience=Patience(SECONDS_TO_PROTECT)))
+    if silent := [Problem(where=one.path, what=NOT_SAID, hint=NOT_SAID_HINT) for one in every if one.why == NOT_SAID]:
+        raise UserError(silent)
+    return with_pins(one for one in every if is_real(project, one.path) or _is_to_be_made(project, one))
 
 
-def candidates(project: Path) -> Iterator[Protected]:
-    """Yield everything that is there and should be protected, links too, and what `init` makes."""
-    table = load_table()
-    for one in _placed(project, table):
+def candidates(project: Path, *, patience: Patience | None = None) -> Iterator[Protected]:
+    """Yield everything that is there and should be protected, links too, and what `init` makes.
+
+    A repository whose settings git does not tell is one of them as a whole, for the reason `NOT_SAID`.
+    """
+    for one in _placed(project, load_table(), patience or Patience()):
         if one.path.isprintable() and (one.always or is_there(project / one.path)):
             yield one
 
 
-def _placed(project: Path, table: Table) -> Iterator[Protected]:
+def _placed(project: Path, table: Table, patience: Patience) -> Iterator[Protected]:
     yield from _at(project, "", table["workspace"])
-    whys, patience = {row.path: row.why for row in table["settings"]}, Patience()
+    whys = {row.path: row.why for row in table["settings"]}
     for place in places(project):
         # Where git's own directory has no hooks, `init` makes what `git init` would have made. Others are left alone.
         rows = table[place.kind.value] if GIT in Path(place.path).parts else _where_there(table[place.kind.value])
         yield from _at(project, place.path, rows)
         if place.kind is Kind.POINTER or Path(place.path).name == GIT:
             git = f"{place.path}/{GIT}".lstrip("/") if place.kind is Kind.POINTER else place.path
-            for setting, path in named(project, git, patience):
-                yield Protected(path=path, why=whys[setting])
+            try:
+                yield from (Protected(path=path, why=whys[setting]) for setting, path in named(project, git, patience))
+            except NotSaidError:
+                yield Protected(path=git, why=NOT_SAID)
 
 
 def _at(project: Path, place: str, rows: Iterable[Protected]) -> Iterator[Protected]:

@@ -2,7 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.protected import PINNED, candidates, find_protected, is_real, load_table, with_pins
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime import protected
+from agent_sandbox.runtime.gitsettings import Patience
+from agent_sandbox.runtime.protected import NOT_SAID, PINNED, candidates, find_protected, is_real, load_table, with_pins
 from agent_sandbox.stack.workspace import Access, Protected
 from repositories import bare, repository
 from vectors import each
@@ -95,6 +98,21 @@ def test_what_gits_settings_name_is_protected(tmp_path: Path) -> None:
     make(tmp_path, "tools/hooks/pre-commit", "tools/other")
     (tmp_path / "team.gitconfig").write_text("[user]\n\tname = x\n")
     assert found(tmp_path)[-2:] == ["read team.gitconfig", "read tools/hooks"]
+
+
+def test_where_git_does_not_say_what_it_acts_on_nothing_is_taken_for_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protected, "SECONDS_TO_PROTECT", 0.0)
+    repository(tmp_path)
+    with pytest.raises(UserError) as refused:
+        find_protected(tmp_path)
+    assert str(refused.value) == (
+        ".git: git did not say in time what its settings name: what it runs from there could not be protected; "
+        "see what `git config --list` waits for there: a pipe among the files that they include, perhaps"
+    )
+    told = [one.why for one in candidates(tmp_path, patience=Patience(0.0)) if one.path == ".git"]
+    assert told == [NOT_SAID]
 
 
 def test_a_link_is_never_handed_to_the_engine_but_is_known(tmp_path: Path) -> None:
