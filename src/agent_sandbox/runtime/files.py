@@ -141,7 +141,7 @@ class _Target:
             handle = os.open(self.name, REGULAR, dir_fd=self.folder)
             with os.fdopen(handle, "rb") as file:
                 found = os.fstat(file.fileno())
-                own = found.st_uid == os.geteuid() and found.st_nlink == 1
+                own = found.st_uid == self._owner()[0] and found.st_nlink == 1
                 self.mode = stat.S_IMODE(found.st_mode)
                 self.before = file.read()
         # What stands there already waits for no disk, unless another name or owner could change it.
@@ -166,12 +166,18 @@ class _Target:
             with suppress(OSError):
                 os.unlink(self.temporary, dir_fd=self.folder)
 
+    def _owner(self) -> tuple[int, int]:
+        """Return whose the file is to be: ours, and with sudo theirs whose folder it is."""
+        folder = os.fstat(self.folder)
+        return (folder.st_uid, folder.st_gid) if os.geteuid() == 0 else (os.geteuid(), -1)
+
     def _write(self, data: bytes) -> None:
         self.temporary = f".{self.name}.{os.urandom(6).hex()}.tmp"
         with os.fdopen(os.open(self.temporary, NEW, 0o666, dir_fd=self.folder), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+            os.fchown(file.fileno(), *self._owner())
             if self.mode is not None:
                 os.fchmod(file.fileno(), self.mode)
 

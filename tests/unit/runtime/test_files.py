@@ -96,6 +96,14 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
     assert tree(tmp_path) == {".env": "new"}
 
 
+def test_what_root_writes_belongs_to_whom_the_folder_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "fchown", lambda _, uid, gid: given.append((uid, gid)))
+    write_all(tmp_path, {".env": "A=1\n"})
+    assert given == [(tmp_path.stat().st_uid, tmp_path.stat().st_gid)]
+
+
 def test_what_stands_there_already_is_left_unless_another_name_or_owner_could_change_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
