@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import stat
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
@@ -54,6 +55,10 @@ def stack(machine: Machine) -> CheckResult:
 def policy(machine: Machine) -> CheckResult:
     """Load the policy as the proxy does."""
     loaded = load_here(machine.project.policy, os.environ)
+    closed = [path for path in (machine.project.policy.parent, machine.project.policy) if _closed(path)]
+    if closed and machine.is_local:
+        what = f"closed to the proxy, which is another user and denies everything: {', '.join(map(str, closed))}"
+        return fail("policy", what, f"chmod -R o+rX {shlex.quote(str(closed[0]))}")
     for missed in left_out(machine.project, os.environ):
         return warn("policy", missed)
     if loaded.refusal:
@@ -61,6 +66,12 @@ def policy(machine: Machine) -> CheckResult:
     for missed in lacking(machine.project, lambda: loaded):
         return warn("policy", missed)
     return ok("policy", f"{len(loaded.rules.rules)} rules, digest {loaded.digest[:12]}")
+
+
+def _closed(path: Path) -> bool:
+    """Tell whether only its owner and group may read it, as a umask of 077 or 027 makes it."""
+    wanted = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
+    return path.stat().st_mode & wanted != wanted
 
 
 def images(machine: Machine) -> CheckResult:

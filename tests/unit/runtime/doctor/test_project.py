@@ -70,6 +70,20 @@ def test_a_policy_that_denies_everything_is_a_warning(machine: Machine) -> None:
     assert checks.policy(machine).status is Status.WARN
 
 
+def test_a_policy_that_is_closed_to_the_proxy_is_a_failure(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = machine.project.policy
+    what = "closed to the proxy, which is another user and denies everything: "
+    monkeypatch.setattr(Machine, "is_local", True)
+    policy.chmod(0o640)
+    assert checks.policy(machine) == fail("policy", f"{what}{policy}", f"chmod -R o+rX {shlex.quote(str(policy))}")
+    policy.parent.chmod(0o750)
+    assert checks.policy(machine).hint == f"chmod -R o+rX {shlex.quote(str(policy.parent))}"
+    monkeypatch.setattr(Machine, "is_local", False)
+    assert checks.policy(machine).status is Status.OK
+    policy.parent.chmod(0o755)
+    policy.chmod(0o644)
+
+
 def test_a_policy_without_the_service_of_its_agent_is_a_warning(machine: Machine) -> None:
     machine.project.policy.write_text("version: 1\ndomains: [example.org]\n")
     told = f"no policy names the service `{AGENT}`, by which {AGENT} reaches its API"
