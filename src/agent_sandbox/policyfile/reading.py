@@ -54,7 +54,9 @@ def _open(path: Path, *, own_folder: bool) -> int:
                 raise _problem(path.parent, A_LINK, "put the folder itself there") from error
             if error.errno == errno.ELOOP:
                 raise _problem(path, A_LINK, "put the file itself there") from error
-            raise _problem(path, f"cannot be read: {error.strerror}") from error
+            closed = error.errno == errno.EACCES and path.name == POLICY_NAME
+            hint = "`agent-sandbox doctor` says what is closed" if closed else ""
+            raise _problem(path, f"cannot be read: {error.strerror}", hint) from error
 
 
 def _problem(path: Path, what: str, hint: str = "") -> UserError:

@@ -31,7 +31,17 @@ def paths_beside(policy: Path) -> tuple[Path, ...]:
 def found_beside(folder: Path) -> tuple[str, ...]:
     """Return which of these services have been resolved there; what can't be read is a problem, and no absence."""
     paths = {name: folder / f"{name}.yaml" for name in RESOLVED}
-    return tuple(name for name, path in paths.items() if path.is_symlink() or path.exists())
+    return tuple(name for name, path in paths.items() if _stands(path))
+
+
+def _stands(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # in a folder that is closed, for one: whoever reads it says so
+    return True
 
 
 def advice_for(name: str) -> str:

@@ -55,7 +55,11 @@ def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: pyte
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refused)
-    assert refusal(tmp_path / "policy.yaml") == "cannot be read: Permission denied"
+    assert (
+        refusal(tmp_path / "policy.yaml")
+        == "cannot be read: Permission denied; `agent-sandbox doctor` says what is closed"
+    )
+    assert refusal(tmp_path / "hosts.txt") == "cannot be read: Permission denied"
 
 
 def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:

@@ -24,6 +24,18 @@ def told(text: str) -> list[str]:
     return [str(problem) for problem in error.value.problems]
 
 
+def test_what_lies_in_a_closed_folder_is_no_absence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found_beside(tmp_path) == ()
+    (tmp_path / "file").write_text("")
+    assert found_beside(tmp_path / "file") == ()
+
+    def closed(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "lstat", closed)
+    assert found_beside(tmp_path) == ("debian", "node", "python")
+
+
 @pytest.mark.parametrize("methods", ["GET", "HEAD", "GET, HEAD"])
 def test_a_resolved_service_is_for_reading(methods: str) -> None:
     good = layer(READING.replace("GET", methods))
