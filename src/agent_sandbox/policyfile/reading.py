@@ -49,14 +49,16 @@ def _open(path: Path, *, own_folder: bool) -> int:
         except FileNotFoundError as error:
             hint = "`agent-sandbox init AGENT` writes one" if path.name == POLICY_NAME else ""
             raise _problem(path, "no such file", hint) from error
+        except PermissionError as error:
+            # No more is asked of what is closed: that would be refused as well.
+            hint = "`agent-sandbox doctor` says what is closed" if path.name == POLICY_NAME else ""
+            raise _problem(path, f"cannot be read: {error.strerror}", hint) from error
         except OSError as error:
             if own_folder and path.parent.is_symlink():
                 raise _problem(path.parent, A_LINK, "put the folder itself there") from error
             if error.errno == errno.ELOOP:
                 raise _problem(path, A_LINK, "put the file itself there") from error
-            closed = error.errno == errno.EACCES and path.name == POLICY_NAME
-            hint = "`agent-sandbox doctor` says what is closed" if closed else ""
-            raise _problem(path, f"cannot be read: {error.strerror}", hint) from error
+            raise _problem(path, f"cannot be read: {error.strerror}") from error
 
 
 def _problem(path: Path, what: str, hint: str = "") -> UserError:

@@ -62,6 +62,17 @@ def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: pyte
     assert refusal(tmp_path / "hosts.txt") == "cannot be read: Permission denied"
 
 
+def test_in_a_closed_folder_nothing_more_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refused)
+    monkeypatch.setattr(Path, "is_symlink", refused)
+    with pytest.raises(UserError) as error:
+        read_policy(tmp_path / "services" / "node.yaml", own_folder=True)
+    assert str(error.value) == f"{tmp_path / 'services' / 'node.yaml'}: cannot be read: Permission denied"
+
+
 def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_bytes(b"#" * MAX_BYTES)
