@@ -62,7 +62,7 @@ def test_without_a_terminal_it_is_refused_and_says_what_to_do(cloned: Project, c
     done = cloned.sandbox(*command, check=False)
     fingerprint = json.loads(cloned.sandbox("trust", "--json").stdout)["fingerprint"]
     assert done.returncode == 1
-    assert "  reaches       any method evil.test\n" in done.stderr
+    assert f"  reaches       service claude: 10 rules\n{'any method evil.test':>36}\n" in done.stderr
     assert "agent: . as /workspace\n" in done.stderr
     hint = f"  hint: agent-sandbox trust, at a terminal; or, after a look: --yes {fingerprint}"
     assert done.stderr.splitlines()[-1] == hint
