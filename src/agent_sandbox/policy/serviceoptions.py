@@ -97,13 +97,14 @@ def _repositories(option: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         raise UnfitOption(f"`{option}` is a list of repositories", f"write `{option}: [owner/name]`", option)
     for number, name in enumerate(value):
-        if not isinstance(name, str) or not _is_repository(name):
+        if not isinstance(name, str) or not is_repository(name):
             what = f"{quoted(name) if isinstance(name, str) else 'this'} is no repository"
             raise UnfitOption(what, 'write `owner/name`, or "owner/*" for all of an owner', option, number)
     return tuple(sorted({name.lower() for name in value}))
 
 
-def _is_repository(name: str) -> bool:
+def is_repository(name: str) -> bool:
+    """Tell whether this names a repository, or with a star all of an owner."""
     last = name.rpartition("/")[2]
     return REPOSITORY.fullmatch(name) is not None and last not in {".", ".."} and not last.endswith(".git")
 

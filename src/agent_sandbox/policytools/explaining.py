@@ -14,7 +14,7 @@ from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.pointing import carets
-from agent_sandbox.policytools.remedy import Offers, Remedy, remedy
+from agent_sandbox.policytools.remedy import Choices, Offers, Remedy, no_choices, remedy
 from agent_sandbox.policytools.requestline import RequestLine, read_request
 
 MAX_MISSES = 3
@@ -56,7 +56,7 @@ class Explanation:
         return self.decision.reason.removesuffix(near)
 
 
-def explain(policy: Policy, line: RequestLine, *, offers: Offers) -> Explanation:
+def explain(policy: Policy, line: RequestLine, *, offers: Offers, choices: Choices = no_choices) -> Explanation:
     """Explain what becomes of a request; what can't be read in one way is denied, as the proxy does."""
     try:
         request = read_request(policy, line)
@@ -78,7 +78,7 @@ def explain(policy: Policy, line: RequestLine, *, offers: Offers) -> Explanation
         matched=matched,
         misses=misses,
         carets="" if matched else _carets(request, nearest),
-        remedy=remedy(policy, request, decision, offers),
+        remedy=remedy(policy, request, decision, offers, choices),
     )
 
 

@@ -1,7 +1,8 @@
 """What would let exactly one denied request pass. Every line is tried before it is told."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from agent_sandbox.policy.advice import (
     BEYOND_AN_ENTRY,
@@ -13,7 +14,7 @@ from agent_sandbox.policy.advice import (
 )
 from agent_sandbox.policy.asker import Asker, asker_of
 from agent_sandbox.policy.decide import decide
-from agent_sandbox.policy.decision import Cause, Decision
+from agent_sandbox.policy.decision import Cause, Decision, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.fitting import fitting
 from agent_sandbox.policy.method import NAMEABLE
@@ -28,21 +29,52 @@ Offers = Callable[[], Mapping[str, Policy]]
 UNKNOWN = "what it asks for decides: say it, as in --graphql '{ viewer { login } }'"
 
 
+type Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """An entry of `services` with its options; it goes in the place of the one at `instead_of`, if there is one."""
+
+    entry: Entry
+    instead_of: Origin | None = None
+    # Whether it names repositories where the other means all.
+    closes_others: bool = False
+
+    @property
+    def line(self) -> str:
+        """Return the entry as a line of the policy."""
+        return f"- {_flow(self.entry)}"
+
+
+# What could be chosen of those of the services that have options.
+Choices = Callable[[Request, Mapping[str, Policy]], Iterable[Choice]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
     """The narrowest `line` for a `section` and the services that do as well, or what stands `in_the_way` of any.
 
+    `choices` are services with options that let less through than they would without, or more where that is needed.
     `asker` is the tool that seems to fetch from its registry there, where no service is known to do.
     """
 
     section: str = ""
     line: str = ""
+    choices: tuple[Choice, ...] = ()
     services: tuple[str, ...] = ()
     asker: Asker | None = None
     in_the_way: str = ""
 
 
-def remedy(policy: Policy, request: Request, decision: Decision, offers: Offers) -> Remedy:
+def no_choices(_request: Request, _offers: Mapping[str, Policy]) -> tuple[Choice, ...]:
+    """Choose nothing: for those who do not ask what would help."""
+    return ()
+
+
+def remedy(
+    policy: Policy, request: Request, decision: Decision, offers: Offers, choices: Choices = no_choices
+) -> Remedy:
     """Return what a person can do about a denial."""
     if decision.cause is Cause.RULE:
         return Remedy(in_the_way=BEYOND_AN_ENTRY[Cause.RULE].format(decision.rule))
@@ -61,9 +93,10 @@ def remedy(policy: Policy, request: Request, decision: Decision, offers: Offers)
         why_not = PLAINLY if request.operation else UNKNOWN
         return Remedy(section="domains", line=line) if works else Remedy(in_the_way=why_not)
     section, line = next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
-    fit = fitting(request, offers(), policy)
-    asker = None if fit else _asker(request)
-    return Remedy(section=section, line=line, services=fit, asker=asker, in_the_way=in_the_way)
+    offered = offers()
+    fit, chosen = fitting(request, offered, policy), tuple(choices(request, offered))
+    asker = None if fit or chosen else _asker(request)
+    return Remedy(section=section, line=line, choices=chosen, services=fit, asker=asker, in_the_way=in_the_way)
 
 
 def _asker(request: Request) -> Asker | None:
@@ -89,3 +122,12 @@ def _allows(section: str, line: str, request: Request) -> bool:
     except UserError:
         return False
     return decide(compile_policy([layer], {}), request).allowed
+
+
+def _flow(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_flow(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f'"{text}"' if "*" in text else text

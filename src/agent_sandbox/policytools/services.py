@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agent_sandbox.policy.compile import compile_policy
 from agent_sandbox.policy.dump import dump_conditions
+from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.entryspec import DomainSpec
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.rule import Rule
@@ -48,20 +49,30 @@ def rules_of(service: Layer) -> tuple[Rule, ...]:
 
     A rule for repositories that are named is shown for one of them.
     """
-    declared = service.spec.declared
-    most = {name: {"access": levels[-1]} for name, levels in declared.items() if isinstance(levels, tuple)}
-    named = {name: [A_REPOSITORY] for name, kind in declared.items() if isinstance(kind, str)}
-    everywhere = _chosen(service, most)
+    named = {name: [A_REPOSITORY] for name, kind in service.spec.declared.items() if isinstance(kind, str)}
+    everywhere = with_the_most(service).rules.rules
     told = {rule.origin.line for rule in everywhere}
-    beside = (rule for rule in _chosen(service, {**most, **named}) if rule.origin.line not in told)
+    for_one = with_options(service, {**_most(service), **named}).rules.rules
+    beside = (rule for rule in for_one if rule.origin.line not in told)
     return tuple(sorted([*everywhere, *beside], key=lambda rule: rule.origin.line))
 
 
-def _chosen(service: Layer, options: Mapping[str, object]) -> tuple[Rule, ...]:
+def with_the_most(service: Layer) -> Policy:
+    """Return what the service lets through in all repositories, with all that can be chosen of it."""
+    return with_options(service, _most(service))
+
+
+def _most(service: Layer) -> dict[str, object]:
+    declared = service.spec.declared
+    return {name: {"access": levels[-1]} for name, levels in declared.items() if isinstance(levels, tuple)}
+
+
+def with_options(service: Layer, options: Mapping[str, object]) -> Policy:
+    """Return what the service lets through by itself with these options."""
     name = service.name.removeprefix("service ")
     spec = PolicySpec.model_validate({"services": [{"name": name, **options}]})
     policy = Layer(name="shown", file="shown", spec=spec, lines={})
-    return compile_policy([policy], {name: service}).rules.rules
+    return compile_policy([policy], {name: service})
 
 
 def entries(service: Layer) -> Iterator[Entry]:

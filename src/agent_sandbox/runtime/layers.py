@@ -1,12 +1,15 @@
 """The policy of a project as this machine makes it: with the user's layer and the organisation's."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policyfile import LayerFile, layer_beside
+from agent_sandbox.policy.request import Request
+from agent_sandbox.policyfile import LayerFile, layer_beside, services_beside
 from agent_sandbox.policyfile.kept import load_kept, load_offers
+from agent_sandbox.policyfile.layerfile import PROJECT as NAME
 from agent_sandbox.policyfile.shelf import Shelf
+from agent_sandbox.policytools.remedy import Choice
 from agent_sandbox.runtime.places import cache_directory, layer_folders
 
 FILE = "policy.yaml"
@@ -21,6 +24,18 @@ def load_here(policy: Path, environ: Mapping[str, str]) -> Policy:
 def offers_here(policy: Path, environ: Mapping[str, str]) -> Mapping[str, Policy]:
     """Return what each service that a policy may name allows by itself; raise UserError in the same way."""
     return load_offers(policy, shelf=_shelf(environ))
+
+
+def choices_here(policy: Path, request: Request, offers: Mapping[str, Policy]) -> Iterator[Choice]:
+    """Yield what a policy could choose of the services that speak of the host, so that the request passes."""
+    from agent_sandbox.policyfile import load_layer  # noqa: PLC0415 - what is allowed needs no parser
+    from agent_sandbox.policytools.choosing import chosen_for  # noqa: PLC0415 - as said
+
+    services = services_beside(policy)
+    speaking = {name: services[name] for name, offer in offers.items() if offer.index.rules_for(request.host)}
+    having = {name: service for name, service in speaking.items() if service.spec.declared}
+    if having:
+        yield from chosen_for(request, load_layer(LayerFile(name=NAME, path=policy), services=services), having)
 
 
 def _shelf(environ: Mapping[str, str]) -> Shelf | None:

@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.policyfile import layer_beside
+from agent_sandbox.policytools.requestline import RequestLine, read_request
 from agent_sandbox.runtime import places
-from agent_sandbox.runtime.layers import layers_here, load_here, offers_here
+from agent_sandbox.runtime.layers import choices_here, layers_here, load_here, offers_here
 
 
 @pytest.fixture
@@ -44,6 +45,19 @@ def test_a_policy_is_kept_in_the_user_s_cache_and_offers_too(environ: dict[str, 
     assert len(list((cache / "agent-sandbox" / "policies").iterdir())) == 1
     assert offers_here(policy, environ) == offers_here(policy, environ)
     assert len(list((cache / "agent-sandbox" / "policies").iterdir())) == 2
+
+
+def test_what_could_be_chosen_is_asked_of_those_services_that_speak_of_the_host(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("services: [github]")
+    offers = offers_here(policy, environ)
+    hosts = {"github.com": ["github"], "gitlab.com": [], "b.test": []}
+    for host, names in hosts.items():
+        line = RequestLine(method="POST", url=f"https://{host}/o/n/git-receive-pack")
+        request = read_request(load_here(policy, environ), line)
+        assert [choice.entry["name"] for choice in choices_here(policy, request, offers)] == names
 
 
 def test_a_cache_that_cannot_be_is_as_good_as_none(environ: dict[str, str], tmp_path: Path) -> None:

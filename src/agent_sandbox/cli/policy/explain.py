@@ -15,7 +15,7 @@ from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.explaining import Explanation, Miss
 from agent_sandbox.policytools.explaining import explain as explain_request
-from agent_sandbox.policytools.remedy import Remedy
+from agent_sandbox.policytools.remedy import Choice, Remedy
 from agent_sandbox.policytools.requestline import RequestLine, read_header, read_size
 
 Method = Annotated[str, Argument(help="GET, POST, ...")]
@@ -40,7 +40,7 @@ def explain(  # noqa: PLR0913 - each is an option
     json: Json = False,
 ) -> None:
     """Say whether a request is allowed, by which rule, and how to allow it."""
-    from agent_sandbox.runtime.layers import load_here, offers_here  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.layers import choices_here, load_here, offers_here  # noqa: PLC0415 - `--help` needs none of it
 
     where = named_policy(policy, path=path)
     line = RequestLine(
@@ -51,7 +51,12 @@ def explain(  # noqa: PLR0913 - each is an option
         graphql=graphql,
     )
     loaded = load_here(where, os.environ)
-    answer = explain_request(loaded, line, offers=lambda: offers_here(where, os.environ))
+    answer = explain_request(
+        loaded,
+        line,
+        offers=lambda: offers_here(where, os.environ),
+        choices=lambda request, offers: choices_here(where, request, offers),
+    )
     if json:
         emit_json({"policy": str(where), **as_json(answer)})
     else:
@@ -78,6 +83,7 @@ def as_json(answer: Explanation) -> dict[str, Any]:
         "to_allow": {
             "section": remedy.section or None,
             "line": remedy.line or None,
+            "choices": [_choice(choice) for choice in remedy.choices],
             "services": list(remedy.services),
             "resolve": remedy.asker.service if remedy.asker else None,
             "in_the_way": remedy.in_the_way or None,
@@ -89,6 +95,11 @@ def _rule(rule: Rule) -> dict[str, Any]:
     origin = rule.origin
     said = {"effect": str(rule.effect), "rule": str(rule), "reason": rule.reason}
     return {**said, "file": origin.file, "line": origin.line, "layer": origin.layer}
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    place = choice.instead_of and str(choice.instead_of)
+    return {"entry": choice.entry, "instead_of": place, "closes_others": choice.closes_others}
 
 
 def as_text(answer: Explanation, *, file: Path) -> str:
@@ -131,11 +142,21 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
         yield "to allow", APPLY
     if remedy.in_the_way:
         yield "and" if remedy.line else "to allow", remedy.in_the_way
+    for choice in remedy.choices:
+        yield "or", choice.line
+        yield "or", _place(choice)
     for service in remedy.services:
         yield "or", f"- {service}"
         yield "or", "under `services`, with all else that it allows"
     if remedy.asker:
         yield "or", f"for all that {remedy.asker.tool} fetches: {remedy.asker.way}"
+
+
+def _place(choice: Choice) -> str:
+    if choice.instead_of is None:
+        return "under `services`"
+    closing = " for all repositories: the others are closed then" if choice.closes_others else ""
+    return f"under `services`, in place of what stands at {choice.instead_of}{closing}"
 
 
 def _short(remedy: Remedy) -> str:

@@ -40,10 +40,52 @@ def test_a_service_that_allows_the_request_is_named_after_the_line(
     expected = (
         "  to allow  - GET https://github.com/o/n/info/refs?service=git-upload-pack\n"
         f"{APPLY.format('GET https://github.com/o/n/info/refs?service=git-upload-pack')}"
-        "  or        - github\n"
+        "  or        - {name: github, repos: [o/n], git: {access: read}}\n"
+        "            under `services`\n"
+        "            - github\n"
         "            under `services`, with all else that it allows\n"
     )
     assert capsys.readouterr().out.endswith(expected)
+
+
+PUSH = "https://github.com/o/n.git/git-receive-pack"
+
+
+@pytest.mark.parametrize(
+    ("named", "options", "place"),
+    [
+        (
+            "{name: github, repos: [o/n], git: {access: read}}",
+            "git: {access: readwrite}",
+            "in place of what stands at policy.yaml:2",
+        ),
+        (
+            "github",
+            "git: {access: readwrite}, api: {access: read}",
+            "in place of what stands at policy.yaml:2 for all repositories: the others are closed then",
+        ),
+    ],
+)
+def test_a_push_is_told_which_option_of_the_service_it_wants(
+    policy: Path, capsys: pytest.CaptureFixture[str], named: str, options: str, place: str
+) -> None:
+    policy.write_text(f"services:\n  - {named}\n")
+    assert exit_code(lambda: explain("POST", PUSH)) == 0
+    expected = (
+        f"{APPLY.format(f'POST {PUSH}')}"
+        f"  or        - {{name: github, repos: [o/n], {options}}}\n"
+        f"            under `services`, {place}\n"
+    )
+    assert capsys.readouterr().out.endswith(expected)
+
+
+def test_a_program_gets_what_could_be_chosen(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.write_text("services: [github]\n")
+    assert exit_code(lambda: explain("POST", "https://api.github.com/repos/o/n/issues", json=True)) == 0
+    options = {"repos": ["o/n"], "git": {"access": "read"}, "api": {"access": "readwrite"}}
+    assert json.loads(capsys.readouterr().out)["to_allow"]["choices"] == [
+        {"entry": {"name": "github", **options}, "instead_of": "policy.yaml:1", "closes_others": True}
+    ]
 
 
 def test_an_allowed_request_names_the_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +135,7 @@ def test_a_program_gets_all_of_it(policy: Path, capsys: pytest.CaptureFixture[st
         "to_allow": {
             "section": "allow",
             "line": "- PUT https://api.example.com/v1/x",
+            "choices": [],
             "services": [],
             "resolve": None,
             "in_the_way": None,
