@@ -1,6 +1,7 @@
 """The laws of editing in place, on files written in every way that a person may choose."""
 
 import json
+import re
 from typing import Any
 
 from hypothesis import example, given
@@ -56,7 +57,7 @@ def files(draw: st.DrawFn) -> str:
     names = draw(st.permutations(sorted(kinds)))[: draw(st.integers(0, 3))]
     text = draw(st.sampled_from(("", "---\n", "version: 1\n", "# c\n\nversion: 1\n")))
     for name in names:
-        empty = st.sampled_from(("\n", " # c\n", "\n  # - x\n"))
+        empty = st.sampled_from(("\n", " # c\n", "\n  # - x\n", " null # c\n", " ~\n", "\n  null\n"))
         text += (
             draw(st.sampled_from(ABOVE)) + f"{name}:" + draw(st.one_of(empty, blocks(kinds[name]), flows(kinds[name])))
         )
@@ -111,12 +112,13 @@ def ruled(rule: ShortRule, request: Request) -> bool:
 
 @given(files(), rules)
 @example("deny: [a.test # d, ]\n  ]\n", read_short_rule(Effect.DENY, ("b.a.test",)))
-def test_an_edit_puts_text_in_at_one_place_and_takes_none_out(text: str, rule: ShortRule) -> None:
+def test_an_edit_puts_text_in_at_one_place_and_takes_none_out_but_a_null(text: str, rule: ShortRule) -> None:
     after = edited(text, rule)
     if after is None:
         return
-    size = len(after.text) - len(text)
-    places = [at for at in range(len(text) + 1) if after.text == text[:at] + after.text[at : at + size] + text[at:]]
+    bare = re.sub(rf"^{rule.section}:(\s*?) *(?:null|~)", rf"{rule.section}:\1", text, flags=re.MULTILINE)
+    size = len(after.text) - len(bare)
+    places = [at for at in range(len(bare) + 1) if after.text == bare[:at] + after.text[at : at + size] + bare[at:]]
     assert places
     assert "#" not in after.text[places[0] : places[0] + size]
     ending = "\r\n" if "\r\n" in text else "\n"

@@ -1,4 +1,7 @@
-"""One more entry in a section of a policy file, by one insertion into its text: every other character stays."""
+"""One more entry in a section of a policy file, by one insertion into its text: every other character stays.
+
+A word that says that a section is empty makes room.
+"""
 
 import json
 import re
@@ -17,14 +20,15 @@ USUAL_INDENT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insertion:
-    """Text that goes in at one place."""
+    """Text that goes in at one place, for the few characters that it takes the place of."""
 
     at: int
     text: str
+    instead_of: int = 0
 
     def into(self, text: str) -> str:
         """Return the text with this in it."""
-        return f"{text[: self.at]}{self.text}{text[self.at :]}"
+        return f"{text[: self.at]}{self.text}{text[self.at + self.instead_of :]}"
 
 
 def insertion(text: str, section: str, entry: str) -> Insertion | None:
@@ -42,7 +46,7 @@ def insertion(text: str, section: str, entry: str) -> Insertion | None:
         return _in_flow(text, here, _quoted(entry))
     if here.style is Style.BLOCK:
         return _next_item(text, here, entry)
-    return _first_item(text, root, here, entry) if here.is_nothing else None
+    return _first_item(text, root, here, entry) if here.is_null else None
 
 
 def written(entry: str) -> str:
@@ -72,6 +76,8 @@ def _in_flow_mapping(text: str, root: Node, section: str, entry: str) -> Inserti
 
 def _in_flow(text: str, here: Node, piece: str) -> Insertion:
     """Write one more part before the closing bracket, behind the last one."""
+    if here.is_null:
+        return Insertion(at=here.start, text=f"[{piece}]", instead_of=here.end - here.start)
     if not here.children:
         return Insertion(at=here.start + 1, text=piece)
     last = here.children[-1].end
@@ -86,7 +92,12 @@ def _next_item(text: str, here: Node, entry: str) -> Insertion:
 
 
 def _first_item(text: str, root: Node, here: Node, entry: str) -> Insertion:
-    return _lines(text, _after_line(text, here.end), f"{' ' * (root.column + _indent(root))}- {written(entry)}")
+    item = _lines(text, _after_line(text, here.end), f"{' ' * (root.column + _indent(root))}- {written(entry)}")
+    if here.is_nothing:
+        return item
+    # `null` goes, with the space before it, and a comment behind it stays.
+    at = len(text[: here.start].rstrip(" \t"))
+    return Insertion(at=at, text=f"{text[here.end : item.at]}{item.text}", instead_of=item.at - at)
 
 
 def _new_section(text: str, shape: Outline, root: Node, name: str, entry: str) -> Insertion:

@@ -16,6 +16,9 @@ from yaml.events import (
 
 from agent_sandbox.policyfile.document import LOADER
 
+# What a policy may write where nothing is meant.
+NULLS = frozenset({"", "~", "null"})
+
 
 class Style(StrEnum):
     """How a part is written."""
@@ -41,6 +44,11 @@ class Node:
     def is_nothing(self) -> bool:
         """Whether no word stands here at all, as behind `allow:`."""
         return self.style is Style.WORD and self.start == self.end
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it says that nothing is here, with a word or without."""
+        return self.style is Style.WORD and not self.quoted and self.text in NULLS
 
     @property
     def keys(self) -> tuple["Node", ...]:

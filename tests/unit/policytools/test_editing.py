@@ -93,7 +93,7 @@ def test_a_deny_whose_query_no_request_can_have_is_none_to_tell(read: Readers) -
 def test_a_file_that_is_written_in_no_usual_way_is_left_to_its_author(read: Readers) -> None:
     what = "GET https://b.test/ can't be put into this file as it is written"
     expected = Problem(where="policy.yaml", what=what, hint="add `- GET https://b.test/` under `allow` by hand")
-    assert problem(read, "allow GET https://b.test/", "allow: ~\n") == expected
+    assert problem(read, "allow GET https://b.test/", "{allow}\n") == expected
 
 
 def test_what_the_new_text_says_is_read_before_it_is_believed(layer_of: LayerOf) -> None:

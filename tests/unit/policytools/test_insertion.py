@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from agent_sandbox.policytools.insertion import insertion, written
 from vectors import each
 
@@ -7,7 +9,7 @@ ENTRY = "GET https://x/a"
 def inserted(text: str) -> str:
     """Return the text with what came in between `<` and `>`."""
     change = insertion(text, "allow", ENTRY)
-    return f"{text[: change.at]}<{change.text}>{text[change.at :]}" if change else "no usual way"
+    return replace(change, text=f"<{change.text}>").into(text) if change else "no usual way"
 
 
 @each(
@@ -27,7 +29,14 @@ def inserted(text: str) -> str:
         ("allow:\n", f"allow:\n<  - {ENTRY}\n>"),
         ("allow:", f"allow:<\n  - {ENTRY}>"),
         ("allow: # c\n  # - d\ndeny:\n- a\n", f"allow: # c\n<- {ENTRY}\n>  # - d\ndeny:\n- a\n"),
-        ("allow: ~\n", "no usual way"),
+        # It is there, and says that there is nothing in it.
+        ("allow: ~\n", f"allow:<\n  - {ENTRY}\n>"),
+        ("allow: null # c\ndeny:\n- a\n", f"allow:< # c\n- {ENTRY}\n>deny:\n- a\n"),
+        ("allow: null", f"allow:<\n  - {ENTRY}>"),
+        ("allow:\n  null # c\n", f"allow:\n< # c\n  - {ENTRY}\n>"),
+        ("{allow: null}", f'{{allow: <["{ENTRY}"]>}}'),
+        ("{allow: , deny: []}\n", f'{{allow: <["{ENTRY}"]>, deny: []}}\n'),
+        ('allow: "~"\n', "no usual way"),
         # Its list is a block.
         ("allow:\n  - a # c\n\n# d\ndeny: []\n", f"allow:\n  - a # c\n<  - {ENTRY}\n>\n# d\ndeny: []\n"),
         ("allow:\n-   a\n-   b", f"allow:\n-   a\n-   b<\n-   {ENTRY}>"),

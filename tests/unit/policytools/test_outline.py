@@ -33,6 +33,7 @@ def test_a_list_in_brackets_ends_with_its_bracket() -> None:
 def test_a_key_with_nothing_behind_it_holds_nothing() -> None:
     found = outline(TEXT)
     assert (node(found, "empty").is_nothing, node(found, "deny").is_nothing) == (True, False)
+    assert (node(found, "empty").is_null, node(found, "deny").is_null) == (True, False)
     assert found.root
     assert [key.text for key in found.root.keys] == ["allow", "deny", "empty"]
     assert found.root.section("domains") is None
