@@ -1,4 +1,4 @@
-"""`agent-sandbox policy services [list | show NAME | diff OLD [NEW] | resolve [NAME]]`."""
+"""`agent-sandbox policy services [list | [show] NAME | diff OLD [NEW] [NAME] | resolve [NAME]]`."""
 
 import os
 from contextlib import nullcontext
@@ -15,7 +15,7 @@ from agent_sandbox.cli.terminal import terminal
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from agent_sandbox.detect import Offer
     from agent_sandbox.policy.layer import Layer
@@ -31,9 +31,10 @@ class Do(StrEnum):
     RESOLVE = "resolve"
 
 
-What = Annotated[Do, Argument(help="list, show NAME, diff OLD NEW, or resolve NAME.")]
+What = Annotated[str, Argument(help="list, show NAME, diff OLD NEW, or resolve NAME; a NAME alone is shown.")]
 First = Annotated[str | None, Argument(help="The service; for diff the older version: a folder, or a version in git.")]
 Second = Annotated[str | None, Argument(help="For diff the newer version; otherwise what this program ships.")]
+Third = Annotated[str | None, Argument(help="For diff a service, where the others do not matter.")]
 From = Annotated[Path | None, Option(help="For resolve: a file of the tool's configuration besides.", name="--from")]
 Project = Annotated[
     bool, Option(help="For resolve: take in what only the project's files name.", name="--from-project")
@@ -42,9 +43,10 @@ Force = Annotated[bool, Option(help="For resolve: replace a file that has been e
 
 
 def services(  # noqa: PLR0913 - each is an option
-    do: What = Do.LIST,
+    what: What = Do.LIST.value,
     first: First = None,
     second: Second = None,
+    third: Third = None,
     *,
     path: ProjectPath = None,
     source: From = None,
@@ -58,30 +60,38 @@ def services(  # noqa: PLR0913 - each is an option
     A service that is resolved is written beside the policy, from what pip, npm or apt name. What only the project's
     files name is asked for: the agent can write them.
     """
-    _refuse_extras(do, first, second)
+    do, words = _asked(*(word for word in (what, first, second, third) if word is not None))
     match do:
         case Do.LIST:
             _list(path, json=json)
         case Do.SHOW:
-            _show(first, path, json=json)
+            _show(words[0], path, others=() if what == Do.SHOW else tuple(Do), json=json)
         case Do.DIFF:
-            _diff(first, second, json=json)
+            _diff(words, json=json)
         case Do.RESOLVE:
-            _resolve(first, path, source, from_project=from_project, force=force, dry_run=dry_run, json=json)
+            name = next(iter(words), None)
+            _resolve(name, path, source, from_project=from_project, force=force, dry_run=dry_run, json=json)
 
 
 # How many words each takes after itself: at least, and at most.
-WORDS = {Do.LIST: (0, 0), Do.SHOW: (1, 1), Do.DIFF: (1, 2), Do.RESOLVE: (0, 1)}
-USAGE = "agent-sandbox policy services list | show NAME | diff OLD [NEW] | resolve [NAME]"
+WORDS = {Do.LIST: (0, 0), Do.SHOW: (1, 1), Do.DIFF: (1, 3), Do.RESOLVE: (0, 1)}
+USAGE = "agent-sandbox policy services list | [show] NAME | diff OLD [NEW] [NAME] | resolve [NAME]"
+FOLDERS = "OLD is a folder with services in it, or a version in git"
 
 
-def _refuse_extras(do: Do, *words: str | None) -> None:
+def _asked(what: str, *words: str) -> tuple[Do, tuple[str, ...]]:
+    """Return what to do and with what: where no command stands first it is a service, to be shown."""
+    do, words = (Do(what), words) if what in Do else (Do.SHOW, (what, *words))
     least, most = WORDS[do]
-    given = sum(word is not None for word in words)
-    if not least <= given <= most:
-        counts = " or ".join(map(str, range(least, most + 1)))
-        what = f"`{do}` goes with {counts} {'word' if most == 1 else 'words'} after it, not {given}"
+    if not least <= len(words) <= most:
+        counts = f"{least} to {most} words" if most > least + 1 else _counted(least, most)
+        what = f"`{do}` goes with {counts} after it, not {len(words)}"
         raise UserError([Problem(where="", what=what, hint=USAGE)])
+    return do, words
+
+
+def _counted(least: int, most: int) -> str:
+    return f"{' or '.join(map(str, range(least, most + 1)))} {'word' if most == 1 else 'words'}"
 
 
 def _known(path: Path | None) -> "Mapping[str, Layer]":
@@ -101,31 +111,42 @@ def _list(path: Path | None, *, json: bool) -> None:
     _emit(list_as_json(known) if json else list_as_text(known))
 
 
-def _show(name: str | None, path: Path | None, *, json: bool) -> None:
+def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool) -> None:
     from agent_sandbox.cli.policy_services import show_as_json, show_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.aliases import service_called  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.checking import nearest_service  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.resolved import RESOLVED, advice_for  # noqa: PLC0415 - as above
 
-    known, wanted = _known(path), name or ""
+    known = _known(path)
     if wanted not in known and (called := service_called(wanted, known)):
         say(f"{wanted} is called `{called}` in a policy:")
         wanted = called
     if wanted not in known:
-        what, hint = "is no service", nearest_service(wanted, known)
+        what, hint = "is no service", nearest_service(wanted, [*known, *others])
         if wanted in RESOLVED:
             what, hint = "has not been resolved yet", advice_for(wanted)
         raise UserError([Problem(where=wanted, what=what, hint=hint)])
     _emit(show_as_json(wanted, known[wanted]) if json else show_as_text(wanted, known[wanted]))
 
 
-def _diff(old: str | None, new: str | None, *, json: bool) -> None:
+def _diff(words: "Sequence[str]", *, json: bool) -> None:
+    """Compare two versions: all of their services, or the one that is named among the words and is no folder."""
     from agent_sandbox.cli.policy_services import diff_as_json, diff_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile import shipped_services  # noqa: PLC0415 - as above
     from agent_sandbox.policytools.services import difference  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.service_versions import services_of  # noqa: PLC0415 - as above
 
-    was, now = services_of(old or ""), services_of(new) if new else dict(shipped_services())
+    shipped = shipped_services()
+    named = [word for word in words if word in shipped and not Path(word).is_dir()] or list(words[2:])
+    versions = [word for word in words if word not in named]
+    if not versions or len(named) > 1:
+        wrong = f"`{'`, `'.join(named)}`: what is compared are versions, of one service or of all"
+        raise UserError([Problem(where="", what=wrong, hint=f"{USAGE}; {FOLDERS}")])
+    was, now = services_of(versions[0]), services_of(versions[1]) if versions[1:] else dict(shipped)
+    for name in named:
+        if name not in {*was, *now}:
+            raise UserError([Problem(where=name, what="is no service of these versions", hint=USAGE)])
+        was, now = ({name: of[name]} if name in of else {} for of in (was, now))
     found = difference(was, now)
     _emit(diff_as_json(found) if json else diff_as_text(found, was, now))
 

@@ -10,7 +10,9 @@ from agent_sandbox.runtime import registries
 from asking import Ask
 
 pytestmark = pytest.mark.usefixtures("policy")
-USAGE = "  hint: agent-sandbox policy services list | show NAME | diff OLD [NEW] | resolve [NAME]\n"
+USAGE = "  hint: agent-sandbox policy services list | [show] NAME | diff OLD [NEW] [NAME] | resolve [NAME]\n"
+VERSIONS = USAGE.replace("\n", "; OLD is a folder with services in it, or a version in git\n")
+VERSIONS_OF = f"of one service or of all\n{VERSIONS}"
 NOTHING = "nothing on this machine or in the project names a registry with a public name"
 FROM = (
     "or name a file of its configuration: --from FILE; "
@@ -67,6 +69,11 @@ def test_what_people_call_a_service_shows_it_with_its_name(ask: Ask) -> None:
     assert answer.out == ask("policy", "services", "show", "rust").out
 
 
+def test_a_name_alone_is_shown(ask: Ask) -> None:
+    assert ask("policy", "services", "rust").out == ask("policy", "services", "show", "rust").out
+    assert ask("policy", "services", "--json", "cargo").out == ask("policy", "services", "show", "rust", "--json").out
+
+
 def test_outside_a_project_the_shipped_ones_are_shown(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     assert ask("policy", "services", "show", "rust").out.startswith("rust: Rust crates")
@@ -79,7 +86,13 @@ def test_outside_a_project_the_shipped_ones_are_shown(ask: Ask, monkeypatch: pyt
         (["show", "python"], f"error: python: has not been resolved yet\n  hint: {ADVICE}\n"),
         (["show"], f"error: `show` goes with 1 word after it, not 0\n{USAGE}"),
         (["list", "rust"], f"error: `list` goes with 0 words after it, not 1\n{USAGE}"),
-        (["diff"], f"error: `diff` goes with 1 or 2 words after it, not 0\n{USAGE}"),
+        (["diff"], f"error: `diff` goes with 1 to 3 words after it, not 0\n{USAGE}"),
+        (["diff", "rust"], f"error: `rust`: what is compared are versions, of one service or of all\n{VERSIONS}"),
+        (["diff", ".", "go", "rust"], f"error: `go`, `rust`: what is compared are versions, {VERSIONS_OF}"),
+        (["diff", ".", ".", "rst"], f"error: rst: is no service of these versions\n{USAGE}"),
+        (["rst"], "error: rst: is no service\n  hint: did you mean `rust`?\n"),
+        (["lst"], "error: lst: is no service\n  hint: did you mean `list`?\n"),
+        (["rust", "go"], f"error: `show` goes with 1 word after it, not 2\n{USAGE}"),
         (["resolve", "a", "b"], f"error: `resolve` goes with 0 or 1 word after it, not 2\n{USAGE}"),
     ],
 )
@@ -117,6 +130,15 @@ def test_two_versions_are_compared_by_what_they_let_through(ask: Ask) -> None:
         ["2025-01-01", "2026-01-01"],
     )
     assert ask("policy", "services", "diff", old, old).out == "no difference in what services let through\n"
+
+
+@pytest.mark.parametrize("words", [("old", "new", "one"), ("old", "rust"), ("rust", "old", "new")])
+def test_one_service_of_two_versions_is_compared(ask: Ask, words: tuple[str, ...]) -> None:
+    for folder in ("old", "new"):
+        write(Path(folder), one=f"domains: [{folder}.test]", two=f"domains: [{folder}.test]", rust="domains: [a.test]")
+    out = ask("policy", "services", "diff", *words).out
+    heads = [line.split()[0] for line in out.splitlines() if not line.startswith(("+ ", "- "))]
+    assert heads == {"one": ["one"], "rust": ["rust"], "new": ["no"]}[words[-1]]
 
 
 def test_without_a_newer_one_it_is_what_this_program_ships(ask: Ask) -> None:
