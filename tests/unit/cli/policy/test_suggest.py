@@ -142,7 +142,7 @@ def test_what_can_not_be_put_in_stops_no_other(
     log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = Path(".devcontainer/policy.yaml")
-    policy.write_text("domains: [example.org]\nallow: ~\n")
+    policy.write_text("{domains: [example.org], allow}\n")
     answers("y", "y")
     assert exit_code(lambda: suggest(log, choose=True)) == 0
     assert capsys.readouterr().err == "".join(
