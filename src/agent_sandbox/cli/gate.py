@@ -93,21 +93,21 @@ def as_lines(question: Question) -> Iterator[str]:
     """Yield the question as a person reads it."""
     root = question.standing.root
     yield f"{root} asks for more than you have said yes to:" if question.known else f"{root} asks for this:"
-    more = "also " if question.known else ""
-    yield from _block(f"{more}reaches", question.reaches)
-    yield from _block(f"{more}mounts", question.mounts)
-    yield from _block(f"{more}injects", [f"{name}, from your shell" for name in question.injects])
-    yield from _block("editor", question.editor) if question.editor else ()
-    yield from _block("note", question.notes) if question.notes else ()
+    # That a project mounts nothing is worth a word once, and none at each change of something else.
+    more, without = ("also ", ()) if question.known else ("", ("nothing",))
+    yield from _block(f"{more}reaches", question.reaches or without)
+    yield from _block(f"{more}mounts", question.mounts or without)
+    yield from _block(f"{more}injects", [f"{name}, from your shell" for name in question.injects] or without)
+    yield from _block("editor", question.editor)
+    yield from _block("note", question.notes)
     # All of it, however long: what is hidden could be what matters.
     yield from ("", *question.differences, "") if question.differences else ()
     yield f"fingerprint {question.fingerprint}"
 
 
 def _block(title: str, lines: Sequence[str]) -> Iterator[str]:
-    first, *rest = _bounded(lines or ["nothing"])
-    yield f"  {title:<13} {first}"
-    yield from (f"  {'':<13} {line}" for line in rest)
+    for number, line in enumerate(_bounded(lines)):
+        yield f"  {'' if number else title:<13} {line}"
 
 
 def _bounded(lines: Sequence[str]) -> list[str]:

@@ -58,7 +58,6 @@ def test_of_a_change_only_what_is_new_is_shown_with_the_difference() -> None:
     )
     assert list(as_lines(question)) == [
         "/home/ann/app asks for more than you have said yes to:",
-        "  also reaches  nothing",
         "  also mounts   agent: . as /workspace",
         "  also injects  TOKEN, from your shell",
         '  editor        on this machine, initializeCommand: "make"',

@@ -28,10 +28,11 @@ def test_what_is_new_is_shown_asked_about_and_remembered(
     answer = ask("trust")
     *shown, last = answer.err.splitlines()
     assert (answer.code, answer.out, unseen_in(wider, os.environ)) == (0, "", ())
-    assert shown[:3] == [
+    assert shown[:4] == [
         f"{wider} asks for more than you have said yes to:",
         "  also reaches  any method example.net",
-        "  also mounts   nothing",
+        "",
+        f"--- a/{POLICY}",
     ]
     fingerprint = shown[-1].removeprefix("fingerprint ")
     assert last == f"Say yes to this? [y/N] {wider} is trusted as it is now, fingerprint {fingerprint}"
