@@ -73,7 +73,9 @@ PLAIN, GLOBS = paths(("a", "b", "ab", "@")), paths(("a", "*", "a*", "**"))
 PATH_SPECS = [{kind: path} for kind, of in (("exact", PLAIN), ("prefix", PLAIN), ("glob", GLOBS)) for path in of]
 QUERY_SPECS = [{"exact": exact} for exact in ({}, {"x": "1"}, {"x": "2"}, {"z": "1"}, {"z": "2"})]
 GRAPHQL_SPECS = ({"query": ["a"]}, {"query": ["a", "b"]}, {"query": ["a"], "mutation": ["b"]})
-SIZES: tuple[Entry, ...] = ({}, {"max_body": 0}, {"max_body": 9})
+# Always the same: different ones may not meet.
+TRANSFORM = {"request": {"headers": {"x-key": {"secret": "key", "transform": {"type": "bearer"}}}}}
+BESIDE: tuple[Entry, ...] = ({}, {}, {"max_body": 0}, {"max_body": 9}, {"transform": TRANSFORM})
 
 
 def rule_of(path: Entry | None, conditions: tuple[Any, ...]) -> Entry:
@@ -83,11 +85,12 @@ def rule_of(path: Entry | None, conditions: tuple[Any, ...]) -> Entry:
 
 
 def sized_rule_of(rule: Entry, beside: tuple[Any, ...]) -> Entry:
-    """Return the rule with a size, and with GraphQL, which no method but POST and no query string goes with."""
-    graphql, size = beside
-    if graphql is None:
-        return {**rule, **size}
-    return {**{key: rule[key] for key in rule if key not in {"methods", "query"}}, "graphql": graphql, **size}
+    """Return the rule with a size or a secret, and with GraphQL: not every other condition goes with these."""
+    graphql, more = beside
+    without = {"schemes"} if "transform" in more else set()
+    without |= {"methods", "query"} if graphql else set()
+    asked = {**({"graphql": graphql} if graphql else {}), **more}
+    return {**{key: rule[key] for key in rule if key not in without}, **asked}
 
 
 rules = st.builds(
@@ -100,7 +103,7 @@ rules = st.builds(
         or_none(({"x": "1"}, {"x": "2"})),
     ),
 )
-sized_rules = st.builds(sized_rule_of, rules, one_of_each((*GRAPHQL_SPECS, *[None] * 6), SIZES))
+sized_rules = st.builds(sized_rule_of, rules, one_of_each((*GRAPHQL_SPECS, *[None] * 6), BESIDE))
 
 
 def entry_of(where: tuple[Any, ...], rules: list[Entry]) -> Entry:

@@ -18,7 +18,7 @@ def first_rule(entry: Entry) -> Rule:
     return expand(layer({"domains": [entry]}), {}).rules[0]
 
 
-CONDITIONS = ("ports", "schemes", "methods", "path", "query", "headers", "max_body", "graphql")
+CONDITIONS = ("ports", "schemes", "methods", "path", "query", "headers", "max_body", "graphql", "inject")
 drawn = st.builds(first_rule, allows)
 
 

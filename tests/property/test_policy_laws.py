@@ -150,7 +150,9 @@ def test_a_dump_that_is_read_again_is_dumped_the_same(spec: Entry) -> None:
 def entry_of(dumped: Entry) -> Entry:
     """Write a dumped rule as an entry of the language."""
     rule: Entry = {
-        key: dumped[key] for key in ("methods", "schemes", "path", "headers", "max_body", "graphql") if key in dumped
+        key: dumped[key]
+        for key in ("methods", "schemes", "path", "headers", "max_body", "graphql", "transform")
+        if key in dumped
     }
     if "query" in dumped:
         names = dict.fromkeys(name for name, _ in dumped["query"])

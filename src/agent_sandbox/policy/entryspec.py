@@ -32,6 +32,7 @@ from agent_sandbox.policy.privateplace import how_to_name, why_private
 from agent_sandbox.policy.publicsuffix import refuse_strangers
 from agent_sandbox.policy.query import QueryPattern, query_pattern
 from agent_sandbox.policy.shortform import write_out_rule
+from agent_sandbox.policy.transformspec import TransformSpec, refuse_in_the_clear
 from agent_sandbox.policy.unfit import Unfit
 
 NO_SIZE = refused(
@@ -42,6 +43,7 @@ NO_GRAPHQL = refused(
     "a deny has no `graphql`: what an operation does can be asked for in more ways than a list names",
     "take it out; `graphql` goes with what is allowed, and what it does not list is denied",
 )
+NO_TRANSFORM = refused("a deny puts nothing in", "take `transform` out; it goes with what is allowed")
 NO_INSPECT = refused("a deny has no `inspect`", "take it out; `inspect` goes with a host that is allowed")
 
 
@@ -89,12 +91,15 @@ class RuleSpec(Strict):
     headers: Written[Headers] = None
     max_body: Written[BodySize] = None
     graphql: Written[GraphqlSpec] = None
+    transform: Written[TransformSpec] = None
     reason: Text = ""
 
     @model_validator(mode="after")
     def _can_match(self) -> Self:
         if self.graphql:
             refuse_what_is_no_graphql(self.methods, has_query=self.query is not None)
+        if self.transform:
+            refuse_in_the_clear(self.schemes)
         return self
 
     @property
@@ -110,11 +115,16 @@ class EntrySpec(Strict):
     ports: AtLeastOne[Port] = ()
     rules: AtLeastOne[Annotated[RuleSpec, written_out(write_out_rule)]] = ()
     encoded_slash: bool = False
+    transform: Written[TransformSpec] = None
     inspect: bool | None = None
     reason: Text = ""
     # What a service says of an entry: what is accepted with it, and a request that it is for.
     risk: Text = ""
     probe: Text = ""
+
+
+# What of an entry TLS has to be opened for.
+INSIDE = ("rules", "encoded_slash", "transform")
 
 
 class DomainSpec(EntrySpec):
@@ -126,11 +136,17 @@ class DomainSpec(EntrySpec):
     @field_validator("inspect")
     @classmethod
     def _asks_nothing_inside(cls, inspect: bool | None, info: ValidationInfo) -> bool | None:  # noqa: FBT001 - pydantic's
-        if inspect is False and (info.data.get("rules") or info.data.get("encoded_slash")):
+        if inspect is False and any(map(info.data.get, INSIDE)):
             what = "`inspect: false` lets TLS through unopened, and this entry asks for what is inside"
-            hint = "take out `inspect`, or `rules` and `encoded_slash`"
+            hint = "take out `inspect`, or `rules`, `encoded_slash` and `transform`"
             raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
         return inspect
+
+    @model_validator(mode="after")
+    def _keeps_secrets_covered(self) -> Self:
+        for number, rule in enumerate(self.rules if self.transform else ()):
+            refuse_in_the_clear(rule.schemes, "rules", number)
+        return self
 
 
 class DenyRuleSpec(RuleSpec):
@@ -138,11 +154,13 @@ class DenyRuleSpec(RuleSpec):
 
     max_body: Annotated[int | None, NO_SIZE] = None
     graphql: Annotated[GraphqlSpec | None, NO_GRAPHQL] = None
+    transform: Annotated[TransformSpec | None, NO_TRANSFORM] = None
 
 
 class DenyEntrySpec(EntrySpec):
     """The same under `deny`."""
 
+    transform: Annotated[TransformSpec | None, NO_TRANSFORM] = None
     inspect: Annotated[bool | None, NO_INSPECT] = None
     rules: AtLeastOne[Annotated[DenyRuleSpec, written_out(write_out_rule)]] = ()
 

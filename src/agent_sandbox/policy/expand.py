@@ -15,6 +15,7 @@ from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.policy.serviceoptions import Chosen, UnfitOption, choose
 from agent_sandbox.policy.servicespec import variants
+from agent_sandbox.policy.transformspec import TransformSpec
 from agent_sandbox.problems import Problem, UserError
 
 
@@ -30,6 +31,8 @@ DEFAULTS = {
     Effect.ALLOW: Defaults(ports=USUAL_PORTS, methods=STANDARD),
     Effect.DENY: Defaults(ports=None, methods=None),
 }
+# A secret goes over nothing else.
+ENCRYPTED = frozenset({"https"})
 ALLOWING = frozenset({"services", "domains", "domains_file", "allow", "host_services"})
 SECTIONS = (("domains", Effect.ALLOW), ("allow", Effect.ALLOW), ("deny", Effect.DENY))
 
@@ -123,20 +126,28 @@ def _methods(rule: RuleSpec, defaults: Defaults) -> frozenset[str] | None:
     return with_implied(rule.methods) if rule.methods else defaults.methods
 
 
+def _schemes(rule: RuleSpec, transform: TransformSpec | None) -> frozenset[str] | None:
+    if transform:
+        return ENCRYPTED
+    return frozenset(rule.schemes) if rule.schemes else None
+
+
 def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> Rule:
     defaults = DEFAULTS[effect]
+    transform = rule.transform or entry.transform
     return Rule(
         effect=effect,
         conditions=Conditions(
             host=entry.host,
             ports=frozenset(entry.ports) if entry.ports else defaults.ports,
-            schemes=frozenset(rule.schemes) if rule.schemes else None,
+            schemes=_schemes(rule, transform),
             methods=_methods(rule, defaults),
             path=_path(effect, rule.path.pattern) if rule.path and rule.path.pattern else None,
             query=rule.query.pattern if rule.query else None,
             headers=rule.header_pattern,
             max_body=rule.max_body,
             graphql=rule.graphql.pattern if rule.graphql else None,
+            inject=transform.injection if transform else None,
             encoded_slash=entry.encoded_slash,
             inspect=entry.inspect,
         ),

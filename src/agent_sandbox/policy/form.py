@@ -18,6 +18,7 @@ from agent_sandbox.policy.hostlist import ListedHosts
 from agent_sandbox.policy.hostpattern import EVERY, HostPattern, Reach
 from agent_sandbox.policy.hostservice import HostServiceRow
 from agent_sandbox.policy.index import build_index
+from agent_sandbox.policy.injection import Credential, Injection
 from agent_sandbox.policy.operation import OperationPattern
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.query import QueryPattern
@@ -130,6 +131,17 @@ def _read_operations(form: Plain) -> OperationPattern:
     return OperationPattern(named=tuple((kind, tuple(names)) for kind, names in form))
 
 
+def _write_injection(inject: Injection) -> Plain:
+    return [inject.replaces, [[one.header, one.secret, one.username] for one in inject.credentials]]
+
+
+def _read_injection(form: Plain) -> Injection:
+    replaces, credentials = form
+    parts = ("header", "secret", "username")
+    made = tuple(Credential(**dict(zip(parts, one, strict=True))) for one in credentials)
+    return Injection(credentials=made, replaces=replaces)
+
+
 def _as_it_is(value: Plain) -> Plain:
     return value
 
@@ -143,6 +155,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "query": (lambda query: query.parameters, lambda form: QueryPattern(parameters=_pairs(form))),
     "headers": (lambda headers: headers.named, lambda form: HeaderPattern(named=_pairs(form))),
     "graphql": (lambda graphql: graphql.named, _read_operations),
+    "inject": (_write_injection, _read_injection),
     "max_body": (_as_it_is, _as_it_is),
     "encoded_slash": (_as_it_is, _as_it_is),
     "inspect": (_as_it_is, _as_it_is),

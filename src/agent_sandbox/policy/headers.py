@@ -1,7 +1,7 @@
 """What a rule may say of headers: these, with these values."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import override
 
@@ -64,22 +64,27 @@ def header_pattern(named: Mapping[str, str]) -> HeaderPattern:
     'content-type: application/json'
     """
     lowered = {name.lower(): value for name, value in named.items()}
-    one_each = {_folded(name) for name in named}
     if not named:
         raise Unfit("`headers` names no header", "take it out, or write `headers: {content-type: application/json}`")
-    if len(one_each) != len(named):
-        hint = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
-        raise Unfit("`headers` names a header twice", hint)
+    check_header_names(named)
     for name, value in lowered.items():
-        _refuse(name, value)
+        _check_value(name, value)
     return HeaderPattern(named=tuple(sorted((name, _spelling(name, value)) for name, value in lowered.items())))
 
 
-def _refuse(name: str, value: str) -> None:
-    if not NAME.fullmatch(name):
-        raise Unfit(f"{quoted(name)} is no name of a header", "write a name such as `content-type`")
-    if name in ELSEWHERE:
-        raise Unfit(f"no rule can ask for the header `{name}`", ELSEWHERE[name])
+def check_header_names(names: Collection[str]) -> None:
+    """Raise Unfit where one is no name of a header, or none that a rule may speak of, or stands there twice."""
+    if len({_folded(name) for name in names}) != len(names):
+        hint = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
+        raise Unfit("`headers` names a header twice", hint)
+    for name in map(str.lower, names):
+        if not NAME.fullmatch(name):
+            raise Unfit(f"{quoted(name)} is no name of a header", "write a name such as `content-type`")
+        if name in ELSEWHERE:
+            raise Unfit(f"no rule can ask for the header `{name}`", ELSEWHERE[name])
+
+
+def _check_value(name: str, value: str) -> None:
     if not VALUE.fullmatch(value) or value != value.strip():
         raise Unfit(f"{quoted(value)} is no value of a header", "write it as it is sent, in ASCII, no spaces around it")
     if name == MEDIA_TYPE and (";" in value or "," in value or "/" not in value):

@@ -8,6 +8,7 @@ from agent_sandbox.policy.bodysize import shown_size
 from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.headers import HeaderPattern, Sent
 from agent_sandbox.policy.hostpattern import HostPattern
+from agent_sandbox.policy.injection import Injection
 from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.operation import OperationPattern
 from agent_sandbox.policy.pathpattern import PathPattern
@@ -30,13 +31,15 @@ class Conditions:
     headers: HeaderPattern | None = None
     max_body: int | None = None
     graphql: OperationPattern | None = None
+    # What has to be put in. Nothing is yet, so no request has it.
+    inject: Injection | None = None
     encoded_slash: bool = False
     inspect: bool | None = None
     # Whether nothing is asked for but host, port and method: nearly always, and each decision wants to know.
     plain: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        more = (self.schemes, self.path, self.query, self.headers, self.max_body, self.graphql)
+        more = (self.schemes, self.path, self.query, self.headers, self.max_body, self.graphql, self.inject)
         object.__setattr__(self, "plain", all(condition is None for condition in more))
 
     @property
@@ -98,6 +101,7 @@ class Rule:
                     and (asked.headers is None or self._headers_match(asked.headers, request.headers))
                     and (asked.max_body is None or asked.takes_size(request.body_size))
                     and (asked.graphql is None or asked.graphql.takes(request.operation))
+                    and asked.inject is None
                 )
             )
         )
@@ -133,6 +137,8 @@ class Rule:
             yield f"a body of {shown_size(request.body_size or 0)}"
         if asked.graphql is not None and not asked.graphql.takes(request.operation):
             yield from asked.graphql.differences(request.operation)
+        if asked.inject is not None:
+            yield f"a request without {asked.inject}"
 
     @override
     def __str__(self) -> str:
@@ -180,4 +186,8 @@ def _operations(asked: Conditions) -> str:
     return f"with GraphQL {asked.graphql}" if asked.graphql else ""
 
 
-PARTS: tuple[Callable[[Conditions], str], ...] = (_methods, _url, _ports, _headers, _size, _operations)
+def _secrets(asked: Conditions) -> str:
+    return f"with {asked.inject}" if asked.inject else ""
+
+
+PARTS: tuple[Callable[[Conditions], str], ...] = (_methods, _url, _ports, _headers, _size, _operations, _secrets)

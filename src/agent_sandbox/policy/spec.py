@@ -28,6 +28,7 @@ from agent_sandbox.policy.servicespec import AccessSpec, ServiceEntry, ServiceSp
 from agent_sandbox.policy.settingsspec import SettingsSpec, UpstreamSpec
 from agent_sandbox.policy.shortform import write_out_allow, write_out_deny, write_out_host
 from agent_sandbox.policy.testspec import TestSpec
+from agent_sandbox.policy.transformspec import CredentialSpec, KindSpec, RequestTransformSpec, TransformSpec
 
 
 def _named(value: object) -> object:
@@ -91,7 +92,8 @@ class ServiceFileSpec(PolicySpec):
         return {name: kind.access if isinstance(kind, AccessSpec) else kind for name, kind in self.options.items()}
 
 
-# Which model stands below a key: where a word is unknown, the words known there are offered.
+# Which model stands below a key, or below one that is below another: where a word is unknown, the words known there are
+# offered.
 MODELS: Mapping[str, type[BaseModel]] = {
     "": PolicySpec,
     "services": ServiceSpec,
@@ -103,6 +105,10 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "path": PathSpec,
     "query": QuerySpec,
     "graphql": GraphqlSpec,
+    "transform": TransformSpec,
+    "request": RequestTransformSpec,
+    "headers": CredentialSpec,
+    "headers/transform": KindSpec,
     "settings": SettingsSpec,
     "upstream": UpstreamSpec,
     "tests": TestSpec,

@@ -72,7 +72,8 @@ def _unknown_key(details: ErrorDetails) -> Words:
     *parents, key = details["loc"]
     if parents[:1] == ["host_services"]:
         del parents[1:2]  # a name of the user's, which may be a word of ours
-    above = next((str(name) for name in reversed(parents) if name in MODELS), "")
+    named = ["", *(str(name) for name in parents if name in MODELS)]
+    above = "/".join(named[-2:]) if "/".join(named[-2:]) in MODELS else named[-1]
     if (above, str(key)) in PLANNED:
         return f"`{key}` is not supported yet", "take it out: this version would not do what it says"
     known = list(MODELS[above].model_fields)

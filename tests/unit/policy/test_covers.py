@@ -3,6 +3,7 @@ import pytest
 from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.headers import header_pattern
 from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.injection import Credential, injection
 from agent_sandbox.policy.operation import operation_pattern
 from agent_sandbox.policy.pathpattern import WHOLE, PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.query import query_pattern
@@ -93,6 +94,7 @@ NARROWER = [
     Conditions(host=ANY, headers=header_pattern({"x-a": "b"})),
     Conditions(host=ANY, max_body=5),
     Conditions(host=ANY, graphql=operation_pattern({"query": ["a"]})),
+    Conditions(host=ANY, inject=injection([Credential(header="x-key", secret="a")])),
 ]
 
 
@@ -120,6 +122,13 @@ def test_a_list_of_operations_takes_in_a_shorter_one() -> None:
         for named in ({"query": ["a", "b"], "mutation": ["c"]}, {"query": ["b"]})
     )
     assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
+
+
+def test_a_rule_that_puts_something_else_in_is_another_one() -> None:
+    one, other = (
+        Conditions(host=ANY, inject=injection([Credential(header="x-key", secret=secret)])) for secret in ("a", "b")
+    )
+    assert not covers(one, other)
 
 
 def test_an_encoded_slash_is_taken_only_by_what_takes_it() -> None:

@@ -179,3 +179,14 @@ def test_no_body_is_awaited_twice_nor_where_no_rule_asks_for_one(policy_of: Poli
     request = request_of("POST https://a.test/graphql")
     assert not awaits_operation(policy_of(GRAPHQL), request._replace(operation=VIEWER))
     assert not awaits_operation(policy_of("allow: [GET https://a.test/graphql]"), request)
+
+
+def test_what_is_allowed_only_with_a_secret_is_denied_and_adding_it_denies_nothing(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    bearer = "{request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
+    entry = f"- {{host: a.test, transform: {bearer}}}"
+    request = request_of("GET https://a.test/")
+    alone, beside = (decide(policy_of(f"domains:\n{lines}"), request) for lines in (entry, f"{entry}\n- a.test"))
+    assert (alone.effect, alone.cause) == (Effect.DENY, Cause.INJECTION)
+    assert (beside.effect, beside.rule) == (Effect.ALLOW, "policy.yaml:3")

@@ -16,6 +16,7 @@ def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Pol
               - {methods: [POST, GET], schemes: [https], path: {prefix: /v1}, query: {exact: {b: x, a: [z, w]}}}
               - {headers: {X-B: "1", X-A: "2"}, max_body: 1KB}
               - {graphql: {query: [viewer, node], mutation: [addComment]}}
+              - transform: {request: {headers: {X-Key: {secret: a, transform: {type: bearer}}}}}
         """
     )
     expected = {
@@ -31,10 +32,13 @@ def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Pol
         "origin": {"file": "policy.yaml", "line": 8, "layer": "project"},
         "reason": "",
     }
-    first, second, third = (dump_rule(rule) for rule in policy.rules.rules)
+    first, second, third, fourth = (dump_rule(rule) for rule in policy.rules.rules)
     assert first == expected
     assert third["graphql"] == {"mutation": ["addComment"], "query": ["node", "viewer"]}
     assert third["methods"] == ["POST"]
+    bearer = {"secret": "a", "transform": {"type": "bearer"}}
+    assert fourth["transform"] == {"request": {"headers": {"x-key": bearer}, "on_existing_header": "fail"}}
+    assert fourth["schemes"] == ["https"]
     assert (second["headers"], second["max_body"]) == ({"x-a": "2", "x-b": "1"}, 1000)
 
 

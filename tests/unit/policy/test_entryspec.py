@@ -158,3 +158,19 @@ def test_every_host_is_an_entry_only_where_all_are_meant_and_never_lets_private_
     for refused in ({"domains": ["*"]}, {"allow_all": True, "domains": ["*", "localhost"]}):
         with pytest.raises(ValidationError):
             PolicySpec.model_validate(refused)
+
+
+def test_a_secret_goes_with_an_allow_that_is_inspected_and_goes_over_https() -> None:
+    key = {"request": {"headers": {"X-Key": {"secret": "key", "transform": {"type": "bearer"}}}}}
+
+    def domains(**entry: object) -> dict[str, object]:
+        return {"domains": [{"host": "a.test", **entry}]}
+
+    (entry,) = PolicySpec.model_validate(domains(transform=key, rules=[{"transform": key}])).domains
+    assert [entry.transform is None, entry.rules[0].transform is None] == [False, False]
+    clear = {"schemes": ["http"]}
+    assert told(domains(rules=[{"transform": key, **clear}])) == [(("domains", 0, "rules", 0), "unfit")]
+    assert told(domains(transform=key, rules=[clear])) == [(("domains", 0), "unfit")]
+    assert told(domains(transform=key, inspect=False)) == [(("domains", 0, "inspect"), "unfit")]
+    denies = {"deny": [{"host": "a.test", "transform": key, "rules": [{"transform": key}]}]}
+    assert told(denies) == [(("deny", 0, "rules", 0, "transform"), "unfit"), (("deny", 0, "transform"), "unfit")]

@@ -212,3 +212,15 @@ def test_a_deny_takes_its_path_in_any_case_and_an_allow_as_it_is_written(layer_o
     assert allow is not None
     assert deny is not None
     assert [path.matches("/aDMIN") for path in (allow, deny)] == [False, True]
+
+
+KEY = "{request: {headers: {X: {secret: %s, transform: {type: bearer}}}}}"
+
+
+def test_a_rule_says_for_itself_what_is_put_in_or_its_entry_does_and_it_goes_over_https(layer_of: LayerOf) -> None:
+    text = (
+        f"domains: [{{host: a.test, transform: {KEY % 'a'}, rules: [{{methods: [GET]}}, {{transform: {KEY % 'b'}}}]}}]"
+    )
+    rules = expand(layer_of(text), {}).rules
+    assert [str(rule.conditions.inject) for rule in rules] == ["secret a in x", "secret b in x"]
+    assert {rule.conditions.schemes for rule in rules} == {frozenset({"https"})}

@@ -28,6 +28,13 @@ domains:
   - {path: {prefix: /v1/}, headers: {x: "y"}, max_body: 1MiB}
   - {path: {glob: /a/*/**}, graphql: {query: [viewer], mutation: [a, b]}}
 - {host: d.test, inspect: false}
+- host: f.test
+  transform:
+    request:
+      headers:
+        Authorization: {secret: a, transform: {type: basic, username: bot}}
+        X-Key: {secret: b, transform: {type: bearer}}
+      on_existing_header: replace
 allow: [GET https://e.test/]
 deny: [POST https://a.test/admin/**]
 host_services: {db: {to: 10.1.2.3:5432}, net: {to: 10.2.0.0/16, ports: [80, 81]}}

@@ -6,6 +6,7 @@ import pytest
 from agent_sandbox.policy.decision import Decision, Effect, Origin
 from agent_sandbox.policy.headers import header_pattern
 from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.injection import Credential, injection
 from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.operation import Operation, operation_pattern
 from agent_sandbox.policy.path import readings
@@ -27,6 +28,7 @@ EVERY_CONDITION = Conditions(
     headers=header_pattern({"accept": "x"}),
     max_body=1024,
 )
+TOKEN = injection([Credential(header="authorization", secret="token")])
 
 
 def the_rule(conditions: Conditions = EVERY_CONDITION, effect: Effect = Effect.ALLOW, reason: str = "") -> Rule:
@@ -80,6 +82,13 @@ def test_one_condition_that_fails_is_enough_and_is_named(request_: Request, diff
     rule = the_rule()
     assert not matches(rule, request_)
     assert list(rule.differences(request_, readings(request_.path))) == [difference]
+
+
+def test_no_request_has_a_secret_put_in_yet() -> None:
+    rule = the_rule(Conditions(host=HOST, inject=TOKEN))
+    assert not matches(rule, asked())
+    assert list(rule.differences(asked(), ("/v1",))) == ["a request without secret token in authorization"]
+    assert str(rule) == "any method a.test with secret token in authorization"
 
 
 def test_a_rule_without_conditions_takes_every_request_to_its_host() -> None:
@@ -149,7 +158,7 @@ def test_only_a_rule_without_further_conditions_is_of_the_host_alone() -> None:
 def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> None:
     """A condition of a later day, too: one that `plain` left out would never be asked."""
     graphql = operation_pattern({"query": ["viewer"]})
-    every = replace(EVERY_CONDITION, graphql=graphql, encoded_slash=True, inspect=False)
+    every = replace(EVERY_CONDITION, graphql=graphql, inject=TOKEN, encoded_slash=True, inspect=False)
     usual, names = Conditions(host=HOST), [part.name for part in fields(Conditions) if part.init]
     assert [name for name in names if getattr(every, name) == getattr(usual, name)] == ["host"]
     alone: list[dict[str, Any]] = [{name: getattr(every, name)} for name in names]

@@ -20,8 +20,17 @@ def test_the_schema_knows_every_word_of_the_model(schema: dict[str, Any]) -> Non
     assert set(schema["properties"]) == set(PolicySpec.model_fields)
     assert schema["additionalProperties"] is False
     assert set(schema["$defs"]) == {
-        *("DenyEntrySpec", "DenyRuleSpec", "DomainSpec", "GraphqlSpec", "HostServiceSpec", "PathSpec"),
-        *("QuerySpec", "RuleSpec", "ServiceSpec", "SettingsSpec", "TestSpec", "UpstreamSpec"),
+        *(
+            "CredentialSpec",
+            "DenyEntrySpec",
+            "DenyRuleSpec",
+            "DomainSpec",
+            "GraphqlSpec",
+            "HostServiceSpec",
+            "KindSpec",
+        ),
+        *("PathSpec", "QuerySpec", "RequestTransformSpec", "RuleSpec", "ServiceSpec", "SettingsSpec", "TestSpec"),
+        *("TransformSpec", "UpstreamSpec"),
     }
 
 

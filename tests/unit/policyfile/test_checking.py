@@ -195,7 +195,7 @@ def test_a_good_document_is_its_spec() -> None:
             "domains: [{host: a.test, inspect: false, rules: [{methods: [GET]}]}]",
             (
                 "p:1:35: `inspect: false` lets TLS through unopened, and this entry asks for what is inside; "
-                "take out `inspect`, or `rules` and `encoded_slash`"
+                "take out `inspect`, or `rules`, `encoded_slash` and `transform`"
             ),
         ),
         (

@@ -1,0 +1,41 @@
+import pytest
+
+from agent_sandbox.policy.injection import Credential, injection, parse_secret_name
+from agent_sandbox.policy.transformspec import TransformSpec
+from agent_sandbox.policy.unfit import Unfit
+
+TOKEN = Credential(header="authorization", secret="forge.token", username="bot")
+KEY = Credential(header="x-key", secret="key")
+
+
+def test_credentials_are_told_by_their_headers() -> None:
+    assert str(injection([KEY, TOKEN])) == "secret forge.token in authorization and secret key in x-key"
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_what_is_written_reads_back_as_it_was(*, replaces: bool) -> None:
+    both = injection([KEY, TOKEN], replaces=replaces)
+    assert TransformSpec.model_validate(both.written).injection == both
+
+
+def test_it_is_written_in_the_words_of_the_language() -> None:
+    assert injection([TOKEN]).written == {
+        "request": {
+            "headers": {
+                "authorization": {"secret": "forge.token", "transform": {"type": "basic", "username": "bot"}},
+            },
+            "on_existing_header": "fail",
+        }
+    }
+
+
+@pytest.mark.parametrize("name", ["a", "github.agent-sandbox.push_token", "..a", "A" * 100])
+def test_a_name_of_a_secret_is_one_of_a_file(name: str) -> None:
+    assert parse_secret_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "é", "a\n", "A" * 101])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(Unfit) as raised:
+        parse_secret_name(name)
+    assert raised.value.hint == "write letters, digits, `.`, `_` and `-`: `github.token`"
