@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 
+from agent_sandbox.policy.conflicts import conflicting
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.expand import expand
@@ -19,6 +20,8 @@ def compile_policy(layers: Sequence[Layer], services: Mapping[str, Layer]) -> Po
     if problems:
         raise UserError(problems)
     rules = reduce(add, (expand(layer, services) for layer in layers), RuleSet())
+    if problems := list(conflicting(rules.rules)):
+        raise UserError(problems)
     if any(rule.effect is Effect.ALLOW for rule in rules.rules):
         return Policy.of(rules)
     files = ", ".join(layer.file for layer in layers)

@@ -1,6 +1,7 @@
 """Globs of paths: `*` within a segment, `**` for whole segments. Matched without backtracking, in bounded steps."""
 
 from collections.abc import Iterator
+from functools import cache
 
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.unfit import Unfit
@@ -77,3 +78,33 @@ def segment_matches(pieces: Segment, segment: str) -> bool:
             return False
         at = found + len(piece)
     return True
+
+
+def globs_meet(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> bool:
+    """Tell whether a path may be in both; False is a proof.
+
+    >>> globs_meet(split_glob("/a/**"), split_glob("/*/b")), globs_meet(split_glob("/a/*"), split_glob("/b/*"))
+    (True, False)
+    """
+
+    @cache
+    def meet(mine: int, theirs: int) -> bool:
+        rest, others = one[mine:], other[theirs:]
+        if rest[:1] == (ANY_DEPTH,):
+            return meet(mine + 1, theirs) or (bool(others) and meet(mine, theirs + 1))
+        if others[:1] == (ANY_DEPTH,):
+            return meet(mine, theirs + 1) or (bool(rest) and meet(mine + 1, theirs))
+        if not rest or not others:
+            return rest == others
+        return _segments_meet(rest[0], others[0]) and meet(mine + 1, theirs + 1)
+
+    return meet(0, 0)
+
+
+def _segments_meet(one: Segment, other: Segment) -> bool:
+    if len(one) == 1:
+        return segment_matches(other, one[0])
+    if len(other) == 1:
+        return segment_matches(one, other[0])
+    starts, ends = (one[0], other[0]), (one[-1], other[-1])
+    return any(map(str.startswith, starts, reversed(starts))) and any(map(str.endswith, ends, reversed(ends)))

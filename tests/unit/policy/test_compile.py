@@ -37,3 +37,14 @@ def test_a_service_by_itself_offers_what_it_lets_through_at_its_least(layer_of: 
     offers = offered({"a": layer_of("domains: [a.test]"), "b": layer_of("domains: [b.test]")})
     hosts = {name: [str(rule.conditions.host) for rule in offer.rules.rules] for name, offer in offers.items()}
     assert hosts == {"a": ["a.test"], "b": ["b.test"]}
+
+
+def test_secrets_that_would_go_into_the_same_requests_are_told(layer_of: LayerOf) -> None:
+    lower, higher = (
+        layer_of(f"domains:\n- {{host: a.test, transform: {{request: {{headers: {{X: {key}}}}}}}}}")
+        for key in ("{secret: a, transform: {type: bearer}}", "{secret: b, transform: {type: bearer}}")
+    )
+    with pytest.raises(UserError) as raised:
+        compile_policy([replace(lower, file="l"), replace(higher, file="h")], {})
+    told = "l:2: secret a in x would go into the same requests as secret b in x by h:2"
+    assert [str(problem).partition(";")[0] for problem in raised.value.problems] == [told]

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from agent_sandbox.policy import glob as subject
-from agent_sandbox.policy.glob import glob_follows, glob_matches, split_glob
+from agent_sandbox.policy.glob import glob_follows, glob_matches, globs_meet, split_glob
 from agent_sandbox.policy.unfit import Unfit
 from vectors import each
 
@@ -78,3 +78,27 @@ def test_no_glob_runs_away_on_a_long_path(text: str, path: str, monkeypatch: pyt
     assert not glob_matches(glob, path)
     # Each place of the glob is looked at once or twice for each segment, whatever came before.
     assert len(steps) <= 2 * len(glob) * len(path.split("/"))
+
+
+@each(
+    ("one", "other", "expected"),
+    [
+        ("/a/*", "/a/*", True),
+        ("/a/*", "/b/*", False),
+        ("/a/*", "/*/b", True),
+        ("/a/*", "/a/*/c", False),
+        ("/a/**", "/*/b/c", True),
+        ("/a/**/z", "/a/z", True),
+        ("/a/**/z", "/**/y", False),
+        ("/**", "/x/**", True),
+        ("/a*", "/*b", True),
+        ("/a*", "/b*", False),
+        ("/*a", "/*b", False),
+        ("/a*c", "/a*d", False),
+        ("/ab", "/a*", True),
+        ("/a*", "/cb", False),
+    ],
+)
+def test_two_globs_meet_where_a_path_may_be_in_both(one: str, other: str, *, expected: bool) -> None:
+    ways = [(split_glob(mine), split_glob(theirs)) for mine, theirs in ((one, other), (other, one))]
+    assert [globs_meet(mine, theirs) for mine, theirs in ways] == [expected, expected]
