@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policy import Layer, Policy, PolicySpec, compile_policy, decide, parse_request
+from agent_sandbox.policy.serviceoptions import Access
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policyfile.aliases import also_called
 from agent_sandbox.policyfile.askers import aliases
@@ -71,7 +72,7 @@ def entries(service: str) -> tuple[DomainSpec, ...]:
 def whole_of(service: str) -> Policy:
     """All that can be chosen of a service."""
     declared = SERVICES[service].spec.declared
-    most = {name: {"access": levels[-1]} for name, levels in declared.items() if isinstance(levels, tuple)}
+    most = {name: {"access": kind.levels[-1]} for name, kind in declared.items() if isinstance(kind, Access)}
     spec = PolicySpec.model_validate({"services": [{"name": service, **most}]})
     return compile_policy([Layer(name="project", file="policy.yaml", spec=spec, lines={})], SERVICES)
 

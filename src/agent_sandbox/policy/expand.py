@@ -111,7 +111,7 @@ def _rules_of_entry(
     for number, rule in enumerate(entry.rules or (RuleSpec(),)):
         origin = layer.origin(*place, "rules", number)
         # What a service denies it denies whatever is chosen of it.
-        meant = variants(rule, chosen) if effect is Effect.ALLOW else (rule,)
+        meant = variants(entry.host, rule, chosen) if effect is Effect.ALLOW else (rule,)
         yield from (_rule(effect, entry, variant, origin) for variant in meant)
 
 

@@ -6,17 +6,38 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, override
 
+from agent_sandbox.policy.injection import Credential, Injection, parse_secret_name
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.unfit import Unfit
 
-# What an option of a service holds: names of repositories, or how much is allowed, from the least to the most.
 Repositories = Literal["repositories"]
 Levels = tuple[str, ...]
-Declared = Mapping[str, Repositories | Levels]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auth:
+    """How a part of a service takes a secret: at which host, and as what. `client_shim` is what clients want for it."""
+
+    host: str
+    username: str | None = None
+    client_shim: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How much of a part is allowed, from the least to the most."""
+
+    levels: Levels
+    auth: Auth | None = None
+
+
+# What an option of a service holds: names of repositories, or how much is allowed.
+Declared = Mapping[str, Repositories | Access]
 
 PLACEHOLDER = "{repo}"
 ANY_REPOSITORY = "*/*"
+REPOSITORIES: Repositories = "repositories"
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?:\*|[A-Za-z0-9._-]{1,100})")
 # How a rule asks whether repositories are named.
 ANY, NAMED = "any", "named"
@@ -40,6 +61,8 @@ class Chosen:
 
     repositories: tuple[str, ...] = ()
     levels: Mapping[str, Levels] = field(default_factory=dict)
+    # By the option that a rule asks for and the host that it is for.
+    secrets: Mapping[tuple[str, str], Injection] = field(default_factory=dict)
     readonly: bool = False
 
     def meets(self, when: Mapping[str, str]) -> bool:
@@ -50,6 +73,10 @@ class Chosen:
         if wanted in {ANY, NAMED}:
             return bool(self.repositories) == (wanted == NAMED)
         return wanted in self.levels.get(option, ())
+
+    def secret_for(self, host: str, when: Mapping[str, str]) -> Injection | None:
+        """Return what goes into the requests of a rule of this host that says `when`."""
+        return next((self.secrets[option, host] for option in when if (option, host) in self.secrets), None)
 
     def paths(self, pattern: PathPattern) -> Iterator[PathPattern]:
         """Yield the pattern for each repository; as it is where it speaks of none."""
@@ -83,14 +110,21 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
             raise UnfitOption(f"service {service} has no option {quoted(name)}", _known(name, declared), name)
     repositories: tuple[str, ...] = ()
     levels: dict[str, Levels] = {}
+    secrets: dict[tuple[str, str], Injection] = {}
     for name, value in given.items():
         kind = declared[name]
-        if isinstance(kind, tuple):
-            levels[name] = kind[: kind.index(_level(name, kind, value)) + 1]
-        else:
+        if not isinstance(kind, Access):
             repositories = _repositories(name, value)
-    least = {name: kind[:1] for name, kind in declared.items() if isinstance(kind, tuple)}
-    return Chosen(repositories=repositories, levels=levels or least, readonly=readonly)
+            continue
+        said = _access(name, kind, value)
+        levels[name] = kind.levels[: kind.levels.index(_level(name, kind.levels, said)) + 1]
+        if kind.auth and "auth" in said:
+            secrets[name, kind.auth.host] = _secret(name, kind.auth, said["auth"])
+    if secrets and not repositories and REPOSITORIES in declared.values():
+        what, hint = "a secret goes to repositories that are named", "write `repos: [owner/name]`"
+        raise UnfitOption(what, hint, *min(secrets)[:1])
+    least = {name: kind.levels[:1] for name, kind in declared.items() if isinstance(kind, Access)}
+    return Chosen(repositories=repositories, levels=levels or least, secrets=secrets, readonly=readonly)
 
 
 def _repositories(option: str, value: object) -> tuple[str, ...]:
@@ -109,17 +143,44 @@ def is_repository(name: str) -> bool:
     return REPOSITORY.fullmatch(name) is not None and last not in {".", ".."} and not last.endswith(".git")
 
 
-def _level(option: str, levels: Levels, value: object) -> str:
-    example = f"write `{option}: {{access: {levels[0]}}}`"
+def _access(option: str, kind: Access, value: object) -> Mapping[str, object]:
+    example = f"write `{option}: {{access: {kind.levels[0]}}}`"
     if not isinstance(value, dict) or "access" not in value:
         raise UnfitOption(f"`{option}` says how much with `access`", example, option)
-    for key in value:
-        if key != "access":
-            raise UnfitOption(f"unknown key {quoted(key)}", example, option, key)
-    if value["access"] not in levels:
-        word = str(value["access"])
+    _refuse_unknown(value, ("access", "auth") if kind.auth else ("access",), example, option)
+    return value
+
+
+def _level(option: str, levels: Levels, said: Mapping[str, object]) -> str:
+    if said["access"] not in levels:
+        word = str(said["access"])
         raise UnfitOption(f"unknown access {quoted(word)}", _known(word, levels), option, "access")
-    return str(value["access"])
+    return str(said["access"])
+
+
+def _secret(option: str, auth: Auth, value: object) -> Injection:
+    at = (option, "auth")
+    example = "write `auth: {secret: NAME}`"
+    if not isinstance(value, dict) or not isinstance(value.get("secret"), str):
+        raise UnfitOption("`auth` names a secret", example, *at)
+    _refuse_unknown(value, ("secret", "client_shim"), example, *at)
+    shim = {"kind": auth.client_shim}
+    if value.get("client_shim", shim) != shim:
+        hint = f"write `client_shim: {{kind: {auth.client_shim}}}`"
+        raise UnfitOption(f"no `client_shim` of `{option}`", hint, *at, "client_shim")
+    try:
+        secret = parse_secret_name(value["secret"])
+    except Unfit as unfit:
+        raise UnfitOption(unfit.what, unfit.hint, *at, "secret") from unfit
+    credential = Credential(header="authorization", secret=secret, username=auth.username)
+    # A client that has been given a stand-in sends it along.
+    return Injection(credentials=(credential,), replaces="client_shim" in value)
+
+
+def _refuse_unknown(value: Mapping[str, object], known: Sequence[str], hint: str, *at: str) -> None:
+    for key in value:
+        if key not in known:
+            raise UnfitOption(f"unknown key {quoted(key)}", hint, *at, key)
 
 
 def _known(word: str, known: Sequence[str] | Mapping[str, object]) -> str:

@@ -8,9 +8,11 @@ from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.entryspec import DomainSpec, PathSpec, Reachable, RuleSpec
 from agent_sandbox.policy.fields import AtLeastOne, Strict, Written, written_out
+from agent_sandbox.policy.hostpattern import HostPattern
 from agent_sandbox.policy.method import STANDARD
-from agent_sandbox.policy.serviceoptions import Chosen, Declared, UnfitOption, choose
+from agent_sandbox.policy.serviceoptions import Access, Auth, Chosen, Declared, UnfitOption, choose
 from agent_sandbox.policy.shortform import write_out_host
+from agent_sandbox.policy.transformspec import KindSpec, TransformSpec
 
 READING = frozenset({"GET", "HEAD"})
 
@@ -48,10 +50,24 @@ class ServiceSpec(BaseModel):
         return choose(self.name, declared, self.model_extra or {}, readonly=self.readonly)
 
 
+class AuthSpec(KindSpec):
+    """How a part of the service takes a secret, and the host that it goes to."""
+
+    host: str
+    client_shim: str = ""
+
+
 class AccessSpec(Strict):
     """How much of a part of the service can be asked for, from the least to the most."""
 
     access: AtLeastOne[str]
+    auth: Written[AuthSpec] = None
+
+    @property
+    def declared(self) -> Access:
+        """The same as a value."""
+        auth = Auth(**self.auth.model_dump(exclude={"type"})) if self.auth else None
+        return Access(levels=self.access, auth=auth)
 
 
 class ServiceRuleSpec(RuleSpec):
@@ -70,7 +86,7 @@ class ServiceEntrySpec(DomainSpec):
 ServiceEntry = Annotated[ServiceEntrySpec, Reachable, written_out(write_out_host)]
 
 
-def variants(rule: RuleSpec, chosen: Chosen) -> Iterator[RuleSpec]:
+def variants(host: HostPattern, rule: RuleSpec, chosen: Chosen) -> Iterator[RuleSpec]:
     """Yield what an allow of a service comes to with the options of one entry: a rule for each repository, or none."""
     when, reads = (rule.when, rule.reads) if isinstance(rule, ServiceRuleSpec) else ({}, False)
     methods = rule.methods
@@ -78,7 +94,9 @@ def variants(rule: RuleSpec, chosen: Chosen) -> Iterator[RuleSpec]:
         methods = tuple(sorted(READING & frozenset(methods or STANDARD)))
     if not chosen.meets(when) or (chosen.readonly and not methods):
         return
+    secret = chosen.secret_for(str(host), when)
+    transform = TransformSpec.model_validate(secret.written) if secret else rule.transform
     paths = chosen.paths(rule.path.pattern) if rule.path and rule.path.pattern else (None,)
     for pattern in paths:
         path = pattern and PathSpec.model_construct(None, **{str(pattern.kind): pattern})
-        yield rule.model_copy(update={"methods": methods, "path": path})
+        yield rule.model_copy(update={"methods": methods, "path": path, "transform": transform})

@@ -89,7 +89,7 @@ class ServiceFileSpec(PolicySpec):
     @property
     @override
     def declared(self) -> Declared:
-        return {name: kind.access if isinstance(kind, AccessSpec) else kind for name, kind in self.options.items()}
+        return {name: kind.declared if isinstance(kind, AccessSpec) else kind for name, kind in self.options.items()}
 
 
 # Which model stands below a key, or below one that is below another: where a word is unknown, the words known there are

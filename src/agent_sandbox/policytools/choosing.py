@@ -6,7 +6,7 @@ from itertools import islice, pairwise
 from agent_sandbox.policy.decide import decide
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import Request
-from agent_sandbox.policy.serviceoptions import Levels, is_repository
+from agent_sandbox.policy.serviceoptions import Access, Levels, is_repository
 from agent_sandbox.policytools.remedy import Choice, Entry
 from agent_sandbox.policytools.services import with_options, with_the_most
 
@@ -36,14 +36,20 @@ def _passing(request: Request, service: Layer, new: Entry, before: Entry | None)
     """Yield the entries that would do, those with the least first."""
     place = {key: number for number, key in enumerate(("name", *service.spec.declared))}
     for levels in _levels(service, before):
-        entry = {**(before or new), **{option: {"access": level} for option, level in levels.items()}}
+        entry = {**(before or new), **_at(levels, before or new)}
         for wider in _by_repository(request, service, entry):
             yield dict(sorted(wider.items(), key=lambda item: place.get(item[0], len(place))))
 
 
+def _at(levels: Mapping[str, str], before: Entry) -> Entry:
+    """Return the options at these levels, with what else was said of them."""
+    return {option: {**before.get(option, {}), "access": level} for option, level in levels.items()}
+
+
 def _levels(service: Layer, before: Entry | None) -> Iterator[Mapping[str, str]]:
     """Yield the levels as they are, and then with one of them raised."""
-    kinds: dict[str, Levels] = {name: kind for name, kind in service.spec.declared.items() if isinstance(kind, tuple)}
+    declared = service.spec.declared
+    kinds: dict[str, Levels] = {name: kind.levels for name, kind in declared.items() if isinstance(kind, Access)}
     reached: dict[str, str] = {}
     if before is not None:
         reached = {name: before[name]["access"] for name in kinds if name in before}

@@ -10,6 +10,7 @@ from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.entryspec import DomainSpec
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policy.serviceoptions import Access
 from agent_sandbox.policy.servicespec import ServiceRuleSpec
 from agent_sandbox.policy.spec import PolicySpec
 
@@ -64,7 +65,7 @@ def with_the_most(service: Layer) -> Policy:
 
 def _most(service: Layer) -> dict[str, object]:
     declared = service.spec.declared
-    return {name: {"access": levels[-1]} for name, levels in declared.items() if isinstance(levels, tuple)}
+    return {name: {"access": kind.levels[-1]} for name, kind in declared.items() if isinstance(kind, Access)}
 
 
 def with_options(service: Layer, options: Mapping[str, object]) -> Policy:

@@ -3,23 +3,31 @@ from typing import Any
 
 import pytest
 
+from agent_sandbox.policy.injection import Credential, injection
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
-from agent_sandbox.policy.serviceoptions import Chosen, Declared, UnfitOption, choose
+from agent_sandbox.policy.serviceoptions import Access, Auth, Chosen, Declared, UnfitOption, choose
 from vectors import each
 
-DECLARED: Declared = {"repos": "repositories", "git": ("read", "readwrite"), "api": ("read", "readwrite")}
 READWRITE = ("read", "readwrite")
+BASIC = Auth(host="git.test", username="bot", client_shim="git-askpass")
+DECLARED: Declared = {
+    "repos": "repositories",
+    "git": Access(levels=READWRITE, auth=BASIC),
+    "api": Access(levels=READWRITE, auth=Auth(host="api.test")),
+    "wiki": Access(levels=READWRITE),
+}
+LEAST = dict.fromkeys(("git", "api", "wiki"), ("read",))
 
 
 @pytest.mark.parametrize(
     ("given", "chosen"),
     [
-        ({}, Chosen(levels={"git": ("read",), "api": ("read",)})),
+        ({}, Chosen(levels=LEAST)),
         ({"git": {"access": "readwrite"}}, Chosen(levels={"git": READWRITE})),
         ({"api": {"access": "read"}}, Chosen(levels={"api": ("read",)})),
         (
             {"repos": ["B/x", "a/*", "b/X"]},
-            Chosen(repositories=("a/*", "b/x"), levels={"git": ("read",), "api": ("read",)}),
+            Chosen(repositories=("a/*", "b/x"), levels=LEAST),
         ),
     ],
 )
@@ -30,6 +38,11 @@ def test_what_is_not_named_is_at_its_least_unless_another_is(given: dict[str, An
 LIST = "write `repos: [owner/name]`"
 NAME = 'write `owner/name`, or "owner/*" for all of an owner'
 ACCESS = "write `git: {access: read}`"
+AUTH = "write `auth: {secret: NAME}`"
+
+
+def with_auth(**auth: object) -> dict[str, object]:
+    return {"repos": ["a/b"], "git": {"access": "read", "auth": auth}}
 
 
 @each(
@@ -39,7 +52,7 @@ ACCESS = "write `git: {access: read}`"
         (
             {"zzz": 1},
             "service github has no option 'zzz'",
-            "known are api, git, merge_mode, readonly, repos",
+            "known are api, git, merge_mode, readonly, repos, wiki",
             ("zzz",),
         ),
         ({"repos": "a/b"}, "`repos` is a list of repositories", LIST, ("repos",)),
@@ -54,7 +67,33 @@ ACCESS = "write `git: {access: read}`"
         ({"repos": ["https://example.com/a/b"]}, "'https://example.com/a/b' is no repository", NAME, ("repos", 0)),
         ({"git": "read"}, "`git` says how much with `access`", ACCESS, ("git",)),
         ({"git": {}}, "`git` says how much with `access`", ACCESS, ("git",)),
-        ({"git": {"access": "read", "auth": {}}}, "unknown key 'auth'", ACCESS, ("git", "auth")),
+        (
+            {"wiki": {"access": "read", "auth": {}}},
+            "unknown key 'auth'",
+            "write `wiki: {access: read}`",
+            ("wiki", "auth"),
+        ),
+        ({"git": {"access": "read", "auth": {}}}, "`auth` names a secret", AUTH, ("git", "auth")),
+        ({"git": {"access": "read", "auth": "token"}}, "`auth` names a secret", AUTH, ("git", "auth")),
+        (with_auth(secret="t", x="y"), "unknown key 'x'", AUTH, ("git", "auth", "x")),
+        (
+            with_auth(secret="a b"),
+            "'a b' is no name of a secret",
+            "write letters, digits, `.`, `_` and `-`: `github.token`",
+            ("git", "auth", "secret"),
+        ),
+        (
+            with_auth(secret="t", client_shim={"kind": "env"}),
+            "no `client_shim` of `git`",
+            "write `client_shim: {kind: git-askpass}`",
+            ("git", "auth", "client_shim"),
+        ),
+        (
+            {"git": {"access": "read", "auth": {"secret": "t"}}},
+            "a secret goes to repositories that are named",
+            LIST,
+            ("git",),
+        ),
         ({"git": {"access": "reed"}}, "unknown access 'reed'", "did you mean `read`?", ("git", "access")),
         ({"git": {"access": True}}, "unknown access 'True'", "known are read, readwrite", ("git", "access")),
     ],
@@ -123,3 +162,25 @@ def test_only_the_name_of_a_repository_is_blind_to_case(reading: str, *, matches
 def test_a_problem_of_an_option_survives_a_copy() -> None:
     copy = pickle.loads(pickle.dumps(UnfitOption("what", "hint", "repos", 1)))  # noqa: S301 - our own
     assert (copy.what, copy.hint, copy.at) == ("what", "hint", ("repos", 1))
+
+
+def test_a_secret_goes_with_the_rules_of_its_option_at_its_host() -> None:
+    chosen = choose("github", DECLARED, with_auth(secret="t"))
+    basic = injection([Credential(header="authorization", secret="t", username="bot")])
+    assert chosen.secret_for("git.test", {"repos": "named", "git": "read"}) == basic
+    assert chosen.secret_for("other.test", {"git": "read"}) is None
+    assert chosen.secret_for("git.test", {"api": "read"}) is None
+
+
+def test_what_a_client_is_given_in_place_of_a_secret_is_replaced() -> None:
+    shim = {"kind": "git-askpass"}
+    chosen = choose("github", DECLARED, with_auth(secret="t", client_shim=shim))
+    secret = chosen.secret_for("git.test", {"git": "read"})
+    assert secret is not None
+    assert secret.replaces
+
+
+def test_a_service_without_repositories_takes_a_secret_as_well() -> None:
+    declared = {"api": Access(levels=("read",), auth=Auth(host="api.test"))}
+    chosen = choose("s", declared, {"api": {"access": "read", "auth": {"secret": "t"}}})
+    assert chosen.secret_for("api.test", {"api": "read"}) == injection([Credential(header="authorization", secret="t")])

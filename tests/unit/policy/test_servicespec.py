@@ -4,15 +4,17 @@ import pytest
 from pydantic import ValidationError
 
 from agent_sandbox.policy.entryspec import RuleSpec
+from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.serviceoptions import choose
-from agent_sandbox.policy.servicespec import ServiceRuleSpec, ServiceSpec, variants
+from agent_sandbox.policy.servicespec import AccessSpec, ServiceRuleSpec, ServiceSpec, variants
 from agent_sandbox.policy.spec import ServiceFileSpec
 from vectors import each
 
 GITHUB = ServiceFileSpec.model_validate(
     {"options": {"repos": "repositories", "git": {"access": ["read", "readwrite"]}}, "domains": ["a.test"]}
 )
+HOST = parse_host_pattern("a.test")
 SERVICES = {"github": Layer(name="service github", file="github.yaml", spec=GITHUB, lines={})}
 
 
@@ -54,16 +56,27 @@ def test_options_are_checked_where_the_service_is_at_hand() -> None:
 )
 def test_a_rule_comes_to_what_is_chosen(rule: dict[str, Any], methods: object, *, readonly: bool) -> None:
     chosen = choose("github", GITHUB.declared, {}, readonly=readonly)
-    assert [variant.methods for variant in variants(ServiceRuleSpec.model_validate(rule), chosen)] == methods
+    assert [variant.methods for variant in variants(HOST, ServiceRuleSpec.model_validate(rule), chosen)] == methods
 
 
 def test_a_rule_is_one_for_each_repository() -> None:
     chosen = choose("github", GITHUB.declared, {"repos": ["a/b", "c/*"]})
     rule = ServiceRuleSpec.model_validate({"path": {"prefix": "/{repo}/"}})
-    paths = [str(variant.path and variant.path.pattern) for variant in variants(rule, chosen)]
+    paths = [str(variant.path and variant.path.pattern) for variant in variants(HOST, rule, chosen)]
     assert paths == ["/a/b/...", "/c/*", "/c/*/**"]
 
 
 def test_an_entry_without_rules_can_be_read_alone_too() -> None:
-    (rule,) = variants(RuleSpec(), choose("x", {}, {}, readonly=True))
+    (rule,) = variants(HOST, RuleSpec(), choose("x", {}, {}, readonly=True))
     assert rule.methods == ("GET", "HEAD")
+
+
+def test_a_secret_goes_with_the_rules_that_ask_for_its_option() -> None:
+    access = AccessSpec.model_validate(
+        {"access": ["read"], "auth": {"host": "a.test", "type": "basic", "username": "bot"}}
+    )
+    chosen = choose("x", {"git": access.declared}, {"git": {"access": "read", "auth": {"secret": "token"}}})
+    (with_it,) = variants(HOST, ServiceRuleSpec.model_validate({"when": {"git": "read"}}), chosen)
+    (without,) = variants(HOST, ServiceRuleSpec.model_validate({"methods": ["GET"]}), chosen)
+    assert str(with_it.transform and with_it.transform.injection) == "secret token in authorization"
+    assert without.transform is None

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from agent_sandbox.policy.serviceoptions import Access
 from agent_sandbox.policy.spec import MODELS, PolicySpec, ServiceFileSpec
 from vectors import each
 
@@ -83,5 +84,5 @@ def test_below_each_key_stands_the_model_whose_words_are_known_there() -> None:
 def test_a_policy_offers_no_options_a_service_those_that_it_declares() -> None:
     options = {"repos": "repositories", "git": {"access": ["read", "readwrite"]}}
     declared = ServiceFileSpec.model_validate({"options": options}).declared
-    assert declared == {"repos": "repositories", "git": ("read", "readwrite")}
+    assert declared == {"repos": "repositories", "git": Access(levels=("read", "readwrite"))}
     assert PolicySpec().declared == {}

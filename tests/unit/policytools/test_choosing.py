@@ -109,3 +109,12 @@ def test_what_it_stands_in_place_of_is_told_and_whether_others_are_closed(
 ) -> None:
     (got,) = chosen_for(request_of("POST https://a.test/o/n/push"), layer(entry), SERVICES)
     assert (got.instead_of, got.closes_others) == (instead_of, closes)
+
+
+def test_a_secret_that_was_chosen_is_never_left_out(request_of: RequestOf) -> None:
+    auth = "auth: {host: a.test, type: bearer}"
+    forge = FORGE.replace("git: {access: [read, readwrite]", f"git: {{access: [read, readwrite], {auth}")
+    secretive = {"x": service(forge)}
+    text = "services: [{name: x, repos: [o/n], git: {access: read, auth: {secret: token}}}]"
+    project = parse_layer(text, name="project", file="policy.yaml", shown="policy.yaml", services=secretive)
+    assert list(chosen_for(request_of("POST https://a.test/o/n/push"), project, secretive)) == []
