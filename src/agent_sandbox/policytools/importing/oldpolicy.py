@@ -8,7 +8,7 @@ from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policyfile.document import Value
 from agent_sandbox.policytools.importing.oldservices import Services
 from agent_sandbox.policytools.importing.reading import ENTRY_KEYS, OldFile, read_old
-from agent_sandbox.policytools.importing.records import NO_INJECTION, Record, Taken, old_rule
+from agent_sandbox.policytools.importing.records import NOT_PUT_IN, Record, Taken, old_rule
 from agent_sandbox.policytools.importing.result import Imported, Note
 from agent_sandbox.problems import Problem, UserError
 
@@ -63,15 +63,16 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported) -> Record:
     if mode not in {None, "replace"}:
         old.refuse("`merge_mode` is `replace`, or it is not there", *place, "merge_mode")
     host = _host(old.word(values.get("host"), *place, "host"))
-    record = Record(host=host, where=old.where(*place), replaces=mode == "replace")
+    transform = values.get("transform")
+    record = Record(host=host, where=old.where(*place), replaces=mode == "replace", transform=transform)
+    if transform is not None:
+        found.notes.append(Note(where=old.where(*place, "transform"), what=NOT_PUT_IN))
     rules = old.listed(values.get("rules"), *place, "rules")
     if not rules:
         old.refuse("`rules` is missing or empty", *place, hint="a host of which all is allowed is a text alone")
     for index, rule in enumerate(rules):
         inside = (*place, "rules", index)
         record.add(old_rule(old, rule, inside, found), old.where(*inside), found)
-    if "transform" in values:
-        found.notes.append(Note(where=old.where(*place, "transform"), what=NO_INJECTION))
     return record
 
 

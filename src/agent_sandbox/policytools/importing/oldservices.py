@@ -10,13 +10,14 @@ from agent_sandbox.policy.layer import Location
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policyfile.document import Value, parse_document
 from agent_sandbox.policytools.importing.reading import SERVICE_KEYS, OldFile
-from agent_sandbox.policytools.importing.records import NO_INJECTION, Record
+from agent_sandbox.policytools.importing.records import NOT_PUT_IN, Record
 from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines
 from agent_sandbox.problems import UserError
 
 READING = {"methods": ["GET", "HEAD"]}
 OURS = "`{0}` was all that can be asked of {1}: here it is what `agent-sandbox policy services show {0}` lists"
 SURFACES = frozenset({"git", "api"})
+AUTH_KEYS = frozenset({"secret", "client_shim"})
 SURFACE_KEYS = frozenset({"access", "auth"})
 
 
@@ -115,6 +116,8 @@ def _service(old: OldFile, value: Value, place: Location, found: Imported) -> Ol
 
 def _surface(old: OldFile, value: Value, place: Location, found: Imported) -> dict[str, Any]:
     values = old.mapping(value, SURFACE_KEYS, *place)
+    surface: dict[str, Any] = {"access": old.word(values.get("access"), *place, "access").lower()}
     if "auth" in values:
-        found.notes.append(Note(where=old.where(*place, "auth"), what=NO_INJECTION))
-    return {"access": old.word(values.get("access"), *place, "access").lower()}
+        surface["auth"] = old.mapping(values["auth"], AUTH_KEYS, *place, "auth")
+        found.notes.append(Note(where=old.where(*place, "auth"), what=NOT_PUT_IN))
+    return surface

@@ -14,7 +14,7 @@ from agent_sandbox.policytools.importing.reading import RULE_KEYS, OldFile
 from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines
 from agent_sandbox.problems import UserError
 
-NO_INJECTION = "left out: credentials are not put in yet, so what needs this one goes without"
+NOT_PUT_IN = "taken over, but no secret is put in yet: what is allowed only with this one is denied"
 PREFIX = "`{0}` was also every path that begins so: here it is {0} and what lies below"
 
 NEVER = frozenset({"CONNECT", "TRACE"})
@@ -37,6 +37,7 @@ class Record:
     host: str
     where: str
     replaces: bool = False
+    transform: Value = None
     taken: list[Taken] = field(default_factory=list)
 
     def add(self, rule: Rule | None, where: str, found: Imported) -> None:
@@ -58,6 +59,8 @@ class Record:
         entry: Rule = {"host": self.host}
         if self.replaces:
             entry["merge_mode"] = "replace"
+        if self.transform is not None:
+            entry["transform"] = self.transform
         if None not in rules:
             entry["rules"] = list(rules)
         return entry if len(entry) > 1 else self.host

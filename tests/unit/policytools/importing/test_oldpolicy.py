@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from agent_sandbox.policytools.importing import oldpolicy
 from agent_sandbox.policytools.importing.oldpolicy import _is_within, _narrower, import_policies
-from agent_sandbox.policytools.importing.records import NO_INJECTION, Record
+from agent_sandbox.policytools.importing.records import NOT_PUT_IN, Record
 from agent_sandbox.policytools.importing.result import HEADER, Imported
 from agent_sandbox.problems import UserError
 from vectors import each
@@ -31,16 +31,17 @@ def test_rules_are_taken_over_one_by_one() -> None:
     text = """\
 domains:
   - host: a.test
-    transform: {request: {headers: {}, on_existing_header: replace}}
+    transform: {request: {headers: {X-Key: {secret: k, transform: {type: bearer}}}}}
     rules:
       - {methods: [get], path: {prefix: /v1/}, query: {exact: {}}}
       - {path: {exact: /a/../b}}
 """
     found = imported(text)
     rule = {"methods": ["GET"], "path": {"prefix": "/v1/"}, "query": {"exact": {}}}
-    assert found.domains == [{"host": "a.test", "rules": [rule]}]
+    transform = {"request": {"headers": {"X-Key": {"secret": "k", "transform": {"type": "bearer"}}}}}
+    assert found.domains == [{"host": "a.test", "transform": transform, "rules": [rule]}]
     assert notes(found) == [
-        ("f:3", NO_INJECTION),
+        ("f:3", NOT_PUT_IN),
         ("f:6", "left out: the path holds a dot segment: '/a/../b'"),
         ("f", oldpolicy.PORTS),
         ("f", oldpolicy.HEAD),

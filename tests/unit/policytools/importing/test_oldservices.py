@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policytools.importing.oldservices import Services, old_hosts
 from agent_sandbox.policytools.importing.reading import read_old
-from agent_sandbox.policytools.importing.records import NO_INJECTION
+from agent_sandbox.policytools.importing.records import NOT_PUT_IN
 from agent_sandbox.policytools.importing.result import Imported
 
 KNOWN = ("github", "vscode")
@@ -42,13 +42,14 @@ def test_a_later_entry_may_replace_an_earlier_one_of_its_name() -> None:
     assert found.services == ["vscode", {"name": "github", "merge_mode": "replace"}]
 
 
-def test_credentials_are_left_out_and_said_to_be() -> None:
+def test_credentials_are_taken_over_and_said_to_wait() -> None:
     auth = "{secret: token, client_shim: {kind: git-askpass}}"
     text = f"services:\n- name: github\n  repos: [a/b]\n  git:\n    access: readwrite\n    auth: {auth}\n"
     services, found = Services(known=KNOWN), Imported()
     services.read(read_old(text, file="f"), found)
-    assert dict(services.entries[0].value) == {"name": "github", "repos": ["a/b"], "git": {"access": "readwrite"}}
-    assert notes(found) == [("f:6", NO_INJECTION)]
+    git = {"access": "readwrite", "auth": {"secret": "token", "client_shim": {"kind": "git-askpass"}}}
+    assert dict(services.entries[0].value) == {"name": "github", "repos": ["a/b"], "git": git}
+    assert notes(found) == [("f:6", NOT_PUT_IN)]
 
 
 @pytest.mark.parametrize(("readonly", "access"), [("true", "read"), ("false", "readwrite")])
