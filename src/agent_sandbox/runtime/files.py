@@ -7,7 +7,7 @@ directory meanwhile. A set of files is staged in full beside its targets; only t
 import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,9 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: a pipe is opened at once, seen for what it is, and refused.
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+READ = stat.S_IRGRP | stat.S_IROTH
+FOLLOW = READ | stat.S_IXGRP | stat.S_IXOTH
 
 NO_ROOM = "make room and run it again; nothing was changed"
 NO_RIGHT = "you may not write there: `ls -ld` says whose it is"
@@ -73,8 +76,11 @@ def read_text(root: Path, path: str) -> str | None:
     return text
 
 
-def write_all(root: Path, files: Mapping[str, str]) -> None:
-    """Write all of these files or none of them; each is replaced in one step and keeps its mode."""
+def write_all(root: Path, files: Mapping[str, str], *, shared: Collection[str] = ()) -> None:
+    """Write all of these files or none of them; each is replaced in one step and keeps its mode.
+
+    Those that are `shared` are for other users to read, where they and their folders are new, whatever the umask says.
+    """
     targets: list[_Target] = []
     where = root
     made: list[Path] = []
@@ -82,9 +88,12 @@ def write_all(root: Path, files: Mapping[str, str]) -> None:
         try:
             for path, text in files.items():
                 where = root / path
-                if where.parent != root:
-                    made += _make_folder(where.parent)
-                target = _Target(folder=_open_folder(stack, root, path), name=where.name, data=text.encode())
+                new = _make_folder(where.parent) if where.parent != root else []
+                made += new
+                folder = _open_folder(stack, root, path)
+                if new and any(Path(one).parent == Path(path).parent for one in shared):
+                    _let_others(folder, FOLLOW)
+                target = _Target(folder=folder, name=where.name, data=text.encode(), shared=path in shared)
                 targets.append(target)
                 target.stage()
             for target in targets:
@@ -93,9 +102,9 @@ def write_all(root: Path, files: Mapping[str, str]) -> None:
         except BaseException as error:  # Ctrl-C too leaves nothing behind
             for target in reversed(targets):
                 target.undo()
-            for folder in made:
+            for one in made:
                 with suppress(OSError):
-                    folder.rmdir()
+                    one.rmdir()
             if isinstance(error, OSError):
                 raise UserError([problem_of(str(where), error)]) from error
             raise
@@ -130,6 +139,7 @@ class _Target:
     folder: int
     name: str
     data: bytes
+    shared: bool = False
     before: bytes | None = None
     mode: int | None = None
     temporary: str = ""
@@ -180,6 +190,12 @@ class _Target:
             os.fchown(file.fileno(), *self._owner())
             if self.mode is not None:
                 os.fchmod(file.fileno(), self.mode)
+            elif self.shared:
+                _let_others(file.fileno(), READ)
+
+
+def _let_others(handle: int, rights: int) -> None:
+    os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) | rights)
 
 
 def _make_folder(folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from agent_sandbox.detect import Offer, offers
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import COMPOSE, PATHS
+from agent_sandbox.render.paths import COMPOSE, PATHS, POLICY
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
@@ -61,7 +61,9 @@ class Prepared:
 
     def write(self) -> None:
         """Write what changes: all of it or nothing."""
-        write_all(self.project, {change.path: change.after for change in self.changes if change.writes})
+        texts = {change.path: change.after for change in self.changes if change.writes}
+        # The proxy reads the policy as another user, and what is checked in with the code is no secret.
+        write_all(self.project, texts, shared={POLICY})
         make_folders(self.project, (one.path for one in self.workspace.protected if one.always))
 
 

@@ -91,7 +91,8 @@ def warnings(offer: Offer) -> Iterator[str]:
 def write(policy: Path, resolved: Resolved) -> None:
     """Write what changes beside the policy: all of it or nothing."""
     texts = {_from_root(policy, change.path)[1]: change.after for change in resolved.changes if change.writes}
-    write_all(policy.parent.parent, texts)
+    # The proxy reads them as another user.
+    write_all(policy.parent.parent, texts, shared=texts)
 
 
 def _from_root(policy: Path, path: str) -> tuple[Path, str]:

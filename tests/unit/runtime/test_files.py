@@ -1,6 +1,7 @@
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,33 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
     write_all(tmp_path, {".env": "new"})
     assert stat.S_IMODE((tmp_path / ".env").stat().st_mode) == 0o600
     assert tree(tmp_path) == {".env": "new"}
+
+
+@pytest.fixture
+def nobody_else() -> Iterator[None]:
+    """Have all that is made closed to others."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+def modes(root: Path, *paths: str) -> list[str]:
+    return [oct(stat.S_IMODE((root / path).stat().st_mode)) for path in paths]
+
+
+@pytest.mark.usefixtures("nobody_else")
+def test_what_is_shared_is_for_others_to_read_whatever_the_umask_and_nothing_else_is(tmp_path: Path) -> None:
+    write_all(tmp_path, {f"{FOLDER}/a": "", FILE: "", ".env": "", "own/f": ""}, shared={FILE})
+    assert modes(tmp_path, FOLDER, FILE) == ["0o755", "0o644"]
+    assert modes(tmp_path, f"{FOLDER}/a", ".env", "own", "own/f") == ["0o600", "0o600", "0o700", "0o600"]
+
+
+@pytest.mark.usefixtures("nobody_else")
+def test_what_a_person_has_closed_stays_closed(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FILE).touch()
+    write_all(tmp_path, {FILE: "1", f"{FOLDER}/new": ""}, shared={FILE, f"{FOLDER}/new"})
+    assert modes(tmp_path, FOLDER, FILE, f"{FOLDER}/new") == ["0o700", "0o600", "0o644"]
 
 
 def test_what_root_writes_belongs_to_whom_the_folder_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

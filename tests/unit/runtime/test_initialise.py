@@ -1,9 +1,12 @@
+import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import UserError
+from agent_sandbox.render.paths import COMPOSE, DOTENV, POLICY
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.initialise import Wish, agent_of, prepare
 from agent_sandbox.stack.limits import DEFAULT, GIB, kept, told
@@ -24,6 +27,18 @@ def test_preparing_only_reads(tmp_path: Path) -> None:
 def test_writing_is_a_step_of_its_own_and_changes_nothing_more(tmp_path: Path) -> None:
     prepare(wish(tmp_path), {}).write()
     assert {change.verdict for change in prepare(wish(tmp_path), {}).changes} == {Verdict.UNCHANGED}
+
+
+def test_the_proxy_can_read_the_policy_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        prepare(wish(tmp_path), {}).write()
+    finally:
+        os.umask(before)
+    modes = {
+        path: stat.S_IMODE((tmp_path / path).stat().st_mode) for path in (".devcontainer", POLICY, COMPOSE, DOTENV)
+    }
+    assert modes == {".devcontainer": 0o755, POLICY: 0o644, COMPOSE: 0o600, DOTENV: 0o600}
 
 
 def test_hooks_are_made_where_a_repository_has_none(tmp_path: Path) -> None:

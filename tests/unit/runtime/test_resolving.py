@@ -1,3 +1,4 @@
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,8 +38,12 @@ def policy(tmp_path: Path) -> Path:
 def test_a_policy_that_names_a_service_loads_once_it_is_resolved(policy: Path) -> None:
     with pytest.raises(UserError, match="has not been resolved yet"):
         load_policy(policy)
+    before = os.umask(0o077)
     write(policy, resolve("node", policy, machine(policy.parent)))
+    os.umask(before)
     assert [str(rule) for rule in load_policy(policy).rules.rules] == ["GET, HEAD https://npm.example.org"]
+    services = policy.parent / "services"
+    assert [path.stat().st_mode & 0o777 for path in (services, services / "node.yaml")] == [0o755, 0o644]
 
 
 def test_without_a_name_each_service_is_tried_and_what_is_not_found_is_told(policy: Path) -> None:
