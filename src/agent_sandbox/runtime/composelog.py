@@ -1,9 +1,11 @@
-"""Compose's own progress, cut down to what a person waits for."""
+"""What compose and docker say while they work, cut down to what a person waits for."""
 
 import re
 
 LINE = re.compile(r"(?P<kind>Container|Network|Volume) +(?P<name>\S+) +(?P<state>[A-Z]\w+)")
 TOLD = {"Started": "started", "Healthy": "ready", "Unhealthy": "unhealthy", "Error": "failed", "Removed": "removed"}
+# What is going to be done, or has been counted, beside the names of what it was done to.
+TALK = re.compile(r"\s*(Going to remove |Deleted Volumes:|Total reclaimed space: )")
 
 
 def told(line: str, project: str) -> str | None:
@@ -14,7 +16,10 @@ def told(line: str, project: str) -> str | None:
     """
     match = LINE.search(line)
     if not match:
-        return " ".join(line.split()) or None
+        volume = line.strip().removeprefix(f"{project}_")
+        if volume != line.strip():  # `docker volume prune` names what it has removed, and no more
+            return f"{volume} removed"
+        return None if TALK.match(line) else " ".join(line.split()) or None
     if match["state"] not in TOLD or (match["kind"] != "Container" and match["state"] != "Removed"):
         return None
     name = match["name"].strip('"').removeprefix(f"{project}-").removeprefix(f"{project}_").removesuffix("-1")

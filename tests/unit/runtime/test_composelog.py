@@ -15,6 +15,10 @@ from vectors import each
         (' Volume "app-1_state"  Removed', "state removed"),
         ("dependency failed   to start", "dependency failed to start"),
         ("", None),
+        ("Deleted Volumes:", None),
+        ("app-1_old", "old removed"),
+        ("Total reclaimed space: 0B", None),
+        ("Going to remove app-1-proxy-1", None),
     ],
 )
 def test_only_what_a_person_waits_for_is_told(line: str, expected: str | None) -> None:
