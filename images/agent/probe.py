@@ -95,12 +95,12 @@ def leak(told: object) -> Outcome:
     return Outcome(LEAK, str(told))
 
 
-def name_of(error: OSError) -> str:
-    return (errno.errorcode.get(error.errno or 0, "") or str(error)).lower()
+def words_of(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
 
 
 def of_error(error: OSError) -> Outcome:
-    return closed(name_of(error)) if error.errno in REFUSED else leak(f"no refusal: {name_of(error)}")
+    return closed(words_of(error)) if error.errno in REFUSED else leak(f"no refusal: {words_of(error)}")
 
 
 # --- direct ways out
@@ -127,7 +127,7 @@ def sends(address: str, port: int, kind: int = socket.SOCK_DGRAM, protocol: int 
             talk.send(data)
             return leak(f"answered: {answer!r}" if (answer := received(talk)) else "sent")
     except OSError as error:
-        return closed(name_of(error))
+        return closed(words_of(error))
 
 
 def received(talk: socket.socket) -> bytes:
@@ -143,7 +143,7 @@ def opens_packet_socket() -> Outcome:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0):
             return leak("opened")
     except OSError as error:
-        return closed(name_of(error))
+        return closed(words_of(error))
 
 
 def routes() -> Iterator[str]:

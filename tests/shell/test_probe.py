@@ -61,7 +61,7 @@ def test_a_port_where_somebody_listens_is_a_leak_and_one_where_nobody_does_is_no
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert probe.connects("127.0.0.1", port) == ("LEAK", "connected")
-    assert probe.connects("127.0.0.1", port) == ("closed", "econnrefused")
+    assert probe.connects("127.0.0.1", port) == ("closed", "connection refused")
 
 
 def test_a_datagram_that_the_kernel_takes_has_left(probe: ModuleType) -> None:
@@ -111,7 +111,7 @@ def test_routes_and_networks_are_read_from_the_kernel(
 
 
 def test_what_was_tried_is_counted_in_words(probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "connects", lambda *_: probe.closed("econnrefused"))
+    monkeypatch.setattr(probe, "connects", lambda *_: probe.closed("connection refused"))
     assert probe.reaches_any(["127.0.0.1"], (22, 80)).told == "1 address, 2 ports"
     assert probe.reaches_any([], (22,)).told == "0 addresses, 1 port"
 
