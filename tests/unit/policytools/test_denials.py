@@ -2,8 +2,9 @@ import json
 
 import pytest
 
+from agent_sandbox.policy.decision import Cause
 from agent_sandbox.policytools import denials
-from agent_sandbox.policytools.denials import Seen, read_denials
+from agent_sandbox.policytools.denials import REASONS, WITHOUT_A_RULE, Seen, read_denials
 from trafficlines import denied
 from vectors import each
 
@@ -24,6 +25,7 @@ def test_what_was_denied_for_want_of_a_rule_is_counted() -> None:
         (denied("GET https://a.test/", cause="rule"), "a deny says so"),
         (denied("GET https://a.test/", cause="ceiling"), "a layer that only narrows does not let it through"),
         (denied("POST https://a.test/", cause="operation"), "GraphQL that asks for more than a rule lists"),
+        (denied("GET https://a.test/", cause="injection"), "it is allowed with a secret, and none is put in yet"),
         (denied("GET https://a.test/", cause=""), denials.DOUBTFUL),
         (denied("GET https://a.test/", cause=["host"]), denials.DOUBTFUL),
         (denied("GET https://a.test/../b"), denials.DOUBTFUL),
@@ -90,3 +92,7 @@ def test_more_requests_than_a_person_can_look_at_are_no_longer_told_apart(monkey
     assert [seen.count for seen in found.requests.values()] == [2, 1]
     assert [(why, seen.count) for why, seen in found.others.items()] == [(denials.TOO_MANY, 1)]
     read_denials([denied(f"GET https://{name}.test/", cause="address") for name in "abc"])
+
+
+def test_every_cause_is_one_that_a_rule_mends_or_has_its_reason() -> None:
+    assert {str(cause) for cause in Cause} - WITHOUT_A_RULE - REASONS.keys() == set()
