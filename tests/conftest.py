@@ -36,10 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is no attack, where only those are wanted."""
     if config.getoption("--attacks"):
-        tests = score.named()
-        left_out = [item for item in items if not any(score.is_of(test, _name(item.nodeid)) for test in tests)]
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=left_out)
+        tests = {*score.named()}
+        by_choice: dict[bool, list[pytest.Item]] = {True: [], False: []}
+        for item in items:
+            by_choice[score.is_of_any(tests, _name(item.nodeid))].append(item)
+        items[:] = by_choice[True]
+        config.hook.pytest_deselected(items=by_choice[False])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from score import ROWS
+from score import ROWS, is_of, is_of_any, named
 
 TESTS = Path(__file__).resolve().parents[1]
 ALL = [(attack, said) for rows in ROWS.values() for attack, said in rows.items()]
@@ -38,3 +38,12 @@ def test_a_row_names_tests_that_exist_or_says_why_it_has_none(attack: str, said:
 def test_no_row_stands_there_twice() -> None:
     numbers = [attack.split()[0] for attack, _ in ALL]
     assert len(numbers) == len(set(numbers))
+
+
+def test_a_try_is_found_among_all_tests_as_it_is_one_by_one() -> None:
+    tests = named()
+    whole = [test if "::" in test else f"{test}::test_x" for test in tests]
+    tries = [f"{test}{end}" for test in whole for end in ("", "[x::y]", "_too")]
+    assert {name: is_of_any({*tests}, name) for name in tries} == {
+        name: any(is_of(test, name) for test in tests) for name in tries
+    }

@@ -12,6 +12,7 @@ import yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS: Mapping[str, Mapping[str, list[str] | dict[str, str]]] = yaml.load(
@@ -43,6 +44,11 @@ def named() -> list[str]:
 def is_of(test: str, name: str) -> bool:
     """Tell whether a try is one of this test, or of this file of tests."""
     return name.startswith(f"{test}::") if test.endswith(".py") else name.partition("[")[0] == test
+
+
+def is_of_any(tests: AbstractSet[str], name: str) -> bool:
+    """Tell the same of many tests and files at once."""
+    return name.partition("::")[0] in tests or name.partition("[")[0] in tests
 
 
 def judge(tried: Tries) -> list[Row]:
