@@ -1,7 +1,7 @@
 """Rules that change nothing: that no request can match, that a deny hides, that another allow takes in."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from agent_sandbox.policy.addresses import why_forbidden
 from agent_sandbox.policy.covers import covers
@@ -9,15 +9,14 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
-from agent_sandbox.policytools.neighbours import apart, beside
+from agent_sandbox.policytools.neighbours import apart
+from agent_sandbox.policytools.wider import Wider
 
 # Names that lead nowhere (RFC 6761, 7686). Those that lead to private places are errors already.
 NOWHERE = ("onion", "invalid")
 # Public names whose servers answer with the asker's own machine, and those that answer with the address in the name.
 OWN_MACHINE = ("localtest.me", "lvh.me")
 SPELLED = re.compile(r"(?:\A|[.-])([0-9]{1,3}(?:[.-][0-9]{1,3}){3})\.(?:nip|sslip|xip)\.io\Z")
-# Rules of one host are compared with each other: where there are more, the rest is taken as it is.
-MAX_COMPARED = 500
 
 
 def never_matches(subject: Subject) -> Iterator[Finding]:
@@ -64,10 +63,9 @@ def _private_address(name: str) -> str:
 
 def hidden_by_deny(subject: Subject) -> Iterator[Finding]:
     """Find allows of which a deny takes back all."""
+    denies = Wider(subject.policy.index, Effect.DENY)
     for rule in subject.allows:
-        deny = next(
-            (deny for deny in _beside(subject, rule, Effect.DENY) if covers(deny.conditions, rule.conditions)), None
-        )
+        deny = next(denies.covering(rule.conditions), None)
         if deny:
             yield Finding(
                 line=rule.origin.line,
@@ -79,28 +77,22 @@ def hidden_by_deny(subject: Subject) -> Iterator[Finding]:
 
 def covered(subject: Subject) -> Iterator[Finding]:
     """Find allows that another allow takes in."""
+    allows = Wider(subject.policy.index, Effect.ALLOW)
     for rule in subject.allows:
-        wider = next((other for other in _beside(subject, rule, Effect.ALLOW) if _makes_idle(other, rule)), None)
-        if wider:
+        other = next((other for other in allows.covering(rule.conditions) if _makes_idle(other, rule)), None)
+        if other:
             yield Finding(
                 line=rule.origin.line,
-                what=f"`{rule}` adds nothing: {wider.origin} allows all of it (`{wider}`)",
+                what=f"`{rule}` adds nothing: {other.origin} allows all of it (`{other}`)",
                 why="whoever narrows this line later narrows nothing",
                 mend="take it out, or narrow the other",
             )
 
 
 def _makes_idle(other: Rule, rule: Rule) -> bool:
-    """Tell whether `other` takes in the rule; of two that say the same, the first one stands."""
-    if other is rule or not covers(other.conditions, rule.conditions):
-        return False
-    return not covers(rule.conditions, other.conditions) or _place(other) < _place(rule)
+    """Tell whether `other`, which takes in the rule, makes it idle; of two that say the same, the first one stands."""
+    return other is not rule and (not covers(rule.conditions, other.conditions) or _place(other) < _place(rule))
 
 
 def _place(rule: Rule) -> tuple[int, int, str]:
     return int(rule.origin.layer == "project"), rule.origin.line, rule.origin.file
-
-
-def _beside(subject: Subject, rule: Rule, effect: Effect) -> Sequence[Rule]:
-    found = beside(subject.policy.index, rule.conditions)
-    return [other for other in found if other.effect is effect][:MAX_COMPARED]

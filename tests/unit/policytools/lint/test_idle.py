@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policytools.lint import idle
+from agent_sandbox.policytools import wider
 from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
 from vectors import each
 
@@ -119,6 +119,7 @@ def test_an_allow_that_another_takes_in_is_found(find: Find) -> None:
     ]
 
 
-def test_of_very_many_rules_only_some_are_compared(find: Find, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle, "MAX_COMPARED", 0)
-    assert find(covered, COVERED, services={"s": ""}) == []
+def test_of_many_rules_each_that_another_takes_in_is_found(find: Find, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = find(covered, COVERED, services={"s": ""})
+    monkeypatch.setattr(wider, "FEW", 0)
+    assert find(covered, COVERED, services={"s": ""}) == few
