@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-STEP = re.compile(r"#(?P<number>\d+) \[(?P<step>[^\]]*\d+/\d+)\] (?P<text>.*)")
+STEP = re.compile(r"#(?P<number>\d+) (?P<step>\[(?P<stage>[^\]]*?)(?P<at>\d+)/\d+\]) (?P<text>.*)")
 ENDED = re.compile(r"#(?P<number>\d+) (?:DONE|CACHED)\b")
 STAGE = re.compile(r"FROM\s+(?P<source>\S+)(?:\s+AS\s+(?P<name>\S+))?", re.IGNORECASE)
 COPY_FROM = re.compile(r"COPY\s+.*--from=(?P<source>\S+)", re.IGNORECASE)
@@ -16,20 +16,27 @@ RULER = re.compile(r"-{6}$")
 class BuildLog:
     """What is known of a build that is going on."""
 
+    # What is told of each step; nothing of one that is told behind a later one of its stage. BuildKit looks into its
+    # cache for all of them at once, and answers in any order.
     running: dict[str, str] = field(default_factory=dict)
+    reached: dict[str, int] = field(default_factory=dict)
     done: int = 0
     doing: str = ""
 
     def feed(self, line: str) -> bool:
         """Take one line; return whether it changed `done` or `doing`."""
         if match := STEP.match(line):
-            self.running[match["number"]] = f"[{match['step']}] {match['text']}"
+            stage, at = match["stage"], int(match["at"])
+            self.running[match["number"]] = (
+                "" if at < self.reached.get(stage, 0) else f"{match['step']} {match['text']}"
+            )
+            self.reached[stage] = max(at, self.reached.get(stage, 0))
         elif (match := ENDED.match(line)) and match["number"] in self.running:
             self.running.pop(match["number"])
             self.done += 1
         else:
             return False
-        self.doing = next(reversed(self.running.values()), FINISHING)
+        self.doing = next(filter(None, reversed(self.running.values())), FINISHING)
         return True
 
 

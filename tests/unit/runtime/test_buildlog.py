@@ -19,6 +19,19 @@ OUTPUT = """\
 #7 exporting to image
 #7 DONE 0.1s
 """
+CACHED = """\
+#4 [tools 1/3] FROM docker.io/library/debian:trixie-slim
+#4 CACHED
+
+#5 [tools 3/3] RUN apt-get update
+#5 CACHED
+
+#6 [tools 2/3] COPY a b
+#6 CACHED
+
+#7 [npm 1/1] RUN npm
+#7 DONE 0.1s
+"""
 FAILED = """\
 #5 [2/2] RUN apt-get install nonsense
 #5 0.300 E: Unable to locate package nonsense
@@ -75,3 +88,13 @@ def test_a_failure_before_any_step_is_the_last_lines() -> None:
 
 def test_an_empty_dockerfile_has_no_steps() -> None:
     assert expected_steps("", "") == 0
+
+
+def test_a_step_that_comes_behind_a_later_one_of_its_stage_is_counted_and_not_told() -> None:
+    log, seen = BuildLog(), list[tuple[int, str]]()
+    for line in CACHED.splitlines():
+        if log.feed(line):
+            seen.append((log.done, log.doing))
+    base, tools = "[tools 1/3] FROM docker.io/library/debian:trixie-slim", "[tools 3/3] RUN apt-get update"
+    end = "finishing"
+    assert seen == [(0, base), (1, end), (1, tools), (2, end), (2, end), (3, end), (3, "[npm 1/1] RUN npm"), (4, end)]
