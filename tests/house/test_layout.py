@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 import subprocess
 from pathlib import Path
@@ -85,3 +86,14 @@ def test_decisions_are_numbered_one_after_the_other() -> None:
     assert [page.read_text().partition(" ")[2].partition(".")[0] for page in pages] == [
         str(number) for number in range(1, len(pages) + 1)
     ]
+
+
+@pytest.mark.parametrize("folder", ["policy", "proxy"])
+def test_the_map_of_a_large_folder_names_each_of_its_modules_once(folder: str) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = text.partition(f"| in `{folder}/` | |\n")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"`(\w+)`", table)) == [path.stem for path in MODULES if _is_in(path, folder)]
+
+
+def _is_in(path: Path, folder: str) -> bool:
+    return path.parent == PACKAGE / folder and not path.stem.startswith("__")
