@@ -55,7 +55,7 @@ def allows_nearby(index: HostIndex, host: str) -> Iterator[Rule]:
         yield from standing(below, index.rules_for(f"*.{host}"))
     _, _, parent = host.partition(".")
     while parent:
-        above = (rule for rule in index.exact.get(parent, ()) if rule.conditions.host.reach is Reach.EXACT)
+        above = (rule for rule in index.naming(parent) if rule.conditions.host.reach is Reach.EXACT)
         if allows := [rule for rule in above if rule.effect is Effect.ALLOW]:
             yield from standing(allows, index.rules_for(parent))
         _, _, parent = parent.partition(".")

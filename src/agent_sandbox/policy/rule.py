@@ -83,6 +83,10 @@ class Rule:
         )
         object.__setattr__(self, "verdict", answer)
 
+    def about(self, readings: Readings) -> tuple["Rule", ...]:  # noqa: ARG002 - what many rules go by
+        """Return itself, as `Rules` of this one would."""
+        return (self,)
+
     def matches(self, request: Request, readings: Readings) -> bool:
         """Tell whether the rule speaks of this request, whose host already fits.
 

@@ -41,7 +41,7 @@ def by_host[T](index: HostIndex, effect: Effect, make: Callable[[Sequence[Rule]]
                 yield key, make(found)
 
     return ByHost(
-        exact=dict(made(index.exact.items())),
+        exact=dict(made((host, index.naming(host)) for host in index.exact)),
         below=dict(made(index.below.items())),
         others=tuple(made((rules[0].conditions.host, rules) for rules in index.others)),
     )

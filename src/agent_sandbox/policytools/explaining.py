@@ -132,5 +132,5 @@ def _of_hosts_nearby(policy: Policy, host: str) -> Iterator[Rule]:
     if len(index.exact) <= MAX_COMPARED:
         alike = get_close_matches(host, index.exact.keys() - {*parents}, n=1, cutoff=0.8)
         for name in alike:
-            allows = (rule for rule in index.exact[name] if rule.effect is Effect.ALLOW)
+            allows = (rule for rule in index.naming(name) if rule.effect is Effect.ALLOW)
             yield from standing(allows, index.rules_for(name))

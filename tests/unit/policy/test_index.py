@@ -56,6 +56,17 @@ def test_every_name_is_taken_and_no_address() -> None:
     assert hosts_for("203.0.113.7", "*") == []
 
 
+def test_a_host_is_named_by_one_rule_or_by_several_and_not_by_those_of_all_above() -> None:
+    one, two, beside, above = the_rule("two.test", 1), the_rule("two.test", 2), the_rule("one.test"), the_rule("*")
+    index = build_index([two, above, beside, one])
+    found = [index.naming(host) for host in ("one.test", "two.test", "none.test")]
+    assert found == [(beside,), (one, two), ()]
+    assert [index.rules_about(host, ("/",)) for host in ("one.test", "two.test")] == [
+        (beside, above),
+        (one, two, above),
+    ]
+
+
 def test_a_path_is_looked_for_among_the_rules_of_the_host_and_of_those_above() -> None:
     for patterns, found in ((("a.test",), ["a.test"]), (("a.test", "*"), ["a.test", "*"])):
         index = build_index(map(the_rule, patterns))

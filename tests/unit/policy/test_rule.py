@@ -171,6 +171,11 @@ def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> Non
     ]
 
 
+def test_a_rule_is_all_that_there_is_about_a_path() -> None:
+    rule = the_rule(EVERY_CONDITION)
+    assert rule.about(("/elsewhere",)) == (rule,)
+
+
 def test_any_request_is_meant_by_a_host_with_the_usual_methods_and_all_its_ports() -> None:
     usual = Conditions(host=HOST, ports=USUAL_PORTS, methods=STANDARD)
     assert (usual.of_any_request, EVERY_CONDITION.of_any_request) == (True, False)
