@@ -160,8 +160,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "encoded_slash": (_as_it_is, _as_it_is),
     "inspect": (_as_it_is, _as_it_is),
 }
-DEFAULTS = {part.name: part.default for part in fields(Conditions) if part.init and part.name != "host"}
-BUT_THE_HOST = [part.name for part in fields(Conditions) if part.name != "host"]
+DEFAULTS = {part.name: part.default for part in fields(Conditions) if part.name != "host"}
 
 
 def _table(rules: Sequence[Rule]) -> Plain:
@@ -202,7 +201,8 @@ def _rules(table: Plain, lists: Lists) -> tuple[Rule, ...]:
     effects, reaches, names, asked, places, lines, reasons = table["columns"]
     shared = [_read_asked(one) for one in table["asked"]]
     alike = [shared[place] for place in asked]
-    of_each = {name: list(map(attrgetter(name), alike)) for name in BUT_THE_HOST}
+    of_each = {name: list(map(attrgetter(name), alike)) for name in DEFAULTS}
+    plain = [one.plain for one in shared]
     conditions = _made(Conditions, host=_hosts(reaches, names, lists), **of_each)
     effects = list(map({str(one): one for one in Effect}.__getitem__, effects))
     files, layers = ([table["places"][place][part] for place in places] for part in (0, 1))
@@ -218,7 +218,18 @@ def _rules(table: Plain, lists: Lists) -> tuple[Rule, ...]:
         cause=repeat(Cause.RULE),
         max_body=of_each["max_body"],
     )
-    return tuple(_made(Rule, effect=effects, conditions=conditions, origin=origins, reason=reasons, verdict=verdicts))
+    rules = _made(
+        Rule,
+        effect=effects,
+        conditions=conditions,
+        origin=origins,
+        reason=reasons,
+        verdict=verdicts,
+        ports=of_each["ports"],
+        methods=of_each["methods"],
+        plain=[plain[place] for place in asked],
+    )
+    return tuple(rules)
 
 
 def _hosts(reaches: Sequence[str], names: Sequence[str], lists: Lists) -> list[HostPattern]:

@@ -35,12 +35,12 @@ class Conditions:
     inject: Injection | None = None
     encoded_slash: bool = False
     inspect: bool | None = None
-    # Whether nothing is asked for but host, port and method: nearly always, and each decision wants to know.
-    plain: bool = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is asked for but host, port and method: nearly always."""
         more = (self.schemes, self.path, self.query, self.headers, self.max_body, self.graphql, self.inject)
-        object.__setattr__(self, "plain", all(condition is None for condition in more))
+        return more.count(None) == len(more)
 
     @property
     def of_the_host_alone(self) -> bool:
@@ -71,6 +71,10 @@ class Rule:
     reason: str = ""
     # The answer when this rule decides: always the same, and made once.
     verdict: Decision = field(init=False, repr=False, compare=False)
+    # Of the conditions, what each decision asks: among many hosts it takes longer to get at them than to ask.
+    ports: frozenset[int] | None = field(init=False, repr=False, compare=False)
+    methods: frozenset[str] | None = field(init=False, repr=False, compare=False)
+    plain: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         where = str(self.origin)
@@ -82,6 +86,9 @@ class Rule:
             max_body=self.conditions.max_body,
         )
         object.__setattr__(self, "verdict", answer)
+        object.__setattr__(self, "ports", self.conditions.ports)
+        object.__setattr__(self, "methods", self.conditions.methods)
+        object.__setattr__(self, "plain", self.conditions.plain)
 
     def about(self, readings: Readings) -> tuple["Rule", ...]:  # noqa: ARG002 - what many rules go by
         """Return itself, as `Rules` of this one would."""
@@ -92,22 +99,21 @@ class Rule:
 
         An allow must hold in every reading of the path, a deny in any: doubt never widens.
         """
+        if self.ports is not None and request.port not in self.ports:
+            return False
+        if self.methods is not None and request.method not in self.methods:
+            return False
+        if self.plain:
+            return True
         asked = self.conditions
         return (
-            (asked.ports is None or request.port in asked.ports)
-            and (asked.methods is None or request.method in asked.methods)
-            and (
-                asked.plain
-                or (
-                    (asked.schemes is None or request.scheme in asked.schemes)
-                    and (asked.path is None or self._path_matches(asked.path, readings))
-                    and (asked.query is None or self._query_matches(asked.query, request.query))
-                    and (asked.headers is None or self._headers_match(asked.headers, request.headers))
-                    and (asked.max_body is None or asked.takes_size(request.body_size))
-                    and (asked.graphql is None or asked.graphql.takes(request.operation))
-                    and asked.inject is None
-                )
-            )
+            (asked.schemes is None or request.scheme in asked.schemes)
+            and (asked.path is None or self._path_matches(asked.path, readings))
+            and (asked.query is None or self._query_matches(asked.query, request.query))
+            and (asked.headers is None or self._headers_match(asked.headers, request.headers))
+            and (asked.max_body is None or asked.takes_size(request.body_size))
+            and (asked.graphql is None or asked.graphql.takes(request.operation))
+            and asked.inject is None
         )
 
     def _path_matches(self, pattern: PathPattern, readings: Readings) -> bool:

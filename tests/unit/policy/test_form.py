@@ -52,7 +52,8 @@ def test_what_is_read_is_what_was_written(policy_of: PolicyOf, text: str) -> Non
     assert again(policy) == policy
     # These count for nothing when rules are compared.
     read, written = (
-        [(rule.verdict, rule.conditions.plain) for rule in one.rules.rules] for one in (again(policy), policy)
+        [(rule.verdict, rule.ports, rule.methods, rule.plain) for rule in one.rules.rules]
+        for one in (again(policy), policy)
     )
     assert read == written
 

@@ -159,7 +159,7 @@ def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> Non
     """A condition of a later day, too: one that `plain` left out would never be asked."""
     graphql = operation_pattern({"query": ["viewer"]})
     every = replace(EVERY_CONDITION, graphql=graphql, inject=TOKEN, encoded_slash=True, inspect=False)
-    usual, names = Conditions(host=HOST), [part.name for part in fields(Conditions) if part.init]
+    usual, names = Conditions(host=HOST), [part.name for part in fields(Conditions)]
     assert [name for name in names if getattr(every, name) == getattr(usual, name)] == ["host"]
     alone: list[dict[str, Any]] = [{name: getattr(every, name)} for name in names]
     assert [name for name, one in zip(names, alone, strict=True) if replace(usual, **one).plain] == [
@@ -169,6 +169,12 @@ def test_whatever_is_asked_for_beyond_host_port_and_method_is_looked_at() -> Non
         "encoded_slash",
         "inspect",
     ]
+
+
+def test_what_each_decision_asks_lies_in_the_rule_itself() -> None:
+    for asked in (Conditions(host=HOST), EVERY_CONDITION):
+        rule = the_rule(asked)
+        assert (rule.ports, rule.methods, rule.plain) == (asked.ports, asked.methods, asked.plain)
 
 
 def test_a_rule_is_all_that_there_is_about_a_path() -> None:
