@@ -28,7 +28,9 @@ def write_out_host(value: object) -> object:
 
 def write_out_deny(value: object) -> object:
     """Under `deny` both spellings go: a host, or one request."""
-    return _request(value, is_exact=False) if isinstance(value, str) and " " in value else write_out_host(value)
+    if isinstance(value, str) and (" " in value or "://" in value):
+        return _request(value, is_exact=False)
+    return write_out_host(value)
 
 
 def write_out_allow(value: object) -> object:

@@ -8,9 +8,11 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.entryspec import EntrySpec
 from agent_sandbox.policy.expand import expand
 from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.pathpattern import PathKind
 from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policy.shortform import HOW
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policyfile.aliases import service_meant
 from agent_sandbox.policyfile.decoding import decode_policy
@@ -39,6 +41,9 @@ def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
     """Return the rule that `METHOD URL` or a host means; raise UserError with what is wrong with it."""
     method, space, url = " ".join(words).strip().partition(" ")
     text = f"{method.upper()} {url.strip()}" if space else method
+    if text in NAMEABLE:
+        # As the name of a host it would deny nothing.
+        raise UserError([Problem(where=text, what="is a method without an address", hint=HOW)])
     section = "domains" if effect is Effect.ALLOW and _is_host(text) else SECTIONS[effect]
     if section == SECTIONS[Effect.DENY] and _is_host(text) and (meant := service_meant(text)):
         # As a host it would deny nothing of what the service lets through.

@@ -50,6 +50,14 @@ def test_a_deny_may_be_a_host() -> None:
     assert write_out_deny("a.test") == write_out_host("a.test") == {"host": "a.test"}
 
 
+@each("line", ["https://a.test/x", "http://a.test"])
+def test_a_deny_of_a_url_wants_its_method(line: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_deny(line)
+    hint = f"write its method before it: `GET {line}`"
+    assert (unfit.value.what, unfit.value.hint) == (f"{line!r} is no `METHOD URL`", hint)
+
+
 @pytest.mark.parametrize("value", [None, 1, ["a.test"], {"host": "a.test"}])
 def test_what_is_no_line_is_left_to_the_model(value: object) -> None:
     assert write_out_host(value) is value

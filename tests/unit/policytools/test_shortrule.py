@@ -68,6 +68,14 @@ HOW = "write a method and a whole address: `GET https://example.com/path`"
             "'https://a.test' is no `METHOD URL`",
             "write its method before it: `GET https://a.test`",
         ),
+        (
+            Effect.DENY,
+            "https://a.test/x",
+            "'https://a.test/x' is no `METHOD URL`",
+            "write its method before it: `GET https://a.test/x`",
+        ),
+        (Effect.DENY, "POST", "is a method without an address", HOW),
+        (Effect.ALLOW, "GET", "is a method without an address", HOW),
         (Effect.ALLOW, "a.test/x", "'a.test/x' is no `METHOD URL`", HOW),
         (
             Effect.ALLOW,
