@@ -10,7 +10,7 @@ from agent_sandbox.backends.verbs import Exec
 from agent_sandbox.cli.carry_out import backend, carry_out
 from agent_sandbox.cli.gate import open_trusted, open_unasked
 from agent_sandbox.cli.options import DryRun, ProjectPath, Yes
-from agent_sandbox.cli.starting import start
+from agent_sandbox.cli.starting import say_what_the_agent_cannot_write, start
 from agent_sandbox.cli.terminal import terminal
 from agent_sandbox.cli.typer_options import BaseImage, ExtraCa
 from agent_sandbox.resources import data_root
@@ -35,6 +35,8 @@ def run(  # noqa: PLR0913 - each is an option
     code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run)
     if code:
         return code
+    if not dry_run:
+        say_what_the_agent_cannot_write(project)
     command = load_manifest(data_root() / "templates", project.agent).command
     agent = Exec(argv=(ENTER, *command, *(arguments or ())), terminal=terminal())
     carry_out(backend().plan(project, agent), dry_run=dry_run, quiet=True)

@@ -41,6 +41,18 @@ def start(
     return DONE
 
 
+def say_what_the_agent_cannot_write(project: Project) -> None:
+    """Say of a project of root's what the doctor says: `dev` is never root, but some engines map one to the other."""
+    from agent_sandbox.runtime.doctor.machine import Machine  # noqa: PLC0415 - few projects need any of it
+    from agent_sandbox.runtime.doctor.project import belongs_to_root, owner  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.doctor.result import Status  # noqa: PLC0415 - as above
+
+    if belongs_to_root(project.root):
+        found = owner(Machine(path=project.root, cwd=project.root))
+        if found.status is Status.FAIL:
+            say(f"{found.what}\n  hint: {found.hint}")
+
+
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
     # Mounts end when the host replaces what is mounted, a network when the firewall ends: compose sees nothing of it.
     inside = look_inside(found)

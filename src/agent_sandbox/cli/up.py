@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.gate import open_trusted, open_unasked
 from agent_sandbox.cli.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.output import say
-from agent_sandbox.cli.starting import start
+from agent_sandbox.cli.starting import say_what_the_agent_cannot_write, start
 from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, Quiet
 
 
@@ -27,17 +26,5 @@ def up(  # noqa: PLR0913 - each is an option
     code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if not (code or dry_run or quiet):
         say(f"{project.name} is up: agent-sandbox run starts the agent in it, agent-sandbox shell a shell")
-        _say_what_the_agent_cannot_write(project)
+        say_what_the_agent_cannot_write(project)
     return code
-
-
-def _say_what_the_agent_cannot_write(project: Project) -> None:
-    """Say of a project of root's what the doctor says: `dev` is never root, but some engines map one to the other."""
-    from agent_sandbox.runtime.doctor.machine import Machine  # noqa: PLC0415 - few projects need any of it
-    from agent_sandbox.runtime.doctor.project import belongs_to_root, owner  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.doctor.result import Status  # noqa: PLC0415 - as above
-
-    if belongs_to_root(project.root):
-        found = owner(Machine(path=project.root, cwd=project.root))
-        if found.status is Status.FAIL:
-            say(f"{found.what}\n  hint: {found.hint}")

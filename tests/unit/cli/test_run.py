@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.run import run
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime import process
+from agent_sandbox.runtime.doctor import project as checks
 from agent_sandbox.runtime.installed import read_project
 from agent_sandbox.stack.services.agent import ENTER
+from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 from fake_stack import compose_line
 
@@ -36,6 +39,19 @@ def test_the_agents_command_takes_our_place_once_the_stack_is_up(
     assert up_to_date.calls[-1].startswith(f"{compose_line(here)} up --detach ")
     asked = f"exec -T agent {ENTER} {' '.join(command)} -p say hi"
     assert became == [f"docker {compose_line(here)} {asked} in {here}"]
+
+
+def test_what_the_agent_can_only_read_is_said_before_it_starts(
+    up_to_date: FakeDocker, became: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(checks, "belongs_to_root", lambda _root: True)
+    monkeypatch.setattr(checks, "owner_of", lambda _root: Owner(uid=1000, gid=1000))
+    engine = {"KernelVersion": Path("/proc/sys/kernel/osrelease").read_text().strip(), "SecurityOptions": []}
+    up_to_date.says("ps --all").says("up --detach").says("info --format", out=json.dumps(engine))
+    assert exit_code(lambda: run([])) == 0
+    said = "the files belong to root, and dev inside is 1000:1000: the agent can only read them\n"
+    assert capsys.readouterr().err.endswith(f"{said}  hint: chown -R 1000:1000 {Path.cwd()}\n")
+    assert len(became) == 1
 
 
 def test_a_stack_that_does_not_start_runs_no_agent(
