@@ -99,6 +99,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "left_out": list(found.left_out),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
+        "limits_after_up": dict(_waiting(found)),
         "connected": list(found.connected),
         "strangers": list(found.strangers),
         "cut_off": found.inside.cut_off,
@@ -177,11 +178,20 @@ def _came_back(container: Container) -> str:
 
 
 def _limits(found: Status) -> Iterator[str]:
-    limits = next((c.limits for c in found.containers if c.service == "agent"), {})
+    limits = _in_force(found)
     if limits:
-        then = {name: said for name, said in found.limits.items() if said != limits.get(name, said)}
-        after = {name: f" ({said} after agent-sandbox up)" for name, said in then.items()}
+        after = {name: f" ({said} after agent-sandbox up)" for name, said in _waiting(found).items()}
         yield f"limits  {', '.join(f'{name} {text}{after.get(name, "")}' for name, text in limits.items())}"
+
+
+def _in_force(found: Status) -> Mapping[str, str]:
+    return next((c.limits for c in found.containers if c.service == "agent"), {})
+
+
+def _waiting(found: Status) -> Mapping[str, str]:
+    """Return the limits of the agent that are others in the file than in force."""
+    limits = _in_force(found)
+    return {name: said for name, said in found.limits.items() if said != limits.get(name, said)}
 
 
 def _log(log: Mapping[str, Any]) -> Iterator[str]:

@@ -70,6 +70,8 @@ def test_limits_that_wait_for_the_next_up_are_told(
     assert exit_code(status) == 0
     limits = "limits  memory 8g (4g after agent-sandbox up), cpus 4, pids 4096"
     assert limits in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["limits_after_up"] == {"memory": "4g"}
 
 
 def test_a_policy_without_the_service_of_its_agent_is_told(
