@@ -76,9 +76,11 @@ def _lists(service: Layer) -> Iterator[str]:
 
 
 def _repositories(request: Request) -> Iterator[str]:
-    """Yield what could be a repository in the path: two names that follow each other."""
+    """Yield what could be a repository in the path: two names that follow each other, and none with a star."""
     for owner, name in pairwise(request.path.split("/")):
-        if is_repository(repository := f"{owner}/{name.removesuffix('.git')}"):
+        repository = f"{owner}/{name.removesuffix('.git')}"
+        # To the policy a star, which a path may hold, is all of an owner.
+        if is_repository(repository) and "*" not in repository:
             yield repository
 
 

@@ -90,6 +90,7 @@ def test_the_least_that_lets_it_pass_is_chosen_and_what_was_chosen_stays(
         ("GET https://b.test/o/n", ""),
         ("PUT https://a.test/files/o/n", ""),  # no matter of a repository, and pushing to all would be too much
         ("POST https://a.test/o/n/push", f"{{name: x, repos: [o/n], git: {READ}, readonly: true}}"),
+        ("GET https://a.test/o/*/refs", ""),  # no name of a repository, and to the policy all of an owner
     ],
 )
 def test_what_no_option_or_far_too_much_would_allow_has_no_choice(request_of: RequestOf, line: str, entry: str) -> None:
