@@ -44,7 +44,9 @@ class Choice:
     @property
     def line(self) -> str:
         """Return the entry as a line of the policy."""
-        return f"- {_flow(self.entry)}"
+        from agent_sandbox.policytools.flow import flow  # noqa: PLC0415 - what is allowed needs none of it
+
+        return f"- {flow(self.entry)}"
 
 
 # What could be chosen of those of the services that have options.
@@ -122,12 +124,3 @@ def _allows(section: str, line: str, request: Request) -> bool:
     except UserError:
         return False
     return decide(compile_policy([layer], {}), request).allowed
-
-
-def _flow(value: object) -> str:
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_flow(inner)}' for key, inner in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_flow, value))}]"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f'"{text}"' if "*" in text else text
