@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
 from agent_sandbox.policy.schema import policy_schema
-from agent_sandbox.policyfile import shipped_services
+from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.problems import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = policy_schema({*shipped_services(), *RESOLVED})
+SERVICES = shipped_services()
+SCHEMA = policy_schema({*SERVICES, *RESOLVED})
 EXAMPLES = sorted((ROOT / "docs" / "policy" / "examples").rglob("*.yaml"))
 RENDERED = sorted((ROOT / "tests" / "golden").rglob("policy.yaml"))
 
 
 def refused(policy: Any) -> list[str]:  # noqa: ANN401 - whatever a file holds
     return [error.message for error in Draft202012Validator(SCHEMA).iter_errors({} if policy is None else policy)]
+
+
+def loads(policy: Any) -> bool:  # noqa: ANN401 - as above
+    try:
+        parse_layer(yaml.safe_dump(policy), name="p", file="p", shown="p", services=SERVICES)
+    except UserError:
+        return False
+    return True
 
 
 def test_the_schema_is_one() -> None:
@@ -50,6 +63,50 @@ def test_every_policy_that_is_shown_or_rendered_fits_the_schema(path: Path) -> N
 )
 def test_a_slip_of_the_hand_is_seen_by_an_editor(text: str) -> None:
     assert refused(yaml.safe_load(text)) != []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("domains: [{host: a.test, rules: [{method: get}]}]", True),
+        ("domains: [{host: a.test, rules: [{method: Post, scheme: HTTPS}]}]", True),
+        ("deny: [{host: a.test, rules: [{method: MOVE, scheme: http}]}]", True),
+        ("domains: [{host: a.test, rules: [{method: GTE}]}]", False),
+        ("domains: [{host: a.test, rules: [{method: [GET]}]}]", False),
+        ("domains: [{host: a.test, rules: [{method: GET, methods: [PUT]}]}]", False),
+        ("deny: [{host: a.test, rules: [{scheme: http, schemes: [http]}]}]", False),
+        ("domains: [{host: a.test, rules: [{scheme: ftp}]}]", False),
+        ("host_services: {x: {to: 'host:80', method: get}}", False),
+    ],
+)
+def test_older_words_are_for_an_editor_what_they_are_for_the_loader(text: str, *, is_one: bool) -> None:
+    policy = yaml.safe_load(text)
+    assert (loads(policy), refused(policy) == []) == (is_one, is_one)
+
+
+RENAMED = {"methods": "method", "schemes": "scheme"}
+
+
+def changed(value: Any) -> Iterator[Any]:  # noqa: ANN401 - as above
+    """Yield what a value becomes where one part of it is written otherwise, or left out."""
+    yield from (None, [], {}, "x", 0, [value])
+    if isinstance(value, str):
+        yield from (value.lower(), value.upper(), {"name": value}, {"host": value})
+    if isinstance(value, list):
+        yield from value if len(value) == 1 else ()
+        yield from ([*value[:at], other, *value[at + 1 :]] for at, one in enumerate(value) for other in changed(one))
+    if isinstance(value, dict):
+        for key, one in value.items():
+            rest = {name: part for name, part in value.items() if name != key}
+            yield rest
+            yield from (rest | {name: other} for other in changed(one) for name in {key, RENAMED.get(key, key)})
+
+
+@pytest.mark.parametrize("name", ["older", "short", "inspect", "reload"])
+def test_what_loads_is_marked_by_no_editor(name: str) -> None:
+    policy = yaml.safe_load((ROOT / f"docs/policy/examples/{name}.yaml").read_text("utf-8"))
+    editor = Draft202012Validator(SCHEMA)
+    assert [other for other in changed(policy) if not editor.is_valid(other or {}) and loads(other)] == []
 
 
 @pytest.mark.parametrize("path", RENDERED, ids=lambda path: path.parts[-3])

@@ -6,7 +6,9 @@ What a schema cannot say (a path that is canonical, a host that is public) is le
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agent_sandbox.policy.entryspec import DenyEntrySpec, DomainSpec, EntrySpec
+from agent_sandbox.policy.entryspec import DenyEntrySpec, DenyRuleSpec, DomainSpec, EntrySpec, RuleSpec
+from agent_sandbox.policy.method import NAMEABLE
+from agent_sandbox.policy.request import DEFAULT_PORTS
 from agent_sandbox.policy.servicespec import ServiceSpec
 from agent_sandbox.policy.spec import PolicySpec
 
@@ -20,7 +22,11 @@ SHORT: Mapping[str, tuple[dict[str, Any], str]] = {
     "allow": (REQUEST, ""),
     "deny": (TEXT, DenyEntrySpec.__name__),
 }
-LEFT_OUT = frozenset({"title", "default", "properties"})
+# What older files say for a list of one, in any case; a rule says either.
+OLDER: Mapping[str, tuple[str, Iterable[str]]] = {
+    "method": ("methods", sorted(NAMEABLE)),
+    "scheme": ("schemes", sorted(DEFAULT_PORTS)),
+}
 NULL: dict[str, Any] = {"type": "null"}
 
 
@@ -29,6 +35,9 @@ def policy_schema(services: Iterable[str] = ()) -> dict[str, Any]:
     made = PolicySpec.model_json_schema()
     definitions = made.pop("$defs")
     models = {name: _tidy(definitions[name], definitions) for name in sorted(definitions) if name.endswith("Spec")}
+    for name in (RuleSpec.__name__, DenyRuleSpec.__name__):
+        models[name]["properties"] |= {older: _older(several, words) for older, (several, words) in OLDER.items()}
+        models[name]["not"] = {"anyOf": [{"required": [older, several]} for older, (several, _) in OLDER.items()]}
     del models[EntrySpec.__name__]  # entries of `allow` are written in short alone
     schema = _tidy(made, definitions)
     names = sorted(services)
@@ -43,6 +52,11 @@ def policy_schema(services: Iterable[str] = ()) -> dict[str, Any]:
     if names:
         models[ServiceSpec.__name__]["properties"]["name"]["enum"] = names
     return {"$schema": DIALECT, "title": "agent-sandbox: policy.yaml", **schema, "$defs": models}
+
+
+def _older(several: str, words: Iterable[str]) -> dict[str, Any]:
+    in_any_case = "|".join("".join(f"[{letter.upper()}{letter.lower()}]" for letter in word) for word in words)
+    return {"type": "string", "pattern": f"^({in_any_case})$", "deprecated": True, "description": f"write `{several}`"}
 
 
 def _tidy(node: Any, definitions: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever a schema holds

@@ -68,9 +68,18 @@ def test_the_names_of_services_are_offered_where_they_are_known() -> None:
     assert "enum" not in policy_schema()["$defs"]["ServiceSpec"]["properties"]["name"]
 
 
+def test_the_older_words_of_a_rule_are_known_in_any_case(schema: dict[str, Any]) -> None:
+    scheme = schema["$defs"]["DenyRuleSpec"]["properties"]["scheme"]
+    pattern = "^([Hh][Tt][Tt][Pp]|[Hh][Tt][Tt][Pp][Ss])$"
+    assert scheme == {"type": "string", "pattern": pattern, "deprecated": True, "description": "write `schemes`"}
+    assert "method" in schema["$defs"]["RuleSpec"]["properties"]
+    assert "method" not in schema["$defs"]["HostServiceSpec"]["properties"]
+
+
 @each(
     "rules",
     [
+        "[{method: GET, methods: [GET]}]",
         "[]",
         "[{}]",
         "[{methods: []}]",
