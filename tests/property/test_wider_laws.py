@@ -9,12 +9,14 @@ from agent_sandbox.policy import Effect
 from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.headers import HeaderPattern
-from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.hostpattern import Reach, parse_host_pattern
 from agent_sandbox.policy.index import build_index
 from agent_sandbox.policy.pathpattern import WHOLE, PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.query import QueryPattern
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policytools.byhost import by_host
+from agent_sandbox.policytools.meeting import Meeting
+from agent_sandbox.policytools.neighbours import apart
 from agent_sandbox.policytools.pathtree import PathTree
 from policyworld import Entry, one_of_each, or_none, paths, policy, specs
 
@@ -63,3 +65,16 @@ def test_by_its_host_a_rule_is_found_that_takes_in_another(spec: Entry, other: E
             covering = [rule for rule in here if rule.effect is effect and covers(rule.conditions, asked)]
             assert {*found} >= {*covering}
             assert [rule for rule in plain if rule in covering] == [rule for rule in found if rule in covering]
+
+
+@given(specs, specs)
+def test_what_may_share_a_request_is_found_by_its_host(spec: Entry, other: Entry) -> None:
+    here, rules = policy(spec), policy(other).rules.rules
+    for effect in Effect:
+        meeting = Meeting(here.index, here.rules.rules, effect)
+        for asked in (rule.conditions for rule in rules):
+            met = [rule for rule in here.rules.rules if rule.effect is effect and not apart(rule.conditions, asked)]
+            found = list(meeting.of(asked))
+            assert {*met} == {*found}
+            assert len(met) == len(found)
+            assert asked.host.reach is Reach.EXACT or met == found

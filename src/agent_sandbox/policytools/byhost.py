@@ -26,10 +26,13 @@ class ByHost[T]:
         yield from (made for other, made in self.others if other == host or (exact and other.matches(host.name)))
         if host.reach in NAMED_WHOLE or is_address(host.name):
             return
-        labels = host.name.split(".") if host.name else []
-        for start in range(int(exact), len(labels) + 1):
-            if (suffix := ".".join(labels[start:])) in self.below:
-                yield self.below[suffix]
+        yield from (self.below[suffix] for suffix in suffixes(host) if suffix in self.below)
+
+
+def suffixes(host: HostPattern) -> Iterator[str]:
+    """Yield the names of the wildcards that may take in all of a name, or of a wildcard: itself, and those above."""
+    labels = host.name.split(".") if host.name else []
+    return (".".join(labels[start:]) for start in range(int(host.reach is Reach.EXACT), len(labels) + 1))
 
 
 def by_host[T](index: HostIndex, effect: Effect, make: Callable[[Sequence[Rule]], T]) -> ByHost[T]:

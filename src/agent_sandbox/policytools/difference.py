@@ -16,8 +16,8 @@ from agent_sandbox.policy.hostpattern import HostPattern, Reach
 from agent_sandbox.policy.hostservice import HostServiceRow
 from agent_sandbox.policy.index import build_index
 from agent_sandbox.policy.rule import Conditions, Rule
-from agent_sandbox.policy.ruleset import RuleSet
-from agent_sandbox.policytools.neighbours import apart, beside, meeting
+from agent_sandbox.policytools.meeting import Meeting
+from agent_sandbox.policytools.wider import Wider
 
 MAX_EXCEPTIONS = 3
 
@@ -66,19 +66,23 @@ def _allows(policy: Policy) -> Iterator[Rule]:
 
 
 def _by_rules(old: Policy, new: Policy) -> Iterator[Change]:
-    # Of the many rules that a host may have, these alone decide about one more.
-    before = build_index(() if old.refusal else _allows(old))
-    denies = Policy.of(RuleSet(rules=tuple(rule for rule in new.rules.rules if rule.effect is Effect.DENY)))
+    before = Wider(build_index(()) if old.refusal else old.index, Effect.ALLOW)
+    denied = Wider(new.index, Effect.DENY)
+    denies = Meeting(new.index, new.rules.rules, Effect.DENY)
+    ceilings = [Meeting(ceiling.index, ceiling.rules, Effect.ALLOW) for ceiling in new.rules.ceilings]
     for rule in _allows(new):
-        decided = (*beside(before, rule.conditions), *beside(denies.index, rule.conditions))
+        # Of the many rules that a host may have, these alone decide about one more.
+        decided = (*before.taking(rule.conditions), *denied.taking(rule.conditions))
         left = _left(rule.conditions, decided)
-        if left and all(_is_within(left, ceiling) for ceiling in new.rules.ceilings):
+        if left and all(any(ceiling.of(left)) for ceiling in ceilings):
             what = str(replace(rule, conditions=left))
             yield Change(kind="rule", what=what, origin=rule.origin, exceptions=_exceptions(denies, left))
 
 
 def _left(asked: Conditions, decided: Sequence[Rule]) -> Conditions | None:
     """Return what of an allow none of the rules takes in, by method, scheme and port; None where nothing is left."""
+    if any(covers(rule.conditions, asked) for rule in decided):
+        return None
     methods, ports = asked.methods or frozenset(), asked.ports or frozenset()
     parts = [
         (method, scheme, port)
@@ -95,37 +99,36 @@ def _part(asked: Conditions, method: str, scheme: str, port: int) -> Conditions:
     return replace(asked, methods=frozenset({method}), schemes=frozenset({scheme}), ports=frozenset({port}))
 
 
-def _is_within(asked: Conditions, ceiling: Ceiling) -> bool:
-    return not all(apart(asked, rule.conditions) for rule in ceiling.rules)
-
-
-def _exceptions(denies: Policy, asked: Conditions) -> tuple[str, ...]:
+def _exceptions(denies: Meeting, asked: Conditions) -> tuple[str, ...]:
     """Return the denies that take a part back."""
-    first = islice(meeting(denies, asked, Effect.DENY), MAX_EXCEPTIONS)
-    return tuple(f"{rule.origin} denies {rule}" for rule in first)
+    return tuple(f"{rule.origin} denies {rule}" for rule in islice(denies.of(asked), MAX_EXCEPTIONS))
 
 
 def _by_denies(old: Policy, new: Policy) -> Iterator[Change]:
     """Yield the old denies that the new policy does not hold, where it allows something of what they denied."""
-    for deny in old.rules.rules:
-        if deny.effect is Effect.ALLOW:
-            continue
-        still = (rule for rule in beside(new.index, deny.conditions) if rule.effect is Effect.DENY)
-        if not any(covers(rule.conditions, deny.conditions) for rule in still) and any(
-            meeting(new, deny.conditions, Effect.ALLOW)
-        ):
+    allows = Meeting(new.index, new.rules.rules, Effect.ALLOW)
+    for deny in undenied(old, new):
+        if any(allows.of(deny.conditions)):
             yield Change(kind="deny", what=str(deny), origin=deny.origin)
+
+
+def undenied(old: Policy, new: Policy) -> Iterator[Rule]:
+    """Yield the old denies that no new one takes in, whatever the new policy allows by itself."""
+    still = Wider(new.index, Effect.DENY)
+    denies = (rule for rule in old.rules.rules if rule.effect is Effect.DENY)
+    return (deny for deny in denies if not any(still.covering(deny.conditions)))
 
 
 def by_ceilings(old: Policy, new: Policy) -> Iterator[Change]:
     """Yield the old ceilings that no new one lies within, whatever the new policy allows by itself."""
     for ceiling in old.rules.ceilings:
-        if not any(_lies_within(other, ceiling) for other in new.rules.ceilings):
+        wide = Wider(ceiling.index, Effect.ALLOW)
+        if not any(_lies_within(other, wide) for other in new.rules.ceilings):
             yield Change(kind="ceiling", what=f"layer {ceiling.origin.layer}", origin=ceiling.origin)
 
 
-def _lies_within(narrow: Ceiling, wide: Ceiling) -> bool:
-    return all(any(covers(above.conditions, rule.conditions) for above in wide.rules) for rule in narrow.rules)
+def _lies_within(narrow: Ceiling, wide: Wider) -> bool:
+    return all(any(wide.covering(rule.conditions)) for rule in narrow.rules)
 
 
 def _by_slashes(old: Policy, new: Policy) -> Iterator[Change]:
@@ -163,15 +166,19 @@ def _by_hosts(old: Policy, new: Policy) -> Iterator[Change]:
 def _unread(old: Policy, new: Policy) -> Iterator[Change]:
     """Yield the hosts that go through unopened: one by its name, many by their rules, as no name speaks for all."""
     unopened = [rule for rule in _allows(new) if _goes_unopened(new, rule)]
-    lost = [rule for rule in old.rules.rules if _is_held(rule) and not _stands_in(new, rule)] if unopened else []
+    if not unopened:
+        return
+    above = Wider(old.index, Effect.ALLOW)
+    still = {(rule.effect, rule.conditions) for rule in new.rules.rules}
+    lost = [rule for rule in old.rules.rules if _is_held(rule) and (rule.effect, rule.conditions) not in still]
+    held = [Meeting(build_index(lost), lost, effect) for effect in Effect]
     for rule in unopened:
         host, ports = rule.conditions.host, rule.conditions.ports or ()
         if host.reach is Reach.EXACT:
             opened = any(new.passthrough(host.name, n) and not old.passthrough(host.name, n) for n in ports)
         else:
-            above = [one for one in beside(old.index, rule.conditions) if _goes_unopened(old, one)]
-            covered = any(covers(one.conditions, rule.conditions) for one in above)
-            opened = not covered or any(not apart(one.conditions, rule.conditions) for one in lost)
+            covered = any(_goes_unopened(old, one) for one in above.covering(rule.conditions))
+            opened = not covered or any(any(rules.of(rule.conditions)) for rules in held)
         if opened:
             yield Change(kind="inspect", what=str(host), origin=rule.origin)
 
@@ -186,11 +193,6 @@ def _is_held(rule: Rule) -> bool:
     """Tell whether this rule has its hosts looked into."""
     asked = rule.conditions
     return rule.effect is Effect.DENY or not asked.of_any_request or asked.inspect is True
-
-
-def _stands_in(policy: Policy, rule: Rule) -> bool:
-    others = beside(policy.index, rule.conditions)
-    return any((other.effect, other.conditions) == (rule.effect, rule.conditions) for other in others)
 
 
 def _places(old: Policy, new: Policy) -> Iterator[Change]:

@@ -1,44 +1,26 @@
-"""Rules beside each other: which may speak of the same requests, and which cannot."""
+"""Rules beside each other: which cannot speak of the same requests."""
 
-from collections.abc import Iterator, Sequence
+from agent_sandbox.policy.hostpattern import HostPattern, Reach
+from agent_sandbox.policy.rule import Conditions
 
-from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.hostpattern import NAMED_WHOLE, HostPattern, Reach
-from agent_sandbox.policy.index import HostIndex
-from agent_sandbox.policy.pathpattern import PathKind, PathPattern
-from agent_sandbox.policy.rule import Conditions, Rule
-
-
-def beside(index: HostIndex, asked: Conditions) -> Sequence[Rule]:
-    """Return at least the rules that take in all of this: what does takes every host of it, and every path."""
-    host = asked.host
-    if host.reach in NAMED_WHOLE:
-        return [rule for rules in index.others for rule in rules]
-    name = host.name if host.reach is Reach.EXACT else f"*.{host.name}".removesuffix(".")
-    return index.rules_about(name, (_some_path(asked.path),))
-
-
-def _some_path(pattern: PathPattern | None) -> str:
-    """Return a path of the pattern."""
-    if pattern is None:
-        return "/"
-    return "/".join(map("x".join, pattern.glob)) if pattern.kind is PathKind.GLOB else pattern.reading
-
-
-def meeting(policy: Policy, asked: Conditions, effect: Effect) -> Iterator[Rule]:
-    """Yield the rules of an effect that may speak of some of the same requests."""
-    exact = asked.host.reach is Reach.EXACT
-    for rule in policy.index.rules_for(asked.host.name) if exact else policy.rules.rules:
-        if rule.effect is effect and not apart(rule.conditions, asked):
-            yield rule
+type Sets = tuple[frozenset[int] | None, frozenset[str] | None, frozenset[str] | None]
 
 
 def apart(one: Conditions, other: Conditions) -> bool:
     """Tell whether no request can match both, where hosts, ports, schemes or methods prove it."""
-    sets = ((one.ports, other.ports), (one.schemes, other.schemes), (one.methods, other.methods))
-    return hosts_apart(one.host, other.host) or any(
-        mine is not None and theirs is not None and not mine & theirs for mine, theirs in sets
+    return hosts_apart(one.host, other.host) or sets_apart(sets_of(one), sets_of(other))
+
+
+def sets_of(asked: Conditions) -> Sets:
+    """Return the ports, schemes and methods of a rule."""
+    return asked.ports, asked.schemes, asked.methods
+
+
+def sets_apart(one: Sets, other: Sets) -> bool:
+    """Tell whether no request can have a port, a scheme and a method of both."""
+    return any(
+        mine is not None and theirs is not None and mine.isdisjoint(theirs)
+        for mine, theirs in zip(one, other, strict=True)
     )
 
 

@@ -9,7 +9,7 @@ from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
-from agent_sandbox.policytools.neighbours import apart
+from agent_sandbox.policytools.meeting import Meeting
 from agent_sandbox.policytools.wider import Wider
 
 # Names that lead nowhere (RFC 6761, 7686). Those that lead to private places are errors already.
@@ -38,14 +38,18 @@ def never_matches(subject: Subject) -> Iterator[Finding]:
                 why="the proxy dials no private address, whatever public name leads to it",
                 mend="name the place itself under `host_services`",
             )
+    ceilings = [
+        (ceiling.origin, Meeting(ceiling.index, ceiling.rules, Effect.ALLOW))
+        for ceiling in subject.policy.rules.ceilings
+    ]
     for rule in subject.allows:
-        for ceiling in subject.policy.rules.ceilings:
-            if rule not in ceiling.rules and all(apart(rule.conditions, other.conditions) for other in ceiling.rules):
+        for origin, within in ceilings:
+            if not any(within.of(rule.conditions)):
                 yield Finding(
                     line=rule.origin.line,
-                    what=f"`{rule}` can never be used: layer {ceiling.origin.layer} allows none of it",
+                    what=f"`{rule}` can never be used: layer {origin.layer} allows none of it",
                     why="the entry says that something is allowed, and it is not",
-                    mend=f"take it out, or have it allowed at {ceiling.origin}, too",
+                    mend=f"take it out, or have it allowed at {origin}, too",
                 )
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.wider import Wider
 
 WRITING = {"access": "readwrite"}
 
@@ -27,20 +26,17 @@ def any_repository(subject: Subject) -> Iterator[Finding]:
 
 def unused_service(subject: Subject) -> Iterator[Finding]:
     """Find a service of which every rule is denied, or allowed by others too."""
-    rules = subject.policy.rules.rules
+    deciding = [Wider(subject.policy.index, effect) for effect in Effect] if subject.layer.spec.services else []
     for number, service in enumerate(subject.layer.spec.services):
-        mine = [
-            rule for rule in rules if rule.origin.layer == f"service {service.name}" and rule.effect is Effect.ALLOW
-        ]
-        others = [rule for rule in rules if rule.origin.layer != f"service {service.name}"]
-        if mine and all(_is_decided(rule, others) for rule in mine):
+        layer = f"service {service.name}"
+        allows = (rule for rule in subject.policy.rules.rules if rule.effect is Effect.ALLOW)
+        mine = [rule.conditions for rule in allows if rule.origin.layer == layer]
+        if mine and all(
+            any(other.origin.layer != layer for wider in deciding for other in wider.covering(asked)) for asked in mine
+        ):
             yield Finding(
                 line=subject.layer.origin("services", number).line,
                 what=f"service `{service.name}` adds nothing: other rules deny or allow all that it allows",
                 why="it looks as if it were needed, and as if it were in force",
                 mend="take it out, or the rules that stand beside it",
             )
-
-
-def _is_decided(rule: Rule, others: list[Rule]) -> bool:
-    return any(covers(other.conditions, rule.conditions) for other in others)

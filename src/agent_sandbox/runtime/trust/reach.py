@@ -2,22 +2,18 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agent_sandbox.policy.covers import covers
-from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.policy.upstream import Upstream
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policyfile.document import parse_document
 from agent_sandbox.policyfile.resolved import RESOLVED
-from agent_sandbox.policytools.difference import Change, by_ceilings, difference
-from agent_sandbox.policytools.neighbours import beside
+from agent_sandbox.policytools.difference import Change, by_ceilings, difference, undenied
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.trust.standing import LOSSLESS, Standing
@@ -88,20 +84,9 @@ def widens(now: Policy, before: Policy, *, chosen: Mapping[str, str] | None = No
         *(f"what {change.what} held back" for change in by_ceilings(before, now)),
         *_places(now, before),
         *_counted(opens, chosen or {}),
-        *_undenied(now, before),
+        *(f"{deny}, which was denied" for deny in undenied(before, now)),
         *ours,
     )
-
-
-def _undenied(now: Policy, before: Policy) -> Iterator[str]:
-    for deny in _denies(before.rules.rules):
-        still = _denies(beside(now.index, deny.conditions))
-        if not any(covers(rule.conditions, deny.conditions) for rule in still):
-            yield f"{deny}, which was denied"
-
-
-def _denies(rules: Iterable[Rule]) -> Iterator[Rule]:
-    return (rule for rule in rules if rule.effect is Effect.DENY)
 
 
 def _counted(opens: tuple[Change, ...], chosen: Mapping[str, str]) -> Iterator[str]:
