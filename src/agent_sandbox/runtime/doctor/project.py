@@ -3,9 +3,11 @@
 import os
 import shlex
 import stat
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.backends.project import Project
 from agent_sandbox.images import DIGEST_LABEL
 from agent_sandbox.render.record import parse_record
 from agent_sandbox.resources import data_root
@@ -16,9 +18,9 @@ from agent_sandbox.runtime.dotenv import variable
 from agent_sandbox.runtime.engine import labels_of
 from agent_sandbox.runtime.facts import owner_of
 from agent_sandbox.runtime.files import read_text
-from agent_sandbox.runtime.installed import images_of, is_own
+from agent_sandbox.runtime.installed import bound_by, images_of, is_own
 from agent_sandbox.runtime.lacking import lacking
-from agent_sandbox.runtime.layers import load_here
+from agent_sandbox.runtime.layers import layers_here, load_here
 from agent_sandbox.runtime.left_out import left_out
 from agent_sandbox.runtime.root import COMPOSE_FILE
 from agent_sandbox.runtime.trust.question import unseen_in
@@ -55,10 +57,11 @@ def stack(machine: Machine) -> CheckResult:
 def policy(machine: Machine) -> CheckResult:
     """Load the policy as the proxy does."""
     loaded = load_here(machine.project.policy, os.environ)
-    closed = [path for path in (machine.project.policy.parent, machine.project.policy) if _closed(path)]
-    if closed and machine.is_local:
-        what = f"closed to the proxy, which is another user and denies everything: {', '.join(map(str, closed))}"
-        return fail("policy", what, f"chmod -R o+rX {shlex.quote(str(closed[0]))}")
+    for file, opening in _read_by_the_proxy(machine.project):
+        closed = [str(path) for path in (file.parent, file) if _closed(path)]
+        if closed and machine.is_local:
+            what = f"closed to the proxy, which is another user and denies everything: {', '.join(closed)}"
+            return fail("policy", what, opening(closed))
     for missed in left_out(machine.project, os.environ):
         return warn("policy", missed)
     if loaded.refusal:
@@ -66,6 +69,16 @@ def policy(machine: Machine) -> CheckResult:
     for missed in lacking(machine.project, lambda: loaded):
         return warn("policy", missed)
     return ok("policy", f"{len(loaded.rules.rules)} rules, digest {loaded.digest[:12]}")
+
+
+def _read_by_the_proxy(project: Project) -> Iterator[tuple[Path, Callable[[Sequence[str]], str]]]:
+    """Yield the policies that the proxy reads, each with what opens it and what is closed above it."""
+    yield project.policy, lambda closed: f"chmod -R o+rX {shlex.quote(closed[0])}"
+    bound = bound_by(project.root, "proxy")
+    for layer in layers_here(os.environ, beside=project.policy):
+        if str(layer.path.parent.resolve()) in bound:
+            # Not all that lies there: a user's folder is nobody else's to read.
+            yield layer.path, lambda closed: f"chmod o+rX {shlex.join(closed)}"
 
 
 def _closed(path: Path) -> bool:

@@ -84,6 +84,32 @@ def test_a_policy_that_is_closed_to_the_proxy_is_a_failure(machine: Machine, mon
     policy.chmod(0o644)
 
 
+def test_a_layer_that_is_closed_to_the_proxy_is_a_failure_where_the_stack_has_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, compose = (
+        machine.project.root / "it's" / "agent-sandbox",
+        machine.project.policy.with_name("docker-compose.yml"),
+    )
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder.parent))
+    monkeypatch.setattr(Machine, "is_local", True)
+    folder.mkdir(parents=True)
+    layer = folder / "policy.yaml"
+    layer.write_text("deny: [a.test]\n")
+    layer.chmod(0o600)
+    assert checks.policy(machine).status is Status.WARN  # the stack was made without it
+    said = compose.read_text()
+    compose.write_text(said.replace("proxy: {", f'proxy: {{volumes: [{{source: "{folder}", target: /layers/user}}], '))
+    what = f"closed to the proxy, which is another user and denies everything: {layer}"
+    assert checks.policy(machine) == fail("policy", what, f"chmod o+rX {shlex.quote(str(layer))}")
+    folder.chmod(0o700)
+    both = f"{shlex.quote(str(folder))} {shlex.quote(str(layer))}"
+    assert checks.policy(machine).hint == f"chmod o+rX {both}"
+    folder.chmod(0o755)
+    layer.chmod(0o644)
+    assert checks.policy(machine).status is Status.OK
+
+
 def test_a_policy_without_the_service_of_its_agent_is_a_warning(machine: Machine) -> None:
     machine.project.policy.write_text("version: 1\ndomains: [example.org]\n")
     told = f"no policy names the service `{AGENT}`, by which {AGENT} reaches its API"
