@@ -2,56 +2,66 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import islice, product
+from itertools import chain
 
 from agent_sandbox.policy.glob import ANY_DEPTH, Segment, globs_meet
 from agent_sandbox.policy.hostpattern import Reach
+from agent_sandbox.policy.injection import Injection
+from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.path import in_lower_case
-from agent_sandbox.policy.pathpattern import PathKind, PathPattern
+from agent_sandbox.policy.pathpattern import PathKind
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.problems import Problem
 
-# Globs are compared with each other: more of one length are not worth the wait.
-MAX_COMPARED = 1000
+# Those alone are compared that nothing simpler tells apart: globs of one length, for one. More are not worth the wait.
+MAX_COMPARED = 20_000
 HINT = "which of them goes along? Write one of the paths more exactly, or give both the same `transform`"
+TOO_MANY = "too many rules with different secrets are alike: whether two of them take the same request is not known"
+FEWER = "write paths without stars, or give more of the rules the same `transform`"
+
+# Of equally specific rules, by their methods and by what they put in.
+Alike = defaultdict[frozenset[str], defaultdict[Injection | None, list[Rule]]]
 
 
 def conflicting(rules: Iterable[Rule]) -> Iterator[Problem]:
     """Yield a problem for each rule that puts in something else than an earlier one that is as specific."""
-    alike: defaultdict[object, list[Rule]] = defaultdict(list)
+    alike: defaultdict[object, Alike] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    left = iter(range(MAX_COMPARED))
     for rule in sorted((rule for rule in rules if rule.conditions.inject), key=lambda rule: rule.sort_key):
-        groups = [alike[key] for key in _keys(rule.conditions)]
-        other = next((other for group in groups for other in _differing(rule, group)), None)
+        asked, group = rule.conditions, alike[_likeness(rule.conditions)]
+        compared = zip(_differing(asked, group), left, strict=False)
+        other = next((other for other, _ in compared if _meet(asked, other.conditions)), None)
         if other:
-            what = f"{rule.conditions.inject} would go into the same requests as {other.conditions.inject}"
+            what = f"{asked.inject} would go into the same requests as {other.conditions.inject}"
             yield Problem(where=str(rule.origin), what=f"{what} by {other.origin}", hint=HINT)
-        for group in groups:
-            group.append(rule)
+        group[asked.methods or STANDARD][asked.inject].append(rule)
+    if next(left, None) is None:
+        yield Problem(where=str(rule.origin), what=TOO_MANY, hint=FEWER)
 
 
-def _keys(asked: Conditions) -> Iterator[object]:
-    """Yield what two rules have in common that are equally specific and may take the same request."""
+def _likeness(asked: Conditions) -> object:
+    """Return what two rules have in common that are equally specific and may take the same request."""
     host, path = asked.host, asked.path
     where = (host.name, host.reach is Reach.EXACT)
     how = path.specificity if path else None
     # Patterns without stars are in common where they are equal.
     text = in_lower_case(path.reading) if path and path.kind is not PathKind.GLOB else None
-    for port, method in product(sorted(asked.ports or ()), sorted(asked.methods or ())):
-        yield where, how, text, port, method, asked.query
+    return where, how, text, asked.query
 
 
-def _differing(rule: Rule, group: list[Rule]) -> Iterator[Rule]:
-    for other in islice(group, MAX_COMPARED):
-        if other.conditions.inject != rule.conditions.inject and _meet(rule.conditions.path, other.conditions.path):
-            yield other
-    # Whether it meets one of the rest nobody has looked at.
-    yield from group[MAX_COMPARED : MAX_COMPARED + 1]
+def _differing(asked: Conditions, group: Alike) -> Iterator[Rule]:
+    for methods, by_secret in group.items():
+        if not methods.isdisjoint(asked.methods or STANDARD):
+            yield from chain.from_iterable(rules for inject, rules in by_secret.items() if inject != asked.inject)
 
 
-def _meet(one: PathPattern | None, other: PathPattern | None) -> bool:
-    if one is None or other is None or PathKind.GLOB not in {one.kind, other.kind}:
+def _meet(asked: Conditions, other: Conditions) -> bool:
+    if asked.ports and other.ports and asked.ports.isdisjoint(other.ports):
+        return False
+    one, two = asked.path, other.path
+    if one is None or two is None or PathKind.GLOB not in {one.kind, two.kind}:
         return True  # they are in one group because they are equal
-    return globs_meet(_lowered(one.glob), _lowered(other.glob))
+    return globs_meet(_lowered(one.glob), _lowered(two.glob))
 
 
 def _lowered(glob: tuple[Segment, ...]) -> tuple[Segment, ...]:

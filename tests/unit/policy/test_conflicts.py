@@ -1,7 +1,7 @@
 import pytest
 
 from agent_sandbox.policy import conflicts
-from agent_sandbox.policy.conflicts import HINT, conflicting
+from agent_sandbox.policy.conflicts import FEWER, HINT, TOO_MANY, conflicting
 from agent_sandbox.policy.expand import expand
 from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policyfile import parse_layer
@@ -73,9 +73,16 @@ def test_the_same_secret_twice_is_no_conflict() -> None:
     assert list(conflicting([*rules, *rules])) == []
 
 
-def test_more_globs_than_are_compared_are_taken_for_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_globs_than_are_compared_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     apart = [rule(f"{{glob: /{letter}/*}}") for letter in "abc"]
     assert found(*apart) == []
+    monkeypatch.setattr(conflicts, "MAX_COMPARED", 2)
+    assert found(*apart) == [f"p:4: {TOO_MANY}; {FEWER}"]
+
+
+def test_what_is_told_apart_without_a_look_at_paths_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conflicts, "MAX_COMPARED", 1)
-    told = f"p:4: secret s2 in x would go into the same requests as secret s1 in x by p:3; {HINT}"
-    assert found(*apart) == [told]
+    same = "{glob: /a/*}"
+    assert found(rule(same, ", methods: [GET]"), rule(same, ", methods: [POST]"), rule("{glob: /ab/*}")) == []
+    rules = expand(layer(rule(same)), {}).rules
+    assert list(conflicting(rules * 3)) == []
