@@ -12,7 +12,7 @@ from agent_sandbox.policy.fields import (
     Headers,
     Host,
     Method,
-    Port,
+    Ports,
     QueryValues,
     Strict,
     Text,
@@ -112,7 +112,7 @@ class EntrySpec(Strict):
     """A host and what may be asked of it: everything, or what one of the rules says."""
 
     host: Host
-    ports: AtLeastOne[Port] = ()
+    ports: Ports = ()
     rules: AtLeastOne[Annotated[RuleSpec, written_out(write_out_rule)]] = ()
     encoded_slash: bool = False
     transform: Written[TransformSpec] = None
@@ -169,7 +169,7 @@ class HostServiceSpec(RuleSpec):
     """A private place, and what may be asked of it."""
 
     to: Annotated[Target, PlainValidator(fits(parse_target), json_schema_input_type=str)]
-    ports: AtLeastOne[Port] = ()
+    ports: Ports = ()
 
     @model_validator(mode="after")
     def _has_its_ports_once(self) -> "HostServiceSpec":

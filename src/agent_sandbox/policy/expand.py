@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Effect, Origin
@@ -120,6 +121,10 @@ def _path(effect: Effect, pattern: PathPattern) -> PathPattern:
     return pattern if effect is Effect.ALLOW else pattern.in_any_case()
 
 
+# The rules of an entry come one after the other, and share the set: a copy for each would be most of a large policy.
+_ports = lru_cache(maxsize=1)(frozenset[int])
+
+
 def _methods(rule: RuleSpec, defaults: Defaults) -> frozenset[str] | None:
     if rule.graphql and not rule.methods:
         return frozenset({GRAPHQL_METHOD})
@@ -139,7 +144,7 @@ def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> R
         effect=effect,
         conditions=Conditions(
             host=entry.host,
-            ports=frozenset(entry.ports) if entry.ports else defaults.ports,
+            ports=_ports(entry.ports) if entry.ports else defaults.ports,
             schemes=_schemes(rule, transform),
             methods=_methods(rule, defaults),
             path=_path(effect, rule.path.pattern) if rule.path and rule.path.pattern else None,

@@ -13,12 +13,22 @@ from agent_sandbox.policy.method import NAMEABLE
 from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
 from agent_sandbox.policy.unfit import Unfit
 
+# Each rule of an entry is looked at for each of its ports.
+MOST_PORTS = 100
+
 type Listed[T] = Annotated[tuple[T, ...], Field(strict=False)]
 
 
 def _not_empty[T](values: tuple[T, ...]) -> tuple[T, ...]:
     if not values:
         what, hint = "an empty list says nothing", "take it out, or fill it"
+        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+    return values
+
+
+def _are_few[T](values: tuple[T, ...]) -> tuple[T, ...]:
+    if len(values) > MOST_PORTS:
+        what, hint = f"an entry has at most {MOST_PORTS} ports", "write another entry for the rest"
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
     return values
 
@@ -97,6 +107,12 @@ def refused(what: str, hint: str) -> BeforeValidator:
 
 
 Port = Annotated[int, Field(ge=1, le=65535)]
+Ports = Annotated[
+    Listed[Port],
+    AfterValidator(_not_empty),
+    AfterValidator(_are_few),
+    Field(json_schema_extra={"minItems": 1, "maxItems": MOST_PORTS}),
+]
 Method = Annotated[str, PlainValidator(fits(_method)), WithJsonSchema({"enum": sorted(NAMEABLE)})]
 Host = Annotated[HostPattern, PlainValidator(fits(parse_host_pattern), json_schema_input_type=str)]
 Text = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]

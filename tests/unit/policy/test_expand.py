@@ -53,6 +53,13 @@ def test_each_rule_of_an_entry_is_one_and_keeps_its_line_and_reason(layer_of: La
     ]
 
 
+def test_the_rules_of_an_entry_share_its_ports(layer_of: LayerOf) -> None:
+    text = "domains: [{host: a.test, ports: [443, 8443], rules: [{path: {exact: /a}}, {path: {exact: /b}}]}]"
+    one, other = expand(layer_of(text), {}).rules
+    assert one.conditions.ports == frozenset({443, 8443})
+    assert one.conditions.ports is other.conditions.ports
+
+
 def test_a_service_brings_its_rules_with_its_own_origin(layer_of: LayerOf) -> None:
     service = replace(layer_of("domains: [s.test]\ndeny: [t.test]"), name="service x", file="services/x.yaml")
     layer = layer_of("services: [x]\ndomains: [a.test]").spec

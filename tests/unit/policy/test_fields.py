@@ -10,6 +10,7 @@ from agent_sandbox.policy.fields import (
     Host,
     Method,
     Port,
+    Ports,
     QueryValues,
     Text,
     Written,
@@ -40,6 +41,7 @@ def test_a_pattern_and_a_short_spelling_are_read_by_the_engines_own_parsers() ->
     prefix = read(Annotated[PathPattern, path_of(PathKind.PREFIX)], "/a")
     assert prefix == parse_path_pattern(PathKind.PREFIX, "/a")
     assert read(Method, "GET") == "GET"
+    assert read(Ports, [*range(1, 101)]) == (*range(1, 101),)
     assert read(Written[BodySize], "1KB") == 1000
     assert read(Headers, {"Accept": "x"}) == {"Accept": "x"}
     assert read(Annotated[dict[str, str], written_out(write_out_host)], "a.test") == {"host": "a.test"}
@@ -61,6 +63,8 @@ def test_one_value_of_a_parameter_is_a_list_of_one() -> None:
         (Host, "*a", "unfit"),
         (AtLeastOne[Port], [], "unfit"),
         (AtLeastOne[Port], 443, "tuple_type"),
+        (Ports, [], "unfit"),
+        (Ports, [*range(1, 102)], "unfit"),
         (Written[str], None, "unfit"),
         (BodySize, "1M", "unfit"),
         (Headers, {"te": "x"}, "unfit"),

@@ -38,7 +38,7 @@ def test_the_schema_knows_every_word_of_the_model(schema: dict[str, Any]) -> Non
     ("model", "key", "expected"),
     [
         ("DomainSpec", "host", {"type": "string"}),
-        ("DomainSpec", "ports", {"type": "array", "items": PORT, "minItems": 1}),
+        ("DomainSpec", "ports", {"type": "array", "items": PORT, "minItems": 1, "maxItems": 100}),
         ("DomainSpec", "inspect", {"type": "boolean"}),
         ("RuleSpec", "max_body", {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
         ("RuleSpec", "path", {"$ref": "#/$defs/PathSpec"}),
