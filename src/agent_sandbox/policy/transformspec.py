@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, PlainValidator, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.fields import Strict, Written, fits, told
@@ -14,6 +14,8 @@ from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.unfit import Unfit
 
 USERNAME = re.compile(r"[\x20-\x39\x3b-\x7e]{1,100}")
+# Each denial names them all.
+MOST_HEADERS = 16
 BEARER, BASIC = "bearer", "basic"
 
 
@@ -27,6 +29,9 @@ def _names(headers: dict[str, "CredentialSpec"]) -> dict[str, "CredentialSpec"]:
     if not headers:
         hint = "write `headers: {Authorization: {secret: NAME, transform: {type: bearer}}}`"
         raise PydanticCustomError("unfit", "{what}", {"what": "`headers` names no header", "hint": hint})
+    if len(headers) > MOST_HEADERS:
+        what, hint = f"`headers` names more than {MOST_HEADERS} headers", "no request wants so many secrets"
+        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
     told(check_header_names, headers.keys())
     return headers
 
@@ -62,7 +67,11 @@ class CredentialSpec(Strict):
 class RequestTransformSpec(Strict):
     """What is put into the headers of a request, and what becomes of one that brings such a header along."""
 
-    headers: Annotated[dict[str, CredentialSpec], AfterValidator(_names)]
+    headers: Annotated[
+        dict[str, CredentialSpec],
+        AfterValidator(_names),
+        Field(json_schema_extra={"minProperties": 1, "maxProperties": MOST_HEADERS}),
+    ]
     on_existing_header: Literal["fail", "replace"] = "fail"
 
 

@@ -40,6 +40,7 @@ domains:
 
 
 EXAMPLE = "{Authorization: {secret: NAME, transform: {type: bearer}}}"
+MANY = ", ".join(f"X-{number}: {{secret: s, transform: {{type: bearer}}}}" for number in range(17))
 TWICE = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
 UNOPENED = (
     "`inspect: false` lets TLS through unopened, and this entry asks for what is inside; "
@@ -51,6 +52,7 @@ UNOPENED = (
     ("headers", "expected"),
     [
         ("{}", f"1:57: `headers` names no header; write `headers: {EXAMPLE}`"),
+        (f"{{{MANY}}}", "1:57: `headers` names more than 16 headers; no request wants so many secrets"),
         (
             "{X-A: {secret: s, transform: {type: bearer}}, x_a: {secret: s, transform: {type: bearer}}}",
             f"1:57: `headers` names a header twice; {TWICE}",
