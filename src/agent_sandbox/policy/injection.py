@@ -22,7 +22,7 @@ class Credential:
 
     @override
     def __str__(self) -> str:
-        return f"secret {self.secret} in {self.header}"
+        return f"secret {self.secret} in {self.header}{f' as {self.username!r}' if self.username else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,14 @@ class Injection:
         headers = {one.header: {"secret": one.secret, "transform": _kind(one)} for one in self.credentials}
         return {"request": {"headers": headers, "on_existing_header": "replace" if self.replaces else "fail"}}
 
+    @property
+    def secrets(self) -> str:
+        """What is put in, without what becomes of a header that is there already."""
+        return " and ".join(map(str, self.credentials))
+
     @override
     def __str__(self) -> str:
-        return " and ".join(map(str, self.credentials))
+        return f"{self.secrets}{' in place of what is sent' if self.replaces else ''}"
 
 
 def injection(credentials: Iterable[Credential], *, replaces: bool = False) -> Injection:

@@ -148,7 +148,7 @@ class Rule:
         if asked.graphql is not None and not asked.graphql.takes(request.operation):
             yield from asked.graphql.differences(request.operation)
         if asked.inject is not None:
-            yield f"a request without {asked.inject}"
+            yield f"a request without {asked.inject.secrets}"
 
     @override
     def __str__(self) -> str:

@@ -81,18 +81,24 @@ def _by_rules(old: Policy, new: Policy) -> Iterator[Change]:
 
 def _left(asked: Conditions, decided: Sequence[Rule]) -> Conditions | None:
     """Return what of an allow none of the rules takes in, by method, scheme and port; None where nothing is left."""
-    if any(covers(rule.conditions, asked) for rule in decided):
+    if any(_decides(rule, asked) for rule in decided):
         return None
     methods, ports = asked.methods or frozenset(), asked.ports or frozenset()
     parts = [
         (method, scheme, port)
         for method, scheme, port in product(sorted(methods), sorted(asked.schemes or EVERY_SCHEME), sorted(ports))
-        if not any(covers(rule.conditions, _part(asked, method, scheme, port)) for rule in decided)
+        if not any(_decides(rule, _part(asked, method, scheme, port)) for rule in decided)
     ]
     if not parts:
         return None
     methods, schemes, ports = map(frozenset, zip(*parts, strict=True))
     return replace(asked, methods=methods, schemes=None if schemes == EVERY_SCHEME else schemes, ports=ports)
+
+
+def _decides(rule: Rule, asked: Conditions) -> bool:
+    # What was allowed without a secret is something else with one: it tells a server who asks.
+    alike = rule.effect is Effect.DENY or rule.conditions.inject == asked.inject
+    return alike and covers(rule.conditions, asked)
 
 
 def _part(asked: Conditions, method: str, scheme: str, port: int) -> Conditions:

@@ -8,8 +8,10 @@ TOKEN = Credential(header="authorization", secret="forge.token", username="bot")
 KEY = Credential(header="x-key", secret="key")
 
 
-def test_credentials_are_told_by_their_headers() -> None:
-    assert str(injection([KEY, TOKEN])) == "secret forge.token in authorization and secret key in x-key"
+def test_all_of_it_is_told_by_the_headers() -> None:
+    told = "secret forge.token in authorization as 'bot' and secret key in x-key"
+    assert str(injection([KEY, TOKEN])) == told
+    assert str(injection([KEY, TOKEN], replaces=True)) == f"{told} in place of what is sent"
 
 
 @pytest.mark.parametrize("replaces", [False, True])

@@ -78,5 +78,5 @@ def test_a_secret_goes_with_the_rules_that_ask_for_its_option() -> None:
     chosen = choose("x", {"git": access.declared}, {"git": {"access": "read", "auth": {"secret": "token"}}})
     (with_it,) = variants(HOST, ServiceRuleSpec.model_validate({"when": {"git": "read"}}), chosen)
     (without,) = variants(HOST, ServiceRuleSpec.model_validate({"methods": ["GET"]}), chosen)
-    assert str(with_it.transform and with_it.transform.injection) == "secret token in authorization"
+    assert str(with_it.transform and with_it.transform.injection) == "secret token in authorization as 'bot'"
     assert without.transform is None

@@ -18,6 +18,12 @@ def domains(*entries: str) -> str:
     return "domains:\n" + "".join(f"  - {entry}\n" for entry in entries)
 
 
+def secret(*, name: str = "s", header: str = "X", kind: str = "bearer", existing: str = "fail") -> str:
+    """An entry that puts a secret in."""
+    headers = f"{{{header}: {{secret: {name}, transform: {{type: {kind}}}}}}}"
+    return f"{{host: a.test, transform: {{request: {{headers: {headers}, on_existing_header: {existing}}}}}}}"
+
+
 @each(
     ("old", "new", "opens"),
     [
@@ -49,6 +55,21 @@ def domains(*entries: str) -> str:
             domains("{host: a.test, rules: [{max_body: 2KiB}]}"),
             ["rule any method a.test up to 2KiB"],
         ),
+        *(
+            (domains(old), domains(new), [f"rule any method https://a.test with secret s in x{told}"])
+            for old, new, told in (
+                ("a.test", secret(), ""),
+                (secret(name="t"), secret(), ""),
+                (secret(header="Y"), secret(), ""),
+                (secret(), secret(kind="basic, username: u"), " as 'u'"),
+                (secret(kind="basic, username: v"), secret(kind="basic, username: u"), " as 'u'"),
+                (secret(), secret(existing="replace"), " in place of what is sent"),
+                (secret(existing="replace"), secret(), ""),
+            )
+        ),
+        (domains(secret()), domains("a.test"), ["rule any method a.test"]),
+        (domains(secret()), domains(secret()) + "deny: [b.test]", []),
+        (domains("b.test"), domains("b.test", secret()) + "deny: [a.test]", []),
         (domains("a.test") + "deny: [x.a.test, b.test]", domains("a.test"), []),
         (domains(".a.test") + "deny: [x.a.test]", domains(".a.test"), ["deny any method x.a.test"]),
         (domains(".a.test") + "deny: [x.a.test]", domains(".a.test") + "deny: ['*.a.test']", []),

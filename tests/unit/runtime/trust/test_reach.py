@@ -16,6 +16,7 @@ POLICY = ".devcontainer/policy.yaml"
 UNOPENED = "example.org, without a look into TLS"
 UNINSPECTED = "the setting `inspect`: false; not set here before"
 WATCHED = 'the setting `reload`: "watch"; not set here before'
+SECRET = "{request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
 BASE = "version: 1\ndomains: [example.org, {host: api.example.com, rules: [{methods: [GET], path: {prefix: /v1/}}]}]\n"
 
 
@@ -49,6 +50,10 @@ def made_of(text: str | None, **services: str) -> Policy:
         ("domains: [example.org]\nsettings: {reload: watch}", (WATCHED,)),
         ("domains: [{host: example.org, inspect: false}]", (UNOPENED,)),
         ("domains: [example.org]\nsettings: {inspect: false}", (UNINSPECTED, UNOPENED)),
+        (
+            f"domains: [{{host: example.org, transform: {SECRET}}}]",
+            ("any method https://example.org with secret s in x",),
+        ),
         (
             "domainz: [everything.test]",
             (BROKEN.strip(), f"{POLICY}:2:1: unknown key 'domainz'; did you mean `domains`?"),
