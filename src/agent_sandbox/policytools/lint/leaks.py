@@ -6,7 +6,7 @@ from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.pathpattern import PathKind, PathPattern
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.lists import Uploads, buckets, host_like, uploads
+from agent_sandbox.policytools.lint.lists import Uploads, buckets, host_like, may_be_listed, uploads
 from agent_sandbox.policytools.lint.subject import Subject
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -14,7 +14,7 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 def upload_host(subject: Subject) -> Iterator[Finding]:
     """Find rules that let data be left with anybody who asks."""
-    for rule in subject.allows:
+    for rule in _near(subject):
         for group in uploads():
             host = next((host for host in group.hosts if host_like(rule.conditions.host, host)), "")
             if host and _is_asked(rule, group):
@@ -29,7 +29,7 @@ def upload_host(subject: Subject) -> Iterator[Finding]:
 def upload_registry(subject: Subject) -> Iterator[Finding]:
     """Find registries of resolved services where anybody leaves what is then fetched."""
     for line, service, rule in subject.resolved:
-        for group in uploads():
+        for group in uploads() if may_be_listed(rule.conditions.host) else ():
             if not group.below and any(host_like(rule.conditions.host, host) for host in group.hosts):
                 yield Finding(
                     line=line,
@@ -37,6 +37,10 @@ def upload_registry(subject: Subject) -> Iterator[Finding]:
                     why="what anybody leaves there is fetched and runs in the box, and what is asked for may be read",
                     mend=f"look at what named it, and take it out of {rule.origin}",
                 )
+
+
+def _near(subject: Subject) -> Iterator[Rule]:
+    return (rule for rule in subject.allows if may_be_listed(rule.conditions.host))
 
 
 def _is_asked(rule: Rule, group: Uploads) -> bool:
@@ -55,7 +59,7 @@ def _may_be_below(path: PathPattern, below: str) -> bool:
 
 def shared_store(subject: Subject) -> Iterator[Finding]:
     """Find rules for an object store as a whole, where the path names the bucket. Wildcards are another check's."""
-    for rule in subject.allows:
+    for rule in _near(subject):
         if rule.conditions.host.reach not in {Reach.EXACT, Reach.LISTED}:
             continue
         for provider, hosts in buckets().items():

@@ -1,5 +1,7 @@
 """The lists of names that the checks know: data files beside this module."""
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -48,6 +50,48 @@ def uploads() -> tuple[Uploads, ...]:
 def buckets() -> dict[str, tuple[str, ...]]:
     """Return the hosts of buckets.yaml by their provider."""
     return {provider: tuple(hosts) for provider, hosts in _read("buckets.yaml").items()}
+
+
+def may_be_listed(pattern: HostPattern) -> bool:
+    """Tell whether a pattern may take in a host of uploads or buckets; of nearly all hosts one look says no."""
+    return pattern.reach is not Reach.EXACT or _listed_hosts().fullmatch(pattern.name) is not None
+
+
+@cache
+def _listed_hosts() -> re.Pattern[str]:
+    groups = (*(group.hosts for group in uploads()), *buckets().values())
+    hosts = sorted({host for group in groups for host in group})
+    return re.compile("|".join(r"\.".join(map(_spelled, host.split("."))) for host in hosts))
+
+
+def _spelled(label: str) -> str:
+    before, star, _ = label.partition("*")
+    return f"{re.escape(before)}[^.]*" if star else re.escape(label)
+
+
+def tenants_below(pattern: HostPattern) -> tuple[Tenants, str] | None:
+    """Return the group and the suffix that a wildcard takes in names of, the suffix that is nearest to it."""
+    if pattern.reach is Reach.EXACT:
+        return None
+    labels = pattern.name.split(".")
+    near = [f"*.{'.'.join(labels[start:])}" for start in range(1, len(labels))]
+    known = _tenants_by_end()
+    found = (one for end in (pattern.name, *near) for one in known.get(end, ()) if below_suffix(pattern, one[-1]))
+    return next(((group, suffix) for _, _, group, suffix in sorted(found)), None)
+
+
+@cache
+def _tenants_by_end() -> dict[str, list[tuple[int, int, Tenants, str]]]:
+    """Return the suffixes by the wildcards that take them in, or by `*` and what follows a star; with an order."""
+    found = defaultdict[str, list[tuple[int, int, Tenants, str]]](list)
+    every = [(group, suffix) for group in tenants() for suffix in group.suffixes]
+    for number, (group, suffix) in enumerate(every):
+        _, star, after = suffix.rpartition("*")
+        labels = (after if star else suffix).removeprefix(".").split(".")
+        ends = [".".join(labels[start:]) for start in range(len(labels))]
+        for end in (*ends, *([f"*.{ends[0]}"] if star else ())):
+            found[end].append((suffix.count("."), number, group, suffix))
+    return found
 
 
 def below_suffix(pattern: HostPattern, suffix: str) -> bool:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from agent_sandbox.policy.hostpattern import HostPattern, Reach
+from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.lists import Tenants, below_suffix, tenants, wildcards_over
+from agent_sandbox.policytools.lint.lists import tenants, tenants_below, wildcards_over
 from agent_sandbox.policytools.lint.subject import Subject
 
 
@@ -27,7 +27,7 @@ def tenant_wildcard(subject: Subject) -> Iterator[Finding]:
         (line, host) for line, hosts in subject.listed for suffix in every for host in wildcards_over(hosts, suffix)
     }
     for line, host in (*written, *sorted(listed)):
-        if found := _tenants_of(host):
+        if found := tenants_below(host):
             group, suffix = found
             below = f" below {suffix}" if suffix.count(".") > host.name.count(".") else ""
             what = f"`{host}` takes in {group.what}{below}"
@@ -39,7 +39,7 @@ def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
     for line, entry in subject.entries:
         explained = entry.reason or any(rule.reason for rule in entry.rules) or subject.remarks(line)
         # Over strangers' names no word is enough: the check above speaks of those.
-        if entry.host.reach is not Reach.EXACT and not explained and not _tenants_of(entry.host):
+        if entry.host.reach is not Reach.EXACT and not explained and not tenants_below(entry.host):
             yield Finding(
                 line=line,
                 what=f"nothing says why `{entry.host}` has to be a wildcard",
@@ -54,11 +54,3 @@ def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
                 why="every name below one is allowed, those that are made tomorrow too",
                 mend="list the hosts, or say why in a comment on the line or above it",
             )
-
-
-def _tenants_of(host: HostPattern) -> tuple[Tenants, str] | None:
-    """Return the group and the suffix that a wildcard takes in, the suffix that is nearest to it."""
-    if host.reach is Reach.EXACT:
-        return None
-    found = ((group, suffix) for group in tenants() for suffix in group.suffixes if below_suffix(host, suffix))
-    return min(found, key=lambda one: one[1].count("."), default=None)

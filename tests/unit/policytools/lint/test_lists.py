@@ -1,5 +1,13 @@
-from agent_sandbox.policy.hostpattern import parse_host_pattern
-from agent_sandbox.policytools.lint.lists import below_suffix, buckets, host_like, tenants, uploads
+from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
+from agent_sandbox.policytools.lint.lists import (
+    below_suffix,
+    buckets,
+    host_like,
+    may_be_listed,
+    tenants,
+    tenants_below,
+    uploads,
+)
 from vectors import each
 
 
@@ -53,3 +61,25 @@ def test_every_name_of_the_lists_is_a_host_and_stands_there_once() -> None:
 def test_every_group_says_what_why_and_how() -> None:
     assert [group for group in tenants() if not (group.what and group.why and group.mend)] == []
     assert {group.asked for group in uploads() if group.what and group.why} == {"writes", "any"}
+
+
+def spelled(name: str) -> set[str]:
+    """Return what a name of the lists may be in a policy, what stands above that, and what nearly is one."""
+    names = {name.replace("*", star) for star in ("eu", "", "a.b")}
+    return {"", *names, *(f"x{one}" for one in names), *(one.partition(".")[2] for one in names)}
+
+
+def test_what_is_found_by_its_end_is_what_comparing_with_each_finds() -> None:
+    every = [(group, suffix) for group in tenants() for suffix in group.suffixes]
+    for name in {spelling for _, suffix in every for spelling in spelled(suffix)}:
+        for pattern in (HostPattern(reach=reach, name=name) for reach in (Reach.EXACT, Reach.BELOW)):
+            below = (one for one in every if below_suffix(pattern, one[1]))
+            assert tenants_below(pattern) == min(below, key=lambda one: one[1].count("."), default=None)
+
+
+def test_a_host_that_is_like_one_of_a_list_may_be_listed() -> None:
+    hosts = {host for named in (*buckets().values(), *(group.hosts for group in uploads())) for host in named}
+    for pattern in (HostPattern(reach=Reach.EXACT, name=name) for host in hosts for name in spelled(host)):
+        assert may_be_listed(pattern) or not any(host_like(pattern, host) for host in hosts)
+    told = [may_be_listed(parse_host_pattern(text)) for text in ("file.io", "*.a.test", "a.test")]
+    assert told == [True, True, False]
