@@ -72,6 +72,12 @@ def _problems(layer: Layer, file: str) -> Iterator[Problem]:
                 what=f"{entry.host}: a resolved service is for reading from hosts by their whole names",
                 hint="write `rules: [{methods: [GET]}]`; what is wider belongs in policy.yaml",
             )
+        if entry.transform or any(rule.transform for rule in entry.rules):
+            yield Problem(
+                where=f"{file}:{layer.origin('domains', number).line}",
+                what=f"{entry.host}: a resolved service puts no secret in",
+                hint="an entry with `transform` belongs in policy.yaml",
+            )
 
 
 def _is_reading(entry: "DomainSpec") -> bool:

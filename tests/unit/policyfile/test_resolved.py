@@ -57,6 +57,14 @@ def test_whoever_wrote_it_it_opens_nothing_wider(text: str, host: str) -> None:
     assert told(text) == [f"f:1: {what}; write `rules: [{{methods: [GET]}}]`; what is wider belongs in policy.yaml"]
 
 
+@pytest.mark.parametrize("place", ["rules: [{methods: [GET], TRANSFORM}]", "TRANSFORM, rules: [{methods: [GET]}]"])
+def test_it_names_no_secret_for_a_host(place: str) -> None:
+    transform = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
+    what = "packages.example.org: a resolved service puts no secret in"
+    text = f"domains: [{{host: packages.example.org, {place.replace('TRANSFORM', transform)}}}]"
+    assert told(text) == [f"f:1: {what}; an entry with `transform` belongs in policy.yaml"]
+
+
 OTHERS = {
     "services": "[]",
     "allow": "[GET https://a.test/]",
