@@ -34,7 +34,7 @@ def import_(files: Files) -> None:
 def _imported(texts: list[tuple[str, str]]) -> Imported:
     policies = [file for file, text in texts if file.endswith((".yaml", ".yml")) or POLICY.search(text)]
     if len(policies) == len(texts):
-        return import_policies(texts, known=shipped_services().names)
+        return import_policies(texts, known=shipped_services())
     if len(texts) == 1:
         ((file, text),) = texts
         return import_allowlist(text, file=file)

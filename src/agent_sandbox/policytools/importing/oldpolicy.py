@@ -1,6 +1,6 @@
 """Policy files of the older format -> entries in our language; a later file stands over an earlier one."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent_sandbox.policy.hostpattern import parse_host_pattern
@@ -19,7 +19,7 @@ SHADOWED = "left out: {} takes in {} as well, of which less was allowed; write o
 OTHER_KEYS = frozenset({"services", "domains", "version"})
 
 
-def import_policies(files: Sequence[tuple[str, str]], *, known: tuple[str, ...]) -> Imported:
+def import_policies(files: Sequence[tuple[str, str]], *, known: Collection[str]) -> Imported:
     """Return what the files (name and text, lowest first) say together; raise UserError with every problem of them."""
     found, records, services = Imported(), list[Record](), Services(known=known)
     problems: list[Problem] = []
@@ -60,7 +60,7 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported) -> Record:
         return record
     values = old.mapping(entry, ENTRY_KEYS, *place)
     mode = values.get("merge_mode")
-    if mode not in {None, "replace"}:
+    if mode not in (None, "replace"):
         old.refuse("`merge_mode` is `replace`, or it is not there", *place, "merge_mode")
     host = _host(old.word(values.get("host"), *place, "host"))
     transform = values.get("transform")

@@ -1,6 +1,6 @@
 """The services of an older policy: by their names where we have them, by their hosts where we do not."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -16,6 +16,7 @@ from agent_sandbox.problems import UserError
 
 READING = {"methods": ["GET", "HEAD"]}
 OURS = "`{0}` was all that can be asked of {1}: here it is what `agent-sandbox policy services show {0}` lists"
+ONCE = "left out: `{0}` is named at {1}, and stands in a file once: write there what you need of both"
 SURFACES = frozenset({"git", "api"})
 AUTH_KEYS = frozenset({"secret", "client_shim"})
 SURFACE_KEYS = frozenset({"access", "auth"})
@@ -37,9 +38,9 @@ class OldService:
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """The services of all files; `known` are the names of ours."""
+    """The services of all files; `known` are ours, with their options where it is a mapping to their layers."""
 
-    known: tuple[str, ...]
+    known: Collection[str]
     entries: list[OldService] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
@@ -56,12 +57,17 @@ class Services:
 
     def put_into(self, found: Imported) -> None:
         """Write the services, and remember what they were: a wildcard beside them must not open more."""
+        # Layers named a service as often as they liked, and a file does it once.
+        first = {entry.name: entry for entry in reversed(self.entries)}
         for entry in self.entries:
             silent = Imported()
             made = [self._record(entry, host, silent) for host in old_hosts()[entry.name]]
             self.records += made
             if entry.name not in self.known:
                 found.domains += (record.value([one.rule for one in record.taken]) for record in made)
+            elif (named := first[entry.name]) is not entry:
+                if named.value != entry.value:
+                    found.notes.append(Note(where=entry.where, what=ONCE.format(entry.name, named.where)))
             elif self._is_taken(entry, found) and not entry.is_scoped:
                 hosts = ", ".join(old_hosts()[entry.name])
                 found.notes.append(Note(where=entry.where, what=OURS.format(entry.name, hosts)))

@@ -101,7 +101,7 @@ def test_an_exact_host_stands_over_the_wildcard_of_a_service() -> None:
 
 def test_every_problem_of_every_file_is_told_at_once() -> None:
     with pytest.raises(UserError) as caught:
-        imported("domains: [{host: a.test}, 3]\n", "domains: [{host: a.test, merge_mode: x, rules: [{}]}]\n", "- a\n")
+        imported("domains: [{host: a.test}, 3]", "domains: [{host: a.test, merge_mode: {}, rules: [{}]}]\n", "- a\n")
     assert [str(problem) for problem in caught.value.problems] == [
         "f:1: `rules` is missing or empty; a host of which all is allowed is a text alone",
         "f:1: keys and values are wanted here",

@@ -1,6 +1,7 @@
 import pytest
 
-from agent_sandbox.policytools.importing.oldservices import Services, old_hosts
+from agent_sandbox.policyfile import shipped_services
+from agent_sandbox.policytools.importing.oldservices import ONCE, Services, old_hosts
 from agent_sandbox.policytools.importing.reading import read_old
 from agent_sandbox.policytools.importing.records import NOT_PUT_IN
 from agent_sandbox.policytools.importing.result import Imported
@@ -40,6 +41,23 @@ def test_a_service_that_we_do_not_have_is_its_hosts() -> None:
 def test_a_later_entry_may_replace_an_earlier_one_of_its_name() -> None:
     found = imported("services: [vscode, github, {name: github, merge_mode: replace}]")
     assert found.services == ["vscode", {"name": "github", "merge_mode": "replace"}]
+
+
+def test_a_service_that_is_named_twice_stands_there_once() -> None:
+    entry = "{name: vscode, readonly: true}"
+    found = imported(f"services:\n- {entry}\n- {entry}\n- vscode\n")
+    assert found.services == [{"name": "vscode", "readonly": True}]
+    assert ("f:4", ONCE.format("vscode", "f:2")) in notes(found)
+    assert "f:3" not in dict(notes(found))
+
+
+def test_options_that_the_service_does_not_take_leave_it_out() -> None:
+    found, services = Imported(), Services(known=shipped_services())
+    text = "services: [{name: github, repos: [a/b], git: {access: read, auth: {secret: [x]}}}]"
+    services.read(read_old(text, file="f"), found)
+    services.put_into(found)
+    assert found.services == []
+    assert ("f:1", "left out: `auth` names a secret") in notes(found)
 
 
 def test_credentials_are_taken_over_and_said_to_wait() -> None:
