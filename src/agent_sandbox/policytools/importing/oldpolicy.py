@@ -10,6 +10,7 @@ from agent_sandbox.policytools.importing.oldservices import Services
 from agent_sandbox.policytools.importing.reading import ENTRY_KEYS, OldFile, read_old
 from agent_sandbox.policytools.importing.records import NOT_PUT_IN, Record, Taken, old_rule
 from agent_sandbox.policytools.importing.result import Imported, Note
+from agent_sandbox.policytools.importing.together import Wanted, take_over
 from agent_sandbox.problems import Problem, UserError
 
 PORTS = "every port was meant, and is 443 and 80 here: name others under `ports`"
@@ -22,7 +23,7 @@ OTHER_KEYS = frozenset({"services", "domains", "version"})
 def import_policies(files: Sequence[tuple[str, str]], *, known: Collection[str]) -> Imported:
     """Return what the files (name and text, lowest first) say together; raise UserError with every problem of them."""
     found, records, services = Imported(), list[Record](), Services(known=known)
-    problems: list[Problem] = []
+    problems, wanted = list[Problem](), list[Wanted]()
     for file, text in files:
         try:
             old = read_old(text, file=file)
@@ -31,15 +32,14 @@ def import_policies(files: Sequence[tuple[str, str]], *, known: Collection[str])
             continue
         services.read(old, found)
         for number, entry in enumerate(old.section("domains")):
-            record = _record(old, entry, number, found)
-            if record.replaces:
-                records = [one for one in records if one.host != record.host]
-            records.append(record)
+            records.append(_record(old, entry, number, found, wanted))
         for key in sorted(old.value.keys() - OTHER_KEYS):
             found.notes.append(Note(where=old.where(key), what=f"left out: `{key}` means nothing here"))
         problems += old.problems
     if problems:
         raise UserError(problems)
+    take_over(wanted, found)
+    records = _standing(records)
     services.put_into(found)
     found.domains += _entries(records, services, found)
     found.notes.sort(key=_place)
@@ -52,11 +52,22 @@ def _place(note: Note) -> tuple[str, int]:
     return file, int(line)
 
 
-def _record(old: OldFile, entry: Value, number: int, found: Imported) -> Record:
+def _standing(records: Sequence[Record]) -> list[Record]:
+    """Return the records that no later one replaces."""
+    replaced, standing = set[str](), list[Record]()
+    for record in reversed(records):
+        if record.host not in replaced:
+            standing.append(record)
+        if record.replaces:
+            replaced.add(record.host)
+    return standing[::-1]
+
+
+def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: list[Wanted]) -> Record:
     place = ("domains", number)
     if isinstance(entry, str):
         record = Record(host=_host(entry), where=old.where(*place))
-        record.add(None, record.where, found)
+        wanted.append(Wanted(record=record, rule=None, where=record.where, after=len(found.notes)))
         return record
     values = old.mapping(entry, ENTRY_KEYS, *place)
     mode = values.get("merge_mode")
@@ -72,7 +83,8 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported) -> Record:
         old.refuse("`rules` is missing or empty", *place, hint="a host of which all is allowed is a text alone")
     for index, rule in enumerate(rules):
         inside = (*place, "rules", index)
-        record.add(old_rule(old, rule, inside, found), old.where(*inside), found)
+        ours = old_rule(old, rule, inside, found)
+        wanted.append(Wanted(record=record, rule=ours, where=old.where(*inside), after=len(found.notes)))
     return record
 
 

@@ -1,6 +1,6 @@
 """What one entry of an older policy says of a host, rule by rule, as far as our language takes it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,12 +43,11 @@ class Record:
     def add(self, rule: Rule | None, where: str, found: Imported) -> None:
         """Take a rule over, or note why it is none here."""
         try:
-            layer = parse_layer(_file(self.value([rule])), name="", file="", shown="", services=())
+            (conditions,) = conditions_of([self.value([rule])])
         except UserError as error:
             found.notes += (Note(where=where, what=f"left out: {problem.what}") for problem in error.problems)
             return
-        (made,) = expand(layer, {}).rules
-        self.taken.append(Taken(rule=rule, conditions=made.conditions))
+        self.taken.append(Taken(rule=rule, conditions=conditions))
 
     def takes(self, asked: Conditions) -> bool:
         """Tell whether all of it was allowed here."""
@@ -66,8 +65,11 @@ class Record:
         return entry if len(entry) > 1 else self.host
 
 
-def _file(entry: object) -> str:
-    return "\n".join(("domains:", *entry_lines(entry), ""))
+def conditions_of(entries: Iterable[object]) -> list[Conditions]:
+    """Return what entries of one rule come to, each; raise UserError with every problem of them."""
+    text = "\n".join(("domains:", *(line for entry in entries for line in entry_lines(entry)), ""))
+    layer = parse_layer(text, name="", file="", shown="", services=())
+    return [rule.conditions for rule in expand(layer, {}).rules]
 
 
 def old_rule(old: OldFile, value: Value, place: Location, found: Imported) -> Rule:

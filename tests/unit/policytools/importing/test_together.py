@@ -1,0 +1,49 @@
+import pytest
+
+from agent_sandbox.policytools.importing import together
+from agent_sandbox.policytools.importing.records import Record, Rule
+from agent_sandbox.policytools.importing.result import Imported, Note
+from agent_sandbox.policytools.importing.together import Wanted, take_over
+
+READ: Rule = {"methods": ["GET"]}
+DOTTED: Rule = {"path": {"exact": "/a/../b"}}
+
+
+def taken(*rules: Rule | None, before: list[Note] | None = None) -> tuple[list[list[Rule | None]], Imported]:
+    """Return what was taken over of records that want a rule each, the second the one of all, and the notes."""
+    records = [
+        Record(host=f"h{number}.test", where=f"f:{number}", replaces=number == 1) for number in range(len(rules))
+    ]
+    found = Imported(notes=before or [])
+    wanted = [
+        Wanted(record=record, rule=rule, where=record.where, after=number)
+        for number, (record, rule) in enumerate(zip(records, rules, strict=True))
+    ]
+    take_over(wanted, found)
+    return [[one.rule for one in record.taken] for record in records], found
+
+
+def test_each_record_gets_what_it_wants() -> None:
+    records, found = taken(None, READ, None)
+    assert (records, found.notes) == ([[None], [READ], [None]], [])
+
+
+@pytest.mark.parametrize("many", [1, 2, 500])
+def test_what_is_none_here_is_noted_in_its_place_and_all_else_is_taken_over(
+    monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr(together, "TOGETHER", many)
+    first, second = Note(where="f:0", what="first"), Note(where="f:1", what="second")
+    records, found = taken(READ, DOTTED, None, before=[first, second])
+    assert records == [[READ], [], [None]]
+    assert found.notes == [first, Note(where="f:1", what="left out: the path holds a dot segment: '/a/../b'"), second]
+
+
+def test_what_a_rule_comes_to_is_the_same_alone_and_among_many() -> None:
+    record = Record(host="a.test", where="f:1", replaces=True)
+    wanted = [Wanted(record=record, rule=rule, where="f:1", after=0) for rule in (READ, None, {"schemes": ["https"]})]
+    take_over(wanted, Imported())
+    at_once, alone = record.taken[:], Record(host="a.test", where="f:1", replaces=True)
+    for one in wanted:
+        alone.add(one.rule, one.where, Imported())
+    assert at_once == alone.taken
