@@ -22,7 +22,20 @@ from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from naivepolicy import naive_effect
-from policyworld import PATTERNS, Entry, allows, effect, entries, layer, orders, policy, requests, specs, with_more
+from policyworld import (
+    PATTERNS,
+    TRANSFORM,
+    Entry,
+    allows,
+    effect,
+    entries,
+    layer,
+    orders,
+    policy,
+    requests,
+    specs,
+    with_more,
+)
 
 
 @given(requests)
@@ -41,6 +54,19 @@ def test_adding_an_allow_never_denies_nor_cuts_a_body(spec: Entry, entry: Entry,
     before, after = decide(policy(spec), request), decide(with_more(spec, "domains", entry), request)
     assert not before.allowed or after.allowed
     assert not before.allowed or limit(after) >= limit(before)
+
+
+@given(specs, entries, requests)
+@example(
+    {"domains": [], "deny": []},
+    {"host": "a.test"},
+    Request(scheme="https", host="a.test", port=443, method="GET", path="/a", query=""),
+)
+def test_what_wants_a_secret_neither_allows_nor_denies(spec: Entry, entry: Entry, request: Request) -> None:
+    secretive = {**entry, "transform": TRANSFORM}
+    if "rules" in entry:
+        secretive["rules"] = [{**rule, "schemes": ["https"]} for rule in entry["rules"]]
+    assert effect(with_more(spec, "domains", secretive), request) is effect(policy(spec), request)
 
 
 @given(specs, entries, requests)
