@@ -23,6 +23,8 @@ BEYOND_AN_ENTRY = {
 PLAINLY = "no rule takes GraphQL that leaves doubt: send one query or mutation as JSON, with its values in `variables`"
 # What no path of a rule may hold, since servers read it in more ways than one.
 UNSPELLABLE = re.compile("%2F|;")
+# Names of fields that are something else to YAML, or to some of its readers.
+NO_TEXT = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
 
 
@@ -84,7 +86,8 @@ def entry_for_operation(request: Request) -> str:
         return ""
     host = _host(request.host)
     path = _in_quotes(request.path)
-    listed = f"graphql: {{{operation.kind}: [{', '.join(sorted(operation.fields))}]}}"
+    fields = (f'"{name}"' if NO_TEXT.fullmatch(name) else name for name in sorted(operation.fields))
+    listed = f"graphql: {{{operation.kind}: [{', '.join(fields)}]}}"
     rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{exact: '{path}'}}, {listed}}}"
     return f"- {{host: {host}, ports: [{request.port}], rules: [{rule}]}}"
 

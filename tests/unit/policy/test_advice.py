@@ -158,7 +158,8 @@ def test_an_operation_at_a_private_place_is_advised_as_one(policy_of: PolicyOf, 
 
 
 def test_the_line_for_an_operation_is_one_of_the_language(request_of: RequestOf, policy_of: PolicyOf) -> None:
-    operation = Operation(kind="query", fields=frozenset({"a"}))
+    fields = {"a", "_", "n", "Y", "no", "On", "true", "FALSE", "null", "off", "yes"}
+    operation = Operation(kind="query", fields=frozenset(fields))
     request = request_of("POST https://[2606:4700::1]/it's*")._replace(operation=operation)
     assert decide(policy_of(f"domains: [{entry_for_operation(request).removeprefix('- ')}]"), request).allowed
 
