@@ -84,6 +84,32 @@ def test_older_words_are_for_an_editor_what_they_are_for_the_loader(text: str, *
     assert (loads(policy), refused(policy) == []) == (is_one, is_one)
 
 
+KINDS = {
+    "bearer": True,
+    "basic, username: u": True,
+    "basic": False,
+    "bearer, username: u": False,
+    "digest": False,
+}
+
+
+@pytest.mark.parametrize(("kind", "is_one"), KINDS.items())
+def test_a_secret_is_for_an_editor_what_it_is_for_the_loader(kind: str, *, is_one: bool) -> None:
+    headers = f"{{X: {{secret: s, transform: {{type: {kind}}}}}}}"
+    policy = yaml.safe_load(f"domains: [{{host: a.test, transform: {{request: {{headers: {headers}}}}}}}]")
+    assert (loads(policy), refused(policy) == []) == (is_one, is_one)
+    policy["deny"] = policy.pop("domains")
+    assert (loads(policy), refused(policy) == []) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "said", ["inspect: true", "rules: [{max_body: 1}]", "rules: [{graphql: {query: [a]}}]", "transform: null"]
+)
+def test_what_a_deny_does_not_take_is_marked_by_an_editor(said: str) -> None:
+    policy = yaml.safe_load(f"deny: [{{host: a.test, {said}}}]")
+    assert (loads(policy), refused(policy) == []) == (False, False)
+
+
 RENAMED = {"methods": "method", "schemes": "scheme"}
 
 

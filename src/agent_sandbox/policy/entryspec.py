@@ -3,7 +3,15 @@
 from functools import partial
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, PlainValidator, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.fields import (
@@ -45,6 +53,9 @@ NO_GRAPHQL = refused(
 )
 NO_TRANSFORM = refused("a deny puts nothing in", "take `transform` out; it goes with what is allowed")
 NO_INSPECT = refused("a deny has no `inspect`", "take it out; `inspect` goes with a host that is allowed")
+
+# To an editor no value is one.
+NOWHERE = WithJsonSchema({"not": {}})
 
 
 class PathSpec(Strict):
@@ -152,16 +163,16 @@ class DomainSpec(EntrySpec):
 class DenyRuleSpec(RuleSpec):
     """The same under `deny`."""
 
-    max_body: Annotated[int | None, NO_SIZE] = None
-    graphql: Annotated[GraphqlSpec | None, NO_GRAPHQL] = None
-    transform: Annotated[TransformSpec | None, NO_TRANSFORM] = None
+    max_body: Annotated[int | None, NO_SIZE, NOWHERE] = None
+    graphql: Annotated[GraphqlSpec | None, NO_GRAPHQL, NOWHERE] = None
+    transform: Annotated[TransformSpec | None, NO_TRANSFORM, NOWHERE] = None
 
 
 class DenyEntrySpec(EntrySpec):
     """The same under `deny`."""
 
-    transform: Annotated[TransformSpec | None, NO_TRANSFORM] = None
-    inspect: Annotated[bool | None, NO_INSPECT] = None
+    transform: Annotated[TransformSpec | None, NO_TRANSFORM, NOWHERE] = None
+    inspect: Annotated[bool | None, NO_INSPECT, NOWHERE] = None
     rules: AtLeastOne[Annotated[DenyRuleSpec, written_out(write_out_rule)]] = ()
 
 

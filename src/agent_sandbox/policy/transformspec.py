@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, PlainValidator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.fields import Strict, Written, fits, told
@@ -42,6 +42,14 @@ Username = Annotated[str, PlainValidator(fits(_username), json_schema_input_type
 
 class KindSpec(Strict):
     """How a secret is written into its header: `Bearer SECRET`, or `Basic` with a user name."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"type": {"const": BASIC}}},
+            "then": {"required": ["username"]},
+            "else": {"properties": {"username": False}},
+        }
+    )
 
     type: Literal["basic", "bearer"]
     username: Written[Username] = None
