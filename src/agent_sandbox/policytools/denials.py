@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.quoted import quoted
@@ -60,18 +60,41 @@ class Denials:
 
     def leave_out(self, why: str, seen: Seen) -> None:
         """Count what is not told apart."""
-        self.others.setdefault(why, Seen()).add(seen)
+        self.left_out(why).add(seen)
+
+    def left_out(self, why: str) -> Seen:
+        """Return what is counted for a reason."""
+        return self.others.setdefault(why, Seen())
+
+
+class What(NamedTuple):
+    """What a line says of what was denied, as text where it is text: lines that say the same are counted together."""
+
+    event: str
+    cause: str
+    scheme: str
+    host: str
+    port: int | None
+    method: str
+    path: str
 
 
 def read_denials(lines: Iterable[str]) -> Denials:
     """Return what the lines of a traffic log say was denied; other lines are passed over."""
     found = Denials()
+    # An agent asks the same again and again: what that counts as is found out once.
+    known: dict[What, Seen | None] = {}
     for line in lines:
         values = _object(line)
         if values is None:
             found.unreadable += bool(line.strip())
         elif values.get("decision") == "deny":
-            _read(values, found)
+            what = _what(values)
+            seen = known[what] if what in known else _counted(what, found)
+            if len(known) < MOST_REQUESTS:
+                known[what] = seen
+            if seen is not None:
+                _count(values, seen)
     return found
 
 
@@ -83,43 +106,55 @@ def _object(line: str) -> dict[str, Any] | None:
     return values if isinstance(values, dict) and "decision" in values else None
 
 
-def _read(values: dict[str, Any], found: Denials) -> None:
+def _what(values: dict[str, Any]) -> What:
+    port = values.get("port")
+    return What(
+        event=_text(values, "event"),
+        cause=_text(values, "cause"),
+        scheme=_text(values, "scheme"),
+        host=_text(values, "host"),
+        port=port if isinstance(port, int) and not isinstance(port, bool) else None,
+        method=_text(values, "method"),
+        path=_text(values, "path"),
+    )
+
+
+def _count(values: dict[str, Any], seen: Seen) -> None:
     time = _text(values, "time")
     time = time if TIME.fullmatch(time) else ""
-    seen = Seen(count=1, first=time, last=time, example=_example(values), tool=_text(values, "tool"))
-    event, cause = _text(values, "event"), _text(values, "cause")
-    if event in CONNECTIONS | REQUESTS and why_no_wish(_text(values, "host")) == RESERVED:
-        found.leave_out(RESERVED, seen)
-        return
-    if event in CONNECTIONS:
-        found.leave_out(NO_REQUEST, seen)
-        return
-    if event not in REQUESTS:
-        return  # what the stack asks of itself
-    if cause == "address" and len(found.closed) < MOST_REQUESTS:
-        found.closed.add(_text(values, "host"))
-    request = _request(values) if cause in WITHOUT_A_RULE else None
+    example = seen.example or _example(values)
+    seen.add(Seen(count=1, first=time, last=time, example=example, tool=_text(values, "tool")))
+
+
+def _counted(what: What, found: Denials) -> Seen | None:
+    """Return what such a line is counted with; nothing for what the stack asks of itself."""
+    if what.event in CONNECTIONS | REQUESTS and why_no_wish(what.host) == RESERVED:
+        return found.left_out(RESERVED)
+    if what.event in CONNECTIONS:
+        return found.left_out(NO_REQUEST)
+    if what.event not in REQUESTS:
+        return None
+    if what.cause == "address" and len(found.closed) < MOST_REQUESTS:
+        found.closed.add(what.host)
+    request = _request(what) if what.cause in WITHOUT_A_RULE else None
     if request is None:
-        found.leave_out(REASONS.get(cause, DOUBTFUL), seen)
-    elif request in found.requests or len(found.requests) < MOST_REQUESTS:
-        found.requests.setdefault(request, Seen()).add(seen)
-    else:
-        found.leave_out(TOO_MANY, seen)
+        return found.left_out(REASONS.get(what.cause, DOUBTFUL))
+    if request in found.requests or len(found.requests) < MOST_REQUESTS:
+        return found.requests.setdefault(request, Seen())
+    return found.left_out(TOO_MANY)
 
 
-def _request(values: dict[str, Any]) -> Request | None:
+def _request(what: What) -> Request | None:
     """Return the request, read as strictly as the proxy reads it. The log holds no query."""
-    port = values.get("port")
-    path = _text(values, "path")
-    if not isinstance(port, int) or isinstance(port, bool) or "?" in path:
+    if what.port is None or "?" in what.path:
         return None
     try:
         return parse_request(
-            scheme=_text(values, "scheme"),
-            host=_text(values, "host"),
-            port=port,
-            method=_text(values, "method"),
-            target=path,
+            scheme=what.scheme,
+            host=what.host,
+            port=what.port,
+            method=what.method,
+            target=what.path,
             encoded_slash=True,
         )
     except Ambiguous:

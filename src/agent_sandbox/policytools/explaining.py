@@ -99,7 +99,7 @@ def _carets(request: Request, nearest: Miss | None) -> str:
 def _matching(policy: Policy, request: Request, *, first: str | None) -> list[Rule]:
     """Return every rule that matches, the one that decided before the others, denies before allows."""
     ways = readings(request.path)
-    found = [rule for rule in policy.index.rules_for(request.host) if rule.matches(request, ways)]
+    found = [rule for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)]
     return sorted(found, key=lambda rule: (str(rule.origin) != first, rule.effect is Effect.ALLOW))
 
 

@@ -81,7 +81,7 @@ def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
     if request.method not in NAMEABLE:
         return f"no rule can name the method {request.method}"
     ways = readings(request.path)
-    here = policy.index.rules_for(request.host)
+    here = policy.index.rules_about(request.host, ways)
     deny = next((rule for rule in here if rule.effect is Effect.DENY and rule.matches(request, ways)), None)
     if deny:
         return f"denied by {deny.origin} ({deny})"

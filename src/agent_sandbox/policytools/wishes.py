@@ -22,6 +22,8 @@ def why_no_wish(host: str) -> str:
     >>> why_no_wish("agent-sandbox.invalid"), why_no_wish("db.internal"), why_no_wish("example.com")
     ("nobody's name or address, as `agent-sandbox verify` asks for", 'a private host', '')
     """
+    if ":" not in host and not host[-1:].isdigit():
+        return _why_no_name(host)
     try:
         if any(ip_address(host) in network for network in NOBODYS):
             return RESERVED

@@ -19,6 +19,14 @@ def test_what_was_denied_for_want_of_a_rule_is_counted() -> None:
     assert seen == Seen(count=2, first=EARLIER, last=NOON, example="GET a.test/x")
 
 
+def test_lines_that_say_the_same_are_counted_as_each_would_be() -> None:
+    lines = [denied("GET https://a.test/x", at=at, tool=tool) for at, tool in (("12:00:00", ""), ("10:00:00", "pip"))]
+    lines += [denied("GET https://a.test/", event="health")] * 2
+    assert list(read_denials(lines).requests.values()) == [
+        Seen(count=2, first=EARLIER, last=NOON, example="GET a.test/x", tool="pip")
+    ]
+
+
 @each(
     ("line", "why"),
     [
