@@ -61,9 +61,7 @@ def explain(policy: Policy, line: RequestLine, *, offers: Offers, choices: Choic
     try:
         request = read_request(policy, line)
     except Ambiguous as doubt:
-        reason = f"ambiguous: {doubt}"
-        denial = Decision(effect=Effect.DENY, rule=None, origin=None, reason=reason, cause=Cause.REQUEST)
-        return Explanation(method=line.method, url=line.url, decision=denial)
+        return _doubtful(line, doubt)
     decision = decide(policy, request)
     matched = tuple(_matching(policy, request, first=decision.rule))
     if decision.allowed:
@@ -80,6 +78,20 @@ def explain(policy: Policy, line: RequestLine, *, offers: Offers, choices: Choic
         carets="" if matched else _carets(request, nearest),
         remedy=remedy(policy, request, decision, offers, choices),
     )
+
+
+def answer(policy: Policy, line: RequestLine) -> Explanation:
+    """Return the decision alone: what it could be explained by is looked for among all rules of the host."""
+    try:
+        request = read_request(policy, line)
+    except Ambiguous as doubt:
+        return _doubtful(line, doubt)
+    return Explanation(method=request.method, url=request.url, decision=decide(policy, request))
+
+
+def _doubtful(line: RequestLine, doubt: Ambiguous) -> Explanation:
+    denial = Decision(effect=Effect.DENY, rule=None, origin=None, reason=f"ambiguous: {doubt}", cause=Cause.REQUEST)
+    return Explanation(method=line.method, url=line.url, decision=denial)
 
 
 def _notes(policy: Policy, request: Request, decision: Decision) -> Iterator[str]:

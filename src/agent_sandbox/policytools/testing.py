@@ -10,7 +10,7 @@ from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policyfile.checking import check_document
 from agent_sandbox.policyfile.document import Document, parse_document
-from agent_sandbox.policytools.explaining import Explanation, explain
+from agent_sandbox.policytools.explaining import Explanation, answer, explain
 from agent_sandbox.policytools.requestline import RequestLine, read_request
 from agent_sandbox.problems import Problem, UserError
 
@@ -29,7 +29,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a case, with all that explains it."""
+    """What came of a case, with all that explains it where it failed."""
 
     case: Case
     came: Explanation
@@ -81,7 +81,12 @@ def run_cases(policy: Policy, cases: Sequence[Case]) -> tuple[Outcome, ...]:
     """Try every case; raise UserError where two of them cannot both hold, whatever the policy says."""
     if problems := list(_contradictions(policy, cases)):
         raise UserError(problems)
-    return tuple(Outcome(case=case, came=explain(policy, case.line, offers=dict)) for case in cases)
+    return tuple(_outcome(policy, case) for case in cases)
+
+
+def _outcome(policy: Policy, case: Case) -> Outcome:
+    held = Outcome(case=case, came=answer(policy, case.line))
+    return held if held.passed else Outcome(case=case, came=explain(policy, case.line, offers=dict))
 
 
 def _contradictions(policy: Policy, cases: Iterable[Case]) -> Iterable[Problem]:

@@ -54,6 +54,15 @@ def test_what_is_no_list_of_cases_is_told_with_its_line(text: str, told: str) ->
     assert str(raised.value)[: len(told)] == told
 
 
+def test_only_a_case_that_failed_is_explained(policy_of: PolicyOf) -> None:
+    cases = read_cases("- deny: GET https://b.a.test/\n- allow: GET https://b.a.test/x", file="c")
+    held, failed = run_cases(policy_of(POLICY), cases)
+    assert [(one.came.reason, bool(one.came.misses)) for one in (held, failed)] == [
+        ("no rule allows host b.a.test", False),
+        ("no rule allows host b.a.test", True),
+    ]
+
+
 def test_every_case_is_tried_and_explained(policy_of: PolicyOf) -> None:
     cases = read_cases(
         "- allow: GET https://a.test/\n- allow: GET https://b.test/\n- deny: GET https://a.test/..", file="c"
