@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pytest
 
-from agent_sandbox.policy import Ambiguous, Effect, Policy, compile_policy, decide, parse_request
+from agent_sandbox.policy import Ambiguous, Effect, Policy, compile_policy, decide
 from agent_sandbox.policy.planned import PLANNED
 from agent_sandbox.policyfile import layer_beside, load_layer, load_policy, shipped_services
 from agent_sandbox.policyfile.layerfile import BESIDE, LayerFile
@@ -27,20 +26,10 @@ LAYERED = sorted((FOLDER / "examples").glob("*/project.yaml"))
 
 def answer(policy: Policy, line: str) -> str:
     method, _, url = line.partition(" ")
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or {"http": 80, "https": 443}[parts.scheme]
     try:
-        request = parse_request(
-            scheme=parts.scheme,
-            host=host,
-            port=port,
-            method=method,
-            target=url.partition(parts.netloc)[2],
-            encoded_slash=policy.takes_encoded_slash(host),
-        )
+        return str(decide(policy, read_request(policy, RequestLine(method=method, url=url))).effect)
     except Ambiguous:
         return "doubt"
-    return str(decide(policy, request).effect)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -54,7 +54,7 @@ def paths(segments: Sequence[str]) -> list[str]:
 OPERATIONS = [Operation(kind=kind, fields=frozenset(of)) for kind in ("query", "mutation") for of in some("abc")]
 requests = st.builds(
     lambda where, what, operation: Request(
-        **dict(zip(("scheme", "host", "port", "method", "headers"), where, strict=True)),
+        **dict(zip(("scheme", "host", "port", "method", "headers", "secrets"), where, strict=True)),
         **dict(zip(("path", "query", "body_size"), what, strict=True)),
         operation=operation,
     ),
@@ -64,6 +64,7 @@ requests = st.builds(
         PORTS,
         (*METHODS, "TRACE"),
         ((), (("x", "1"),), (("X", "2"),), (("x", "1"), ("x", "2"))),
+        (False, True),
     ),
     one_of_each(paths(SEGMENTS), ("", "x=1", "x=1&y=2", "y=2&x=1", "x=2"), (None, 0, 10, 20)),
     st.sampled_from([*or_none(OPERATIONS), *[Operation(doubt="no JSON")] * len(OPERATIONS)]),
@@ -78,10 +79,13 @@ TRANSFORM = {"request": {"headers": {"x-key": {"secret": "key", "transform": {"t
 BESIDE: tuple[Entry, ...] = ({}, {}, {"max_body": 0}, {"max_body": 9}, {"transform": TRANSFORM})
 
 
+ANYTHING: Entry = {"schemes": ["http", "https"]}
+
+
 def rule_of(path: Entry | None, conditions: tuple[Any, ...]) -> Entry:
     """Return a rule of what it asks for; a rule asks for something."""
     keyed = zip(("path", "methods", "schemes", "query", "headers"), (path, *conditions), strict=True)
-    return {key: asked for key, asked in keyed if asked is not None} or {"schemes": ["http", "https"]}
+    return {key: asked for key, asked in keyed if asked is not None} or ANYTHING
 
 
 def sized_rule_of(rule: Entry, beside: tuple[Any, ...]) -> Entry:
@@ -132,6 +136,21 @@ specs = st.builds(
     st.lists(entries, max_size=2),
     one_of_each(or_none((403, 418)), or_none((False, True)), or_none(("watch",))),
 )
+
+
+def tightened(spec: Entry, *, tighten: bool = True) -> Entry:
+    """Return the policy as one that may only narrow, which puts nothing in."""
+    without = [
+        {
+            **entry,
+            "rules": [{key: rule[key] for key in rule if key != "transform"} or ANYTHING for rule in entry["rules"]],
+        }
+        if "rules" in entry
+        else entry
+        for entry in spec["domains"]
+    ]
+    return {**spec, "domains": without, "tighten": True} if tighten else {**spec, "tighten": False}
+
 
 # One number for a whole order, where Hypothesis's own `randoms` draws for each place.
 orders = st.integers(0, 9999).map(Random)

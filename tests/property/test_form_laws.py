@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from agent_sandbox.policy import Policy, Request, compile_policy, decide, decide_connect
 from agent_sandbox.policy.dump import dump_rule
 from agent_sandbox.policy.form import read_form, write_form
-from policyworld import Entry, layer, requests, specs
+from policyworld import Entry, layer, requests, specs, tightened
 
-tight = st.builds(lambda spec, tighten: {**spec, "tighten": tighten}, specs, st.booleans())
+tight = st.builds(lambda spec, tighten: tightened(spec, tighten=tighten), specs, st.booleans())
 
 
 def again(policy: Policy) -> Policy:

@@ -13,7 +13,7 @@ from agent_sandbox.policy.expand import expand
 from agent_sandbox.policy.hostlist import parse_host_list
 from agent_sandbox.policy.ruleset import RuleSet
 from naivepolicy import NaiveLayer, naive_effect_of_layers
-from policyworld import Entry, effect, entries, layer, one_of_each, orders, requests, specs
+from policyworld import Entry, effect, entries, layer, one_of_each, orders, requests, specs, tightened
 
 
 def replacing(spec: Entry, chosen: frozenset[int]) -> Entry:
@@ -27,7 +27,7 @@ def replacing(spec: Entry, chosen: frozenset[int]) -> Entry:
 
 replacing_specs = st.builds(replacing, specs, st.frozensets(st.integers(0, 3)))
 ordinary = st.builds(layer, specs)
-narrowing = st.builds(lambda spec: layer({**spec, "tighten": True}), specs)
+narrowing = st.builds(lambda spec: layer(tightened(spec)), specs)
 any_layer = st.one_of(st.builds(layer, replacing_specs), narrowing)
 several = st.lists(ordinary, max_size=3)
 
@@ -124,7 +124,7 @@ UPSTREAM = {"upstream": {"proxy": "http://proxy.corp.example:3128", "no_proxy": 
 
 @given(specs, st.booleans(), requests)
 def test_what_a_company_puts_between_decides_nothing(spec: Entry, tighten: bool, request: Request) -> None:  # noqa: FBT001 - drawn
-    plain = {**spec, "tighten": tighten}
+    plain = tightened(spec, tighten=tighten)
     before = together(layer(plain))
     after = together(layer({**plain, "settings": {**plain.get("settings", {}), **UPSTREAM}}))
     assert decide(after, request) == decide(before, request)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from agent_sandbox.policy.advice import advise
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.authority import parse_authority
-from agent_sandbox.policy.decide import awaits_operation, decide, decide_connect
+from agent_sandbox.policy.decide import awaits_operation, decide, decide_connect, decide_with_secrets
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.graphqlbody import with_body
@@ -36,6 +36,7 @@ __all__ = [
     "compile_policy",
     "decide",
     "decide_connect",
+    "decide_with_secrets",
     "parse_authority",
     "parse_request",
     "with_body",

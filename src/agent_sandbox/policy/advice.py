@@ -17,7 +17,6 @@ APPLY = "then: agent-sandbox proxy reload"
 BEYOND_AN_ENTRY = {
     Cause.RULE: "a deny always wins: take out or narrow the entry at {}",
     Cause.CEILING: "whoever keeps {} has to allow it there too",
-    Cause.INJECTION: "no secret is put in yet: take `transform` or `auth` out where the request may go without it",
     Cause.POLICY: f"see `agent-sandbox policy check`, mend {FILE}",
 }
 PLAINLY = "no rule takes GraphQL that leaves doubt: send one query or mutation as JSON, with its values in `variables`"

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.injection import Injection
 from agent_sandbox.policy.nearest import (
     beyond_for_port,
     beyond_for_request,
@@ -42,6 +43,25 @@ def decide(policy: Policy, request: Request) -> Decision:
     return answer
 
 
+def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:
+    """Answer a request into which secrets can be put, and say which: what the most specific rule that has any puts in.
+
+    None where nothing is put in: no such rule takes the request, or it is denied all the same.
+    """
+    if not policy.asks_secrets:
+        return decide(policy, request), None
+    filled = request._replace(secrets=True)
+    decision = decide(policy, filled)
+    if not decision.allowed:
+        return decision, None
+    ways = readings(request.path)
+    rules = (rule for rule in policy.index.rules_about(request.host, ways) if rule.conditions.inject)
+    rule = next((rule for rule in rules if rule.matches(filled, ways)), None)
+    if rule is None:
+        return decision, None
+    return replace(rule.verdict, max_body=decision.max_body), rule.conditions.inject
+
+
 def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
     """Answer a CONNECT: allowed when some rule could allow a request there; that request is decided again in full."""
     if policy.refusal:
@@ -65,7 +85,8 @@ def awaits_operation(policy: Policy, request: Request) -> bool:
     """Tell whether a request that is denied by its head could be allowed, once its body has been read as GraphQL."""
     if request.operation is not None or not policy.asks_operations:
         return False
-    return decide(policy, request._replace(operation=ANY_OPERATION)).allowed
+    filled = request._replace(secrets=True)
+    return not decide(policy, filled).allowed and decide(policy, filled._replace(operation=ANY_OPERATION)).allowed
 
 
 def _refused(policy: Policy) -> Decision:

@@ -20,7 +20,7 @@ class Cause(StrEnum):
     CEILING = "ceiling"  # a rule matched, but a layer that only narrows does not take the request
     REQUEST = "request"  # the host has rules, none of them takes this request
     OPERATION = "operation"  # the nearest rule takes all of it but what its body asks for
-    INJECTION = "injection"  # the nearest rule takes all of it, and wants a secret put in
+    INJECTION = "injection"  # a rule matched, and what it has put in could not be
     HOST = "host"  # no rule names the host
     POLICY = "policy"  # the policy as a whole allows nothing: it is empty, or it could not be read
 

@@ -30,6 +30,8 @@ class Policy:
     digest: str
     # Whether some rule asks what a body does: only then is one ever held.
     asks_operations: bool = False
+    # Whether some rule puts a secret in.
+    asks_secrets: bool = False
     refusal: str = ""
 
     @classmethod
@@ -41,6 +43,7 @@ class Policy:
             index=build_index(rules.rules),
             digest=_digest(rules),
             asks_operations=any(rule.conditions.graphql for rule in every),
+            asks_secrets=any(rule.conditions.inject for rule in rules.rules),
             refusal=refusal,
         )
 

@@ -72,6 +72,8 @@ def _narrowing(layer: Layer, said: RuleSet) -> RuleSet:
     # It leads nowhere by itself, and may have more inspected than the others want, and not less.
     settings = {name: value for name, value in said.settings.items() if name != "inspect"}
     allows = tuple(rule for rule in said.rules if rule.effect is Effect.ALLOW)
+    if problems := [_puts_in(rule) for rule in allows if rule.conditions.inject]:
+        raise UserError(problems)
     return replace(
         said,
         host_services=(),
@@ -80,6 +82,12 @@ def _narrowing(layer: Layer, said: RuleSet) -> RuleSet:
         rules=tuple(rule for rule in said.rules if rule.effect is Effect.DENY),
         ceilings=(Ceiling(origin=layer.origin("tighten"), rules=allows),) if _names_an_allow(layer) else (),
     )
+
+
+def _puts_in(rule: Rule) -> Problem:
+    what = f"a layer that only narrows puts nothing in, and this is {rule.conditions.inject}"
+    hint = "take it out: it goes with the layer that allows the request"
+    return Problem(where=str(rule.origin), what=what, hint=hint)
 
 
 def _names_an_allow(layer: Layer) -> bool:

@@ -36,7 +36,7 @@ class FormlessError(Exception):
 
 def write_form(policy: Policy) -> Plain:
     """Return the policy as plain data, without the hosts of its lists; raise FormlessError where that can't be."""
-    _require_known(policy, {"rules", "index", "digest", "asks_operations", "refusal"})
+    _require_known(policy, {"rules", "index", "digest", "asks_operations", "asks_secrets", "refusal"})
     rules = policy.rules
     _require_known(rules, RULE_SET)
     return {
@@ -48,6 +48,7 @@ def write_form(policy: Policy) -> Plain:
         "always_inspects": rules.always_inspects,
         "digest": policy.digest,
         "asks_operations": policy.asks_operations,
+        "asks_secrets": policy.asks_secrets,
         "refusal": policy.refusal,
     }
 
@@ -67,7 +68,7 @@ def read_form(form: Plain, lists: Lists) -> Policy:
         settings={name: _read_setting(said) for name, said in form["settings"].items()},
         always_inspects=form["always_inspects"],
     )
-    told = {name: form[name] for name in ("digest", "asks_operations", "refusal")}
+    told = {name: form[name] for name in ("digest", "asks_operations", "asks_secrets", "refusal")}
     return Policy(rules=rules, index=build_index(rules.rules), **told)
 
 

@@ -9,7 +9,7 @@ from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.unfit import Unfit
 
 # Fit for the name of a file.
-SECRET = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,100}", re.ASCII)
+SECRET = re.compile(r"(?!-|\.{1,2}\Z)[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,11 +25,8 @@ def no_rule_for_request(request: Request, readings: Readings, rules: Sequence[Ru
     if rule is None:
         return None
     differences = list(rule.differences(request, readings))
-    cause = Cause.REQUEST
-    if rule.matches(request._replace(operation=ANY_OPERATION), readings):
-        cause = Cause.OPERATION
-    elif rule.conditions.inject is not None and len(differences) == 1:
-        cause = Cause.INJECTION
+    all_but_the_body = rule.matches(request._replace(operation=ANY_OPERATION), readings)
+    cause = Cause.OPERATION if all_but_the_body else Cause.REQUEST
     return _denial(cause, f"host {request.host} is allowed, {_are_not(differences)}", rule)
 
 

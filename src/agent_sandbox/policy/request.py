@@ -40,6 +40,8 @@ class Request(NamedTuple):
     body_size: int | None = None
     # What a GraphQL body asks for; None where no body has been read, which is the usual case.
     operation: Operation | None = None
+    # Whether secrets can be put in: a rule that wants one put in takes no other request.
+    secrets: bool = False
 
     @property
     def target(self) -> str:

@@ -31,7 +31,7 @@ class Conditions:
     headers: HeaderPattern | None = None
     max_body: int | None = None
     graphql: OperationPattern | None = None
-    # What has to be put in. Nothing is yet, so no request has it.
+    # What is put in. A request into which nothing can be put is not taken.
     inject: Injection | None = None
     encoded_slash: bool = False
     inspect: bool | None = None
@@ -113,7 +113,7 @@ class Rule:
             and (asked.headers is None or self._headers_match(asked.headers, request.headers))
             and (asked.max_body is None or asked.takes_size(request.body_size))
             and (asked.graphql is None or asked.graphql.takes(request.operation))
-            and asked.inject is None
+            and (asked.inject is None or request.secrets)
         )
 
     def _path_matches(self, pattern: PathPattern, readings: Readings) -> bool:
@@ -147,7 +147,7 @@ class Rule:
             yield f"a body of {shown_size(request.body_size or 0)}"
         if asked.graphql is not None and not asked.graphql.takes(request.operation):
             yield from asked.graphql.differences(request.operation)
-        if asked.inject is not None:
+        if asked.inject is not None and not request.secrets:
             yield f"a request without {asked.inject.secrets}"
 
     @override

@@ -22,7 +22,7 @@ REASONS = {
     "rule": "a deny says so",
     "ceiling": "a layer that only narrows does not let it through",
     "operation": "GraphQL that asks for more than a rule lists",
-    "injection": "it is allowed with a secret, and none is put in yet",
+    "injection": "it is allowed with a secret that the proxy does not have: see `agent-sandbox secret list`",
     "address": "the name leads to an address that nothing in the sandbox may reach",
 }
 DOUBTFUL = "it could not be read in one way"

@@ -6,7 +6,7 @@ from itertools import islice
 
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.bodysize import shown_size
-from agent_sandbox.policy.decide import decide
+from agent_sandbox.policy.decide import decide, decide_with_secrets
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.nearest import allows_nearby, standing
@@ -95,6 +95,9 @@ def _doubtful(line: RequestLine, doubt: Ambiguous) -> Explanation:
 
 
 def _notes(policy: Policy, request: Request, decision: Decision) -> Iterator[str]:
+    _, secrets = decide_with_secrets(policy, request)
+    if secrets:
+        yield f"with {secrets}: `agent-sandbox secret list` tells whether the proxy has it"
     place = policy.host_service(request.host, request.port)
     if place:
         yield f"it leads to {place.to}:{place.port}"

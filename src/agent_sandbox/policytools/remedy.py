@@ -78,8 +78,8 @@ def remedy(
     policy: Policy, request: Request, decision: Decision, offers: Offers, choices: Choices = no_choices
 ) -> Remedy:
     """Return what a person can do about a denial."""
-    if decision.cause in {Cause.RULE, Cause.INJECTION}:
-        return Remedy(in_the_way=BEYOND_AN_ENTRY[decision.cause].format(decision.rule))
+    if decision.cause is Cause.RULE:
+        return Remedy(in_the_way=BEYOND_AN_ENTRY[Cause.RULE].format(decision.rule))
     if request.method not in NAMEABLE:
         return Remedy(in_the_way=f"no rule can name the method {request.method}")
     if why_private(request.host):

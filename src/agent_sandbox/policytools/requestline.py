@@ -55,6 +55,8 @@ def read_request(policy: Policy, line: RequestLine) -> Request:
         body_size=line.body_size,
         encoded_slash=policy.takes_encoded_slash(host),
     )
+    # Which secrets there are only the proxy knows: here all of them are.
+    request = request._replace(secrets=True)
     return request if line.graphql is None else with_body(request, json.dumps({"query": line.graphql}).encode())
 
 

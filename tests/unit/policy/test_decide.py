@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from agent_sandbox.policy.compile import compile_policy
-from agent_sandbox.policy.decide import awaits_operation, decide, decide_connect
+from agent_sandbox.policy.decide import awaits_operation, decide, decide_connect, decide_with_secrets
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.layer import Layer
@@ -181,12 +181,44 @@ def test_no_body_is_awaited_twice_nor_where_no_rule_asks_for_one(policy_of: Poli
     assert not awaits_operation(policy_of("allow: [GET https://a.test/graphql]"), request)
 
 
-def test_what_is_allowed_only_with_a_secret_is_denied_and_adding_it_denies_nothing(
-    policy_of: PolicyOf, request_of: RequestOf
+SECRETS = """
+domains:
+- host: a.test
+  transform: {request: {headers: {X: {secret: wide, transform: {type: bearer}}}}}
+- host: a.test
+  transform: {request: {headers: {X: {secret: narrow, transform: {type: bearer}}}}}
+  rules: [{path: {prefix: /narrow/}, max_body: 1KB}]
+- {host: a.test, rules: [{path: {prefix: /open/}}]}
+deny: [POST https://a.test/**]
+"""
+
+
+@each(
+    ("line", "without", "filled"),
+    [
+        ("GET https://a.test/x", "deny", ("allow", "policy.yaml:3", "secret wide in x")),
+        ("GET https://a.test/narrow/", "deny", ("allow", "policy.yaml:7", "secret narrow in x")),
+        ("GET https://a.test/open/", "allow", ("allow", "policy.yaml:3", "secret wide in x")),
+        ("POST https://a.test/x", "deny", ("deny", "policy.yaml:9", "None")),
+        ("GET http://a.test/x", "deny", ("deny", None, "None")),
+    ],
+)
+def test_a_secret_is_that_of_the_most_specific_rule_that_has_one(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, without: str, filled: tuple[str, str | None, str]
 ) -> None:
-    bearer = "{request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
-    entry = f"- {{host: a.test, transform: {bearer}}}"
-    request = request_of("GET https://a.test/")
-    alone, beside = (decide(policy_of(f"domains:\n{lines}"), request) for lines in (entry, f"{entry}\n- a.test"))
-    assert (alone.effect, alone.cause) == (Effect.DENY, Cause.INJECTION)
-    assert (beside.effect, beside.rule) == (Effect.ALLOW, "policy.yaml:3")
+    policy, request = policy_of(SECRETS), request_of(line)
+    decision, injection = decide_with_secrets(policy, request)
+    assert (str(decision.effect), decision.rule, str(injection)) == filled
+    assert decision.max_body is None
+    assert str(decide(policy, request).effect) == without
+
+
+def test_a_policy_without_secrets_is_asked_once(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy, request = policy_of("domains: [a.test]"), request_of("GET https://a.test/")
+    assert decide_with_secrets(policy, request) == (decide(policy, request), None)
+
+
+def test_what_only_others_allow_has_nothing_put_in(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of(f"{SECRETS}\nallow: [GET https://b.test/]")
+    decision, injection = decide_with_secrets(policy, request_of("GET https://b.test/"))
+    assert (decision.allowed, injection) == (True, None)

@@ -231,3 +231,12 @@ def test_a_rule_says_for_itself_what_is_put_in_or_its_entry_does_and_it_goes_ove
     rules = expand(layer_of(text), {}).rules
     assert [str(rule.conditions.inject) for rule in rules] == ["secret a in x", "secret b in x"]
     assert {rule.conditions.schemes for rule in rules} == {frozenset({"https"})}
+
+
+def test_a_layer_that_only_narrows_puts_nothing_in(layer_of: LayerOf) -> None:
+    with pytest.raises(UserError) as raised:
+        expand(layer_of(f"tighten: true\ndomains:\n- {{host: a.test, transform: {KEY % 'a'}}}"), {})
+    assert str(raised.value.problems[0]) == (
+        "policy.yaml:3: a layer that only narrows puts nothing in, and this is secret a in x; "
+        "take it out: it goes with the layer that allows the request"
+    )

@@ -36,7 +36,7 @@ def test_a_name_of_a_secret_is_one_of_a_file(name: str) -> None:
     assert parse_secret_name(name) == name
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "é", "a\n", "A" * 101])
+@pytest.mark.parametrize("name", ["", ".", "..", "-a", "a/b", "a b", "é", "a\n", "A" * 101])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(Unfit) as raised:
         parse_secret_name(name)

@@ -64,20 +64,6 @@ def test_a_denial_names_the_nearest_rule_and_what_differed(
     )
 
 
-def test_where_all_but_a_secret_fits_that_is_told(policy_of: PolicyOf, request_of: RequestOf) -> None:
-    bearer = "{request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
-    text = f"domains: [{{host: a.test, transform: {bearer}, rules: [{{path: {{prefix: /v1/}}}}]}}]"
-    rules = policy_of(text).index.rules_for("a.test")
-    near = "policy.yaml:1 allows any method https://a.test/v1/... with secret s in x"
-    found = [
-        no_rule_for_request(request_of(f"GET https://a.test/{path}"), (f"/{path}",), rules) for path in ("v1/", "v2")
-    ]
-    assert [(one.reason, one.cause) for one in found if one] == [
-        (f"host a.test is allowed, a request without secret s in x is not: {near}", Cause.INJECTION),
-        (f"host a.test is allowed, path /v2 and a request without secret s in x are not: {near}", Cause.REQUEST),
-    ]
-
-
 def test_a_connect_to_another_port_names_the_rule_that_has_ports(policy_of: PolicyOf) -> None:
     got = no_rule_for_port("exact.test", 22, policy_of(POLICY).index.rules_for("exact.test"))
     assert got is not None

@@ -84,9 +84,11 @@ def test_one_condition_that_fails_is_enough_and_is_named(request_: Request, diff
     assert list(rule.differences(request_, readings(request_.path))) == [difference]
 
 
-def test_no_request_has_a_secret_put_in_yet() -> None:
+def test_a_rule_that_puts_a_secret_in_takes_what_it_can_be_put_into() -> None:
     rule = the_rule(Conditions(host=HOST, inject=TOKEN))
-    assert not matches(rule, asked())
+    filled = asked()._replace(secrets=True)
+    assert (matches(rule, asked()), matches(rule, filled)) == (False, True)
+    assert list(rule.differences(filled, ("/v1",))) == []
     assert list(rule.differences(asked(), ("/v1",))) == ["a request without secret token in authorization"]
     assert str(rule) == "any method a.test with secret token in authorization"
 

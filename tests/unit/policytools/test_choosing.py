@@ -118,7 +118,8 @@ def test_a_secret_that_was_chosen_is_never_left_out(request_of: RequestOf) -> No
     secretive = {"x": service(forge)}
     text = "services: [{name: x, repos: [o/n], git: {access: read, auth: {secret: token}}}]"
     project = parse_layer(text, name="project", file="policy.yaml", shown="policy.yaml", services=secretive)
-    assert list(chosen_for(request_of("POST https://a.test/o/n/push"), project, secretive)) == []
+    (choice,) = chosen_for(request_of("POST https://a.test/o/n/push"), project, secretive)
+    assert choice.line == "- {name: x, repos: [o/n], git: {access: readwrite, auth: {secret: token}}}"
 
 
 def test_a_secret_whose_name_is_no_text_to_yaml_is_told_in_quotes(request_of: RequestOf) -> None:
@@ -127,5 +128,5 @@ def test_a_secret_whose_name_is_no_text_to_yaml_is_told_in_quotes(request_of: Re
     entry = '{name: x, repos: [o/m], git: {access: read, auth: {secret: "123"}}, api: {access: read}}'
     text = f"services: [{entry}]"
     project = parse_layer(text, name="project", file="policy.yaml", shown="policy.yaml", services=secretive)
-    (choice,) = chosen_for(request_of("GET https://a.test/api/o/n"), project, secretive)
+    (choice,) = chosen_for(request_of("GET https://a.test/o/n/refs"), project, secretive)
     assert choice.line == f"- {entry.replace('o/m', 'o/m, o/n')}"

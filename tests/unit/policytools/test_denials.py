@@ -33,7 +33,10 @@ def test_lines_that_say_the_same_are_counted_as_each_would_be() -> None:
         (denied("GET https://a.test/", cause="rule"), "a deny says so"),
         (denied("GET https://a.test/", cause="ceiling"), "a layer that only narrows does not let it through"),
         (denied("POST https://a.test/", cause="operation"), "GraphQL that asks for more than a rule lists"),
-        (denied("GET https://a.test/", cause="injection"), "it is allowed with a secret, and none is put in yet"),
+        (
+            denied("GET https://a.test/", cause="injection"),
+            "it is allowed with a secret that the proxy does not have: see `agent-sandbox secret list`",
+        ),
         (denied("GET https://a.test/", cause=""), denials.DOUBTFUL),
         (denied("GET https://a.test/", cause=["host"]), denials.DOUBTFUL),
         (denied("GET https://a.test/../b"), denials.DOUBTFUL),

@@ -8,7 +8,7 @@ from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policyfile.document import Value
 from agent_sandbox.policytools.importing.oldservices import Services
 from agent_sandbox.policytools.importing.reading import ENTRY_KEYS, OldFile, read_old
-from agent_sandbox.policytools.importing.records import NOT_PUT_IN, Record, Taken, old_rule
+from agent_sandbox.policytools.importing.records import BY_NAME, Record, Taken, old_rule
 from agent_sandbox.policytools.importing.result import Imported, Note
 from agent_sandbox.policytools.importing.together import Wanted, take_over
 from agent_sandbox.problems import Problem, UserError
@@ -77,7 +77,7 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: li
     transform = values.get("transform")
     record = Record(host=host, where=old.where(*place), replaces=mode == "replace", transform=transform)
     if transform is not None:
-        found.notes.append(Note(where=old.where(*place, "transform"), what=NOT_PUT_IN))
+        found.notes.append(Note(where=old.where(*place, "transform"), what=BY_NAME))
     rules = old.listed(values.get("rules"), *place, "rules")
     if not rules:
         old.refuse("`rules` is missing or empty", *place, hint="a host of which all is allowed is a text alone")

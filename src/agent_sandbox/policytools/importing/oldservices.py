@@ -10,7 +10,7 @@ from agent_sandbox.policy.layer import Location
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policyfile.document import Value, parse_document
 from agent_sandbox.policytools.importing.reading import SERVICE_KEYS, OldFile
-from agent_sandbox.policytools.importing.records import NOT_PUT_IN, Record
+from agent_sandbox.policytools.importing.records import BY_NAME, Record
 from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines
 from agent_sandbox.problems import UserError
 
@@ -125,5 +125,5 @@ def _surface(old: OldFile, value: Value, place: Location, found: Imported) -> di
     surface: dict[str, Any] = {"access": old.word(values.get("access"), *place, "access").lower()}
     if "auth" in values:
         surface["auth"] = old.mapping(values["auth"], AUTH_KEYS, *place, "auth")
-        found.notes.append(Note(where=old.where(*place, "auth"), what=NOT_PUT_IN))
+        found.notes.append(Note(where=old.where(*place, "auth"), what=BY_NAME))
     return surface

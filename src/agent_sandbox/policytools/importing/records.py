@@ -14,7 +14,7 @@ from agent_sandbox.policytools.importing.reading import RULE_KEYS, OldFile
 from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines
 from agent_sandbox.problems import UserError
 
-NOT_PUT_IN = "taken over, but no secret is put in yet: what is allowed only with this one is denied"
+BY_NAME = "taken over by its name: `agent-sandbox secret set` gives its value to the proxy"
 PREFIX = "`{0}` was also every path that begins so: here it is {0} and what lies below"
 
 NEVER = frozenset({"CONNECT", "TRACE"})

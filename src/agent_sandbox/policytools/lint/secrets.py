@@ -1,4 +1,4 @@
-"""Secrets that a policy has put in: where they cannot be yet, and where they would reach more than one host."""
+"""Secrets that a policy has put in where they would reach more than one host."""
 
 from collections.abc import Iterator
 
@@ -6,17 +6,6 @@ from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
-
-
-def secret_not_put_in(subject: Subject) -> Iterator[Finding]:
-    """Find what is allowed with a secret alone: this version denies it."""
-    for line, rule in _with_secrets(subject):
-        yield Finding(
-            line=line,
-            what=f"`{rule}` is denied: no secret is put in yet",
-            why="the entry says that something is allowed, and it is not",
-            mend="take `transform` or `auth` out where the request may go without it",
-        )
 
 
 def wide_secret(subject: Subject) -> Iterator[Finding]:

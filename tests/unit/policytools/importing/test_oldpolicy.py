@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from agent_sandbox.policytools.importing import oldpolicy
 from agent_sandbox.policytools.importing.oldpolicy import _is_within, _narrower, import_policies
-from agent_sandbox.policytools.importing.records import NOT_PUT_IN, Record
+from agent_sandbox.policytools.importing.records import BY_NAME, Record
 from agent_sandbox.policytools.importing.result import HEADER, Imported
 from agent_sandbox.problems import UserError
 from vectors import each
@@ -41,7 +41,7 @@ domains:
     transform = {"request": {"headers": {"X-Key": {"secret": "k", "transform": {"type": "bearer"}}}}}
     assert found.domains == [{"host": "a.test", "transform": transform, "rules": [rule]}]
     assert notes(found) == [
-        ("f:3", NOT_PUT_IN),
+        ("f:3", BY_NAME),
         ("f:6", "left out: the path holds a dot segment: '/a/../b'"),
         ("f", oldpolicy.PORTS),
         ("f", oldpolicy.HEAD),

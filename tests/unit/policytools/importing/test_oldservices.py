@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policytools.importing.oldservices import ONCE, Services, old_hosts
 from agent_sandbox.policytools.importing.reading import read_old
-from agent_sandbox.policytools.importing.records import NOT_PUT_IN
+from agent_sandbox.policytools.importing.records import BY_NAME
 from agent_sandbox.policytools.importing.result import Imported
 
 KNOWN = ("github", "vscode")
@@ -67,7 +67,7 @@ def test_credentials_are_taken_over_and_said_to_wait() -> None:
     services.read(read_old(text, file="f"), found)
     git = {"access": "readwrite", "auth": {"secret": "token", "client_shim": {"kind": "git-askpass"}}}
     assert dict(services.entries[0].value) == {"name": "github", "repos": ["a/b"], "git": git}
-    assert notes(found) == [("f:6", NOT_PUT_IN)]
+    assert notes(found) == [("f:6", BY_NAME)]
 
 
 @pytest.mark.parametrize(("readonly", "access"), [("true", "read"), ("false", "readwrite")])

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.secrets import secret_not_put_in, wide_secret
+from agent_sandbox.policytools.lint.secrets import wide_secret
 
 type Find = Callable[..., list[tuple[int, str]]]
 
@@ -13,24 +13,17 @@ domains:
 """
 SERVICE = f"""\
 domains:
-  - {{host: d.test, transform: {KEY}, rules: [{{methods: [GET]}}, {{methods: [PUT]}}]}}
+  - {{host: '*.d.test', transform: {KEY}, rules: [{{methods: [GET]}}, {{methods: [PUT]}}]}}
 """
 
 
-def test_what_waits_for_a_secret_is_found(find: Find) -> None:
-    assert find(secret_not_put_in, TEXT) == [
-        (3, "`any method https://b.test with secret key in x-key` is denied: no secret is put in yet"),
-        (4, "`any method https://.c.test with secret key in x-key` is denied: no secret is put in yet"),
-    ]
-
-
 def test_a_services_is_found_once_where_it_is_named(find: Find) -> None:
-    found = find(secret_not_put_in, "services: [t, s]", services={"t": "domains: [e.test]", "s": SERVICE})
-    assert found == [(1, "`GET, HEAD https://d.test with secret key in x-key` is denied: no secret is put in yet")]
+    found = find(wide_secret, "services: [t, s]", services={"t": "domains: [e.test]", "s": SERVICE})
+    assert found == [(1, "secret key in x-key would go to every host of `*.d.test`")]
 
 
 def test_what_another_layer_puts_in_is_its_own(find: Find) -> None:
-    assert find(secret_not_put_in, "domains: [a.test]", organisation=f"{TEXT}tighten: false") == []
+    assert find(wide_secret, "domains: [a.test]", organisation=f"{TEXT}tighten: false") == []
 
 
 def test_a_secret_for_a_wildcard_is_found(find: Find) -> None:
