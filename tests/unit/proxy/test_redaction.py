@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import base64
+import json
+
+from agent_sandbox.proxy.redaction import Redactor, forms, redact
+from vectors import each
+
+VALUE = "k3y/<\"'é+>\\x"
+BEARER = (f"Bearer {VALUE}",)
+BASIC = "Basic dXNlcjpwYT8/Pz8/c3M="  # user:pa?????ss
+
+
+def test_of_a_plain_secret_are_found_itself_hex_and_base64() -> None:
+    expected = (b"736563726574", b"c2VjcmV0", b"NlY3Jld", b"zZWNyZX", b"secret")
+    assert expected == forms("secret", ["Bearer secret"])
+
+
+def test_of_a_short_secret_is_found_what_is_no_text_by_chance() -> None:
+    in_urls = {b"Bearer" + space + b"a" + slash for space in (b"+", b"%20") for slash in (b"/", b"%2F", b"%2f")}
+    expected = {b"Bearer a/", rb"Bearer a\/"} | in_urls
+    assert expected == set(forms("a/", ["Bearer a/"]))
+
+
+def test_the_end_of_a_bearer_token_is_no_padding() -> None:
+    assert forms("secret==", ["Bearer secret=="])[-1] == b"secret=="
+    assert not [form for form in forms("secret==", ["Bearer secret=="]) if form.startswith(b"Bearer")]
+
+
+def test_the_same_secret_has_the_same_forms_in_the_same_order() -> None:
+    got = forms(VALUE, BEARER)
+    assert list(got) == sorted(set(forms(VALUE, iter(BEARER))), key=lambda form: (-len(form), form))
+
+
+@each(
+    "echo",
+    [
+        VALUE,
+        f"authorization: Bearer {VALUE}",
+        "k3y%2F%3C%22%27%C3%A9%2B%3E%5Cx",
+        "k3y%2f%3c%22%27%c3%a9%2b%3e%5cx",
+        "k3y/%3C%22%27%C3%A9%2B%3E%5Cx",  # as Python leaves a slash
+        "k3y%2F%3C%22'%C3%A9%2B%3E%5Cx",  # as JavaScript leaves a quote
+        r"k3y/<\"'\u00e9+>\\x",
+        r"k3y/<\"'é+>\\x",
+        r"k3y\/<\"'é+>\\x",  # as PHP writes a slash
+        r"k3y/\u003c\"'é+\u003e\\x",  # as JSON within HTML
+        "k3y/&lt;&quot;&#x27;é+&gt;\\x",
+        "k3y/&lt;&#34;&#39;é+&gt;\\x",
+        "k3y/&lt;\"'é+&gt;\\x",
+        VALUE.encode().hex(),
+        VALUE.encode().hex().upper(),
+    ],
+)
+def test_an_echo_is_found_as_a_server_writes_it(echo: str) -> None:
+    size = len(echo.removeprefix("authorization: Bearer ").encode())
+    lead = echo.encode()[:-size]
+    expected = b"<" + lead + b"*" * size + b">"
+    assert expected == redact(forms(VALUE, BEARER), f"<{echo}>".encode())
+
+
+def test_a_space_is_found_as_a_plus() -> None:
+    assert redact(forms("two words", []), b"two+words two%20words") == b"********* ***********"
+
+
+@each("before", ["", "1", "12", "123"])
+def test_base64_of_a_text_that_holds_it_keeps_no_more_than_a_few_bits_of_its_ends(before: str) -> None:
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        text = json.dumps({before: VALUE, "ensure": "more"}).encode()
+        shown = redact(forms(VALUE, BEARER), encode(text))
+        written = json.dumps(VALUE)[1:-1].encode()
+        start = text.index(written)
+        stars = range(-(-start * 8 // 6), (start + len(written)) * 8 // 6)
+        expected = bytes(ord("*") if at in stars else sign for at, sign in enumerate(encode(text)))
+        assert expected == shown
+
+
+@each(
+    ("echo", "expected"),
+    [
+        (BASIC, "Basic *******************="),
+        ("dXNlcjpwYT8/Pz8/c3M", "*" * 19),
+        ("dXNlcjpwYT8%2FPz8%2Fc3M%3D", "*" * 23 + "%3D"),
+        (r"dXNlcjpwYT8\/Pz8\/c3M=", "*" * 21 + "="),
+        ("pa?????ss", "*" * 9),
+    ],
+)
+def test_of_a_password_is_found_the_whole_token(echo: str, expected: str) -> None:
+    assert expected == redact(forms("pa?????ss", [BASIC]), echo.encode()).decode()
+
+
+def test_what_overlaps_is_overwritten_from_end_to_end() -> None:
+    assert redact([b"secret", b"retina", b"nab"], b"a secretinab, a tin") == b"a **********, a tin"
+    assert redact([b"ana"], b"banana") == b"b*****"
+
+
+def test_what_ends_in_the_next_piece_is_found_also_where_another_ended_in_this() -> None:
+    redactor = Redactor([b"secret", b"retina"])
+    assert [*map(redactor.feed, [b"a sec", b"ret", b"ina"]), redactor.end()] == [b"a ", b"***", b"******", b""]
+    assert redactor.redacted == 2
+
+
+def test_what_was_held_and_is_found_only_in_part_keeps_the_rest() -> None:
+    redactor = Redactor([b"secret", b"retina"])
+    assert [*map(redactor.feed, [b"secret", b"ire", b"t"]), redactor.end()] == [b"***", b"***i", b"", b"ret"]
+    assert redactor.redacted == 1
+
+
+def test_what_cannot_begin_a_form_is_not_held() -> None:
+    redactor = Redactor([b"secret", b"ssecond"])
+    events = [b"data: a\n\n", b"s", b"", b"s", b"data: secre\n\n", b"sss"]
+    assert list(map(redactor.feed, events)) == [b"data: a\n\n", b"", b"", b"", b"ssdata: secre\n\n", b"s"]
+    assert (redactor.end(), redactor.end(), redactor.redacted) == (b"ss", b"", 0)
+
+
+def test_no_more_is_held_than_what_begins_one_of_the_forms() -> None:
+    redactor = Redactor([b"axxxxx", b"xayyyy", b"axxxxx"])
+    assert [*map(redactor.feed, [b"ba", b"xxxxx"]), redactor.end()] == [b"b", b"*****", b"*"]
+    assert redactor.redacted == 1
+
+
+def test_without_a_form_all_goes_on() -> None:
+    redactor = Redactor(())
+    data = b"as it is"
+    assert redactor.feed(data) is data
+    assert redact((), data) is data
