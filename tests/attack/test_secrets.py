@@ -1,51 +1,94 @@
-"""What a policy allows with a secret alone: until one can be put in, it goes nowhere, whatever comes in its place."""
+"""Secrets: they reach the server that they are for, and nobody reads them, whatever is asked, echoed or spelled."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import threading
-from typing import TYPE_CHECKING
+from base64 import b64decode, b64encode
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, override
+from urllib.parse import quote
 
+import h2.connection
+import h2.events
 import pytest
 
+from agent_sandbox.proxy.secrets import put_secret, remove_secret
+from capture import ok
 from http2client import Http2Client, fields
+from http2server import Http2Server
 from pair import Pair, start_pair
-from proxystand import get, read_answer, read_head
+from proxystand import ProxyProcess, get, read_answer, read_head
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-KEY = (
-    "{request: {headers: {Authorization: {secret: tracker.token, transform: {type: bearer}}}, on_existing_header: %s}}"
-)
+VALUE = "s3cr3t/with+signs=and&more\"\\'<0123456789>"
+BEARER = "{secret: tracker.token, transform: {type: bearer}}"
+BASIC = "{secret: tracker.token, transform: {type: basic, username: bot}}"
 POLICY = f"""\
 version: 1
 domains:
   - host: allowed.test
-    transform: {KEY % "fail"}
+    transform: {{request: {{headers: {{Authorization: {BEARER}}}}}}}
     rules: [{{path: {{prefix: /issues/}}}}]
   - host: allowed.test
-    transform: {KEY % "replace"}
+    transform: {{request: {{headers: {{Authorization: {BASIC}}}, on_existing_header: replace}}}}
     rules: [{{path: {{prefix: /wiki/}}}}]
+  - host: "*.wild.test"
+    transform: {{request: {{headers: {{Authorization: {BEARER}}}}}}}
   - {{host: allowed.test, rules: [{{path: {{prefix: /open/}}}}]}}
 """
+OTHER = POLICY.replace("secret: tracker.token", "secret: other")
 WITHOUT = "version: 1\ndomains: [allowed.test]\n"
+
+
+def seen_as() -> Iterator[bytes]:
+    """Yield what would tell the value to whoever reads it."""
+    for text in (VALUE, f"bot:{VALUE}"):
+        yield text.encode()
+        yield b64encode(text.encode())
+    yield json.dumps(VALUE)[1:-1].encode()
+    yield quote(VALUE, safe="").encode()
+    yield VALUE.encode().hex().encode()
+
+
+SEEN_AS = tuple(seen_as())
+
+
+def shows(data: bytes) -> list[bytes]:
+    """Return what of the value can be read, also where text of base64 holds it."""
+    packed = [word + b"=" * (-len(word) % 4) for word in re.findall(rb"[\w+/]{24,}", data)]
+    unpacked = b" ".join(b64decode(word) for word in packed)
+    return [form for form in SEEN_AS if form in data + b" " + unpacked]
 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A proxy whose policy names a secret."""
-    with start_pair(tmp_path_factory.mktemp("secrets"), POLICY) as pair:
+    """A proxy that has a secret for one host of two."""
+    folder = tmp_path_factory.mktemp("secrets")
+    (folder / "state" / "secrets").mkdir(parents=True)
+    with start_pair(folder, POLICY) as pair:
         yield pair
 
 
 @pytest.fixture
-def pair(started: Pair) -> Pair:
-    """The same, with its policy, and nothing on its records."""
+def pair(started: Pair) -> Iterator[Pair]:
+    """The same, with its policy and its secret, and nothing on its records; no line of which holds the value."""
     replace_policy(started, POLICY)
+    put_secret(secrets_of(started), "tracker.token", ["allowed.test"], VALUE.encode())
+    started.server.answers.clear()
     started.forget()
-    return started
+    yield started
+    assert shows(json.dumps(started.proxy.lines).encode() + started.proxy.errors.encode()) == []
+
+
+def secrets_of(pair: Pair) -> Path:
+    return pair.proxy.folder / "state" / "secrets"
 
 
 def replace_policy(pair: Pair, policy: str) -> None:
@@ -53,57 +96,275 @@ def replace_policy(pair: Pair, policy: str) -> None:
     assert pair.proxy.command("reload").returncode == 0
 
 
-CREDENTIALS = {
-    "none": (),
-    "the agent's own": ("Authorization: Bearer own",),
-    "two of them": ("Authorization: Bearer own", "authorization: Basic b3duOm93bg=="),
-    "spelled as a variable": ("Authorization_: Bearer own", "AUTHORIZATION: x"),
+def arrived(pair: Pair) -> list[list[str]]:
+    """Return the credentials of each request that arrived."""
+    return [request.field("authorization") for request in pair.server.requests]
+
+
+def test_a_secret_reaches_the_server_that_it_is_for(pair: Pair) -> None:
+    assert pair.proxy.ask("allowed.test", get("/issues/1", "allowed.test")).startswith(b"HTTP/1.1 200")
+    assert arrived(pair) == [[f"Bearer {VALUE}"]]
+    line = pair.proxy.line(path="/issues/1")
+    assert line["reason"] == "allowed by policy.yaml:5, with secret tracker.token in authorization"
+
+
+BROUGHT = {
+    "one": ("Authorization: Bearer own",),
+    "two": ("Authorization: Bearer own", "authorization: Basic b3duOm93bg=="),
+    "in another case": ("AUTHORIZATION: Bearer own",),
     "the name of the secret": ("Authorization: Bearer tracker.token",),
     "said to end at the proxy": ("Connection: authorization", "Authorization: Bearer own"),
-    "for the proxy": ("Proxy-Authorization: Bearer own",),
+    "folded": ("Authorization: Bearer", " own"),
 }
 
 
-@pytest.mark.parametrize("brought", CREDENTIALS)
-@pytest.mark.parametrize("path", ["/issues/1", "/wiki/start"])
-def test_what_wants_a_secret_goes_nowhere_without_it(pair: Pair, path: str, brought: str) -> None:
-    with pair.proxy.tls("allowed.test") as stream:
-        stream.sendall(get(path, "allowed.test", *CREDENTIALS[brought]))
+@pytest.mark.parametrize("brought", BROUGHT)
+def test_a_credential_of_the_agents_own_is_denied_or_replaced(pair: Pair, brought: str) -> None:
+    answer = pair.proxy.ask("allowed.test", get("/issues/1", "allowed.test", *BROUGHT[brought]))
+    assert answer.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400"))
+    assert pair.server.requests == []
+    answer = pair.proxy.ask("allowed.test", get("/wiki/1", "allowed.test", *BROUGHT[brought]))
+    basic = b64encode(f"bot:{VALUE}".encode()).decode()
+    assert arrived(pair) == ([] if answer.startswith(b"HTTP/1.1 400") else [[f"Basic {basic}"]])
+
+
+def test_no_other_host_is_sent_a_secret_nor_another_port_nor_plain_http(pair: Pair) -> None:
+    status, body = ask(pair, "a.wild.test", get("/issues/1", "a.wild.test"))
+    assert (status, body["reason"]) == (403, "secret tracker.token is not for a.wild.test")
+    with pair.proxy.connect() as connection:
+        connection.sendall(get("http://allowed.test/issues/1", "allowed.test"))
+        assert read_answer(connection)[0] == 403
+    with pair.proxy.connect() as connection:
+        connection.sendall(b"CONNECT allowed.test:8443 HTTP/1.1\r\nHost: allowed.test:8443\r\n\r\n")
+        assert read_head(connection).startswith(b"HTTP/1.1 403")
+    assert (pair.server.requests, pair.plain.requests) == ([], [])
+
+
+def ask(pair: Pair, host: str, request: bytes) -> tuple[int, dict[str, str]]:
+    with pair.proxy.tls(host) as stream:
+        stream.sendall(request)
         status, body = read_answer(stream)
-    assert (status, pair.server.requests) == (403, [])
-    told = json.loads(body)
-    assert "a request without secret tracker.token in authorization is not" in told["reason"]
-    assert told["hint"].startswith("no secret is put in yet: take `transform` or `auth` out")
-    line = pair.proxy.line(path=path)
-    assert (line["decision"], line["cause"], line["bytes_out"]) == ("deny", "injection", 0)
+    told: dict[str, str] = json.loads(body)
+    return status, told
 
 
-def test_neither_does_a_stream_of_http2(pair: Pair) -> None:
-    with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
-        client = Http2Client(stream)
-        assert client.status(client.send(*fields("/issues/1"), ("authorization", "Bearer own"))) == "403"
+def test_a_stand_in_is_put_into_nothing(pair: Pair) -> None:
+    stand_in = "Authorization: Bearer tracker.token"
+    assert pair.proxy.ask("allowed.test", get("/open/x", "allowed.test", stand_in)).startswith(b"HTTP/1.1 200")
+    assert arrived(pair) == [["Bearer tracker.token"]]
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "sni", "host"),
+    [
+        ("a.wild.test", "", "allowed.test"),
+        ("a.wild.test", "allowed.test", "allowed.test"),
+        ("allowed.test", "a.wild.test", "allowed.test"),
+        ("allowed.test", "", "a.wild.test"),
+    ],
+)
+def test_no_name_that_is_forged_collects_it(pair: Pair, tunnel: str, sni: str, host: str) -> None:
+    try:
+        with pair.proxy.tls(tunnel, sni=sni) as stream:
+            stream.sendall(get("/issues/1", host))
+            assert read_head(stream).startswith(b"HTTP/1.1 403")
+    except (OSError, AssertionError) as refused:
+        assert sni, refused  # noqa: PT017 - a name that differs ends the connection
+    assert (pair.server.requests, shows(bytes(pair.server.raw))) == ([], [])
+
+
+def test_a_server_that_cannot_prove_its_name_is_not_sent_it(tmp_path: Path) -> None:
+    (tmp_path / "state" / "secrets").mkdir(parents=True)
+    put_secret(tmp_path / "state" / "secrets", "tracker.token", ["c.test"], VALUE.encode())
+    with start_pair(tmp_path, POLICY.replace('"*.wild.test"', "c.test")) as pair:
+        override = f"--resolve=c.test:443:127.0.0.1:{pair.server.port}"
+        with ProxyProcess(tmp_path, pair.proxy.policy, more=(override,)) as proxy:
+            assert proxy.ask("c.test", get("/x", "c.test")).startswith(b"HTTP/1.1 502")
+        assert shows(bytes(pair.server.raw)) == []
+
+
+def test_a_secret_that_is_removed_or_set_anew_counts_at_once(pair: Pair) -> None:
+    put_secret(secrets_of(pair), "tracker.token", ["allowed.test"], b"another value")
+    assert pair.proxy.ask("allowed.test", get("/issues/1", "allowed.test")).startswith(b"HTTP/1.1 200")
+    remove_secret(secrets_of(pair), "tracker.token")
+    status, told = ask(pair, "allowed.test", get("/issues/1", "allowed.test"))
+    assert (status, told["reason"], told["hint"]) == (
+        403,
+        "the proxy has no secret tracker.token",
+        "agent-sandbox secret set tracker.token --host allowed.test",
+    )
+    assert arrived(pair) == [["Bearer another value"]]
+
+
+type Echo = Callable[[str], bytes]
+
+
+def body(write: Callable[[str], str | bytes]) -> Echo:
+    def answer(credential: str) -> bytes:
+        written = write(credential)
+        return ok(written if isinstance(written, bytes) else written.encode("latin-1"))
+
+    return answer
+
+
+def chunked(size: int) -> Echo:
+    def answer(credential: str) -> bytes:
+        text = f"you sent {credential} to me".encode()
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+        return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+
+    return answer
+
+
+ECHOES: dict[str, Echo] = {
+    "plain": body(lambda text: f"you sent {text}"),
+    "twice": body(lambda text: f"{text}{text}"),
+    "JSON": body(lambda text: json.dumps({"headers": {"Authorization": text}})),
+    "an address": body(lambda text: f"/next?token={quote(text, safe='')}"),
+    "base64 of a whole": body(lambda text: b64encode(json.dumps({"a": 1, "sent": text}).encode())),
+    "hex": body(lambda text: text.encode().hex()),
+    "a field": lambda text: ok(b"x", f"X-You-Sent: {text}".encode()),
+    "the phrase": lambda text: f"HTTP/1.1 200 OK {text}\r\nContent-Length: 0\r\n\r\n".encode(),
+    "an error page": lambda text: ok(f"unknown token {text}".encode()).replace(b"200 OK", b"401 Unauthorized"),
+    "a redirect": lambda text: ok(b"", f"Location: /x?{quote(text, safe='')}".encode()).replace(
+        b"200 OK", b"302 Found"
+    ),
+    "byte by byte": chunked(1),
+    "chunk by chunk": chunked(7),
+    "trailers": lambda text: (
+        f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n0\r\nX: {text}\r\n\r\n".encode()
+    ),
+    "an answer before the answer": lambda text: (
+        f"HTTP/1.1 103 Early Hints\r\nLink: <{text}>\r\n\r\n".encode() + ok(b"done")
+    ),
+    "packed": lambda text: ok(gzip.compress(text.encode()), b"Content-Encoding: gzip"),
+    "said to be packed": lambda text: ok(text.encode(), b"Content-Encoding: br"),
+    "until the end": lambda text: f"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{text}".encode(),
+    "cut": lambda text: f"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{text}".encode(),
+}
+
+
+@pytest.mark.parametrize("path", ["/issues/echo", "/wiki/echo"])
+@pytest.mark.parametrize("name", ECHOES)
+def test_what_a_server_repeats_of_it_is_not_seen(pair: Pair, name: str, path: str) -> None:
+    def answer(stream: socket.socket, _: bytes) -> None:
+        (credential,) = pair.server.requests[-1].field("authorization")
+        stream.sendall(ECHOES[name](credential))
+
+    pair.server.answers[path] = answer
+    got = pair.proxy.ask("allowed.test", get(path, "allowed.test"))
+    assert got.startswith(b"HTTP/1.1 ")
+    assert shows(got) == []
+    assert len(pair.server.requests) == 1
+
+
+def test_an_event_is_passed_on_when_it_comes(pair: Pair) -> None:
+    seen = threading.Event()
+
+    def answer(stream: socket.socket, _: bytes) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: x\n\n")
+        assert seen.wait(5)
+
+    pair.server.answers["/issues/events"] = answer
+    with pair.proxy.tls("allowed.test") as stream:
+        stream.sendall(get("/issues/events", "allowed.test"))
+        assert read_head(stream).startswith(b"HTTP/1.1 200")
+        assert b"data: x\n\n" in stream.recv(100)
+        seen.set()
+
+
+def test_no_part_of_an_echo_can_be_asked_for(pair: Pair) -> None:
+    hiding = ("Range: bytes=0-3", "If-Range: x", "Accept-Encoding: br, gzip", "Accept_Encoding: br")
+    pair.proxy.ask("allowed.test", get("/issues/1", "allowed.test", *hiding))
+    (request,) = pair.server.requests
+    assert [request.field(name) for name in ("range", "if-range", "accept_encoding")] == [[], [], []]
+    assert request.field("accept-encoding") == ["identity"]
+
+
+def test_no_secret_goes_into_a_websocket(pair: Pair) -> None:
+    upgrade = ("Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
+    request = get("/issues/ws", "allowed.test", *upgrade).replace(b"Connection: close", b"Connection: Upgrade")
+    status, told = ask(pair, "allowed.test", request)
+    assert (status, told["reason"]) == (403, "no secret is put into a WebSocket, whose frames are not looked through")
     assert pair.server.requests == []
 
 
-def test_what_is_allowed_without_one_passes_as_it_is(pair: Pair) -> None:
-    assert pair.proxy.ask("allowed.test", get("/open/x", "allowed.test")).startswith(b"HTTP/1.1 200")
-    (request,) = pair.server.requests
-    assert request.field("authorization") == []
+def test_streams_of_http2_are_filled_in_the_same_way(pair: Pair) -> None:
+    with pair.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+        client = Http2Client(stream)
+        own = ("authorization", "Bearer own")
+        answers = [
+            client.status(client.send(*fields("/issues/1"))),
+            client.status(client.send(*fields("/issues/2"), own)),
+            client.status(client.send(*fields("/wiki/1"), own)),
+            client.status(client.send(*fields("/open/1"))),
+        ]
+    assert answers == ["200", "403", "200", "200"]
+    basic = b64encode(f"bot:{VALUE}".encode()).decode()
+    assert arrived(pair) == [[f"Bearer {VALUE}"], [f"Basic {basic}"], []]
+
+
+class EchoingServer(Http2Server):
+    """Repeats what it was sent, in fields before a body and behind it."""
+
+    @override
+    def _handle(self, engine: h2.connection.H2Connection, event: h2.events.Event, sizes: dict[int, int]) -> None:
+        if isinstance(event, h2.events.StreamEnded):
+            sent = self.requests[-1]["authorization"]
+            engine.send_headers(event.stream_id, [(":status", "200"), ("x-sent", sent)])
+            engine.send_data(event.stream_id, f"you sent {sent}".encode())
+            engine.send_headers(event.stream_id, [("grpc-message", sent)], end_stream=True)
+        else:
+            super()._handle(event=event, engine=engine, sizes=sizes)
+
+
+@contextmanager
+def echoing_over_http2(folder: Path) -> Iterator[tuple[ProxyProcess, EchoingServer]]:
+    (folder / "state" / "secrets").mkdir(parents=True)
+    put_secret(folder / "state" / "secrets", "tracker.token", ["allowed.test"], VALUE.encode())
+    with (
+        start_pair(folder, POLICY) as pair,
+        EchoingServer(folder / "leaf.pem") as server,
+        ProxyProcess(
+            folder,
+            pair.proxy.policy,
+            resolve={("allowed.test", 443): server.port},
+            upstream_ca=pair.proxy.upstream_ca,
+        ) as proxy,
+    ):
+        yield proxy, server
+
+
+def test_a_server_of_http2_repeats_it_in_vain(tmp_path: Path) -> None:
+    heard = b""
+    with (
+        echoing_over_http2(tmp_path) as (proxy, server),
+        proxy.tls("allowed.test", alpn=("h2",)) as stream,
+    ):
+        client = Http2Client(stream)
+        client.send(*fields("/issues/1"))
+        while b"grpc-message" not in heard:
+            for event in client.h2.receive_data(stream.recv(65536)):
+                heard += repr(getattr(event, "headers", getattr(event, "data", b""))).encode()
+            client.flush()
+    assert server.requests[0]["authorization"] == f"Bearer {VALUE}"
+    assert heard.count(b"*" * len(VALUE)) == 3
+    assert shows(heard) == []
 
 
 def test_a_policy_that_wants_one_from_now_on_ends_what_went_without(pair: Pair) -> None:
     replace_policy(pair, WITHOUT)
-    arrived, answered = threading.Event(), threading.Event()
+    begun, answered = threading.Event(), threading.Event()
 
     def wait(_: socket.socket, __: bytes) -> None:
-        arrived.set()
+        begun.set()
         answered.wait(5)
 
     pair.server.answers["/issues/1"] = wait
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(get("/issues/1", "allowed.test"))
-        assert arrived.wait(3)
-        replace_policy(pair, POLICY)
+        assert begun.wait(3)
+        replace_policy(pair, OTHER)
         assert read_head(stream).startswith(b"HTTP/1.1 403")
     answered.set()
-    del pair.server.answers["/issues/1"]

@@ -1,4 +1,4 @@
-"""`python -m agent_sandbox.proxy run|status|reload|denials|log|health`."""
+"""`python -m agent_sandbox.proxy run|status|reload|denials|log|secret|health`."""
 
 import argparse
 import asyncio
@@ -117,6 +117,31 @@ def health_command(options: argparse.Namespace) -> int:
     return MENDABLE if wrong else OK
 
 
+def secret_set_command(options: argparse.Namespace) -> int:
+    """Keep what stdin holds as a secret."""
+    from agent_sandbox.proxy.secrets import LONGEST, put_secret  # noqa: PLC0415 - as above
+
+    put_secret(options.folder, options.name, options.host, sys.stdin.buffer.read(LONGEST + 3))
+    return OK
+
+
+def secret_list_command(options: argparse.Namespace) -> int:
+    """Print names and hosts."""
+    from agent_sandbox.proxy.secrets import listed  # noqa: PLC0415 - as above
+
+    rows = [{"name": secret.name, "hosts": secret.hosts} for secret in listed(options.folder)]
+    sys.stdout.write(json.dumps(rows) + "\n")
+    return OK
+
+
+def secret_remove_command(options: argparse.Namespace) -> int:
+    """Forget one."""
+    from agent_sandbox.proxy.secrets import remove_secret  # noqa: PLC0415 - as above
+
+    remove_secret(options.folder, options.name)
+    return OK
+
+
 def _ask(options: argparse.Namespace, question: dict[str, object]) -> dict[str, object]:
     from agent_sandbox.proxy.control import ask  # noqa: PLC0415 - as above
 
@@ -151,9 +176,26 @@ def _parser() -> argparse.ArgumentParser:
     log.add_argument("--tail", type=int, metavar="N", help="only so many of the last lines")
     log.add_argument("--denied", action="store_true", help="only what was denied")
     log.add_argument("--follow", action="store_true", help="wait for more, until stdin ends")
+    _keeping_secrets(commands)
     health = _asking(commands, "health", health_command, "exit 0 when all is well")
     health.add_argument("--proxy", required=True, metavar="ADDR:PORT")
     return parser
+
+
+def _keeping_secrets(commands: Commands) -> None:
+    secret = commands.add_parser("secret", help="keep what is put into requests", allow_abbrev=False)
+    verbs = secret.add_subparsers(required=True, metavar="COMMAND")
+    put = verbs.add_parser("set", help="keep a secret, read from stdin", allow_abbrev=False)
+    put.add_argument("--host", action="append", default=[], metavar="HOST", help="that it may go to")
+    for verb, command in (
+        (put, secret_set_command),
+        (verbs.add_parser("list", help="list them, without values", allow_abbrev=False), secret_list_command),
+        (verbs.add_parser("remove", help="forget one", allow_abbrev=False), secret_remove_command),
+    ):
+        verb.set_defaults(command=command)
+        verb.add_argument("--folder", type=Path, required=True, metavar="DIR")
+        if command is not secret_list_command:
+            verb.add_argument("name", metavar="NAME")
 
 
 def _asking(commands: Commands, name: str, command: Command, summary: str) -> argparse.ArgumentParser:

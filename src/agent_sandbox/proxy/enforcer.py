@@ -1,10 +1,22 @@
 """Decides each request: the head of every HTTP/1 message and of every HTTP/2 stream."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mitmproxy import http
 
-from agent_sandbox.policy import Ambiguous, Decision, Policy, Request, advise, awaits_operation, decide
+from agent_sandbox.policy import (
+    Ambiguous,
+    Cause,
+    Decision,
+    Effect,
+    Policy,
+    Request,
+    advise,
+    awaits_operation,
+    decide,
+    decide_with_secrets,
+)
 from agent_sandbox.policy.asker import Asker
 from agent_sandbox.policy.graphqlbody import with_body, with_doubt
 from agent_sandbox.proxy.adapter import MismatchError, authority, to_request
@@ -12,6 +24,7 @@ from agent_sandbox.proxy.denial import UNDECIDED, Denial
 from agent_sandbox.proxy.fields import NotWebSocketError, check_expect, forwarded, wants_websocket
 from agent_sandbox.proxy.holding import Holding
 from agent_sandbox.proxy.hooks import hook
+from agent_sandbox.proxy.injector import Filling, Injector, WithoutSecretError
 from agent_sandbox.proxy.ledger import NOT_DECIDED, Ledger, answer, ledger_of, not_read, open_ledger
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.probes import event_of_denial
@@ -23,7 +36,7 @@ LIMITS = Limits()
 class Enforcer:
     """Denies first; only a decision that allows lifts it. So a fault or a cancellation leaves a denial."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whom it asks
         self,
         policy: Callable[[], Policy],
         *,
@@ -31,12 +44,14 @@ class Enforcer:
         limits: Limits = LIMITS,
         fitting: Callable[[Request, Policy], Sequence[str]] = lambda *_: (),
         asker: Callable[[Request], Asker | None] = lambda _: None,
+        injector: Injector | None = None,
     ) -> None:
         self._policy = policy
         self._clock = clock
         self._holding = Holding(limits, clock=clock)
         self._fitting = fitting
         self._asker = asker
+        self._injector = injector or Injector(None)
 
     @hook
     def requestheaders(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
@@ -69,17 +84,24 @@ class Enforcer:
             return
         ledger.line.scheme, ledger.line.path = request.scheme, request.path
         request = request if body is None else with_body(request, body)
-        decision = decide(policy, request)
-        if decision.allowed:
-            decision = tunnel.refused or decision
-        elif tunnel.refused is None and awaits_operation(policy, request):
+        if tunnel.refused is None and awaits_operation(policy, request):
             request = with_doubt(request)
             if request.operation is None:
                 self._hold(flow, ledger)
                 return
-            decision = decide(policy, request)
+        try:
+            request, decision, filling = self._answer(policy, request, flow, ledger)
+        except WithoutSecretError as why:
+            decision = Decision(effect=Effect.DENY, rule=None, origin=None, reason=str(why), cause=Cause.INJECTION)
+            _tell(flow, ledger, _denial(request, decision, policy.settings.block_status, why.hint), decision)
+            return
+        if decision.allowed:
+            decision = tunnel.refused or decision
         if decision.allowed:
             _rewrite(flow.request, request, websocket=ledger.websocket)
+            if filling:
+                flow.request.data.headers.fields = filling.into(flow.request.data.headers.fields)
+                ledger.echoes = filling.echoes
             ledger.request, ledger.sent.limit = request, decision.max_body
             _allow(flow, ledger, decision)
         else:
@@ -88,6 +110,25 @@ class Enforcer:
             ledger.line.tool = asker.tool if asker else ""
             advice = advise(request, decision, services=self._fitting(request, policy), asker=asker)
             _tell(flow, ledger, _denial(request, decision, policy.settings.block_status, advice), decision)
+
+    def _answer(
+        self, policy: Policy, request: Request, flow: http.HTTPFlow, ledger: Ledger
+    ) -> tuple[Request, Decision, Filling | None]:
+        """Decide, and return what is put in. What can't be filled goes as it is where the policy lets it.
+
+        Raises `WithoutSecretError`.
+        """
+        decision, injection = decide_with_secrets(policy, request)
+        if injection is None:
+            return request, decision, None
+        try:
+            filling = self._injector.filling(injection, request, flow.request, websocket=ledger.websocket)
+        except WithoutSecretError:
+            plain = decide(policy, request)
+            if not plain.allowed:
+                raise
+            return request, plain, None
+        return request._replace(secrets=True), replace(decision, reason=f"{decision.reason}, with {injection}"), filling
 
     def _hold(self, flow: http.HTTPFlow, ledger: Ledger) -> None:
         """Leave the denial as it stands until the body is there."""

@@ -11,6 +11,7 @@ from agent_sandbox.policy.advice import APPLY
 from agent_sandbox.proxy.denial import Denial, page
 from agent_sandbox.proxy.dialler import NotReached, Refused
 from agent_sandbox.proxy.line import Event, Line
+from agent_sandbox.proxy.redaction import Redactor
 
 KEY = "agent-sandbox"
 
@@ -24,15 +25,18 @@ class Meter:
 
     count: int = 0
     limit: int | None = None
+    redactor: Redactor | None = None
 
     def takes(self, size: int) -> bool:
         """Tell whether that much more may pass."""
         return self.limit is None or self.count + size <= self.limit
 
     def __call__(self, data: bytes) -> bytes:
-        """Count `data`, and return it as it is."""
+        """Count `data`, and return it as it is, or what may be seen of it; nothing at all is the end."""
         self.count += len(data)
-        return data
+        if self.redactor is None:
+            return data
+        return self.redactor.feed(data) if data else self.redactor.end()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,6 +56,8 @@ class Ledger:
     written: bool = False
     # Whether the body is kept, because the decision rests on it. Until that is made the denial stands.
     held: bool = False
+    # What an echo of the secrets looks like that were put in.
+    echoes: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 def open_ledger(flow: http.HTTPFlow, *, client: str, started: float) -> Ledger:

@@ -28,7 +28,9 @@ def forms(value: str, sent: Iterable[str]) -> tuple[bytes, ...]:
     texts = {value, *sent, *tokens}
     as_text = {form.encode() for text in texts for form in (text, *_in_url(text), *_in_json(text), *_in_html(text))}
     raw = value.encode()
-    as_bytes = {part for text in (value, *_in_json(value)) for part in _in_base64(text.encode())}
+    # A token that is base64 already does not show the value in what is made of it once more.
+    packed = (value, *_in_json(value), *(text for text in texts if value not in text))
+    as_bytes = {part for text in packed for part in _in_base64(text.encode())}
     as_bytes |= {raw.hex().encode(), raw.hex().upper().encode()}
     found = _without_longer(as_text) | {form for form in as_bytes if len(form) >= SHORTEST}
     return tuple(sorted(found, key=lambda form: (-len(form), form)))

@@ -24,6 +24,7 @@ from agent_sandbox.proxy.front import Front
 from agent_sandbox.proxy.heap import keep_freed_memory
 from agent_sandbox.proxy.hooks import Hooks, hook_table
 from agent_sandbox.proxy.hops import Hops
+from agent_sandbox.proxy.injector import Injector
 from agent_sandbox.proxy.itself import Itself
 from agent_sandbox.proxy.journal import Journal
 from agent_sandbox.proxy.limits import Limits
@@ -141,6 +142,7 @@ def _hooks(settings: Settings, limits: Limits, store: PolicyStore, recorder: Rec
             limits=limits,
             fitting=offers.fitting,
             asker=offers.asker,
+            injector=Injector(settings.state / "secrets"),
         ),
         Streamer(),
         Journal(recorder, clock=time.monotonic),

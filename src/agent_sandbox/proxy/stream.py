@@ -227,9 +227,16 @@ class StrictStream(HttpStream):
             validate_headers(message)  # type: ignore[arg-type] # there is a response when one is checked
             if isinstance(message, http.Response):
                 message.data.headers.fields = unfolded(message.data.headers.fields)
+                self._check_readable(message)
         except ValueError as error:
             return str(error)
         return None
+
+    def _check_readable(self, response: http.Response) -> None:
+        """Refuse an answer that an echo of a secret could not be found in. Raises ValueError."""
+        ledger, encoding = ledger_of(self._flow), response.headers.get("content-encoding", "identity")
+        if ledger is not None and ledger.echoes and encoding.lower() != "identity":
+            raise ValueError(f"it is packed ({encoding[:20]!a}), and a secret that was put in could not be seen in it")
 
     @property
     def _flow(self) -> http.HTTPFlow:

@@ -1,11 +1,14 @@
 """Responses pass through chunk by chunk, without the hints that would lead a client around the proxy."""
 
+from collections.abc import Sequence
+
 from mitmproxy import flow as mitmflow
 from mitmproxy import http
 
-from agent_sandbox.proxy.fields import from_server
+from agent_sandbox.proxy.fields import Fields, from_server
 from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.ledger import ledger_of
+from agent_sandbox.proxy.redaction import Redactor, redact
 from agent_sandbox.proxy.tunnel import Tunnel
 
 
@@ -32,5 +35,20 @@ class Streamer:
             return
         if ledger.line.decision == "allow":
             response.headers.fields = from_server(response.headers.fields, switching=switching)
+        if ledger.echoes:
+            response.headers.fields = _redacted(response.headers.fields, ledger.echoes)
+            response.data.reason = redact(ledger.echoes, response.data.reason)
+            ledger.received.redactor = Redactor(ledger.echoes)
         response.stream = ledger.received
         flow.error = None
+
+    @hook
+    def response(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Look through the fields behind a body, too."""
+        ledger, response = ledger_of(flow), flow.response
+        if ledger is not None and response is not None and response.trailers is not None and ledger.echoes:
+            response.trailers.fields = _redacted(response.trailers.fields, ledger.echoes)
+
+
+def _redacted(fields: Fields, echoes: Sequence[bytes]) -> Fields:
+    return tuple((redact(echoes, name), redact(echoes, value)) for name, value in fields)

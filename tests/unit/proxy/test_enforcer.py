@@ -15,13 +15,16 @@ from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.proxy.enforcer import Enforcer
+from agent_sandbox.proxy.injector import Injector
 from agent_sandbox.proxy.ledger import NOT_DECIDED, Ledger, ledger_of
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.line import Event
+from agent_sandbox.proxy.secrets import put_secret
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 RULES = "domains: [{host: a.test, rules: [{methods: [GET], path: {prefix: /api/}}]}]"
@@ -281,3 +284,58 @@ def test_a_denial_names_the_service_that_is_resolved_for_who_asks(policy: Callab
     ledger = ledger_of(made)
     assert ledger
     assert ledger.line.tool == "pip"
+
+
+SECRETIVE = """
+domains:
+- host: a.test
+  transform: {request: {headers: {Authorization: {secret: token, transform: {type: bearer}}}}}
+  rules: [{methods: [GET]}]
+- {host: a.test, rules: [{path: {prefix: /open/}}]}
+"""
+
+
+def filled(made: http.HTTPFlow, policy: Policy, folder: Path) -> Ledger:
+    Enforcer(lambda: policy, clock=lambda: 5.0, injector=Injector(folder)).requestheaders(made, TUNNEL)
+    ledger = ledger_of(made)
+    assert ledger
+    return ledger
+
+
+def test_a_secret_is_put_in_and_remembered_by_what_its_echo_looks_like(
+    policy: Callable[[str], Policy], tmp_path: Path
+) -> None:
+    put_secret(tmp_path, "token", ["a.test"], b"correct horse")
+    made = flow("/api/x", (b"Accept-Encoding", b"gzip"))
+    ledger = filled(made, policy(SECRETIVE), tmp_path)
+    assert made.response is None
+    assert made.request.headers.fields == (
+        (b"Host", b"a.test"),
+        (b"authorization", b"Bearer correct horse"),
+        (b"accept-encoding", b"identity"),
+    )
+    assert b"correct horse" in ledger.echoes
+    assert ledger.request is not None
+    assert ledger.request.secrets
+    assert (ledger.line.decision, ledger.line.rule) == ("allow", "policy.yaml:6")
+    assert ledger.line.reason == "allowed by policy.yaml:6, with secret token in authorization"
+
+
+def test_without_it_the_request_is_denied_with_what_is_missing(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    made = flow("/api/x", (b"Accept", b"application/json"))
+    ledger = filled(made, policy(SECRETIVE), tmp_path)
+    assert made.response
+    told = json.loads(made.response.content or b"")
+    assert (told["reason"], told["hint"]) == (
+        "the proxy has no secret token",
+        "agent-sandbox secret set token --host a.test",
+    )
+    assert (ledger.line.decision, ledger.line.cause, ledger.line.reason) == ("deny", "injection", told["reason"])
+    assert (ledger.request, ledger.echoes) == (None, ())
+
+
+def test_what_goes_without_it_as_well_goes_as_it_is(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    made = flow("/open/x")
+    ledger = filled(made, policy(SECRETIVE), tmp_path)
+    assert made.request.headers.fields == ((b"Host", b"a.test"),)
+    assert (ledger.line.decision, ledger.line.rule, ledger.echoes) == ("allow", "policy.yaml:7", ())

@@ -5,6 +5,7 @@ from mitmproxy.test import tflow
 from agent_sandbox.proxy.denial import Denial
 from agent_sandbox.proxy.dialler import NotReached, Refused
 from agent_sandbox.proxy.ledger import Meter, answer, break_off, failure, ledger_of, not_read, open_ledger, too_large
+from agent_sandbox.proxy.redaction import Redactor
 
 
 def test_a_meter_counts_and_changes_nothing() -> None:
@@ -87,3 +88,9 @@ def test_what_was_not_read_is_denied_and_held_no_longer() -> None:
     denial = not_read(ledger, "too slow", status=408)
     assert denial == Denial(reason="too slow", status=408, host="a.test")
     assert (ledger.held, ledger.line.reason) == (False, "too slow")
+
+
+def test_what_is_passed_on_is_looked_through_where_a_secret_was_put_in() -> None:
+    meter = Meter(redactor=Redactor([b"hunter22"]))
+    assert [meter(b"a hunt"), meter(b"er22 b hunt"), meter(b"")] == [b"a ", b"******** b ", b"hunt"]
+    assert meter.count == len(b"a hunter22 b hunt")

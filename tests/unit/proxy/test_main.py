@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import os
 import runpy
@@ -148,3 +149,15 @@ def test_a_log_is_followed_until_nobody_holds_our_stdin(
     with sys.stdin:
         assert subject.main(["log", f"--file={log}", "--follow"]) == 0
     assert b'"host": "a"' in capfdbinary.readouterr().out
+
+
+def test_secrets_are_kept_listed_and_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"correct horse\n")))
+    folder = f"--folder={tmp_path}"
+    assert subject.main(["secret", "set", "token", "--host=b.test", "--host=a.test", folder]) == 0
+    assert subject.main(["secret", "list", folder]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "token", "hosts": ["a.test", "b.test"]}]
+    assert [subject.main(["secret", "remove", "token", folder]) for _ in range(2)] == [0, 1]
+    assert capsys.readouterr() == ("", "there is no secret 'token'\n")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, override
 
 import h2.config
 import h2.connection
@@ -15,7 +15,7 @@ from agent_sandbox.proxy.dialler import NotReached, Refused
 from agent_sandbox.proxy.enforcer import Enforcer
 from agent_sandbox.proxy.hooks import hook
 from agent_sandbox.proxy.http_layer import PolicyReplaced
-from agent_sandbox.proxy.ledger import answer, ledger_of
+from agent_sandbox.proxy.ledger import answer, ledger_of, open_ledger
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.streamer import Streamer
@@ -531,3 +531,19 @@ class Unwritten:
 def test_a_body_of_which_nothing_was_written_down_is_a_400_as_well() -> None:
     wire = Wire(PLAIN, Unwritten())
     assert wire.client_sends(CHUNKED + b"no chunk\r\n").startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize(("encoding", "status"), [(b"identity", b"200"), (b"GZIP", b"502"), (b"br, identity", b"502")])
+def test_what_an_echo_could_not_be_seen_in_is_not_passed_on(encoding: bytes, status: bytes) -> None:
+    class Filled(Stream):
+        @hook
+        @override
+        def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+            flow.request.stream = True
+            open_ledger(flow, client="", started=0.0).echoes = (b"hunter22",)
+
+    wire = Wire(PLAIN, Filled())
+    wire.client_sends(GET)
+    got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Encoding: " + encoding + b"\r\nContent-Length: 1\r\n\r\nx")
+    assert got.startswith(b"HTTP/1.1 " + status)
+    assert (b"it is packed" in got) == (status == b"502")

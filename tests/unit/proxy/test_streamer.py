@@ -73,3 +73,29 @@ def test_trailers_of_a_request_are_dropped() -> None:
     made.request.trailers = http.Headers([(b"X", b"y")])
     Streamer().request(made, TUNNEL)
     assert made.request.trailers is None
+
+
+def test_an_echo_of_a_secret_is_seen_in_no_part_of_an_answer() -> None:
+    made, ledger = flow(200, (b"X-You", b"said: hunter22!"), (b"hunter22", b"a"))
+    assert made.response
+    made.response.data.reason = b"OK hunter22"
+    ledger.echoes = (b"hunter22",)
+    Streamer().responseheaders(made, TUNNEL)
+    assert made.response.headers.fields == ((b"X-You", b"said: ********!"), (b"********", b"a"))
+    assert made.response.data.reason == b"OK ********"
+    passed = [ledger.received(data) for data in (b"a hunt", b"er22 b", b"")]
+    assert b"".join(passed) == b"a ******** b"
+    assert ledger.received.count == len(b"a hunter22 b")
+    made.response.trailers = http.Headers([(b"said", b"hunter22")])
+    Streamer().response(made, TUNNEL)
+    assert made.response.trailers.fields == ((b"said", b"********"),)
+
+
+@pytest.mark.parametrize("echoes", [(), (b"hunter22",)])
+def test_an_answer_without_trailers_or_secrets_has_its_own(echoes: tuple[bytes, ...]) -> None:
+    made, ledger = flow()
+    assert made.response
+    ledger.echoes = echoes
+    made.response.trailers = None if echoes else http.Headers([(b"a", b"hunter22")])
+    Streamer().response(made, TUNNEL)
+    assert made.response.trailers == (None if echoes else http.Headers([(b"a", b"hunter22")]))

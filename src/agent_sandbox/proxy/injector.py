@@ -1,0 +1,98 @@
+"""Puts secrets into the headers of a request: over TLS alone, to the hosts that they are bound to, and to no others."""
+
+from base64 import b64encode
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+
+from mitmproxy import http
+
+from agent_sandbox.policy import Request
+from agent_sandbox.policy.injection import Credential, Injection
+from agent_sandbox.proxy.fields import Fields
+from agent_sandbox.proxy.redaction import forms
+from agent_sandbox.proxy.secrets import Secret, read_secret
+
+# With them a client could have an answer packed, or cut into pieces in which nothing is found again.
+HIDING = frozenset({b"accept-encoding", b"range", b"if-range"})
+
+
+class WithoutSecretError(Exception):
+    """Why a secret is not put in, and how that can be mended."""
+
+    def __init__(self, why: str, hint: str = "") -> None:
+        super().__init__(why)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """What goes into one request: fields by their names in lower case, and what an echo of them would look like."""
+
+    fields: Fields = field(repr=False)
+    echoes: tuple[bytes, ...] = field(repr=False)
+
+    def into(self, fields: Fields) -> Fields:
+        """Return the fields of a request with these in place of any of the same name."""
+        replaced = HIDING | {_folded(name) for name, _ in self.fields}
+        kept = tuple(one for one in fields if _folded(one[0]) not in replaced)
+        return (*kept, *self.fields, (b"accept-encoding", b"identity"))
+
+
+class Injector:
+    """Knows where the secrets lie. Each is read when it is wanted, so what its owner says counts at once."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def filling(self, injection: Injection, request: Request, written: http.Request, *, websocket: bool) -> Filling:
+        """Return what goes into a request that the policy allows so, or raise WithoutSecretError."""
+        if request.scheme != "https":
+            raise WithoutSecretError("a secret goes over https alone")
+        if websocket:
+            raise WithoutSecretError("no secret is put into a WebSocket, whose frames are not looked through")
+        brought = {_folded(name) for name, _ in written.data.headers.fields}
+        for one in injection.credentials:
+            if _folded(one.header.encode()) in brought and not injection.replaces:
+                why = f"the request brings `{one.header}` along, into which {one.secret} goes"
+                raise WithoutSecretError(why, "write `on_existing_header: replace` if it is to be replaced")
+        filled = [self._filled(one, request.host) for one in injection.credentials]
+        fields, echoes = zip(*filled, strict=True)
+        return Filling(fields=fields, echoes=tuple(chain.from_iterable(echoes)))
+
+    def _filled(self, credential: Credential, host: str) -> tuple[tuple[bytes, bytes], tuple[bytes, ...]]:
+        """Return the field, and what an echo of it would look like."""
+        secret = self._secret(credential, host)
+        sent = _value(credential, secret)
+        return (credential.header.encode("ascii"), sent.encode("ascii")), _echoes(secret.value, sent)
+
+    def _secret(self, credential: Credential, host: str) -> Secret:
+        found = read_secret(self._folder, credential.secret) if self._folder else None
+        if found is None:
+            raise WithoutSecretError(f"the proxy has no secret {credential.secret}", _how(credential.secret, host))
+        if host not in found.hosts:
+            how = _how(credential.secret, *found.hosts, host)
+            raise WithoutSecretError(f"secret {credential.secret} is not for {host}", how)
+        return found
+
+
+def _how(name: str, *hosts: str) -> str:
+    return " ".join(("agent-sandbox secret set", name, *(f"--host {host}" for host in hosts)))
+
+
+def _value(credential: Credential, secret: Secret) -> str:
+    if credential.username is None:
+        return f"Bearer {secret.value}"
+    return f"Basic {b64encode(f'{credential.username}:{secret.value}'.encode('ascii')).decode('ascii')}"
+
+
+# It takes as long as the rest of a request together, and is the same for each.
+@lru_cache(maxsize=64)
+def _echoes(value: str, sent: str) -> tuple[bytes, ...]:
+    return forms(value, [sent])
+
+
+def _folded(name: bytes) -> bytes:
+    """Return what servers have in common that make a variable of each header: they take `x_a` for `x-a`."""
+    return name.lower().replace(b"_", b"-")
