@@ -192,6 +192,7 @@ def test_no_private_key_is_in_the_agents_container(claude: Project) -> None:
     assert claude.exec("find", *places, *keys, user="root", check=False).stdout == ""
     mounts = json.dumps(claude.containers()["agent"]["Mounts"])
     assert "ca-private" not in mounts
+    assert "_secrets" not in mounts
     assert "docker.sock" not in mounts
 
 

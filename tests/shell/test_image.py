@@ -73,9 +73,9 @@ def test_an_agent_says_its_version_as_dev_without_a_network(version: str, image:
 
 
 def test_the_proxy_is_nobody_of_rank_and_has_no_installer(version: str) -> None:
-    script = "id -u; stat -c '%u %a' /state/private /state/ca /state/log /state/run; command -v pip"
+    script = "id -u; stat -c '%u %a' /state/private /state/secrets /state/ca /state/log /state/run; command -v pip"
     _, out, _ = inside(f"agent-sandbox/proxy:{version}", "sh", "-c", script, check=False)
-    assert out == "10001\n10001 700\n10001 755\n10001 700\n10001 700\n"
+    assert out == "10001\n10001 700\n10001 700\n10001 755\n10001 700\n10001 700\n"
 
 
 def test_the_tools_that_the_docs_name_are_there(version: str) -> None:

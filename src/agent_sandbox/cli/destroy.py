@@ -31,7 +31,7 @@ def destroy(
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> int:
-    """Remove the stack's containers, networks and volumes: the agent's state and sign-in, the log and the CA too.
+    """Remove the stack's containers, networks and volumes: the agent's state and sign-in, secrets, log and CA too.
 
     Only what belongs to this project, and no file of it. `--images` removes the images too, which other projects share:
     those that a container is made of stay.

@@ -70,7 +70,7 @@ OPENERS: Mapping[str, str] = {
 }
 # All that an entry of `mounts` may say. The editor makes `SOURCE:TARGET` of it, whatever its type: a source that is a
 # path, or a colon in the target, would be a piece of this machine, and an external volume another project's. Those of
-# the stack hold the CA's key, the log, and what other agents have signed in with.
+# the stack hold the CA's key, secrets, the log, and what other agents have signed in with.
 OF_THE_STACK = "|".join((*VOLUMES, state_volume(".*")))
 OWN_VOLUME = re.compile(
     rf"type=(volume|tmpfs)|(source|src)=(?!(?:{OF_THE_STACK})\Z)[A-Za-z0-9][A-Za-z0-9_.-]*"

@@ -12,6 +12,7 @@ from agent_sandbox.stack.workspace import Workspace
 
 VOLUMES = {
     "ca-private": "the CA's key: the proxy's alone",
+    "secrets": "what the proxy puts into requests: the proxy's alone",
     "ca-public": "the CA's certificate: everyone reads it",
     "log": "every decision, one line of JSON each",
     "trust": "the system's certificates and the CA's, as the agent sees them",

@@ -96,6 +96,7 @@ def test_a_volume_of_its_own_opens_nothing(mount: object) -> None:
         ["source=state-other,target=/theirs,type=volume"],
         ["src=log,dst=/log"],
         [{"type": "volume", "source": "ca-private", "target": "/key"}],
+        ["type=volume,source=secrets,target=/secrets"],
         [1],
         "source=/etc,target=/host",
     ],

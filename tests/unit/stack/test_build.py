@@ -69,8 +69,9 @@ def test_nothing_starts_before_what_guards_it_is_healthy(stack: Stack) -> None:
     assert needs == {"proxy": [], "firewall": [("proxy", healthy)], "agent": [("firewall", healthy)]}
 
 
-def test_the_ca_key_is_the_proxys_alone(stack: Stack) -> None:
-    holders = [service.name for service in stack.services for mount in service.mounts if mount.source == "ca-private"]
+@pytest.mark.parametrize("volume", ["ca-private", "secrets"])
+def test_the_ca_key_and_what_is_put_into_requests_are_the_proxys_alone(stack: Stack, volume: str) -> None:
+    holders = [service.name for service in stack.services for mount in service.mounts if mount.source == volume]
     assert holders == ["proxy"]
 
 

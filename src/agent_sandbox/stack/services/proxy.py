@@ -1,4 +1,4 @@
-"""The proxy: the only service with a way out, and the only one that holds the CA's key."""
+"""The proxy: the only service with a way out, and the only one that holds the CA's key and secrets."""
 
 from collections.abc import Mapping
 
@@ -10,6 +10,7 @@ PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy")
 STATE = "/state"
 CONTROL = f"{STATE}/run/control.sock"
 LOG = f"{STATE}/log/traffic.jsonl"
+SECRETS = f"{STATE}/secrets"
 POLICY = "/policy/policy.yaml"
 POLICY_NAME = ".devcontainer/policy.yaml"  # where it lies for those who read of it
 MIB = 1 << 20
@@ -40,6 +41,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
                 for name, folder in layers.items()
             ),
             Mount(kind=MountKind.VOLUME, source="ca-private", target=f"{STATE}/private", read_only=False),
+            Mount(kind=MountKind.VOLUME, source="secrets", target=SECRETS, read_only=False),
             Mount(kind=MountKind.VOLUME, source="ca-public", target=f"{STATE}/ca", read_only=False),
             Mount(kind=MountKind.VOLUME, source="log", target=f"{STATE}/log", read_only=False),
             Mount(kind=MountKind.TMPFS, target=f"{STATE}/run", size=MIB, read_only=False),
