@@ -8,6 +8,7 @@ from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages
 from agent_sandbox.backends.project import PROJECT_LABEL, Project
 from agent_sandbox.backends.verbs import (
     AskProxy,
+    AskSecrets,
     Build,
     Cache,
     Destroy,
@@ -22,7 +23,7 @@ from agent_sandbox.backends.verbs import (
     Verb,
 )
 from agent_sandbox.images import DIGEST_LABEL, Image
-from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM
+from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
 
 DIRECTORY = ".devcontainer"
 START_SECONDS = 120  # a cold start takes 5; a machine that is short of everything gets time to say what it lacks
@@ -62,12 +63,8 @@ def plan(project: Project, verb: Verb) -> Plan:
             steps = (_hand_over(project, "exec", *_tty(verb.terminal), "agent", *verb.argv),)
         case Logs():
             steps = (_run(project, "reading the logs", *_logs(verb)),)
-        case AskProxy():
-            ask = ("exec", "-T", "proxy", *PROGRAM, *verb.argv, "--control", CONTROL)
-            steps = (_run(project, "asking the proxy", *ask),)
-        case ReadTraffic():
-            read = ("exec", "-T", "proxy", *PROGRAM, "log", "--file", LOG, *verb.argv)
-            steps = (_run(project, "reading the traffic log", *read),)
+        case AskProxy() | AskSecrets() | ReadTraffic():
+            steps = (_in_proxy(project, verb),)
         case _:
             assert_never(verb)
     return steps
@@ -136,6 +133,20 @@ def _logs(verb: Logs) -> Iterator[str]:
     if verb.tail is not None:
         yield from ("--tail", str(verb.tail))
     yield from verb.services
+
+
+def _in_proxy(project: Project, verb: AskProxy | AskSecrets | ReadTraffic) -> RunCommand:
+    argv: tuple[str, ...]
+    match verb:
+        case AskProxy():
+            purpose, argv = "asking the proxy", (*verb.argv, "--control", CONTROL)
+        case AskSecrets():
+            purpose, argv = "asking the proxy", ("secret", *verb.argv, "--folder", SECRETS)
+        case ReadTraffic():
+            purpose, argv = "reading the traffic log", ("log", "--file", LOG, *verb.argv)
+        case _:
+            assert_never(verb)
+    return _run(project, purpose, "exec", "-T", "proxy", *PROGRAM, *argv)
 
 
 def _left_volumes(project: Project) -> RunCommand:

@@ -98,10 +98,17 @@ class AskProxy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskSecrets:
+    """Have the running proxy `set`, `list` or `remove` secrets. A value goes to its stdin, and stands in no plan."""
+
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTraffic:
     """Have the running proxy print its traffic log; when it is followed, until its stdin ends."""
 
     argv: tuple[str, ...] = ()
 
 
-type Verb = Build | Up | Down | Destroy | Restart | Exec | Logs | AskProxy | ReadTraffic
+type Verb = Build | Up | Down | Destroy | Restart | Exec | Logs | AskProxy | AskSecrets | ReadTraffic

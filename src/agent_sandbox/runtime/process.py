@@ -39,12 +39,17 @@ def capture(
     *,
     cwd: Path | None = None,
     timeout: float = 60.0,
+    stdin: bytes = b"",
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Finished:
-    """Run `argv` without a terminal and keep what it says. A time-out is the exit code `TIMED_OUT`."""
-    with _started(argv, cwd=cwd, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, environment=environment) as child:
+    """Run `argv` without a terminal and keep what it says. A time-out is the exit code `TIMED_OUT`.
+
+    What goes to its stdin goes through a pipe, and lies on no disk.
+    """
+    source = subprocess.PIPE if stdin else subprocess.DEVNULL
+    with _started(argv, cwd=cwd, stdin=source, stderr=subprocess.PIPE, environment=environment) as child:
         try:
-            out, err = child.communicate(timeout=timeout)
+            out, err = child.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired:
             _end(child)
             return Finished(argv=tuple(argv), code=TIMED_OUT, out="", err=f"no answer within {timeout:g} seconds")

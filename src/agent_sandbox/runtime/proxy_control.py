@@ -14,7 +14,12 @@ from agent_sandbox.runtime.faults import problem_of
 from agent_sandbox.runtime.process import capture, watch
 
 SECONDS = 30.0
+MENDABLE, USAGE = 1, 2  # exit codes of the proxy's program
 STOPPED = Problem(where="proxy", what="it was stopped or restarted while it was read", hint="agent-sandbox status")
+
+OTHER = Problem(
+    where="proxy", what="the one that runs is of another version", hint="agent-sandbox init, then agent-sandbox up"
+)
 
 
 def ask_stack(plan: Plan) -> Mapping[str, Any]:
@@ -26,6 +31,19 @@ def ask_stack(plan: Plan) -> Mapping[str, Any]:
     if answer is None:
         raise UserError([problem_of(done.err or done.out, doing=step.purpose)])
     return answer
+
+
+def tell_stack(plan: Plan, *, stdin: bytes = b"") -> str:
+    """Run the one command of the plan with this on its stdin, and return what it prints; its problems are raised."""
+    (step,) = (step for step in plan if isinstance(step, RunCommand))
+    with needs_docker():
+        done = capture(step.argv, cwd=step.cwd, timeout=SECONDS, stdin=stdin)
+    if done.code == 0:
+        return done.out
+    if done.code == USAGE:
+        raise UserError([OTHER])
+    said = [Problem(where="", what=line) for line in done.err.splitlines() if done.code == MENDABLE]
+    raise UserError(said or [problem_of(done.err or done.out, doing=step.purpose)])
 
 
 def watch_stack(plan: Plan, *, on_line: Callable[[str], None]) -> None:

@@ -8,6 +8,7 @@ from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveImages, RunC
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
     AskProxy,
+    AskSecrets,
     Build,
     Cache,
     Destroy,
@@ -150,6 +151,14 @@ def test_destroy_removes_the_images_that_are_named() -> None:
             (
                 *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy"),
                 *("reload", "--control", "/state/run/control.sock"),
+            ),
+            "asking the proxy",
+        ),
+        (
+            AskSecrets(argv=("set", "tracker.token", "--host", "api.example.com")),
+            (
+                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy"),
+                *("secret", "set", "tracker.token", "--host", "api.example.com", "--folder", "/state/secrets"),
             ),
             "asking the proxy",
         ),

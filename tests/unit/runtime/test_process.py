@@ -25,6 +25,15 @@ def test_capture_gives_the_child_no_stdin() -> None:
     assert capture(("cat",)).out == ""
 
 
+def test_capture_feeds_stdin_however_large_through_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", None)
+    assert capture(("wc", "-c"), stdin=b"x" * 1_000_000).out.strip() == "1000000"
+
+
+def test_capture_takes_a_child_that_does_not_read(tmp_path: Path) -> None:
+    assert capture(("true",), cwd=tmp_path, stdin=b"x" * 1_000_000).code == 0
+
+
 def test_capture_runs_in_the_given_directory(tmp_path: Path) -> None:
     assert f"{tmp_path}\n" == capture(("pwd",), cwd=tmp_path).out
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.plan import RunCommand
-from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.proxy_control import ask_socket, ask_stack, watch_stack
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.proxy_control import ask_socket, ask_stack, tell_stack, watch_stack
 from fake_docker import FakeDocker
+from vectors import each
 
 PLAN = (RunCommand(argv=("docker", "compose", "exec"), cwd=Path("/"), project="x", purpose="asking the proxy"),)
 type Serve = Callable[[bytes], Path]
@@ -44,6 +45,63 @@ def test_a_stack_that_gives_no_answer_is_a_problem(docker: FakeDocker) -> None:
     docker.says("compose exec", err='service "proxy" is not running\n', code=1)
     with pytest.raises(UserError, match=r'^asking the proxy: docker failed: service "proxy" is not running; '):
         ask_stack(PLAN)
+
+
+def test_what_a_stack_is_told_goes_to_its_stdin_and_what_it_prints_comes_back(docker: FakeDocker) -> None:
+    docker.says("compose exec", script="cat >&2; echo done")
+    assert tell_stack(PLAN, stdin=b"a value") == "done\n"
+    assert docker.calls == ["compose exec"]
+
+
+@each(
+    ("code", "err", "problems"),
+    [
+        (
+            1,
+            "secret x: there is none\nsecret y: neither\n",
+            [Problem(where="", what="secret x: there is none"), Problem(where="", what="secret y: neither")],
+        ),
+        (
+            1,
+            "",
+            [
+                Problem(
+                    where="asking the proxy",
+                    what="docker failed: it said nothing",
+                    hint="agent-sandbox doctor looks for the cause",
+                )
+            ],
+        ),
+        (
+            2,
+            "usage: python -m agent_sandbox.proxy\n",
+            [
+                Problem(
+                    where="proxy",
+                    what="the one that runs is of another version",
+                    hint="agent-sandbox init, then agent-sandbox up",
+                )
+            ],
+        ),
+        (
+            137,
+            "killed\n",
+            [
+                Problem(
+                    where="asking the proxy",
+                    what="docker failed: killed",
+                    hint="agent-sandbox doctor looks for the cause",
+                )
+            ],
+        ),
+    ],
+)
+def test_what_a_stack_refuses_is_a_problem(code: int, err: str, problems: list[Problem], docker: FakeDocker) -> None:
+    docker.rules.clear()
+    docker.says("compose exec", err=err, code=code)
+    with pytest.raises(UserError) as caught:
+        tell_stack(PLAN)
+    assert list(caught.value.problems) == problems
 
 
 def test_a_proxy_on_this_machine_is_asked_by_its_socket(serve: Serve) -> None:
