@@ -51,6 +51,12 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "services": "List, show, compare and resolve services.",
         },
     ),
+    "secret": (
+        "Keep what the proxy puts into requests.",
+        {
+            "set": "Bind a secret to the hosts that it may go to.",
+        },
+    ),
     "proxy": (
         "Run, reload and watch the proxy.",
         {

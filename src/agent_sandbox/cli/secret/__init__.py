@@ -1,0 +1,1 @@
+"""`agent-sandbox secret ...`: what the proxy puts into requests."""

@@ -1,0 +1,41 @@
+"""`agent-sandbox secret set NAME --host HOST`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_sandbox.backends.verbs import AskSecrets
+from agent_sandbox.cli.carry_out import backend, require_running
+from agent_sandbox.cli.gate import open_known
+from agent_sandbox.cli.options import ProjectPath
+from agent_sandbox.cli.output import say
+from agent_sandbox.cli.secret_binding import read_binding
+from agent_sandbox.cli.secret_value import read_value
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.proxy_control import tell_stack
+
+# Taken to be refused: typer would show what it does not expect.
+CONTEXT = {"allow_extra_args": True}
+Name = Annotated[str, typer.Argument(help="What the policy calls it.", metavar="NAME", show_default=False)]
+Hosts = Annotated[
+    list[str],
+    typer.Option("--host", help="A host that it may go to, by its exact name. May be repeated.", metavar="HOST"),
+]
+
+
+def set(context: typer.Context, name: Name, *, host: Hosts, path: ProjectPath = None) -> None:  # noqa: A001 - its name
+    """Bind a secret to the hosts that it may go to; the value comes from stdin, or is asked for.
+
+    Set again, it has another value, and these hosts alone.
+    """
+    if context.args:
+        what = "the value is no argument: it would stay in your shell's history"
+        raise UserError([Problem(where=name, what=what, hint="pipe it in, or leave it out and be asked for it")])
+    bound = read_binding(name, host)
+    project = open_known(path, cwd=Path.cwd())
+    require_running(project, "proxy")
+    words = (word for one in bound.hosts for word in ("--host", one))
+    plan = backend().plan(project, AskSecrets(argv=("set", bound.name, *words)))
+    tell_stack(plan, stdin=read_value(bound.name))
+    say(f"{bound.name} goes to {', '.join(bound.hosts)} from now on, where the policy says so")

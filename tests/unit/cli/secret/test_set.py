@@ -1,0 +1,101 @@
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from asking import Ask
+from fake_docker import FakeDocker
+from fake_stack import compose_line, with_containers
+
+VALUE = "correct-horse-battery"
+PROGRAM = "/opt/agent-sandbox/venv/bin/python -m agent_sandbox.proxy"
+
+
+@pytest.fixture
+def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
+    """Have a proxy that keeps what it is told beside the log of its calls, and a value on our stdin."""
+    assert project.exists()
+    told = docker.folder / "told"
+    docker.says(f"{PROGRAM} secret set", script=f"cat >{told}")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{VALUE}\n".encode())))
+    return with_containers(docker, proxy="healthy")
+
+
+def test_a_value_goes_from_stdin_to_the_proxys_and_nowhere_else(running: FakeDocker, ask: Ask) -> None:
+    answer = ask("secret", "set", "tracker.token", "--host", "API.example.com", "--host", "b.test")
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err == "tracker.token goes to api.example.com, b.test from now on, where the policy says so\n"
+    hosts = "--host api.example.com --host b.test"
+    expected = f"exec -T proxy {PROGRAM} secret set tracker.token {hosts} --folder /state/secrets"
+    assert running.calls[-1] == f"{compose_line(Path.cwd())} {expected}"
+    assert (running.folder / "told").read_text() == VALUE
+    left = [file for folder in (Path.cwd(), Path.home()) for file in folder.rglob("*") if file.is_file()]
+    assert left
+    assert [file for file in (*left, running.folder / "calls") if VALUE.encode() in file.read_bytes()] == []
+
+
+def test_what_is_wrong_with_name_and_hosts_is_told_before_anything_is_read(running: FakeDocker, ask: Ask) -> None:
+    answer = ask("secret", "set", "a b", "--host", "*.example.com")
+    assert answer.code == 1
+    assert [line for line in answer.err.splitlines() if line.startswith("error")] == [
+        "error: NAME: 'a b' is no name of a secret",
+        "error: --host: `*.example.com` is a wildcard, and a secret goes to one host",
+    ]
+    assert running.calls == []
+    assert sys.stdin.read() == f"{VALUE}\n"
+
+
+def test_a_secret_without_a_host_is_a_mistake_of_usage(running: FakeDocker, ask: Ask) -> None:
+    answer = ask("secret", "set", "a")
+    assert answer.code == 2
+    assert "Missing option '--host'" in answer.err
+    assert running.calls == []
+
+
+def test_a_value_among_the_words_is_refused_and_not_shown(running: FakeDocker, ask: Ask) -> None:
+    answer = ask("secret", "set", "a", "hunter2hunter2", "--host", "a.test")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == (
+        "error: a: the value is no argument: it would stay in your shell's history\n"
+        "  hint: pipe it in, or leave it out and be asked for it\n"
+    )
+    assert running.calls == []
+
+
+def test_a_value_that_no_header_could_hold_never_reaches_the_proxy(
+    running: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hunter2\n")))
+    answer = ask("secret", "set", "a", "--host", "a.test")
+    assert (answer.code, answer.err.splitlines()[0]) == (1, "error: a: it has under 8 characters")
+    assert "hunter2" not in answer.out + answer.err
+    assert not (running.folder / "told").exists()
+
+
+def test_without_a_proxy_there_is_nowhere_to_keep_it_and_nothing_is_read(
+    project: Path, docker: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert project.exists()
+    docker.says("ps --all")
+    monkeypatch.setattr(sys, "stdin", None)
+    answer = ask("secret", "set", "a", "--host", "a.test")
+    assert (answer.code, answer.err) == (1, "error: app-1: the stack is not running\n  hint: agent-sandbox up\n")
+
+
+def test_what_the_proxy_refuses_is_told_as_it_says_it(running: FakeDocker, ask: Ask) -> None:
+    running.rules.clear()
+    running.says(f"{PROGRAM} secret set", err="secret a: the volume is full\n", code=1)
+    with_containers(running, proxy="healthy")
+    answer = ask("secret", "set", "a", "--host", "a.test")
+    assert (answer.code, answer.err) == (1, "error: secret a: the volume is full\n")
+
+
+def test_a_project_that_nobody_has_said_yes_to_is_given_nothing(
+    running: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    answer = ask("secret", "set", "a", "--host", "a.test")
+    assert answer.code == 1
+    assert "nobody has said yes to" in answer.err
+    assert not (running.folder / "told").exists()
