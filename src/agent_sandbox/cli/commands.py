@@ -55,6 +55,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
         "Keep what the proxy puts into requests.",
         {
             "set": "Bind a secret to the hosts that it may go to.",
+            "list": "Show which secrets go where, and which are missing.",
         },
     ),
     "proxy": (

@@ -1,0 +1,48 @@
+"""`agent-sandbox secret list`."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agent_sandbox.backends.verbs import AskSecrets
+from agent_sandbox.cli.carry_out import backend, require_running
+from agent_sandbox.cli.options import Json, ProjectPath
+from agent_sandbox.cli.output import emit, emit_json, say
+from agent_sandbox.cli.policy_file import shown
+from agent_sandbox.policytools.wanted import Bound, Wanted, wanted
+from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.runtime.layers import load_here
+from agent_sandbox.runtime.secrets import held_secrets
+
+
+def list(*, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A001 - the command's name
+    """Show which secrets go to which hosts, and which of them the policy wants and has not got; never a value."""
+    project = open_project(path, cwd=Path.cwd())
+    require_running(project, "proxy")
+    secrets = held_secrets(backend().plan(project, AskSecrets(argv=("list",))))
+    missing = wanted(load_here(shown(project.policy, cwd=Path.cwd()), os.environ), secrets)
+    if json:
+        emit_json(as_json(secrets, missing))
+        return
+    if not secrets:
+        say("no secret is set")
+    for line in as_text(secrets, missing):
+        emit(line)
+
+
+def as_text(secrets: Sequence[Bound], missing: Sequence[Wanted]) -> Iterator[str]:
+    """Yield them for a person: a line each, and below what is missing."""
+    width = max((len(one.name) for one in secrets), default=0)
+    yield from (f"{one.name:<{width}}  {', '.join(one.hosts)}" for one in secrets)
+    yield from ("",) if secrets and missing else ()
+    yield from map(str, missing)
+
+
+def as_json(secrets: Sequence[Bound], missing: Sequence[Wanted]) -> dict[str, object]:
+    """Return them for a program."""
+    return {
+        "secrets": [{"name": one.name, "hosts": one.hosts} for one in secrets],
+        "wanted": [
+            {"secret": one.secret, "host": one.host, "rule": str(one.origin), "command": one.command} for one in missing
+        ],
+    }
