@@ -56,6 +56,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "set": "Bind a secret to the hosts that it may go to.",
             "list": "Show which secrets go where, and which are missing.",
+            "remove": "Forget a secret.",
         },
     ),
     "proxy": (

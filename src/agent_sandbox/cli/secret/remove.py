@@ -1,0 +1,24 @@
+"""`agent-sandbox secret remove NAME`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from agent_sandbox.backends.verbs import AskSecrets
+from agent_sandbox.cli.carry_out import backend, require_running
+from agent_sandbox.cli.options import ProjectPath
+from agent_sandbox.cli.output import say
+from agent_sandbox.cli.parameters import Argument
+from agent_sandbox.cli.secret_binding import read_binding
+from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.runtime.proxy_control import tell_stack
+
+Name = Annotated[str, Argument(help="What the policy calls it.")]
+
+
+def remove(name: Name, *, path: ProjectPath = None) -> None:
+    """Forget a secret: what the policy allows with it alone is denied from now on."""
+    bound = read_binding(name, ())
+    project = open_project(path, cwd=Path.cwd())
+    require_running(project, "proxy")
+    tell_stack(backend().plan(project, AskSecrets(argv=("remove", bound.name))))
+    say(f"{bound.name} is forgotten: it goes nowhere any more")

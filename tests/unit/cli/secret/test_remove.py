@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.secret.remove import remove
+from fake_docker import FakeDocker
+from fake_stack import compose_line, with_containers
+
+PROGRAM = "/opt/agent-sandbox/venv/bin/python -m agent_sandbox.proxy"
+
+
+def test_the_proxy_forgets_a_secret(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    docker.says(f"{PROGRAM} secret remove")
+    with_containers(docker, proxy="healthy")
+    assert exit_code(lambda: remove("tracker.token")) == 0
+    assert capsys.readouterr() == ("", "tracker.token is forgotten: it goes nowhere any more\n")
+    expected = f"{compose_line(project)} exec -T proxy {PROGRAM} secret remove tracker.token --folder /state/secrets"
+    assert docker.calls[-1] == expected
+
+
+def test_one_that_it_does_not_have_is_told_as_it_says_it(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says(f"{PROGRAM} secret remove", err="secret x: there is none\n", code=1)
+    with_containers(docker, proxy="healthy")
+    assert exit_code(lambda: remove("x")) == 1
+    assert capsys.readouterr() == ("", "error: secret x: there is none\n")
+
+
+def test_what_is_no_name_is_told_without_asking(docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(lambda: remove("a/b")) == 1
+    assert capsys.readouterr().err.startswith("error: NAME: 'a/b' is no name of a secret\n")
+    assert docker.calls == []
+
+
+def test_a_proxy_that_does_not_run_is_told(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker, proxy="exited")
+    assert exit_code(lambda: remove("a")) == 1
+    assert capsys.readouterr().err.startswith("error: app-1: the proxy is exited with code 1\n")
