@@ -36,11 +36,15 @@ class CommandError(AssertionError):
 
 
 def run(
-    *argv: str | Path, cwd: Path | None = None, check: bool = True, env: Mapping[str, str] = MappingProxyType({})
+    *argv: str | Path,
+    cwd: Path | None = None,
+    check: bool = True,
+    env: Mapping[str, str] = MappingProxyType({}),
+    piped: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command as a user would, and show all it printed when it fails."""
+    """Run a command as a user would, with this on its stdin, and show all it printed when it fails."""
     done = subprocess.run(
-        argv, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        argv, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, check=False, input=piped
     )
     if check and done.returncode != 0:
         raise CommandError(f"{argv} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
@@ -48,10 +52,14 @@ def run(
 
 
 def agent_sandbox(
-    *argv: str | Path, cwd: Path | None = None, check: bool = True, env: Mapping[str, str] = MappingProxyType({})
+    *argv: str | Path,
+    cwd: Path | None = None,
+    check: bool = True,
+    env: Mapping[str, str] = MappingProxyType({}),
+    piped: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Run our own command line."""
-    return run(sys.executable, "-m", "agent_sandbox", *argv, cwd=cwd, check=check, env=env)
+    return run(sys.executable, "-m", "agent_sandbox", *argv, cwd=cwd, check=check, env=env, piped=piped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +90,9 @@ class Project:
         """Run plain `docker compose` in the project's directory."""
         return run("docker", "compose", *argv, cwd=self.path, check=check)
 
-    def sandbox(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def sandbox(self, *argv: str, check: bool = True, piped: str = "") -> subprocess.CompletedProcess[str]:
         """Run `agent-sandbox` in the project's directory."""
-        return agent_sandbox(*argv, cwd=self.path, check=check)
+        return agent_sandbox(*argv, cwd=self.path, check=check, piped=piped)
 
     def exec(self, *argv: str, user: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command in the agent's container, as `docker compose exec` does by default."""

@@ -1,0 +1,202 @@
+"""A secret of the user's: what the server gets, and that nothing else holds it. In order, on one stack."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stacks import CommandError, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from stacks import Project, Projects
+
+HOST, OTHER = "allowed.test", "example.com"
+NAME = "tracker.token"
+TRANSFORM = f"{{request: {{headers: {{Authorization: {{secret: {NAME}, transform: {{type: bearer}}}}}}}}}}"
+POLICY = f"""\
+version: 1
+services: [claude]
+domains:
+  - {{host: {HOST}, transform: {TRANSFORM}}}
+  - {{host: {OTHER}, transform: {TRANSFORM}}}
+"""
+URL = f"https://{HOST}/"
+SET = f"agent-sandbox secret set {NAME}"
+# Where an agent could find what somebody has left: its own files, what is shared with it, memory that looks like files.
+PLACES = ("/home", "/workspace", "/tmp", "/run", "/etc", "/var", "/root", "/usr/local", "/dev/shm")  # noqa: S108 - a container's
+PROCESSES = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline"
+
+
+@pytest.fixture(scope="module")
+def project(projects: Projects) -> Project:
+    """A stack whose policy wants one secret for two hosts, and that has none."""
+    project = projects.make("secrets", "claude")
+    project.write_policy(POLICY)
+    project.sandbox("up")
+    return project
+
+
+@pytest.fixture(scope="module")
+def value() -> str:
+    """What nothing but the server may see; the proxy's own files, too, hold it nowhere else."""
+    return secrets.token_urlsafe(32)
+
+
+@pytest.fixture(scope="module")
+def bound(project: Project, value: str) -> Project:
+    """The same stack, with the secret set for one of the hosts."""
+    done = project.sandbox("secret", "set", NAME, "--host", HOST, piped=f"{value}\n")
+    assert (done.stdout, done.stderr) == ("", f"{NAME} goes to {HOST} from now on, where the policy says so\n")
+    return project
+
+
+def sent(project: Project, host: str = HOST) -> list[str | None]:
+    """Return what each request to a host was authorised by."""
+    headers = ({key.lower(): value for key, value in one["headers"].items()} for one in project.internet.requests(host))
+    return [one.get("authorization") for one in headers]
+
+
+def traces(value: str, where: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the places whose text holds a value, plain or encoded."""
+    forms = (value, base64.b64encode(value.encode()).decode().rstrip("="))
+    return [place for place, text in where if any(form in text for form in forms)]
+
+
+def said(project: Project) -> Iterator[tuple[str, str]]:
+    """Yield all that the engine, compose and our own commands say of a stack."""
+    yield "docker inspect", json.dumps(project.containers())
+    yield "docker compose config", project.compose("config").stdout
+    yield "docker compose logs", project.compose("logs").stdout
+    yield "docker compose top", project.compose("top").stdout
+    yield "the traffic log", json.dumps(project.traffic())
+    for command in (
+        ("status", "--json"),
+        ("secret", "list", "--json"),
+        ("proxy", "logs", "--json"),
+        ("trust", "--json"),
+    ):
+        done = project.sandbox(*command)
+        yield " ".join(command), done.stdout + done.stderr
+    yield "docker volume inspect", run("docker", "volume", "inspect", *volumes(project)).stdout
+
+
+def on_the_host(project: Project) -> Iterator[tuple[str, str]]:
+    """Yield each file of the project and of what was trusted."""
+    for folder in (project.path, Path(os.environ["XDG_STATE_HOME"])):
+        for file in folder.rglob("*"):
+            if file.is_file():
+                yield str(file), file.read_bytes().decode("latin-1")
+
+
+def files_with(project: Project, text: str, user: str) -> list[str]:
+    """Return the files in the agent's container that hold a text, which grep reads: its arguments would be a trace."""
+    grep = ("exec", "-T", "--user", user, "agent", "grep", "-rlasF", "-f", "-", *PLACES)
+    return run("docker", "compose", *grep, cwd=project.path, check=False, piped=f"{text}\n").stdout.splitlines()
+
+
+def volumes(project: Project) -> list[str]:
+    """Return the names of the stack's volumes."""
+    name = json.loads(project.compose("config", "--format=json").stdout)["name"]
+    label = f"label=com.docker.compose.project={name}"
+    return run("docker", "volume", "ls", "--quiet", "--filter", label).stdout.split()
+
+
+def test_what_is_wanted_and_not_there_is_denied_and_told(project: Project) -> None:
+    assert project.curl(URL)[0] == 403
+    done = project.sandbox("secret", "list")
+    both = f"{SET} --host {HOST} --host {OTHER}"
+    assert done.stdout.splitlines() == [
+        f"{NAME} is wanted by policy.yaml:4 for {HOST}: {both}",
+        f"{NAME} is wanted by policy.yaml:5 for {OTHER}: {both}",
+    ]
+    assert done.stderr == "no secret is set\n"
+    assert sent(project) == []
+
+
+def test_the_server_gets_the_secret_and_the_agent_does_not(bound: Project, value: str) -> None:
+    status, body = bound.curl(URL, "--verbose")
+    assert (status, sent(bound)[-1]) == (200, f"Bearer {value}")
+    assert value not in body
+    assert value not in bound.exec("curl", "-sS", "--verbose", URL).stderr
+
+
+def test_another_host_gets_nothing_whatever_the_policy_says(bound: Project) -> None:
+    assert bound.curl(f"https://{OTHER}/")[0] == 403
+    assert bound.curl(f"http://{HOST}/")[0] == 403
+    assert sent(bound, OTHER) == []
+    both = f"{SET} --host {HOST} --host {OTHER}"
+    expected = f"{NAME}  {HOST}\n\n{NAME} is wanted by policy.yaml:5 for {OTHER}: {both}\n"
+    assert bound.sandbox("secret", "list").stdout == expected
+
+
+def test_nothing_that_can_be_asked_holds_a_trace_of_it(bound: Project, value: str) -> None:
+    assert bound.curl(URL)[0] == 200
+    assert traces(value, said(bound)) == []
+    assert traces(value, on_the_host(bound)) == []
+
+
+@pytest.mark.parametrize("user", ["dev", "root"])
+def test_nothing_in_the_agents_container_holds_a_trace_of_it(bound: Project, value: str, user: str) -> None:
+    told = bound.exec("sh", "-c", PROCESSES, user=user, check=False).stdout
+    assert "HTTPS_PROXY=" in told
+    assert traces(value, [("processes", told)]) == []
+    assert "/workspace/.devcontainer/policy.yaml" in files_with(bound, NAME, user)
+    assert files_with(bound, value, user) == []
+
+
+def test_only_the_proxy_mounts_it_and_only_its_user_may_look(bound: Project) -> None:
+    mounted = {
+        service: [one["Destination"] for one in container["Mounts"] if one.get("Name", "").endswith("_secrets")]
+        for service, container in bound.containers().items()
+    }
+    assert mounted == {"proxy": ["/state/secrets"], "firewall": [], "agent": []}
+    modes = bound.compose("exec", "-T", "proxy", "stat", "-c", "%u %a", "/state/secrets").stdout
+    assert modes == "10001 700\n"
+
+
+def test_a_proxy_that_was_restarted_has_it_still(bound: Project, value: str) -> None:
+    bound.compose("restart", "proxy")
+    bound.wait_until_it_answers(URL, 200)
+    assert sent(bound)[-1] == f"Bearer {value}"
+
+
+def test_set_again_it_has_another_value_from_the_next_request_on(bound: Project, value: str) -> None:
+    other = secrets.token_urlsafe(32)
+    bound.sandbox("secret", "set", NAME, "--host", HOST, piped=other)
+    assert bound.curl(URL)[0] == 200
+    assert sent(bound)[-1] == f"Bearer {other}"
+    assert traces(value, said(bound)) == []
+
+
+def test_what_is_no_value_changes_nothing(bound: Project) -> None:
+    before = sent(bound)[-1]
+    with pytest.raises(CommandError, match="it has under 8 characters") as refused:
+        bound.sandbox("secret", "set", NAME, "--host", HOST, piped="hunter2\n")
+    assert "hunter2" not in str(refused.value)
+    assert bound.curl(URL)[0] == 200
+    assert sent(bound)[-1] == before
+
+
+def test_a_secret_that_was_removed_goes_nowhere(bound: Project) -> None:
+    done = bound.sandbox("secret", "remove", NAME)
+    assert (done.stdout, done.stderr) == ("", f"{NAME} is forgotten: it goes nowhere any more\n")
+    before = len(sent(bound))
+    assert bound.curl(URL)[0] == 403
+    assert len(sent(bound)) == before
+    with pytest.raises(CommandError, match="there is no secret"):
+        bound.sandbox("secret", "remove", NAME)
+
+
+def test_destroy_removes_what_there_was(bound: Project, value: str) -> None:
+    bound.sandbox("secret", "set", NAME, "--host", HOST, piped=value)
+    assert any(name.endswith("_secrets") for name in volumes(bound))
+    bound.sandbox("destroy", "--yes")
+    assert volumes(bound) == []
