@@ -48,7 +48,8 @@ WITHOUT = "version: 1\ndomains: [allowed.test]\n"
 
 
 def seen_as() -> Iterator[bytes]:
-    """Yield what would tell the value to whoever reads it."""
+    """Yield what would tell the value, or its beginning, to whoever reads it."""
+    yield VALUE[:12].encode()
     for text in (VALUE, f"bot:{VALUE}"):
         yield text.encode()
         yield b64encode(text.encode())
@@ -241,6 +242,12 @@ ECHOES: dict[str, Echo] = {
     "packed": lambda text: ok(gzip.compress(text.encode()), b"Content-Encoding: gzip"),
     "said to be packed": lambda text: ok(text.encode(), b"Content-Encoding: br"),
     "until the end": lambda text: f"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{text}".encode(),
+    "a field without a name": lambda text: f"HTTP/1.1 400 No\r\nyou sent {text}\r\n\r\n".encode(),
+    "a field's name": lambda text: f"HTTP/1.1 200 OK\r\n{text}: x\r\n\r\n".encode(),
+    "a length": lambda text: f"HTTP/1.1 200 OK\r\nContent-Length: {text}\r\n\r\n".encode(),
+    "a chunk's length": lambda text: f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{text}\r\n\r\n".encode(),
+    "the name of an encoding": lambda text: ok(b"", f"Content-Encoding: {text}".encode()),
+    "a head that ends in the middle": lambda text: f"HTTP/1.1 401 {text}".encode(),
     "cut": lambda text: f"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{text}".encode(),
 }
 
@@ -259,6 +266,27 @@ def test_what_a_server_repeats_of_it_is_not_seen(pair: Pair, name: str, path: st
     assert len(pair.server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("field", "write"),
+    [
+        (b"Content-Encoding: gzip", gzip.compress),
+        (b"Content_Encoding: gzip", gzip.compress),
+        (b"Transfer-Encoding: gzip\r\nConnection: close", gzip.compress),
+        (b"Content-Type: text/plain; charset=utf-16", lambda text: text.decode().encode("utf-16")),
+        (b"Content-Type: text/plain; charset=IBM1047", lambda text: text.decode().encode("cp500")),
+    ],
+)
+def test_an_answer_in_which_it_could_not_be_found_is_not_passed_on(
+    pair: Pair, field: bytes, write: Callable[[bytes], bytes]
+) -> None:
+    def answer(stream: socket.socket, _: bytes) -> None:
+        (credential,) = pair.server.requests[-1].field("authorization")
+        stream.sendall(b"HTTP/1.1 200 OK\r\n%s\r\n\r\n%s" % (field, write(credential.encode())))
+
+    pair.server.answers["/issues/echo"] = answer
+    assert pair.proxy.ask("allowed.test", get("/issues/echo", "allowed.test")).startswith(b"HTTP/1.1 502")
+
+
 def test_an_event_is_passed_on_when_it_comes(pair: Pair) -> None:
     seen = threading.Event()
 
@@ -274,11 +302,22 @@ def test_an_event_is_passed_on_when_it_comes(pair: Pair) -> None:
         seen.set()
 
 
+HIDING = ("Request-Range: bytes=0-3", "Accept-Charset: utf-16", "grpc-accept-encoding: gzip", "A-IM: gzip")
+
+
 def test_no_part_of_an_echo_can_be_asked_for(pair: Pair) -> None:
-    hiding = ("Range: bytes=0-3", "If-Range: x", "Accept-Encoding: br, gzip", "Accept_Encoding: br")
+    hiding = (
+        "Range: bytes=0-3",
+        "If-Range: x",
+        "Accept-Encoding: br, gzip",
+        "Accept_Encoding: br",
+        "TE: gzip",
+        *HIDING,
+    )
     pair.proxy.ask("allowed.test", get("/issues/1", "allowed.test", *hiding))
     (request,) = pair.server.requests
-    assert [request.field(name) for name in ("range", "if-range", "accept_encoding")] == [[], [], []]
+    names = ("range", "if-range", "accept_encoding", "te", *(one.partition(":")[0].lower() for one in HIDING))
+    assert {name: request.field(name) for name in names} == {name: [] for name in names}
     assert request.field("accept-encoding") == ["identity"]
 
 

@@ -11,11 +11,9 @@ from mitmproxy import http
 from agent_sandbox.policy import Request
 from agent_sandbox.policy.injection import Credential, Injection
 from agent_sandbox.proxy.fields import Fields
+from agent_sandbox.proxy.readable import asks_to_hide, folded
 from agent_sandbox.proxy.redaction import forms
 from agent_sandbox.proxy.secrets import Secret, read_secret
-
-# With them a client could have an answer packed, or cut into pieces in which nothing is found again.
-HIDING = frozenset({b"accept-encoding", b"range", b"if-range"})
 
 
 class WithoutSecretError(Exception):
@@ -35,8 +33,8 @@ class Filling:
 
     def into(self, fields: Fields) -> Fields:
         """Return the fields of a request with these in place of any of the same name."""
-        replaced = HIDING | {_folded(name) for name, _ in self.fields}
-        kept = tuple(one for one in fields if _folded(one[0]) not in replaced)
+        replaced = {folded(name) for name, _ in self.fields}
+        kept = tuple(one for one in fields if folded(one[0]) not in replaced and not asks_to_hide(*one))
         return (*kept, *self.fields, (b"accept-encoding", b"identity"))
 
 
@@ -52,9 +50,9 @@ class Injector:
             raise WithoutSecretError("a secret goes over https alone")
         if websocket:
             raise WithoutSecretError("no secret is put into a WebSocket, whose frames are not looked through")
-        brought = {_folded(name) for name, _ in written.data.headers.fields}
+        brought = {folded(name) for name, _ in written.data.headers.fields}
         for one in injection.credentials:
-            if _folded(one.header.encode()) in brought and not injection.replaces:
+            if folded(one.header.encode()) in brought and not injection.replaces:
                 why = f"the request brings `{one.header}` along, into which {one.secret} goes"
                 raise WithoutSecretError(why, "write `on_existing_header: replace` if it is to be replaced")
         filled = [self._filled(one, request.host) for one in injection.credentials]
@@ -91,8 +89,3 @@ def _value(credential: Credential, secret: Secret) -> str:
 @lru_cache(maxsize=64)
 def _echoes(value: str, sent: str) -> tuple[bytes, ...]:
     return forms(value, [sent])
-
-
-def _folded(name: bytes) -> bytes:
-    """Return what servers have in common that make a variable of each header: they take `x_a` for `x-a`."""
-    return name.lower().replace(b"_", b"-")

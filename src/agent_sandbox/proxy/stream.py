@@ -28,6 +28,7 @@ from agent_sandbox.proxy.dialler import NotReached
 from agent_sandbox.proxy.fields import unfolded
 from agent_sandbox.proxy.ledger import Ledger, answer, break_off, failure, ledger_of, not_read, too_large
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.readable import told, why_unreadable
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.websocket import WebSocketRelay
 
@@ -183,6 +184,8 @@ class StrictStream(HttpStream):
 
     @override
     def handle_protocol_error(self, event: RequestProtocolError | ResponseProtocolError) -> Commands:
+        if isinstance(event, ResponseProtocolError):
+            event = ResponseProtocolError(event.stream_id, told(self._echoes, event.message), event.code)
         answerable = isinstance(event, ResponseProtocolError) and event.code in (
             ErrorCode.GENERIC_SERVER_ERROR,
             ErrorCode.CONNECT_FAILED,
@@ -216,7 +219,7 @@ class StrictStream(HttpStream):
             yield from self._answer()
         else:
             yield commands.CloseConnection(flow.server_conn)
-            yield from self._fail(NotReached(f"the server's answer cannot be read: {reason}"))
+            yield from self._fail(NotReached(f"the server's answer cannot be read: {told(self._echoes, reason)}"))
         return True
 
     def _invalid(self, *, request: bool) -> str | None:
@@ -234,9 +237,15 @@ class StrictStream(HttpStream):
 
     def _check_readable(self, response: http.Response) -> None:
         """Refuse an answer that an echo of a secret could not be found in. Raises ValueError."""
-        ledger, encoding = ledger_of(self._flow), response.headers.get("content-encoding", "identity")
-        if ledger is not None and ledger.echoes and encoding.lower() != "identity":
-            raise ValueError(f"it is packed ({encoding[:20]!a}), and a secret that was put in could not be seen in it")
+        why = why_unreadable(response.data.headers.fields) if self._echoes else ""
+        if why:
+            raise ValueError(f"{why}, and a secret that was put in could not be seen in it")
+
+    @property
+    def _echoes(self) -> tuple[bytes, ...]:
+        """What an echo of the secrets looks like that were put into the request."""
+        ledger = ledger_of(self.flow) if self.flow else None
+        return ledger.echoes if ledger else ()
 
     @property
     def _flow(self) -> http.HTTPFlow:

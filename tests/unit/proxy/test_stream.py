@@ -533,17 +533,31 @@ def test_a_body_of_which_nothing_was_written_down_is_a_400_as_well() -> None:
     assert wire.client_sends(CHUNKED + b"no chunk\r\n").startswith(b"HTTP/1.1 400")
 
 
+class Filled(Stream):
+    """Has put a secret into every request."""
+
+    @hook
+    @override
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Do not hold the body."""
+        flow.request.stream = True
+        open_ledger(flow, client="", started=0.0).echoes = (b"hunter22",)
+
+
 @pytest.mark.parametrize(("encoding", "status"), [(b"identity", b"200"), (b"GZIP", b"502"), (b"br, identity", b"502")])
 def test_what_an_echo_could_not_be_seen_in_is_not_passed_on(encoding: bytes, status: bytes) -> None:
-    class Filled(Stream):
-        @hook
-        @override
-        def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-            flow.request.stream = True
-            open_ledger(flow, client="", started=0.0).echoes = (b"hunter22",)
-
     wire = Wire(PLAIN, Filled())
     wire.client_sends(GET)
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Encoding: " + encoding + b"\r\nContent-Length: 1\r\n\r\nx")
     assert got.startswith(b"HTTP/1.1 " + status)
-    assert (b"it is packed" in got) == (status == b"502")
+    assert (b"it is packed, and a secret that was put in" in got) == (status == b"502")
+
+
+@pytest.mark.parametrize("field", [b"hunter22", b"hunter22 : x", b"Content-Length: hunter22"])
+def test_what_is_wrong_with_an_answer_is_told_without_a_secret(field: bytes) -> None:
+    wire, plain = Wire(PLAIN, Filled()), Wire(PLAIN, Stream())
+    for one in (wire, plain):
+        one.client_sends(GET)
+        one.server_sends(b"HTTP/1.1 200 OK\r\n" + field + b"\r\n\r\n")
+    assert (b"hunter22" in plain.to_client, b"hunter22" in wire.to_client) == (True, False)
+    assert reason(wire.to_client).endswith("what is wrong with it could show the secret that was sent")
