@@ -184,6 +184,18 @@ def test_a_server_that_cannot_prove_its_name_is_not_sent_it(tmp_path: Path) -> N
         assert shows(bytes(pair.server.raw)) == []
 
 
+def test_a_project_that_says_who_may_sign_for_every_host_is_sent_none(pair: Pair) -> None:
+    (pair.proxy.folder / "own.crt").write_bytes((pair.proxy.folder / "ca.crt").read_bytes())
+    replace_policy(pair, f"{POLICY}settings: {{upstream: {{ca: own.crt}}}}\n")
+    status, told = ask(pair, "allowed.test", get("/issues/1", "allowed.test"))
+    assert (status, told["reason"]) == (
+        403,
+        "no secret is sent where the project names an authority that may sign for every host",
+    )
+    assert pair.proxy.ask("allowed.test", get("/open/1", "allowed.test")).startswith(b"HTTP/1.1 200")
+    assert arrived(pair) == [[]]
+
+
 def test_a_secret_that_is_removed_or_set_anew_counts_at_once(pair: Pair) -> None:
     put_secret(secrets_of(pair), "tracker.token", ["allowed.test"], b"another value")
     assert pair.proxy.ask("allowed.test", get("/issues/1", "allowed.test")).startswith(b"HTTP/1.1 200")

@@ -122,6 +122,7 @@ class Enforcer:
         if injection is None:
             return request, decision, None
         try:
+            self._injector.check_authorities(policy.settings.upstream)
             filling = self._injector.filling(injection, request, flow.request, websocket=ledger.websocket)
         except WithoutSecretError:
             plain = decide(policy, request)

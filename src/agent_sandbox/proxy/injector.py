@@ -1,6 +1,7 @@
 """Puts secrets into the headers of a request: over TLS alone, to the hosts that they are bound to, and to no others."""
 
 from base64 import b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -10,6 +11,7 @@ from mitmproxy import http
 
 from agent_sandbox.policy import Request
 from agent_sandbox.policy.injection import Credential, Injection
+from agent_sandbox.policy.upstream import Upstream
 from agent_sandbox.proxy.fields import Fields
 from agent_sandbox.proxy.readable import asks_to_hide, folded
 from agent_sandbox.proxy.redaction import forms
@@ -39,10 +41,20 @@ class Filling:
 
 
 class Injector:
-    """Knows where the secrets lie. Each is read when it is wanted, so what its owner says counts at once."""
+    """Knows where the secrets lie. Each is read when it is wanted, so what its owner says counts at once.
 
-    def __init__(self, folder: Path | None) -> None:
+    `own_layers` are those that the owner writes, and a project's is none of them.
+    """
+
+    def __init__(self, folder: Path | None, *, own_layers: Iterable[str] = ()) -> None:
         self._folder = folder
+        self._own_layers = frozenset(own_layers)
+
+    def check_authorities(self, upstream: Upstream | None) -> None:
+        """Raise WithoutSecretError where a project says who may sign: its own server could pass for any host."""
+        if upstream and upstream.ca and upstream.layer not in self._own_layers:
+            why = "no secret is sent where the project names an authority that may sign for every host"
+            raise WithoutSecretError(why, "write its `upstream` into your own policy instead")
 
     def filling(self, injection: Injection, request: Request, written: http.Request, *, websocket: bool) -> Filling:
         """Return what goes into a request that the policy allows so, or raise WithoutSecretError."""

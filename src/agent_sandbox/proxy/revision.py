@@ -25,9 +25,12 @@ class Revision:
         return self._or_moved(decide_connect(self.new, host=host, port=port), host, port)
 
     def _or_moved(self, decision: Decision, host: str, port: int) -> Decision:
-        if self.old.host_service(host, port) == self.new.host_service(host, port):
-            return decision
-        return replace(decision, effect=Effect.DENY, reason=f"{host}:{port} leads elsewhere now")
+        if self.old.host_service(host, port) != self.new.host_service(host, port):
+            return replace(decision, effect=Effect.DENY, reason=f"{host}:{port} leads elsewhere now")
+        # Whoever was let in by one of them could pass for any host, for as long as his connection is used again.
+        if self.old.authorities != self.new.authorities:
+            return replace(decision, effect=Effect.DENY, reason="others are trusted to sign now")
+        return decision
 
     def opens(self, host: str, port: int) -> bool:
         """Tell whether a new connection may lead there."""

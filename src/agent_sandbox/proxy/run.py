@@ -142,7 +142,7 @@ def _hooks(settings: Settings, limits: Limits, store: PolicyStore, recorder: Rec
             limits=limits,
             fitting=offers.fitting,
             asker=offers.asker,
-            injector=Injector(settings.state / "secrets"),
+            injector=Injector(settings.state / "secrets", own_layers=(layer.name for layer in settings.layers)),
         ),
         Streamer(),
         Journal(recorder, clock=time.monotonic),

@@ -8,6 +8,7 @@ from mitmproxy.test import tflow
 
 from agent_sandbox.policy import Request, parse_request
 from agent_sandbox.policy.injection import Credential, injection
+from agent_sandbox.policy.upstream import Authorities, Upstream
 from agent_sandbox.proxy.injector import Filling, Injector, WithoutSecretError
 from agent_sandbox.proxy.secrets import put_secret
 
@@ -98,3 +99,15 @@ def test_it_goes_over_tls_alone_and_into_no_websocket(injector: Injector) -> Non
         injector.filling(injection([BEARER]), asked(scheme="http"), written(), websocket=False)
     with pytest.raises(WithoutSecretError, match="no secret is put into a WebSocket"):
         injector.filling(injection([BEARER]), asked(), written(), websocket=True)
+
+
+def test_none_is_put_in_where_a_project_says_who_may_sign() -> None:
+    authorities = Authorities(name="corp-ca.pem", pem="")
+    injector = Injector(None, own_layers=["user"])
+    injector.check_authorities(None)
+    injector.check_authorities(Upstream(layer="project", ca=None))
+    injector.check_authorities(Upstream(layer="user", ca=authorities))
+    with pytest.raises(WithoutSecretError) as raised:
+        injector.check_authorities(Upstream(layer="project", ca=authorities))
+    assert str(raised.value) == "no secret is sent where the project names an authority that may sign for every host"
+    assert raised.value.hint == "write its `upstream` into your own policy instead"

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, override
 import pytest
 
 from agent_sandbox.policy import parse_request
+from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.revision import OpenConnections, Revision
+from certificates import make_authority
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from agent_sandbox.policy import Policy
 
@@ -60,6 +63,21 @@ def test_a_place_that_is_another_one_now_is_another_destination(policy: Callable
     assert (decision.allowed, decision.reason) == (False, "ollama:11434 leads elsewhere now")
     assert (moved.decide_connect("ollama", 11434).allowed, moved.opens("ollama", 11434)) == (False, True)
     assert new.host_service("10.0.0.1", 11434) is not None
+
+
+def test_what_was_begun_while_others_were_trusted_to_sign_is_ended(tmp_path: Path) -> None:
+    make_authority(tmp_path, ["a.test"])
+
+    def policy(settings: str) -> Policy:
+        (tmp_path / "policy.yaml").write_text(f"domains: [a.test]\n{settings}")
+        return load_policy(tmp_path / "policy.yaml")
+
+    plain, trusting = policy(""), policy("settings: {upstream: {ca: ca.crt}}")
+    for old, new in ((plain, trusting), (trusting, plain)):
+        decision = Revision(old=old, new=new).decide(GET)
+        assert (decision.allowed, decision.reason) == (False, "others are trusted to sign now")
+        assert not Revision(old=old, new=new).decide_connect("a.test", 443).allowed
+    assert Revision(old=trusting, new=trusting).decide(GET).allowed
 
 
 async def test_all_that_is_open_is_reviewed_and_what_ended_is_counted(revision: Revision) -> None:
