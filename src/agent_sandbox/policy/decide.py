@@ -55,11 +55,15 @@ def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Inj
     if not decision.allowed:
         return decision, None
     ways = readings(request.path)
-    rules = (rule for rule in policy.index.rules_about(request.host, ways) if rule.conditions.inject)
-    rule = next((rule for rule in rules if rule.matches(filled, ways)), None)
-    if rule is None:
+    about = (rule for rule in policy.index.rules_about(request.host, ways) if rule.conditions.inject)
+    rules = [rule for rule in about if rule.matches(filled, ways)]
+    if not rules:
         return decision, None
-    return replace(rule.verdict, max_body=decision.max_body), rule.conditions.inject
+    verdict, inject = rules[0].verdict, rules[0].conditions.inject
+    # How much may follow it say those that put in the same: others allow a larger body without.
+    limits = (rule.verdict for rule in rules if rule.conditions.inject == inject)
+    widest = max(limits, key=lambda one: one.limit)
+    return replace(verdict, max_body=min(widest, decision, key=lambda one: one.limit).max_body), inject
 
 
 def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:

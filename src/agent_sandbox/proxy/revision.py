@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, decide_connect
+from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, decide_connect, decide_with_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,8 @@ class Revision:
 
     def decide(self, request: Request) -> Decision:
         """Decide again on a request that is under way."""
-        return self._or_moved(decide(self.new, request), request.host, request.port)
+        decision = decide_with_secrets(self.new, request)[0] if request.secrets else decide(self.new, request)
+        return self._or_moved(decision, request.host, request.port)
 
     def decide_connect(self, host: str, port: int) -> Decision:
         """Decide again on a connection that is open."""

@@ -209,8 +209,29 @@ def test_a_secret_is_that_of_the_most_specific_rule_that_has_one(
     policy, request = policy_of(SECRETS), request_of(line)
     decision, injection = decide_with_secrets(policy, request)
     assert (str(decision.effect), decision.rule, str(injection)) == filled
-    assert decision.max_body is None
+    assert decision.max_body == (1000 if "narrow" in line else None)
     assert str(decide(policy, request).effect) == without
+
+
+@each(
+    ("more", "limit"),
+    [
+        ("", 10),
+        ("{path: {prefix: /}, max_body: 100}, ", 100),
+        ("{path: {prefix: /}, max_body: 5000}, ", 1000),
+    ],
+)
+def test_how_much_may_follow_a_secret_say_rules_that_put_it_in(layer_of: LayerOf, more: str, limit: int) -> None:
+    put_in = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
+    project = f"""
+domains:
+- {{host: a.test, {put_in}, rules: [{more}{{path: {{prefix: /x}}, max_body: 10}}]}}
+- a.test
+"""
+    ceiling = "tighten: true\ndomains: [{host: a.test, rules: [{max_body: 1000}]}]"
+    policy = compile_policy([layer_of(ceiling), layer_of(project)], {})
+    request = Request(scheme="https", host="a.test", port=443, method="POST", path="/x", query="")
+    assert decide_with_secrets(policy, request)[0].max_body == limit
 
 
 def test_a_policy_without_secrets_is_asked_once(policy_of: PolicyOf, request_of: RequestOf) -> None:

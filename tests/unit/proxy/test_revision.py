@@ -65,6 +65,14 @@ def test_a_place_that_is_another_one_now_is_another_destination(policy: Callable
     assert new.host_service("10.0.0.1", 11434) is not None
 
 
+def test_how_much_may_follow_a_secret_is_decided_again(policy: Callable[[str], Policy]) -> None:
+    put_in = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
+    new = policy(f"domains: [{{host: a.test, {put_in}, rules: [{{max_body: 10}}]}}, a.test]")
+    revision = Revision(old=new, new=new)
+    limits = [revision.decide(GET._replace(secrets=secrets)).max_body for secrets in (True, False)]
+    assert limits == [10, None]
+
+
 def test_what_was_begun_while_others_were_trusted_to_sign_is_ended(tmp_path: Path) -> None:
     make_authority(tmp_path, ["a.test"])
 
