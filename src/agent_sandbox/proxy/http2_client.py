@@ -1,10 +1,16 @@
 """HTTP/2 to the upstream server: mitmproxy's, with a bound on what is remembered of the fields that were sent."""
 
+from typing import override
+
+from mitmproxy.proxy import layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers import http as http_layer
 from mitmproxy.proxy.layers.http._http2 import Http2Client
 
 from agent_sandbox.proxy.fieldtable import SmallTable
+from agent_sandbox.proxy.readable import unquoted
+
+Commands = layer.CommandGenerator[None]
 
 
 class StrictHttp2Client(Http2Client):
@@ -13,6 +19,11 @@ class StrictHttp2Client(Http2Client):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.h2_conn.encoder = SmallTable()
+
+    @override
+    def close_connection(self, msg: str) -> Commands:
+        # All streams are told, and one of them may have been sent a secret that is quoted.
+        yield from super().close_connection(unquoted(msg))
 
 
 def install() -> None:

@@ -30,6 +30,7 @@ PACKING = {
 CHARSET = re.compile(rb"charset\s*=\s*[\"']?([^\s\"';,]*)", re.IGNORECASE)
 SIGNS = bytes(range(0x20, 0x7F))
 QUOTING = re.compile("[\"'<]")
+QUOTED = re.compile(r"""\s*:?\s*(?:\bbytearray\()?(?:\bb)?["'<].*""", re.DOTALL)
 
 
 def folded(name: bytes) -> bytes:
@@ -75,3 +76,12 @@ def told(echoes: Iterable[bytes], reason: str) -> str:
     """
     quotes = any(echoes) and QUOTING.search(reason)
     return "what is wrong with it could show the secret that was sent" if quotes else reason
+
+
+def unquoted(reason: str) -> str:
+    """Return what is wrong with a connection up to what it quotes: who reads that may have asked for something else.
+
+    >>> unquoted("Invalid headers: b'secret'")
+    'Invalid headers'
+    """
+    return QUOTED.sub("", reason)

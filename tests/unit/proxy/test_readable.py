@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_sandbox.proxy.readable import asks_to_hide, told, why_unreadable
+from agent_sandbox.proxy.readable import asks_to_hide, told, unquoted, why_unreadable
 
 PACKED, SIGNS = "it is packed", "it is not written in ASCII"
 
@@ -56,3 +56,10 @@ def test_words_that_quote_an_answer_are_not_told_where_it_could_hold_a_secret(re
     assert told((b"secret",), reason) == "what is wrong with it could show the secret that was sent"
     assert told((), reason) == reason
     assert told((b"secret",), "server closed connection") == "server closed connection"
+
+
+@pytest.mark.parametrize(
+    "quoted", [": b'x'", ' bytearray(b"x")', ": <ConnectionTerminated additional_data:00>\n'x'", ""]
+)
+def test_words_for_everybody_end_before_what_they_quote(quoted: str) -> None:
+    assert unquoted(f"Invalid web{quoted}") == "Invalid web"
