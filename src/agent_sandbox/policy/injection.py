@@ -9,6 +9,7 @@ from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.unfit import Unfit
 
 # Fit for the name of a file.
+A_VALUE = re.compile(r"(?:gh[opsur]_|github_pat_|glpat-|sk-|xox[abprs]-|AKIA|hf_|npm_|pypi-)[A-Za-z0-9_-]{12}")
 SECRET = re.compile(r"(?!-|\.{1,2}\Z)[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 
@@ -64,7 +65,10 @@ def _kind(credential: Credential) -> dict[str, str]:
 
 
 def parse_secret_name(text: str) -> str:
-    """Return the name of a secret, or raise Unfit."""
+    """Return the name of a secret, or raise Unfit: for a secret, too, that was written in place of its name."""
+    if A_VALUE.match(text):
+        what = "a secret itself stands where its name belongs"
+        raise Unfit(what, "have a new one made; write a name here, and give the value to `agent-sandbox secret set`")
     if not SECRET.fullmatch(text):
         raise Unfit(f"{quoted(text)} is no name of a secret", "write letters, digits, `.`, `_` and `-`: `github.token`")
     return text

@@ -9,6 +9,7 @@ from agent_sandbox.policy.bodysize import shown_size
 from agent_sandbox.policy.decide import decide, decide_with_secrets
 from agent_sandbox.policy.decision import Cause, Decision, Effect
 from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.injection import Injection
 from agent_sandbox.policy.nearest import allows_nearby, standing
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
@@ -62,10 +63,10 @@ def explain(policy: Policy, line: RequestLine, *, offers: Offers, choices: Choic
         request = read_request(policy, line)
     except Ambiguous as doubt:
         return _doubtful(line, doubt)
-    decision = decide(policy, request)
+    decision, secrets = decide_with_secrets(policy, request)
     matched = tuple(_matching(policy, request, first=decision.rule))
     if decision.allowed:
-        notes = tuple(_notes(policy, request, decision))
+        notes = tuple(_notes(policy, request, decision, secrets))
         return Explanation(method=request.method, url=request.url, decision=decision, matched=matched, notes=notes)
     misses = () if matched else _misses(policy, request)
     nearest = misses[0] if misses else None
@@ -94,10 +95,11 @@ def _doubtful(line: RequestLine, doubt: Ambiguous) -> Explanation:
     return Explanation(method=line.method, url=line.url, decision=denial)
 
 
-def _notes(policy: Policy, request: Request, decision: Decision) -> Iterator[str]:
-    _, secrets = decide_with_secrets(policy, request)
+def _notes(policy: Policy, request: Request, decision: Decision, secrets: Injection | None) -> Iterator[str]:
     if secrets:
-        yield f"with {secrets}: `agent-sandbox secret list` tells whether the proxy has it"
+        yield f"{secrets} is put in, where `agent-sandbox secret list` has it for {request.host}"
+        if decide(policy, request._replace(secrets=False)).allowed:
+            yield "without it the request goes as it is: another rule lets it"
     place = policy.host_service(request.host, request.port)
     if place:
         yield f"it leads to {place.to}:{place.port}"

@@ -41,3 +41,11 @@ def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(Unfit) as raised:
         parse_secret_name(name)
     assert raised.value.hint == "write letters, digits, `.`, `_` and `-`: `github.token`"
+
+
+@pytest.mark.parametrize("value", ["ghp_0123456789abcdef", "github_pat_11ABCDEFG0123456789", "sk-ant-api03-0123456789"])
+def test_a_secret_in_place_of_its_name_is_refused_and_not_repeated(value: str) -> None:
+    with pytest.raises(Unfit) as raised:
+        parse_secret_name(value)
+    assert raised.value.what == "a secret itself stands where its name belongs"
+    assert value not in raised.value.hint

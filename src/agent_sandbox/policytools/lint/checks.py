@@ -7,7 +7,7 @@ from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accept
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
 from agent_sandbox.policytools.lint.leaks import shared_store, upload_host, upload_registry
-from agent_sandbox.policytools.lint.secrets import wide_secret
+from agent_sandbox.policytools.lint.secrets import optional_secret, wide_secret
 from agent_sandbox.policytools.lint.services import any_repository, unused_service
 from agent_sandbox.policytools.lint.subject import Subject
 from agent_sandbox.policytools.lint.unread import plain_http, uninspected, unlisted_graphql
@@ -28,6 +28,7 @@ CHECKS: Mapping[str, Check] = {
     "uninspected": uninspected,
     "unlisted-graphql": unlisted_graphql,
     "wide-secret": wide_secret,
+    "optional-secret": optional_secret,
     "never-matches": never_matches,
     "hidden-by-deny": hidden_by_deny,
     "covered": covered,

@@ -95,7 +95,9 @@ def covered(subject: Subject) -> Iterator[Finding]:
 
 def _makes_idle(other: Rule, rule: Rule) -> bool:
     """Tell whether `other`, which takes in the rule, makes it idle; of two that say the same, the first one stands."""
-    return other is not rule and (not covers(rule.conditions, other.conditions) or _place(other) < _place(rule))
+    if other is rule or other.conditions.inject != rule.conditions.inject:
+        return False  # with a secret and without are two things
+    return not covers(rule.conditions, other.conditions) or _place(other) < _place(rule)
 
 
 def _place(rule: Rule) -> tuple[int, int, str]:

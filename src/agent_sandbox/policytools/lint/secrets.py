@@ -1,11 +1,13 @@
-"""Secrets that a policy has put in where they would reach more than one host."""
+"""Secrets that a policy has put in where they would reach more than one host, or none at all."""
 
 from collections.abc import Iterator
 
+from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.wider import Wider
 
 
 def wide_secret(subject: Subject) -> Iterator[Finding]:
@@ -17,6 +19,20 @@ def wide_secret(subject: Subject) -> Iterator[Finding]:
                 what=f"{rule.conditions.inject} would go to every host of `{rule.conditions.host}`",
                 why="whoever runs one of them, or registers another, is sent it",
                 mend="name the hosts that it is for",
+            )
+
+
+def optional_secret(subject: Subject) -> Iterator[Finding]:
+    """Find secrets that a request need not have: another allow lets it go as it is."""
+    allows = Wider(subject.policy.index, Effect.ALLOW)
+    for line, rule in _with_secrets(subject):
+        others = (other for other in allows.covering(rule.conditions) if other.conditions.inject is None)
+        if other := next(others, None):
+            yield Finding(
+                line=line,
+                what=f"`{rule}` goes without it, too: {other.origin} allows all of it (`{other}`)",
+                why="with a credential of the agent's own, or where the proxy has no such secret, it goes as it is",
+                mend="narrow the other, if that is not meant",
             )
 
 

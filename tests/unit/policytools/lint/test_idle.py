@@ -123,3 +123,10 @@ def test_of_many_rules_each_that_another_takes_in_is_found(find: Find, monkeypat
     few = find(covered, COVERED, services={"s": ""})
     monkeypatch.setattr(wider, "FEW", 0)
     assert find(covered, COVERED, services={"s": ""}) == few
+
+
+def test_with_a_secret_and_without_are_two_things(find: Find) -> None:
+    key = "{request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
+    assert find(covered, f"domains:\n- {{host: a.test, transform: {key}}}\n- a.test\n") == []
+    twice = f"- {{host: a.test, transform: {key}}}\n"
+    assert [line for line, _ in find(covered, f"domains:\n{twice}{twice}")] == [3]

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.secrets import wide_secret
+from agent_sandbox.policytools.lint.secrets import optional_secret, wide_secret
 
 type Find = Callable[..., list[tuple[int, str]]]
 
@@ -28,3 +28,14 @@ def test_what_another_layer_puts_in_is_its_own(find: Find) -> None:
 
 def test_a_secret_for_a_wildcard_is_found(find: Find) -> None:
     assert find(wide_secret, TEXT) == [(4, "secret key in x-key would go to every host of `.c.test`")]
+
+
+def test_a_secret_that_a_request_need_not_have_is_found(find: Find) -> None:
+    entries = (
+        f"{{host: a.test, transform: {KEY}, rules: [{{methods: [GET]}}]}}",
+        f"{{host: b.test, transform: {KEY}}}",
+    )
+    text = "domains:\n" + "".join(f"  - {entry}\n" for entry in entries)
+    told = "`GET, HEAD https://a.test with secret key in x-key` goes without it, too: policy.yaml:4 allows all of it"
+    assert find(optional_secret, f"{text}  - a.test\n") == [(2, f"{told} (`any method a.test`)")]
+    assert find(optional_secret, text) == []
