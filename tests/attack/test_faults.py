@@ -34,7 +34,7 @@ def tamper(owner, name):
         return original(*args, **kwargs)
     setattr(owner, name, tampered)
 
-tamper(enforcer, "decide")
+tamper(enforcer, "decide_with_secrets")
 tamper(enforcer, "to_request")
 tamper(enforcer, "_rewrite")
 tamper(enforcer, "advise")
@@ -93,7 +93,7 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("name", ["decide", "to_request", "_rewrite"])
+@pytest.mark.parametrize("name", ["decide_with_secrets", "to_request", "_rewrite"])
 def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: str, error: str) -> None:
     answer = sabotage.ask_with(f"{name} {error}")
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n")

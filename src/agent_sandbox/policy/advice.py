@@ -19,6 +19,9 @@ BEYOND_AN_ENTRY = {
     Cause.CEILING: "whoever keeps {} has to allow it there too",
     Cause.POLICY: f"see `agent-sandbox policy check`, mend {FILE}",
 }
+# Beside an entry that puts a secret in.
+WITHOUT = "goes without {}: widen that entry to have it put in"
+OVER_TLS = "ask for https: {} goes over nothing else"
 PLAINLY = "no rule takes GraphQL that leaves doubt: send one query or mutation as JSON, with its values in `variables`"
 # What no path of a rule may hold, since servers read it in more ways than one.
 UNSPELLABLE = re.compile("%2F|;")
@@ -44,7 +47,11 @@ def advise(
     if decision.cause in BEYOND_AN_ENTRY:
         return f"{BEYOND_AN_ENTRY[decision.cause].format(decision.rule)}, {APPLY}"
     if isinstance(asked, Request):
-        return _for_operation(asked) if decision.cause is Cause.OPERATION else _for_request(asked, services, asker)
+        return (
+            _for_operation(asked)
+            if decision.cause is Cause.OPERATION
+            else _for_request(asked, decision, services, asker)
+        )
     return _for_private(asked, port) or f"add `{entry_for_host(asked, port)}` under `domains` in {FILE}, {APPLY}"
 
 
@@ -55,7 +62,9 @@ def _for_operation(asked: Request) -> str:
     return f"add `{line}` under `domains` in {FILE}, {APPLY}" if line else PLAINLY
 
 
-def _for_request(asked: Request, services: Sequence[str], asker: Asker | None) -> str:
+def _for_request(asked: Request, decision: Decision, services: Sequence[str], asker: Asker | None) -> str:
+    if decision.wants and asked.scheme == "http":
+        return OVER_TLS.format(decision.wants)
     if asked.method not in NAMEABLE:
         return f"no rule can name the method {asked.method}"
     others = "".join(f"or `- {service}` under `services`, " for service in services)
@@ -65,6 +74,8 @@ def _for_request(asked: Request, services: Sequence[str], asker: Asker | None) -
         way = f"add `{entry_below(asked)}` under `domains` in {FILE}"
     else:
         way = f"add `{entry_for_exactly(asked, query=False)}` under `allow` in {FILE}"
+    if decision.wants:
+        others = f"which {WITHOUT.format(decision.wants)}, {others}"
     return _for_private(asked.host, asked.port) or f"{way}, {others}{APPLY}"
 
 

@@ -43,7 +43,8 @@ class Decision:
     """The answer to one request.
 
     `rule` is the rule that decided, as `policy.yaml:12`, or None when no rule matched. `near_miss` tells what the
-    nearest rule allows. `max_body` is the largest body, in bytes, that may follow what was allowed; None is no limit.
+    nearest rule of the host allows, and `wants` what it puts in: a line beside it would go without. `max_body` is the
+    largest body, in bytes, that may follow what was allowed; None is no limit.
     """
 
     effect: Effect
@@ -51,6 +52,7 @@ class Decision:
     origin: Origin | None
     reason: str
     near_miss: str = ""
+    wants: str = ""
     cause: Cause = Cause.RULE
     max_body: int | None = None
 

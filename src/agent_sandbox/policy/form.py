@@ -216,6 +216,7 @@ def _rules(table: Plain, lists: Lists) -> tuple[Rule, ...]:
         origin=origins,
         reason=list(map(why, effects, where, reasons)),
         near_miss=repeat(""),
+        wants=repeat(""),
         cause=repeat(Cause.RULE),
         max_body=of_each["max_body"],
     )

@@ -1,6 +1,7 @@
 """Denials for want of a rule: they name the nearest one and what differed."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from agent_sandbox.policy.ceiling import Ceiling
@@ -27,7 +28,9 @@ def no_rule_for_request(request: Request, readings: Readings, rules: Sequence[Ru
     differences = list(rule.differences(request, readings))
     all_but_the_body = rule.matches(request._replace(operation=ANY_OPERATION), readings)
     cause = Cause.OPERATION if all_but_the_body else Cause.REQUEST
-    return _denial(cause, f"host {request.host} is allowed, {_are_not(differences)}", rule)
+    denial = _denial(cause, f"host {request.host} is allowed, {_are_not(differences)}", rule)
+    inject = rule.conditions.inject
+    return replace(denial, wants=f"{inject.secrets} ({rule.origin})") if inject else denial
 
 
 def no_rule_for_port(host: str, port: int, rules: Sequence[Rule]) -> Decision | None:

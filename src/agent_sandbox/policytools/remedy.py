@@ -6,6 +6,7 @@ from typing import Any
 
 from agent_sandbox.policy.advice import (
     BEYOND_AN_ENTRY,
+    OVER_TLS,
     PLAINLY,
     entry_below,
     entry_for_exactly,
@@ -67,6 +68,8 @@ class Remedy:
     services: tuple[str, ...] = ()
     asker: Asker | None = None
     in_the_way: str = ""
+    # What the line goes without, and the entry beside it puts in.
+    without: str = ""
 
 
 def no_choices(_request: Request, _offers: Mapping[str, Policy]) -> tuple[Choice, ...]:
@@ -80,10 +83,8 @@ def remedy(
     """Return what a person can do about a denial."""
     if decision.cause is Cause.RULE:
         return Remedy(in_the_way=BEYOND_AN_ENTRY[Cause.RULE].format(decision.rule))
-    if request.method not in NAMEABLE:
-        return Remedy(in_the_way=f"no rule can name the method {request.method}")
-    if why_private(request.host):
-        return Remedy(in_the_way=how_to_name(request.host, request.port))
+    if why_not := _no_line(request, decision):
+        return Remedy(in_the_way=why_not)
     ways = readings(request.path)
     beyond = (str(ceiling.origin) for ceiling in policy.rules.ceilings if ceiling.verdict(request, ways) is None)
     in_the_way = "; ".join(BEYOND_AN_ENTRY[Cause.CEILING].format(origin) for origin in beyond)
@@ -98,7 +99,24 @@ def remedy(
     offered = offers()
     fit, chosen = fitting(request, offered, policy), tuple(choices(request, offered))
     asker = None if fit or chosen else _asker(request)
-    return Remedy(section=section, line=line, choices=chosen, services=fit, asker=asker, in_the_way=in_the_way)
+    return Remedy(
+        section=section,
+        line=line,
+        choices=chosen,
+        services=fit,
+        asker=asker,
+        in_the_way=in_the_way,
+        without=decision.wants,
+    )
+
+
+def _no_line(request: Request, decision: Decision) -> str:
+    """Return why no line would help, empty where one may."""
+    if request.method not in NAMEABLE:
+        return f"no rule can name the method {request.method}"
+    if why_private(request.host):
+        return how_to_name(request.host, request.port)
+    return OVER_TLS.format(decision.wants) if decision.wants and request.scheme == "http" else ""
 
 
 def _asker(request: Request) -> Asker | None:

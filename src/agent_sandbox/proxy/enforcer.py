@@ -89,46 +89,40 @@ class Enforcer:
             if request.operation is None:
                 self._hold(flow, ledger)
                 return
-        try:
-            request, decision, filling = self._answer(policy, request, flow, ledger)
-        except WithoutSecretError as why:
-            decision = Decision(effect=Effect.DENY, rule=None, origin=None, reason=str(why), cause=Cause.INJECTION)
-            _tell(flow, ledger, _denial(request, decision, policy.settings.block_status, why.hint), decision)
-            return
+        request, decision, put_in = self._answer(policy, request, flow, ledger)
         if decision.allowed:
             decision = tunnel.refused or decision
         if decision.allowed:
             _rewrite(flow.request, request, websocket=ledger.websocket)
-            if filling:
-                flow.request.data.headers.fields = filling.into(flow.request.data.headers.fields)
-                ledger.echoes = filling.echoes
+            if isinstance(put_in, Filling):
+                flow.request.data.headers.fields = put_in.into(flow.request.data.headers.fields)
+                ledger.echoes = put_in.echoes
             ledger.request, ledger.sent.limit = request, decision.max_body
             _allow(flow, ledger, decision)
         else:
             ledger.line.event = event_of_denial(request, tunnel)
             asker = self._asker(request)
             ledger.line.tool = asker.tool if asker else ""
-            advice = advise(request, decision, services=self._fitting(request, policy), asker=asker)
+            if isinstance(put_in, WithoutSecretError):
+                advice = put_in.hint
+            else:
+                advice = advise(request, decision, services=self._fitting(request, policy), asker=asker)
             _tell(flow, ledger, _denial(request, decision, policy.settings.block_status, advice), decision)
 
     def _answer(
         self, policy: Policy, request: Request, flow: http.HTTPFlow, ledger: Ledger
-    ) -> tuple[Request, Decision, Filling | None]:
-        """Decide, and return what is put in. What can't be filled goes as it is where the policy lets it.
-
-        Raises `WithoutSecretError`.
-        """
+    ) -> tuple[Request, Decision, Filling | WithoutSecretError | None]:
+        """Decide, and return what is put in, or why it is not; then it goes as it is where the policy lets it."""
         decision, injection = decide_with_secrets(policy, request)
         if injection is None:
             return request, decision, None
         try:
             self._injector.check_authorities(policy.settings.upstream)
             filling = self._injector.filling(injection, request, flow.request, websocket=ledger.websocket)
-        except WithoutSecretError:
+        except WithoutSecretError as why:
             plain = decide(policy, request)
-            if not plain.allowed:
-                raise
-            return request, plain, None
+            denial = replace(decision, effect=Effect.DENY, reason=str(why), cause=Cause.INJECTION)
+            return request, plain if plain.allowed else denial, why
         return request._replace(secrets=True), replace(decision, reason=f"{decision.reason}, with {injection}"), filling
 
     def _hold(self, flow: http.HTTPFlow, ledger: Ledger) -> None:

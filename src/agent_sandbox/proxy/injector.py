@@ -66,7 +66,8 @@ class Injector:
         for one in injection.credentials:
             if folded(one.header.encode()) in brought and not injection.replaces:
                 why = f"the request brings `{one.header}` along, into which {one.secret} goes"
-                raise WithoutSecretError(why, "write `on_existing_header: replace` if it is to be replaced")
+                how = f"ask without `{one.header}`, or have it replaced: `on_existing_header: replace` in the policy"
+                raise WithoutSecretError(why, how)
         filled = [self._filled(one, request.host) for one in injection.credentials]
         fields, echoes = zip(*filled, strict=True)
         return Filling(fields=fields, echoes=tuple(chain.from_iterable(echoes)))

@@ -172,3 +172,22 @@ def test_where_a_tool_seems_to_fetch_packages_what_finds_its_registry_is_told(
     first = "add `- GET https://c.test/simple/a/` under `allow` in .devcontainer/policy.yaml"
     assert advise(request, decision, asker=asker) == f"{first}, or for all that pip fetches {asker.way}, {APPLY}"
     assert advise(request, decision, asker=asker, services=["py"]) == f"{first}, or `- py` under `services`, {APPLY}"
+
+
+@each(
+    ("line", "told"),
+    [
+        (
+            "POST https://s.test/x",
+            "add `- POST https://s.test/x` under `allow` in .devcontainer/policy.yaml, "
+            "which goes without secret key in x-key (policy.yaml:1): widen that entry to have it put in, " + APPLY,
+        ),
+        ("GET http://s.test/x", "ask for https: secret key in x-key (policy.yaml:1) goes over nothing else"),
+    ],
+)
+def test_beside_an_entry_with_a_secret_a_line_that_goes_without_is_told_to(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, told: str
+) -> None:
+    key = "{request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
+    policy = policy_of(f"domains: [{{host: s.test, transform: {key}, rules: [{{methods: [GET]}}]}}]")
+    assert advise(request_of(line), decide(policy, request_of(line))) == told

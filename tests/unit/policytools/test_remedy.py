@@ -123,3 +123,17 @@ def test_what_looks_like_a_registry_is_told_with_what_resolves_it(policy_of: Pol
     python = policy_of("domains: [a.test]")
     got = remedy(policy, request, decide(policy, request), lambda: {"python": python})
     assert (got.asker, got.services) == (None, ("python",))
+
+
+def test_beside_an_entry_with_a_secret_the_line_is_told_to_go_without(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    key = "{request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
+    policy = policy_of(f"domains: [{{host: a.test, transform: {key}, rules: [{{methods: [GET]}}]}}]")
+    post, clear = request_of("POST https://a.test/"), request_of("GET http://a.test/")
+    wants = "secret key in x-key (policy.yaml:1)"
+    got = [remedy(policy, request, decide(policy, request), dict) for request in (post, clear)]
+    assert got == [
+        Remedy(section="allow", line="- POST https://a.test/", without=wants),
+        Remedy(in_the_way=f"ask for https: {wants} goes over nothing else"),
+    ]

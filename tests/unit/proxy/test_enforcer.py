@@ -326,8 +326,9 @@ def test_without_it_the_request_is_denied_with_what_is_missing(policy: Callable[
     ledger = filled(made, policy(SECRETIVE), tmp_path)
     assert made.response
     told = json.loads(made.response.content or b"")
-    assert (told["reason"], told["hint"]) == (
+    assert (told["reason"], told["rule"], told["hint"]) == (
         "the proxy has no secret token",
+        "policy.yaml:6",
         "agent-sandbox secret set token --host a.test",
     )
     assert (ledger.line.decision, ledger.line.cause, ledger.line.reason) == ("deny", "injection", told["reason"])

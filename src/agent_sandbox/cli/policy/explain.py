@@ -10,7 +10,7 @@ from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.output import emit, emit_json
 from agent_sandbox.cli.parameters import Argument, Option
 from agent_sandbox.cli.policy_file import POLICY_FILE, named_policy
-from agent_sandbox.policy.advice import APPLY
+from agent_sandbox.policy.advice import APPLY, WITHOUT
 from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policytools.explaining import Explanation, Miss
@@ -87,6 +87,7 @@ def as_json(answer: Explanation) -> dict[str, Any]:
             "services": list(remedy.services),
             "resolve": remedy.asker.service if remedy.asker else None,
             "in_the_way": remedy.in_the_way or None,
+            "without": remedy.without or None,
         },
     }
 
@@ -140,6 +141,8 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
         command = f", or: agent-sandbox policy allow {quote(text)}{named}" if (text := _short(remedy)) else ""
         yield "to allow", f"under `{remedy.section}` in {file}{command}"
         yield "to allow", APPLY
+        if remedy.without:
+            yield "but", f"it {WITHOUT.format(remedy.without)}"
     if remedy.in_the_way:
         yield "and" if remedy.line else "to allow", remedy.in_the_way
     for choice in remedy.choices:

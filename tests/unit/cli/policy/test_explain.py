@@ -139,6 +139,7 @@ def test_a_program_gets_all_of_it(policy: Path, capsys: pytest.CaptureFixture[st
             "services": [],
             "resolve": None,
             "in_the_way": None,
+            "without": None,
         },
     }
 
