@@ -34,6 +34,11 @@ class Wanted:
     hosts: tuple[str, ...]
 
     @property
+    def place(self) -> str:
+        """Who asks for it: a line of the user's, or a service, whose lines are ours."""
+        return self.origin.layer if self.origin.layer.startswith("service ") else str(self.origin)
+
+    @property
     def command(self) -> str:
         """What sets it: once more for the hosts of before, which setting it for one alone would take away."""
         return " ".join((SET, self.secret, *(f"--host {_typed(host)}" for host in self.hosts or ("HOST",))))
@@ -41,7 +46,7 @@ class Wanted:
     @override
     def __str__(self) -> str:
         choose = "" if self.hosts else "name the host that is meant: "
-        return f"{self.secret} is wanted by {self.origin} for {self.host}: {choose}{self.command}"
+        return f"{self.secret} is wanted by {self.place} for {self.host}: {choose}{self.command}"
 
 
 def wanted(policy: Policy, bound: Sequence[Bound]) -> list[Wanted]:
@@ -56,6 +61,19 @@ def wanted(policy: Policy, bound: Sequence[Bound]) -> list[Wanted]:
         Wanted(secret=secret, host=str(pattern), origin=origin, hosts=_together(secret, pattern, missing, hosts))
         for (secret, pattern), origin in sorted(missing.items(), key=lambda row: (row[0][0], _place(row[1])))
     ]
+
+
+def unheard(policy: Policy, bound: Bound) -> Iterator[str]:
+    """Yield why what was bound goes nowhere, in whole or in part."""
+    asked = list(_asked(policy))
+    wanting = sorted({str(pattern) for secret, pattern, _ in asked if secret == bound.name})
+    if not wanting:
+        names = ", ".join(sorted({secret for secret, _, _ in asked}))
+        yield f"nothing in the policy wants {bound.name} yet{f'; it wants {names}' if names else ''}"
+        return
+    for host in bound.hosts:
+        if not any(pattern.matches(host) for secret, pattern, _ in asked if secret == bound.name):
+            yield f"the policy wants {bound.name} for {', '.join(wanting)}, and not for {host}"
 
 
 def _asked(policy: Policy) -> Iterator[tuple[str, HostPattern, Origin]]:

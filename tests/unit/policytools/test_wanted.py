@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policytools.wanted import Bound, Wanted, wanted
+from agent_sandbox.policytools.wanted import Bound, Wanted, unheard, wanted
 from vectors import each
 
 KEY = "transform: {request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
@@ -68,3 +68,26 @@ def test_of_a_wildcard_a_host_has_to_be_named(bound: tuple[Bound, ...], policy_o
 def test_an_address_is_written_as_options_take_it(policy_of: PolicyOf) -> None:
     policy = policy_of(f"domains:\n  - {{host: '[2606:4700::1]', {KEY}}}\n")
     assert [one.command for one in wanted(policy, [])] == [f"{SET} key --host [2606:4700::1]"]
+
+
+def test_a_service_is_named_where_it_wants_one() -> None:
+    origin = Origin(file="services/forge.yaml", line=7, layer="service forge")
+    told = f"key is wanted by service forge for b.test: {SET} key --host b.test"
+    assert str(Wanted(secret="key", host="b.test", origin=origin, hosts=("b.test",))) == told
+
+
+@each(
+    ("name", "hosts", "told"),
+    [
+        ("key", ("b.test", "x.c.test"), []),
+        ("key", ("a.test",), ["the policy wants key for *.c.test, b.test, and not for a.test"]),
+        ("kye", ("b.test",), ["nothing in the policy wants kye yet; it wants id, key"]),
+    ],
+)
+def test_what_goes_nowhere_is_told(policy_of: PolicyOf, name: str, hosts: tuple[str, ...], told: list[str]) -> None:
+    policy = policy_of(f"domains:\n  - {{host: b.test, transform: {BOTH}}}\n  - {{host: '*.c.test', {KEY}}}\n")
+    assert list(unheard(policy, Bound(name=name, hosts=hosts))) == told
+
+
+def test_a_policy_that_wants_none_says_no_names(policy_of: PolicyOf) -> None:
+    assert list(unheard(policy_of("domains: [a.test]"), key("a.test"))) == ["nothing in the policy wants key yet"]

@@ -1,5 +1,7 @@
 """`agent-sandbox secret set NAME --host HOST`."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +12,12 @@ from agent_sandbox.cli.carry_out import backend, require_running
 from agent_sandbox.cli.gate import open_known
 from agent_sandbox.cli.options import ProjectPath
 from agent_sandbox.cli.output import say
+from agent_sandbox.cli.policy_file import shown
 from agent_sandbox.cli.secret_binding import read_binding
 from agent_sandbox.cli.secret_value import read_value
+from agent_sandbox.policytools.wanted import unheard
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.layers import load_here
 from agent_sandbox.runtime.proxy_control import tell_stack
 
 # Taken to be refused: typer would show what it does not expect.
@@ -39,3 +44,6 @@ def set(context: typer.Context, name: Name, *, host: Hosts, path: ProjectPath = 
     plan = backend().plan(project, AskSecrets(argv=("set", bound.name, *words)))
     tell_stack(plan, stdin=read_value(bound.name))
     say(f"{bound.name} goes to {', '.join(bound.hosts)} from now on, where the policy says so")
+    with suppress(UserError):  # a policy that is broken says so elsewhere
+        for line in unheard(load_here(shown(project.policy, cwd=Path.cwd()), os.environ), bound):
+            say(line)

@@ -8,7 +8,7 @@ from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policyfile.document import Value
 from agent_sandbox.policytools.importing.oldservices import Services
 from agent_sandbox.policytools.importing.reading import ENTRY_KEYS, OldFile, read_old
-from agent_sandbox.policytools.importing.records import BY_NAME, Record, Taken, old_rule
+from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS, Record, Taken, old_rule
 from agent_sandbox.policytools.importing.result import Imported, Note
 from agent_sandbox.policytools.importing.together import Wanted, take_over
 from agent_sandbox.problems import Problem, UserError
@@ -84,6 +84,9 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: li
     for index, rule in enumerate(rules):
         inside = (*place, "rules", index)
         ours = old_rule(old, rule, inside, found)
+        if transform is not None and {"http", "https"} <= {*ours.get("schemes", ())}:
+            ours["schemes"] = ["https"]
+            found.notes.append(Note(where=old.where(*inside), what=OVER_TLS))
         wanted.append(Wanted(record=record, rule=ours, where=old.where(*inside), after=len(found.notes)))
     return record
 

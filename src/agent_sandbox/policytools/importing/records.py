@@ -14,6 +14,7 @@ from agent_sandbox.policytools.importing.reading import RULE_KEYS, OldFile
 from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines
 from agent_sandbox.problems import UserError
 
+OVER_TLS = "a secret went over http as well: here it goes over https alone"
 BY_NAME = "taken over by its name: `agent-sandbox secret set` gives its value to the proxy"
 PREFIX = "`{0}` was also every path that begins so: here it is {0} and what lies below"
 

@@ -25,7 +25,10 @@ def running(project: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) 
 def test_a_value_goes_from_stdin_to_the_proxys_and_nowhere_else(running: FakeDocker, ask: Ask) -> None:
     answer = ask("secret", "set", "tracker.token", "--host", "API.example.com", "--host", "b.test")
     assert (answer.code, answer.out) == (0, "")
-    assert answer.err == "tracker.token goes to api.example.com, b.test from now on, where the policy says so\n"
+    assert answer.err == (
+        "tracker.token goes to api.example.com, b.test from now on, where the policy says so\n"
+        "nothing in the policy wants tracker.token yet\n"
+    )
     hosts = "--host api.example.com --host b.test"
     expected = f"exec -T proxy {PROGRAM} secret set tracker.token {hosts} --folder /state/secrets"
     assert running.calls[-1] == f"{compose_line(Path.cwd())} {expected}"
@@ -99,3 +102,10 @@ def test_a_project_that_nobody_has_said_yes_to_is_given_nothing(
     assert answer.code == 1
     assert "nobody has said yes to" in answer.err
     assert not (running.folder / "told").exists()
+
+
+def test_a_policy_that_is_broken_is_no_matter_of_a_secret(running: FakeDocker, ask: Ask, project: Path) -> None:
+    (project / ".devcontainer" / "policy.yaml").write_text("domains: [")
+    answer = ask("secret", "set", "a", "--host", "a.test")
+    assert (answer.code, answer.err) == (0, "a goes to a.test from now on, where the policy says so\n")
+    assert running.calls

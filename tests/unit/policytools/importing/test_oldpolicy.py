@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from agent_sandbox.policytools.importing import oldpolicy
 from agent_sandbox.policytools.importing.oldpolicy import _is_within, _narrower, import_policies
-from agent_sandbox.policytools.importing.records import BY_NAME, Record
+from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS, Record
 from agent_sandbox.policytools.importing.result import HEADER, Imported
 from agent_sandbox.problems import UserError
 from vectors import each
@@ -111,3 +111,11 @@ def test_every_problem_of_every_file_is_told_at_once() -> None:
         "g:1: a rule without conditions; all that can be asked of a host is a text alone",
         "h:1: is no policy: keys and values are wanted",
     ]
+
+
+def test_what_wants_a_secret_goes_over_https_alone() -> None:
+    transform = "{request: {headers: {X-Key: {secret: k, transform: {type: bearer}}}}}"
+    rules = "[{schemes: [http, https], methods: [GET]}]"
+    found = imported(f"domains:\n  - {{host: a.test, transform: {transform}, rules: {rules}}}\n")
+    assert [entry["rules"] for entry in found.domains] == [[{"methods": ["GET"], "schemes": ["https"]}]]
+    assert notes(found)[:2] == [("f:2", BY_NAME), ("f:2", OVER_TLS)]
