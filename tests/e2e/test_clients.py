@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clientrows import Client, clients
-from clientstand import clients_image, remove_bazaar, remove_clients_image, run_client, start_bazaar
+from clientstand import FRESH, clients_image, remove_bazaar, remove_clients_image, run_client, start_bazaar
+from forge import TOKEN
 from stacks import WORK, trust
 
 if TYPE_CHECKING:
@@ -72,3 +73,31 @@ def test_it_finds_no_such_name_without_proxy_variables(box: Project, client: Cli
     assert ran.code != 0
     assert ran.seconds < SECONDS
     assert box.internet.events()[before:] == []
+
+
+FORGE = f"""\
+version: 1
+services: [claude]
+domains:
+  - host: {WORK}
+    transform: {{request: {{headers: {{Authorization: {{secret: forge, transform: {{type: basic, username: bot}}}}}}}}}}
+    rules: [{{path: {{prefix: /git/private/}}}}]
+"""
+PUSH = f"""\
+git clone -q https://{WORK}/git/private/ private && cd private
+git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m second
+git push -q origin HEAD
+git ls-remote origin main | grep "$(git rev-parse HEAD)"
+"""
+
+
+def test_git_clones_and_pushes_with_a_token_that_it_never_has(box: Project) -> None:
+    box.write_policy(FORGE)
+    trust(box.path)
+    box.sandbox("proxy", "reload")
+    refused = box.exec("sh", "-ec", FRESH + PUSH, check=False)
+    assert (refused.returncode, "403" in refused.stdout) == (128, True)
+    box.sandbox("secret", "set", "forge", "--host", WORK, piped=TOKEN)
+    pushed = box.exec("sh", "-ec", FRESH + PUSH)
+    assert "refs/heads/main" in pushed.stdout
+    assert TOKEN not in pushed.stdout

@@ -36,7 +36,7 @@ ELSEWHERE = {
     "pass show tracker | agent-sandbox secret set tracker.token --host api.example.com": "the same, without `pass`",
     "agent-sandbox secret remove tracker.token": "the same",
     "agent-sandbox secret set github.push --host github.com --host api.github.com": "the same",
-    "agent-sandbox exec git push": "test_git.py pushes with a token that the proxy puts in",
+    "agent-sandbox exec git push": "test_clients.py pushes with a token that the proxy puts in",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "claude --dangerously-skip-permissions": "interactive; test_agents.py holds conversations",
     "$EDITOR .devcontainer/policy.yaml && agent-sandbox proxy reload": "test_lifecycle.py edits and reloads",

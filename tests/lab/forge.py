@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT = Path("/tmp/forge")  # noqa: S108 - in a container of its own
+TOKEN = "a-token-of-nobodys"
 LFS = "application/vnd.git-lfs+json"
 
 
@@ -38,7 +40,9 @@ def repository(path: str) -> None:
 
 
 async def git(method: str, path: str, query: str, fields: Mapping[str, str], body: bytes) -> Answer:
-    """Let `git http-backend` answer."""
+    """Let `git http-backend` answer; of what is called private, to the one who has the token."""
+    if "private" in path and fields.get("authorization") != f"Basic {b64encode(f'bot:{TOKEN}'.encode()).decode()}":
+        return Answer(status=401, body=b"who are you?")
     repository(path)
     said = {"content-type": "CONTENT_TYPE", "content-encoding": "HTTP_CONTENT_ENCODING", "git-protocol": "GIT_PROTOCOL"}
     environment = {
