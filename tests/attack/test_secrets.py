@@ -299,6 +299,25 @@ def test_an_answer_in_which_it_could_not_be_found_is_not_passed_on(
     assert pair.proxy.ask("allowed.test", get("/issues/echo", "allowed.test")).startswith(b"HTTP/1.1 502")
 
 
+def test_a_second_answer_is_not_that_to_another_request(pair: Pair) -> None:
+    asked = threading.Event()
+
+    def answer(stream: socket.socket, _: bytes) -> None:
+        (credential,) = pair.server.requests[-1].field("authorization")
+        stream.sendall(ok(b"one"))
+        asked.wait(5)
+        stream.sendall(ok(credential.encode()))
+
+    pair.server.answers["/issues/two"] = answer
+    with pair.proxy.tls("allowed.test") as stream:
+        stream.sendall(get("/issues/two", "allowed.test").replace(b"Connection: close\r\n", b""))
+        assert read_answer(stream) == (200, b"one")
+        stream.sendall(get("/open/1", "allowed.test"))
+        pair.server.wait_for(2)
+        asked.set()
+        assert read_answer(stream) == (200, b"GET /open/1 HTTP/1.1")
+
+
 def test_an_event_is_passed_on_when_it_comes(pair: Pair) -> None:
     seen = threading.Event()
 

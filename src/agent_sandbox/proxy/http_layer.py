@@ -24,7 +24,7 @@ from agent_sandbox.proxy.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.revision import Revision
-from agent_sandbox.proxy.stream import BreakOff, StrictStream
+from agent_sandbox.proxy.stream import BreakOff, Echoes, OwnConnection, StrictStream
 from agent_sandbox.proxy.tlsgulps import GulpingTls
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.writes import joined
@@ -49,6 +49,7 @@ class StrictHttpLayer(HttpLayer):
         self._tunnel = tunnel
         self._limits = limits
         self._over: set[Connection] = set()
+        self._carried: dict[Connection, Echoes] = {}
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
@@ -99,7 +100,10 @@ class StrictHttpLayer(HttpLayer):
         for known in self.connections:
             if isinstance(known, Server) and known not in self.waiting_for_establishment:
                 known.error = None
+        assert isinstance(event, OwnConnection)  # noqa: S101 - our streams ask for no other
+        event.carried = self._carried
         yield from super().get_connection(event, reuse=reuse)
+        self._carried = {known: self._carried.get(known, event.echoes) for known in self.connections}
 
     def _let_go_of_servers(self) -> Commands:
         # mitmproxy keeps every one for as long as the client stays: those that are gone are looked through for each

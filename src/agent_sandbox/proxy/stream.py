@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import override
 
 from mitmproxy import http
+from mitmproxy.connection import Connection
 from mitmproxy.flow import Error
 from mitmproxy.net.http.validate import validate_headers
 from mitmproxy.proxy import commands, events, layer
@@ -33,6 +34,7 @@ from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.websocket import WebSocketRelay
 
 Commands = layer.CommandGenerator[None]
+Echoes = tuple[bytes, ...]
 
 
 @dataclass
@@ -47,6 +49,22 @@ class MalformedBody(HttpEvent):
     """The body cannot be read any further. Not mitmproxy's own event for that, which takes the place of any answer."""
 
     reason: str
+
+
+class OwnConnection(GetHttpConnection):
+    """Asks for a connection on which the same secrets were sent, or none: no echo of others can come from there.
+
+    `carried` is what was sent on those that there are.
+    """
+
+    def __init__(self, request: http.Request, echoes: Echoes) -> None:
+        super().__init__((request.host, request.port), request.scheme == "https", None)
+        self.echoes = echoes
+        self.carried: dict[Connection, Echoes] = {}
+
+    @override
+    def connection_spec_matches(self, connection: Connection) -> bool:
+        return super().connection_spec_matches(connection) and self.carried.get(connection) in (None, self.echoes)
 
 
 class StrictStream(HttpStream):
@@ -172,7 +190,7 @@ class StrictStream(HttpStream):
     @override
     def make_server_connection(self) -> layer.CommandGenerator[bool]:
         request = self._flow.request
-        connection, error = yield GetHttpConnection((request.host, request.port), request.scheme == "https", None)
+        connection, error = yield OwnConnection(request, self._echoes)
         ledger = ledger_of(self._flow)
         if ledger is not None and ledger.broken_off is not None:
             error = NotReached(ledger.broken_off.reason)
@@ -242,7 +260,7 @@ class StrictStream(HttpStream):
             raise ValueError(f"{why}, and a secret that was put in could not be seen in it")
 
     @property
-    def _echoes(self) -> tuple[bytes, ...]:
+    def _echoes(self) -> Echoes:
         """What an echo of the secrets looks like that were put into the request."""
         ledger = ledger_of(self.flow) if self.flow else None
         return ledger.echoes if ledger else ()

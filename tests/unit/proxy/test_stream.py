@@ -561,3 +561,24 @@ def test_what_is_wrong_with_an_answer_is_told_without_a_secret(field: bytes) -> 
         one.server_sends(b"HTTP/1.1 200 OK\r\n" + field + b"\r\n\r\n")
     assert (b"hunter22" in plain.to_client, b"hunter22" in wire.to_client) == (True, False)
     assert reason(wire.to_client).endswith("what is wrong with it could show the secret that was sent")
+
+
+class FilledThere(Filled):
+    """Has put a secret into some requests."""
+
+    @hook
+    @override
+    def requestheaders(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
+        """Do not hold the body."""
+        flow.request.stream = True
+        if flow.request.path == "/secret":
+            super().requestheaders(flow, tunnel)
+
+
+def test_no_other_request_has_the_answer_to_one_with_a_secret() -> None:
+    wire = Wire(PLAIN, FilledThere())
+    for path, servers in ((b"/secret", 1), (b"/x", 2), (b"/secret", 2), (b"/x", 2)):
+        wire.client_sends(GET.replace(b"/x", path))
+        assert len(wire.servers) == servers
+        wire.feed(events.DataReceived(wire.servers[path == b"/x"], OK))
+    assert wire.to_client == OK * 4
