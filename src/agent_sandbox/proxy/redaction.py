@@ -1,6 +1,7 @@
 """Overwrite a secret in what a server answers: who asked must not read there what the proxy put into his request.
 
 It is found as it was sent, and as servers write a text that they repeat: in a URL, in JSON, in HTML, in base64, in hex.
+Signs that are escaped in yet another way leave the long runs of letters and digits between them to be found.
 Not found is what was compressed, encrypted, broken into lines, or written in two of these ways, one within the other.
 """
 
@@ -14,6 +15,8 @@ from urllib.parse import quote, quote_plus
 SHORTEST = 6  # bytes of a form: a shorter one stands in many a text by chance
 LEFT_IN_URLS = ("", "/", "!'()*")  # what encoders leave as it is: the strict ones, Python's, JavaScript's
 JSON_IN_HTML = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&"})
+# Letters and digits stay as they are whichever of the other signs are escaped, and however; fewer are found by chance.
+RUN = re.compile(r"[A-Za-z0-9]{16,}", re.ASCII)
 URLSAFE = bytes.maketrans(b"+/", b"-_")
 
 
@@ -24,7 +27,7 @@ def forms(value: str, sent: Iterable[str]) -> tuple[bytes, ...]:
     (b'736563726574', b'c2VjcmV0', b'NlY3Jld', b'zZWNyZX', b'secret')
     """
     sent = tuple(sent)
-    tokens = (one.removeprefix("Basic ").rstrip("=") for one in sent if one.startswith("Basic "))
+    tokens = [one.removeprefix("Basic ").rstrip("=") for one in sent if one.startswith("Basic ")]
     texts = {value, *sent, *tokens}
     as_text = {form.encode() for text in texts for form in (text, *_in_url(text), *_in_json(text), *_in_html(text))}
     raw = value.encode()
@@ -32,7 +35,8 @@ def forms(value: str, sent: Iterable[str]) -> tuple[bytes, ...]:
     packed = (value, *_in_json(value), *(text for text in texts if value not in text))
     as_bytes = {part for text in packed for part in _in_base64(text.encode())}
     as_bytes |= {raw.hex().encode(), raw.hex().upper().encode()}
-    found = _without_longer(as_text) | {form for form in as_bytes if len(form) >= SHORTEST}
+    runs = {run.encode() for text in (value, *tokens) for run in RUN.findall(text)}
+    found = _without_longer(as_text) | runs | {form for form in as_bytes if len(form) >= SHORTEST}
     return tuple(sorted(found, key=lambda form: (-len(form), form)))
 
 

@@ -124,3 +124,16 @@ def test_without_a_form_all_goes_on() -> None:
     data = b"as it is"
     assert redactor.feed(data) is data
     assert redact((), data) is data
+
+
+def test_signs_that_are_escaped_in_yet_another_way_leave_runs_that_are_found() -> None:
+    value = "0123456789abcdefXYZ+ABCDEFGHIJKLMNOP==short"
+    found = forms(value, [f"Bearer {value}"])
+    gson = value.replace("=", r"\u003d").encode()
+    assert redact(found, gson) == b"*******************+****************" + rb"\u003d\u003dshort"
+    word = "ab>>>" + "k" * 24
+    token = base64.b64encode(f"bot:{word}".encode()).decode()
+    assert "+" in token
+    dot_net = redact(forms(word, [f"Basic {token}"]), token.replace("+", r"\u002B").encode())
+    assert b"a2tr" not in dot_net
+    assert redact(found, value.encode()) == b"*" * len(value)
