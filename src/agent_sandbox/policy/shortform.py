@@ -44,6 +44,8 @@ def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
     found = ONE_REQUEST.fullmatch(text)
     if found is None:
         raise Unfit(f"{quoted(text)} is no `METHOD URL`", _how(text))
+    if "#" in (found["query"] or ""):
+        raise Unfit(f"{quoted(text)} holds a fragment", "leave it out: no client sends it")
     rule: dict[str, Any] = {"methods": [found["method"]], "schemes": [found["scheme"]]}
     # A URL that ends with its host is one for `/`; under `deny` what is left out is everything.
     path = found["path"] or ("/" if is_exact else None)

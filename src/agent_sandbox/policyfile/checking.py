@@ -18,6 +18,9 @@ from agent_sandbox.policyfile.resolved import RESOLVED, advice_for
 from agent_sandbox.problems import Problem, UserError
 
 Words = tuple[str, str]
+# Where people write in short what has no short form, and a key that belongs elsewhere.
+WRITTEN_SO = {"path": "write `path: {prefix: /v1/}`", "tests": "write `- allow: GET https://example.com/`"}
+BELONGS = {("domains", "name"): "a service goes under `services`"}
 # What can be repeated in a hint as it is.
 ONE_WORD = re.compile(r"[\w.-]{1,80}", re.ASCII)
 
@@ -77,7 +80,7 @@ def _unknown_key(details: ErrorDetails) -> Words:
     if (above, str(key)) in PLANNED:
         return f"`{key}` is not supported yet", "take it out: this version would not do what it says"
     known = list(MODELS[above].model_fields)
-    return f"unknown key {quoted(str(key))}", nearest(str(key), known)
+    return f"unknown key {quoted(str(key))}", BELONGS.get((above, str(key)), "") or nearest(str(key), known)
 
 
 def _unknown_word(details: ErrorDetails) -> Words:
@@ -122,7 +125,8 @@ def _no_list(details: ErrorDetails) -> Words:
 def _no_mapping(details: ErrorDetails) -> Words:
     location = details["loc"]
     wanted = "keys and values are" if not location or isinstance(location[-1], str) else "an entry is"
-    return f"{_shown(details['input'])} stands where {wanted} wanted", ""
+    key = next((part for part in reversed(location) if isinstance(part, str)), "")
+    return f"{_shown(details['input'])} stands where {wanted} wanted", WRITTEN_SO.get(key, "")
 
 
 def _says(what: str, hint: str = "") -> Callable[[ErrorDetails], Words]:

@@ -109,10 +109,6 @@ def test_a_good_document_is_its_spec() -> None:
         ("settings: {inspect: }", "p:1:21: nothing stands here; take the key out, or fill it"),
         ("settings: {block_stat: 403}", "p:1:12: unknown key 'block_stat'; did you mean `block_status`?"),
         (
-            "tests: [GET https://a.test/]",
-            "p:1:9: 'GET https://a.test/' stands where an entry is wanted",
-        ),
-        (
             "tests: [{}]",
             (
                 "p:1:9: a case is one of `allow`, `deny`; "
@@ -155,6 +151,14 @@ def test_a_good_document_is_its_spec() -> None:
         ("settings: 403", "p:1:11: `403` stands where keys and values are wanted"),
         ("hello", "p:1:1: 'hello' stands where keys and values are wanted"),
         ("- a.test", "p:1:1: a list stands where keys and values are wanted"),
+        (
+            "tests: [GET https://a.test/]",
+            "p:1:9: 'GET https://a.test/' stands where an entry is wanted; write `- allow: GET https://example.com/`",
+        ),
+        (
+            "allow: [GET https://a.test/?a#b]",
+            "p:1:9: 'GET https://a.test/?a#b' holds a fragment; leave it out: no client sends it",
+        ),
         ("domains: a.test", "p:1:10: 'a.test' stands where a list is wanted; write [a.test]"),
         ("domains: 'a b'", "p:1:10: 'a b' stands where a list is wanted"),
         ('title: "\\e[31m"', "p:1:8: a text with characters that cannot be shown"),
@@ -254,7 +258,7 @@ def test_each_mistake_is_told_where_it_stands_and_how_to_mend_it(text: str, mess
         ("method: 1", "p:1:35: unknown key 'method'; did you mean `methods`?"),
         ("method: get, methods: [PUT]", "p:1:34: `method` and `methods` say the same thing; keep `methods`"),
         ("schemes: [htps]", "p:1:45: 'htps' does not go here; write 'http' or 'https'"),
-        ("path: /v1", "p:1:41: '/v1' stands where keys and values are wanted"),
+        ("path: /v1", "p:1:41: '/v1' stands where keys and values are wanted; write `path: {prefix: /v1/}`"),
         ("path: {}", "p:1:41: a path is one of `exact`, `prefix`, `glob`"),
         ("path: {regex: x}", "p:1:42: unknown key 'regex'; known are exact, glob, prefix"),
         (
@@ -310,3 +314,8 @@ def test_a_problem_that_has_no_words_of_ours_is_told_in_those_of_pydantic() -> N
     with pytest.raises(UserError) as error:
         check_document(odd, file="p", services=())
     assert str(error.value) == "p:1:1: Keys should be strings"
+
+
+def test_a_service_among_the_hosts_is_told_where_it_belongs() -> None:
+    expected = "p:1:12: unknown key 'name'; a service goes under `services`"
+    assert expected in told("domains: [{name: github}]")
