@@ -9,7 +9,10 @@ from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.unfit import Unfit
 
 # Fit for the name of a file.
-A_VALUE = re.compile(r"(?:gh[opsur]_|github_pat_|glpat-|sk-|xox[abprs]-|AKIA|hf_|npm_|pypi-)[A-Za-z0-9_-]{12}")
+# What well-known tokens begin with, and what no name of one goes on with.
+A_VALUE = re.compile(
+    r"(?:gh[opsur]_|github_pat_|glpat-|hf_|npm_|AKIA)[A-Za-z0-9]{16}|sk-(?=(?:\D*\d){2})[A-Za-z0-9-]{16}"
+)
 SECRET = re.compile(r"(?!-|\.{1,2}\Z)[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 

@@ -49,7 +49,7 @@ def read_secret(folder: Path, name: str) -> Secret | None:
 def _parsed(name: str, data: bytes) -> Secret | None:
     try:
         said = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     match said:
         case {"hosts": [*hosts], "value": str() as value} if _is_fit(value):

@@ -31,7 +31,9 @@ def test_it_is_written_in_the_words_of_the_language() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["a", "github.agent-sandbox.push_token", "..a", "A" * 100])
+@pytest.mark.parametrize(
+    "name", ["a", "github.agent-sandbox.push_token", "..a", "A" * 100, "npm_token_for_publishing", "sk-of-the-team-2"]
+)
 def test_a_name_of_a_secret_is_one_of_a_file(name: str) -> None:
     assert parse_secret_name(name) == name
 
@@ -43,7 +45,9 @@ def test_other_names_are_refused(name: str) -> None:
     assert raised.value.hint == "write letters, digits, `.`, `_` and `-`: `github.token`"
 
 
-@pytest.mark.parametrize("value", ["ghp_0123456789abcdef", "github_pat_11ABCDEFG0123456789", "sk-ant-api03-0123456789"])
+@pytest.mark.parametrize(
+    "value", ["ghp_0123456789abcdef", "github_pat_11ABCDEFG0123456789_x", "sk-ant-api03-0123456789"]
+)
 def test_a_secret_in_place_of_its_name_is_refused_and_not_repeated(value: str) -> None:
     with pytest.raises(Unfit) as raised:
         parse_secret_name(value)

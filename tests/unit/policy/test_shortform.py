@@ -131,3 +131,12 @@ def test_a_rule_says_a_thing_once() -> None:
     with pytest.raises(Unfit) as unfit:
         write_out_rule({"method": "GET", "methods": ["POST"]})
     assert (unfit.value.what, unfit.value.hint) == ("`method` and `methods` say the same thing", "keep `methods`")
+
+
+def test_a_fragment_is_refused_for_no_client_sends_it() -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_allow("GET https://a.test/?a=1#b")
+    assert (unfit.value.what, unfit.value.hint) == (
+        "'GET https://a.test/?a=1#b' holds a fragment",
+        "leave it out: no client sends it",
+    )

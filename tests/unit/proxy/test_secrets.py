@@ -64,6 +64,7 @@ def test_what_is_no_secret_is_refused_with_all_that_is_wrong(
         b'{"hosts": ["a.test"]}',
         b'{"hosts": "a.test", "value": "correct horse"}',
         b'{"hosts": [], "value": "short"}',
+        b"[" * 100_000,
     ],
 )
 def test_a_file_that_holds_none_is_none(tmp_path: Path, data: bytes) -> None:

@@ -74,4 +74,7 @@ def test_cases_that_cannot_be_read_are_problems(policy: Path, capsys: pytest.Cap
     policy.write_text(TESTED)
     Path("more.yaml").write_text("- nonsense\n")
     assert exit_code(lambda: command.test(cases=Path("more.yaml"))) == 1
-    assert capsys.readouterr().err == "error: more.yaml:1:3: 'nonsense' stands where an entry is wanted\n"
+    assert capsys.readouterr().err == (
+        "error: more.yaml:1:3: 'nonsense' stands where an entry is wanted\n"
+        "  hint: write `- allow: GET https://example.com/`\n"
+    )
