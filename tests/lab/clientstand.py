@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,8 @@ WITHOUT_PROXY = f"""\
 unset {" ".join(name for variable in VARIABLES for name in (variable, variable.lower()))}
 export NO_PROXY='*' no_proxy='*' JAVA_TOOL_OPTIONS="$(echo "$JAVA_TOOL_OPTIONS" | sed 's/-D[a-z.]*roxy[^ ]*//g')"
 """
+# A client that takes longer hangs, and that is told by its exit code.
+CLIENT_SECONDS = 120
 # A home of its own: what one run has downloaded is no use to the next.
 FRESH = "export HOME=$(mktemp -d)\ncd $HOME\nexec 2>&1\n"
 
@@ -80,6 +83,13 @@ def run_client(project: Project, client: Client, host: str, *, proxied: bool) ->
     """Run one client against one host; compose would be half of the time that most take."""
     script = FRESH + ("" if proxied else WITHOUT_PROXY) + client.run
     chosen = (f"--env=HOST={host}", f"--env=RUN=run{time.monotonic_ns()}", f"--user={client.user}")
+    within = ("timeout", "--kill-after=5", str(CLIENT_SECONDS), "sh", "-ec", script)
     began = time.monotonic()
-    done = run("docker", "exec", *chosen, agent_container(project.path), "sh", "-ec", script, check=False)
+    try:
+        done = run(
+            "docker", "exec", *chosen, agent_container(project.path), *within, check=False, seconds=2 * CLIENT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        # Whatever the client did, it was over by then: the engine has lost its end, which it does once in thousands.
+        return run_client(project, client, host, proxied=proxied)
     return Ran(code=done.returncode, said=done.stdout + done.stderr, seconds=time.monotonic() - began)

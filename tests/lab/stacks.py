@@ -41,10 +41,18 @@ def run(
     check: bool = True,
     env: Mapping[str, str] = MappingProxyType({}),
     piped: str = "",
+    seconds: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command as a user would, with this on its stdin, and show all it printed when it fails."""
     done = subprocess.run(
-        argv, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, check=False, input=piped
+        argv,
+        cwd=cwd,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        input=piped,
+        timeout=seconds,
     )
     if check and done.returncode != 0:
         raise CommandError(f"{argv} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
