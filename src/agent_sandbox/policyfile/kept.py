@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -109,8 +110,18 @@ def _name(question: Sequence[str]) -> str:
 @cache
 def _program() -> str:
     """Return a digest of the engine's own source, of all that is installed beside it, and of Python."""
-    paths = sorted(path for part in ENGINE for path in (PACKAGE / part).iterdir() if path.suffix in {".py", ".yaml"})
-    return _hashed([sys.version, *_installed(), *(f"{path.name}\n{path.read_text('utf-8')}" for path in paths)])
+    return _hashed([sys.version, *_installed(), *(f"{name}\n{path.read_text('utf-8')}" for name, path in _sources())])
+
+
+def _sources() -> list[tuple[str, Path]]:
+    """Return every source and data file of the engine, in subfolders too, with its path below the package."""
+    found: list[tuple[str, Path]] = []
+    for part in ENGINE:
+        for folder, inner, names in os.walk(PACKAGE / part):
+            inner[:] = [name for name in inner if name != "__pycache__"]
+            paths = (Path(folder, name) for name in names if name.endswith((".py", ".yaml")))
+            found += [(path.relative_to(PACKAGE).as_posix(), path) for path in paths]
+    return sorted(found)
 
 
 def _installed() -> list[str]:

@@ -150,25 +150,34 @@ def test_another_version_has_its_own(
     assert (parsed(), len(list(shelf.folder.iterdir()))) == (2, 2)
 
 
-def test_the_program_is_known_by_all_of_its_source_and_by_what_is_installed(
+def test_fingerprint_covers_every_source_file_and_installed_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in kept.ENGINE:
-        (tmp_path / part).mkdir()
-    (tmp_path / "policy" / "x.py").write_text("1")
-    (tmp_path / "policyfile" / "x.yaml").write_text("")
+    policy, policyfile, site = (tmp_path / name for name in ("policy", "policyfile", "site"))
+    for folder in (policy / "room" / "inner", policyfile, site / "idna-1.dist-info"):
+        folder.mkdir(parents=True)
+    (policyfile / "x.yaml").write_text("")
     monkeypatch.setattr(kept, "PACKAGE", tmp_path)
-    monkeypatch.setattr(sys, "path", ["", str(tmp_path / "nowhere"), str(tmp_path / "site")])
-    (tmp_path / "site" / "idna-1.dist-info").mkdir(parents=True)
-    program = kept._program.__wrapped__
-    seen = {program()}
-    (tmp_path / "policy" / "x.py").write_text("2")
-    seen.add(program())
-    (tmp_path / "policy" / "x.pyc").write_text("3")
-    seen.add(program())
-    (tmp_path / "site" / "idna-1.dist-info").rename(tmp_path / "site" / "idna-2.dist-info")
-    seen.add(program())
-    assert len(seen) == 3
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path / "nowhere"), str(site)])
+    fingerprint = kept._program.__wrapped__
+    seen = [fingerprint()]
+    for path in (policy / "x.py", policy / "room" / "x.py", policy / "room" / "inner" / "x.py", policyfile / "x.yaml"):
+        path.write_text("changed")
+        seen.append(fingerprint())
+    (policy / "room" / "x.py").rename(policyfile / "x.py")
+    seen.append(fingerprint())
+    (site / "idna-1.dist-info").rename(site / "idna-2.dist-info")
+    seen.append(fingerprint())
+    assert len(set(seen)) == len(seen)
+
+
+def test_fingerprint_ignores_compiled_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "policy" / "__pycache__").mkdir(parents=True)
+    monkeypatch.setattr(kept, "PACKAGE", tmp_path)
+    before = kept._program.__wrapped__()
+    (tmp_path / "policy" / "__pycache__" / "x.py").write_text("")
+    (tmp_path / "policy" / "x.pyc").write_text("")
+    assert kept._program.__wrapped__() == before
 
 
 def test_parts_are_told_apart_however_they_are_cut() -> None:
