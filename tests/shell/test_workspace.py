@@ -67,6 +67,14 @@ def test_a_path_may_hold_a_space(shell: Shell) -> None:
     assert mounts(shell, paths, r"ro /workspace/a\040b/.git")("messages workspace", "lost_walls").stdout == "c d\n"
 
 
+@pytest.mark.parametrize(
+    ("path", "said"), [("a 1b", r"a\0401b"), (r"a\b", r"a\134b"), (r"a\040", r"a\134040"), ("end ", r"end\040")]
+)
+def test_a_path_is_found_as_mountinfo_writes_it(shell: Shell, path: str, said: str) -> None:
+    done = mounts(shell, f"read {path}", f"ro /workspace/{said}")("messages workspace", "lost_walls")
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_nothing_is_protected_where_nobody_said_so(shell: Shell) -> None:
     assert mounts(shell, "")("messages workspace", "lost_walls").stdout == ""
 

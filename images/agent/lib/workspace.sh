@@ -13,7 +13,8 @@ check_workspace() { # no failure: reading is of use too
 mounted_paths() { # into the array `mounted`: by path relative to the workspace, how it is mounted: ro or rw
   local place options
   while read -r _ _ _ _ place options _; do
-    place=$(printf '%b' "$place") # mountinfo writes a space as \040
+    place=${place//'\040'/ } # as mountinfo writes a space, and a backslash
+    place=${place//'\134'/\\}
     mounted[${place#"$workspace"/}]=${options%%,*}
   done < <(grep -F " $workspace/" "${AGENT_SANDBOX_MOUNTINFO:-/proc/self/mountinfo}")
 }
@@ -21,10 +22,11 @@ mounted_paths() { # into the array `mounted`: by path relative to the workspace,
 # A mount ends when the host puts another file in the place of the one that was mounted, as git and editors do. And the
 # engine follows links: one that was put in such a place has led it elsewhere.
 lost_walls() { # the protected paths that are not mounted as they should be, one a line
-  local access path
+  local line access path
   declare -A mounted=()
   mounted_paths
-  while read -r access path; do
+  while IFS= read -r line; do # as a whole: a path may end in a space
+    access=${line%% *} path=${line#* }
     case $access:${mounted[${path:-.}]-} in
       read:ro | pinned:r? | :*) ;;
       *) printf '%s\n' "$path" ;;
