@@ -3,7 +3,6 @@
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -12,6 +11,7 @@ import yaml
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.gitsettings import NotSaidError, Patience, named
+from agent_sandbox.runtime.listing import Listing
 from agent_sandbox.runtime.repositories import GIT, Kind, places
 from agent_sandbox.stack.workspace import Access, Protected
 
@@ -54,12 +54,13 @@ def candidates(project: Path, *, patience: Patience | None = None) -> Iterator[P
 
 
 def _placed(project: Path, table: Table, patience: Patience) -> Iterator[Protected]:
-    yield from _at(project, "", table["workspace"])
+    listing = Listing(project)
+    yield from _at(listing, "", table["workspace"])
     whys = {row.path: row.why for row in table["settings"]}
     for place in places(project):
         # Where git's own directory has no hooks, `init` makes what `git init` would have made. Others are left alone.
         rows = table[place.kind.value] if GIT in Path(place.path).parts else _where_there(table[place.kind.value])
-        yield from _at(project, place.path, rows)
+        yield from _at(listing, place.path, rows)
         if place.kind is Kind.POINTER or Path(place.path).name == GIT:
             git = f"{place.path}/{GIT}".lstrip("/") if place.kind is Kind.POINTER else place.path
             try:
@@ -68,26 +69,15 @@ def _placed(project: Path, table: Table, patience: Patience) -> Iterator[Protect
                 yield Protected(path=git, why=NOT_SAID)
 
 
-def _at(project: Path, place: str, rows: Iterable[Protected]) -> Iterator[Protected]:
+def _at(listing: Listing, place: str, rows: Iterable[Protected]) -> Iterator[Protected]:
     for row in rows:
-        for path in _matches(project, f"{place}/{row.path}".lstrip("/")):
-            yield Protected(path=path, why=row.why, always=row.always)
+        plain = f"{place}/{row.path}".lstrip("/")
+        for path in listing.matching(place, row.path):
+            yield Protected(path=path, why=row.why, always=row.always and path == plain)
 
 
 def _where_there(rows: Iterable[Protected]) -> Iterator[Protected]:
     return (replace(row, always=False) for row in rows)
-
-
-def _matches(project: Path, pattern: str) -> Iterator[str]:
-    folder, _, name = pattern.rpartition("/")
-    if "*" not in name:
-        yield pattern
-        return
-    try:
-        names = sorted(entry.name for entry in (project / folder).iterdir())
-    except OSError:
-        return
-    yield from (f"{folder}/{one}".lstrip("/") for one in names if fnmatchcase(one, name))
 
 
 def with_pins(found: Iterable[Protected]) -> tuple[Protected, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from agent_sandbox.runtime.containers import containers
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
+from agent_sandbox.runtime.listing import ignores_case
 from agent_sandbox.runtime.walls import (
     CONNECTED,
     LOOK,
@@ -38,7 +39,7 @@ def names(machine: Machine) -> Iterator[CheckResult]:
     for one in found:
         hint = f"look at it; agent-sandbox init {project.agent} protects what it finds, then agent-sandbox up"
         yield warn("workspace", f"{one.path} ({one.why}): {one.because}", hint)
-    if (project.root / ".DEVCONTAINER").exists():
+    if ignores_case(project.root, ".devcontainer"):
         what = "this disk takes `.GIT` for `.git`: by another case the agent may reach what is read-only by its name"
         yield warn("workspace", what, "keep the project on a disk that tells them apart; see docs/threat-model.md")
     elif not found:

@@ -59,7 +59,13 @@ def test_what_is_open_is_told_with_the_reason_and_the_remedy(machine: Machine) -
     assert list(workspace.names(machine)) == [warn("workspace", what, hint)]
 
 
-def test_a_disk_that_is_blind_to_case_is_told(machine: Machine) -> None:
-    (machine.cwd / ".DEVCONTAINER").mkdir()
+def test_a_disk_that_is_blind_to_case_is_told(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.lexists", lambda path: path.with_name(path.name.lower()).exists())
     (result,) = workspace.names(machine)
     assert result.what.startswith("this disk takes `.GIT` for `.git`: ")
+
+
+def test_a_second_directory_in_capitals_is_not_taken_for_such_a_disk(machine: Machine) -> None:
+    (machine.cwd / ".DEVCONTAINER").mkdir()
+    what = f".DEVCONTAINER (the box itself: compose file, policy, editor's settings): {MADE}"
+    assert [result.what for result in workspace.names(machine)] == [what]
