@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from stacks import Project, Projects
 
 HOST_GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=me", "-c", "user.email=me@example.com")
+# What patterns match, and names that a mount table writes in another way.
+MATCHED = (".config/mise/config.toml", "Lefthook.yml", "a 1.code-workspace", r"a\b.code-workspace")
 REPLACED = "it was replaced on the host, and the agent can write it since"
 
 
@@ -36,7 +38,8 @@ def fill(project: Path) -> None:
     git(project, "submodule", "--quiet", "add", str(library), "libs/one")
     git(project, "worktree", "add", "--quiet", str(project.parent / "feature"))
     git(project, "config", "core.hooksPath", "tools/hooks")
-    for path in ("tools/hooks/pre-commit", ".vscode/tasks.json", ".claude/settings.json", ".envrc", ".mcp.json"):
+    named = ("tools/hooks/pre-commit", ".vscode/tasks.json", ".claude/settings.json", ".envrc", ".mcp.json")
+    for path in (*named, *MATCHED):
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_text("as the user left it\n")
     (project / ".git" / "hooks").rename(project.parent / "hooks")
@@ -72,6 +75,8 @@ def test_the_agent_works_with_git(project: Project) -> None:
         ".claude/settings.json",
         ".envrc",
         ".mcp.json",
+        ".config/mise/config.toml",
+        "Lefthook.yml",
         ".env",
         ".devcontainer/policy.yaml",
     ],
@@ -100,7 +105,7 @@ def test_no_parent_can_be_moved_away(project: Project, path: str) -> None:
 def test_nothing_is_left_on_the_host_for_what_was_not_there(project: Project) -> None:
     assert list((project.path / ".git" / "hooks").iterdir()) == []
     assert {path.name for path in project.path.iterdir() if path.name.startswith(".")} == {
-        ".claude", ".devcontainer", ".env", ".envrc", ".git", ".gitmodules", ".mcp.json", ".vscode",
+        ".claude", ".config", ".devcontainer", ".env", ".envrc", ".git", ".gitmodules", ".mcp.json", ".vscode",
     }  # fmt: skip
 
 
@@ -112,14 +117,15 @@ def status(project: Project) -> dict[str, list[str]]:
 
 def test_what_the_agent_makes_and_the_host_would_act_on_is_told(project: Project) -> None:
     assert status(project) == {"lost": [], "unprotected": []}
-    project.exec("sh", "-ec", "touch mise.toml .git/commondir; git init --quiet nested; ln -s nested .idea")
+    files = "mise.toml .lefthook.toml .git/commondir"
+    project.exec("sh", "-ec", f"touch {files}; git init --quiet nested; ln -s nested .idea")
     try:
         nested = [f"nested/.git/{name}" for name in ("branches", "config", "hooks")]
-        expected = [".git/commondir", ".idea", "mise.toml", *nested]
+        expected = [".git/commondir", ".idea", ".lefthook.toml", "mise.toml", *nested]
         assert status(project)["unprotected"] == expected
         assert "mise.toml (may run when a shell" in project.sandbox("doctor", check=False).stdout
     finally:
-        project.exec("rm", "-rf", "mise.toml", ".git/commondir", "nested", ".idea")
+        project.exec("rm", "-rf", "mise.toml", ".lefthook.toml", ".git/commondir", "nested", ".idea")
 
 
 def replace_settings(project: Path) -> None:

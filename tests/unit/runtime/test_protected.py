@@ -1,4 +1,4 @@
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -39,9 +39,105 @@ def test_what_init_itself_writes_is_always_protected(tmp_path: Path) -> None:
 @each(("number", "row"), list(enumerate(row.path for row in load_table()["workspace"] if not row.always)))
 def test_each_path_of_the_table_is_protected_where_it_is(tmp_path: Path, number: int, row: str) -> None:
     project = tmp_path / str(number)
-    make(project, row.replace("*", "app"))
-    pins = [f"pinned {parent}" for parent in Path(row).parents if parent.parts]
-    assert found(project) == sorted([*pins, f"read {row.replace('*', 'app')}"], key=lambda said: said.split()[1])
+    path = row.replace("*", "app")
+    make(project, path)
+    pins = [f"pinned {parent}" for parent in Path(path).parents if str(parent).startswith(".") and parent.parts]
+    assert found(project) == sorted([*pins, f"read {path}"], key=lambda said: said.split()[1])
+
+
+@each("row", [row.path for rows in load_table().values() for row in rows])
+def test_each_row_is_a_plain_path_but_for_its_stars(row: str) -> None:
+    assert row == str(PurePosixPath(row))
+    assert not set(row) & set("?[]{}\\")
+    assert "*" not in row.split("/")
+
+
+@each("row", [row.path for row in load_table()["workspace"]])
+def test_no_row_is_covered_by_another(row: str) -> None:
+    path = Path(row.replace("*", "app"))
+    others = [other.path for other in load_table()["workspace"] if other.path != row]
+    assert [other for other in others if len(Path(other).parts) == len(path.parts) and path.match(other)] == []
+
+
+# Names that tools document, and that were not protected when each had to be listed by itself.
+DOCUMENTED = """
+.lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json .lefthook.jsonc .lefthook-local.yml lefthook.yaml
+lefthook.toml lefthook.json lefthook-local.toml .lefthook-local/pre-commit/x .config/lefthook.yml
+.config/lefthook-local.json prek.toml .pre-commit-config.yml captainhook.json captainhook.config.json .rusty-hook.toml
+grumphp.yml grumphp.yaml grumphp.yml.dist .huskyrc .huskyrc.js .huskyrc.json husky.config.js .lintstagedrc
+.lintstagedrc.js lint-staged.config.mjs .local-overcommit.yml .git-hooks/pre_commit/x.rb hk.pkl hk.local.pkl
+.config/hk.pkl commitlint.config.js .commitlintrc.cjs .gitlint .trunk/trunk.yaml .lazygit.yml
+.vimrc .gvimrc _vimrc _gvimrc .lvimrc .nvimrc .nvim/init.lua .lazy.lua .vim/coc-settings.json .neoconf.json
+.helix/languages.toml .helix/config.toml .dir-locals-2.el app.sublime-project .lite_project.lua .Rprofile
+.vs/tasks.vs.json .project .externalToolBuilders/x.launch .theia/tasks.json .nova/Tasks/x.json
+.envrc.local .direnv/flake-profile.rc .autoenv.zsh .rvmrc .tool-versions .shadowenv.d/000_default.lisp
+mise/config.toml mise/config.local.toml mise/conf.d/x.toml mise.local.toml mise.ci.toml mise.ci.local.toml mise.lock
+.mise.local.toml .mise.ci.toml .miserc.toml .mise/config.toml .mise/conf.d/x.toml .config/mise.toml .config/mise.ci.toml
+.config/mise/config.toml .config/mise/conf.d/x.toml .config/miserc.toml .rtx.toml
+.hg/hgrc .hg/hgrc-not-shared .hg/sharedpath .sl/config .jj/repo/config.toml .jj/repo/store/git_target
+.opencode/opencode.jsonc .opencode/plugin/x.js .opencode/command/x.md .opencode/package.json opencode.jsonc
+.kilocode/mcp.json .kilo/kilo.jsonc kilo.jsonc .kilocodemodes .continue/mcpServers/x.yaml .continue/config.yaml
+.continuerc.json .cursor/cli.json .cursor/hooks.json .cursor/environment.json .windsurf/hooks.json
+.gemini/extensions/x/gemini-extension.json .gemini/hooks/x.sh .gemini/sandbox.Dockerfile .gemini/sandbox-macos-x.sb
+.qwen/.env .qwen/settings.json .clinerules/hooks/PreToolUse .cline/hooks/x .roo/mcp.json .roo/tools/x.ts .roomodes
+.aider.conf.yml .aider.model.settings.yml .crush/crush.json .crushrc .kiro/agents/x.json .kiro/hooks/x.kiro.hook
+.amazonq/default.json .amazonq/cli-agents/x.json .factory/mcp.json .factory/hooks.json .factory/droids/x.md
+.augment/settings.json .junie/mcp/mcp.json .trae/mcp.json .amp/settings.json .agents/skills/x/SKILL.md
+.github/agents/x.agent.md .github/skills/x/SKILL.md .github/lsp.json .claude/launch.json
+""".split()  # noqa: SIM905 - 130 names in quotes are harder to read
+
+
+@each(("number", "path"), list(enumerate(DOCUMENTED)))
+def test_a_name_that_a_tool_documents_is_read_only_inside(tmp_path: Path, number: int, path: str) -> None:
+    project = tmp_path / str(number)
+    make(project, path)
+    above = {f"read {one}" for one in (path, *map(str, Path(path).parents))}
+    assert above & set(found(project))
+
+
+@each(("number", "path"), list(enumerate([".github/workflows/ci.yml", ".claude/worktrees/x/app.py", ".kiro/specs/x.md",
+    ".cursor/rules/x.mdc", ".venv/bin/python", ".yarn/plugins/x.cjs", ".aider.chat.history.md", ".env.example",
+    "mise/main.go", "hooks/x", "agents/x.py", "package.json", "Makefile"])))  # fmt: skip
+def test_what_is_the_agents_work_can_be_written(tmp_path: Path, number: int, path: str) -> None:
+    project = tmp_path / str(number)
+    make(project, path)
+    assert found(project) == []
+
+
+def test_a_directory_that_a_pattern_matches_is_read_only_as_a_whole(tmp_path: Path) -> None:
+    make(tmp_path, ".config/mise/tasks/x", ".lefthook-local/pre-commit/x")
+    assert found(tmp_path) == ["pinned .config", "read .config/mise", "read .lefthook-local"]
+
+
+def test_a_name_in_another_case_is_protected_by_the_name_that_is_on_disk(tmp_path: Path) -> None:
+    make(tmp_path, ".ENVRC", "Lefthook.yml", ".VSCode/tasks.json", ".Claude/Settings.JSON", ".v\u017fcode/tasks.json")
+    assert found(tmp_path) == [
+        "pinned .Claude", "read .Claude/Settings.JSON", "read .ENVRC", "read .VSCode", "read .v\u017fcode",
+        "read Lefthook.yml",
+    ]  # fmt: skip
+
+
+def test_another_case_of_what_init_makes_is_no_reason_not_to_make_it(tmp_path: Path) -> None:
+    (tmp_path / ".ENV").write_text("")
+    made = {one.path: one.always for one in find_protected(tmp_path)}
+    assert made == {".devcontainer": True, ".env": True, ".ENV": False}
+
+
+def test_a_link_that_a_pattern_matches_is_known_and_not_handed_to_the_engine(tmp_path: Path) -> None:
+    (tmp_path / "secret" / "mcp").mkdir(parents=True)
+    (tmp_path / ".new-agent").symlink_to("secret")
+    (tmp_path / ".lefthook.toml").symlink_to("/elsewhere")
+    assert found(tmp_path) == []
+    assert {".new-agent/mcp", ".lefthook.toml"} <= {one.path for one in candidates(tmp_path)}
+
+
+@each("name", ["a b", "a:b", "a$b", "a\\b", "a'b", 'a"b', "a#b", "a*b", "a[b]", "é", "-a"])
+def test_a_name_of_unusual_signs_is_protected_as_it_is(tmp_path: Path, name: str) -> None:
+    make(tmp_path / name, f"{name}.code-workspace", f".{name}/mcp.json")
+    repository(tmp_path / name / name)
+    paths = [f"pinned .{name}", f"read .{name}/mcp.json", f"read {name}.code-workspace"]
+    inner = [f"pinned {name}/.git", f"read {name}/.git/config", f"read {name}/.git/hooks"]
+    assert set(found(tmp_path / name)) == {*paths, *inner}
 
 
 def test_a_repository_can_be_written_to_but_not_moved_away(tmp_path: Path) -> None:

@@ -103,6 +103,19 @@ def test_what_was_made_since_is_told_with_what_acts_on_it(tmp_path: Path) -> Non
     assert unprotected(tmp_path) == (Unprotected(path=".envrc", why=why, because=MADE),)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [".lefthook.toml", "mise.ci.toml", ".config/mise.ci.toml", "x 1.code-workspace", ".new-agent/mcp.json", ".ENVRC"],
+)
+def test_what_a_pattern_matches_and_was_made_since_is_reported(tmp_path: Path, path: str) -> None:
+    compose(tmp_path)
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    (tmp_path / path).write_text("")
+    assert found(tmp_path) == {path: MADE}
+    compose(tmp_path, path)
+    assert found(tmp_path) == {}
+
+
 def test_a_repository_made_since_and_a_commondir(tmp_path: Path) -> None:
     compose(tmp_path, ".git/config", ".git/hooks")
     (repository(tmp_path) / "commondir").write_text("/workspace/elsewhere")
