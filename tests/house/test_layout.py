@@ -18,6 +18,13 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_data" not in path.p
 # A test could only repeat them: the version, and modules that hold nothing but names imported from beside them.
 WITHOUT_A_TEST = {"__init__.py"}
 
+ADR = ROOT / "docs" / "adr"
+SECTIONS = ["Context", "Decision", "Consequences"]
+DECISION = re.compile(
+    r"# ADR (?P<number>\d+): (?P<title>.+)\n\n"
+    r"Status: (?P<status>accepted|superseded by ADR \d+) · Date: (?P<date>\d{4}-\d\d-\d\d)\n\n## Context\n"
+)
+
 
 def functions(path: Path) -> list[tuple[str, int]]:
     """Return (name, lines) of every function in a module."""
@@ -80,12 +87,38 @@ def test_nothing_is_left_open_or_switched_off(word: str) -> None:
     assert grep.stdout == ""
 
 
-def test_decisions_are_numbered_one_after_the_other() -> None:
-    pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
-    assert [page.name[:5] for page in pages] == [f"{number:04d}-" for number in range(1, len(pages) + 1)]
-    assert [page.read_text().partition(" ")[2].partition(".")[0] for page in pages] == [
-        str(number) for number in range(1, len(pages) + 1)
+@pytest.fixture(scope="module")
+def decisions() -> list[re.Match[str]]:
+    """Return the head of each decision page, in the order of the file names."""
+    heads = [(path.name, DECISION.match(path.read_text("utf-8"))) for path in sorted(ADR.glob("0*.md"))]
+    assert [name for name, head in heads if not head] == []
+    return [head for _, head in heads if head]
+
+
+def test_decisions_are_numbered_one_after_the_other(decisions: list[re.Match[str]]) -> None:
+    assert [int(head["number"]) for head in decisions] == list(range(1, len(decisions) + 1))
+
+
+def test_decision_pages_are_named_by_number_and_title(decisions: list[re.Match[str]]) -> None:
+    assert sorted(path.name for path in ADR.iterdir()) == [*map(_file_name, decisions), "README.md"]
+
+
+def test_decision_pages_have_the_same_three_sections() -> None:
+    sections = {path.name: re.findall(r"^#+ (.*)", path.read_text("utf-8"), re.MULTILINE) for path in ADR.glob("0*.md")}
+    assert {name: found[1:] for name, found in sections.items() if found[1:] != SECTIONS} == {}
+
+
+def test_decision_index_lists_each_page_with_title_status_and_date(decisions: list[re.Match[str]]) -> None:
+    rows = [line for line in (ADR / "README.md").read_text("utf-8").splitlines() if line.startswith("| [")]
+    assert rows == [
+        f"| [{head['number']}]({_file_name(head)}) | {head['title']} | {head['status']} | {head['date']} |"
+        for head in decisions
     ]
+
+
+def _file_name(head: re.Match[str]) -> str:
+    words = re.sub(r"[^a-z0-9 -]", "", head["title"].lower()).split()
+    return f"{int(head['number']):04d}-{'-'.join(words)}.md"
 
 
 @pytest.mark.parametrize("folder", ["policy", "proxy"])
@@ -97,3 +130,20 @@ def test_the_map_of_a_large_folder_names_each_of_its_modules_once(folder: str) -
 
 def _is_in(path: Path, folder: str) -> bool:
     return path.parent == PACKAGE / folder and not path.stem.startswith("__")
+
+
+def test_relative_links_in_documents_resolve() -> None:
+    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    links = [
+        (page, ROOT / page, *target.partition("#")[::2])
+        for page in listed.splitlines()
+        for target in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", (ROOT / page).read_text("utf-8"))
+    ]
+    targets = [(page, (path.parent / file if file else path), anchor) for page, path, file, anchor in links]
+    assert [f"{page}: {path}" for page, path, _ in targets if not path.exists()] == []
+    assert [f"{page}: {path}#{name}" for page, path, name in targets if name and name not in _anchors(path)] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
