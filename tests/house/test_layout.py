@@ -132,6 +132,14 @@ def _is_in(path: Path, folder: str) -> bool:
     return path.parent == PACKAGE / folder and not path.stem.startswith("__")
 
 
+def test_glossary_is_alphabetical_and_uses_no_term_that_it_replaces() -> None:
+    table = (ROOT / "docs" / "glossary.md").read_text("utf-8").partition("| --- |")[2].splitlines()[1:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    terms = [term for term, _, _ in rows]
+    assert terms == sorted(set(terms), key=str.lower)
+    assert [word for _, _, replaced in rows for word in replaced.split(", ") if word in terms] == []
+
+
 def test_relative_links_in_documents_resolve() -> None:
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     links = [
