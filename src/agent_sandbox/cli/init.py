@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.output import emit, emit_json, say
 from agent_sandbox.cli.parameters import Argument, Option
+from agent_sandbox.cli.unprotecting import settle
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import COMPOSE
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
@@ -82,6 +83,8 @@ def init(  # noqa: PLR0913 - each is an option
         limits={name: text for name, text in asked.items() if text is not None},
     )
     prepared = prepare(wish, os.environ)
+    if not (dry_run or as_json or prepared.conflicts):
+        prepared = settle(wish, prepared)
     if not dry_run and not prepared.conflicts:
         store = open_store(os.environ)
         notes = (*prepared.notes, *left_behind(prepared, store))

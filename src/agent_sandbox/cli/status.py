@@ -20,14 +20,13 @@ from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_stack
 from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.question import unseen_in
-from agent_sandbox.runtime.walls import CONNECTED, REPLACED, STRANGER
+from agent_sandbox.runtime.walls import CONNECTED, REPLACED, STRANGER, listed
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 CHECKED = "; {starts} more were the agent's start-up check"
 UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
 UNOPENED = "  and {} of what no rule opens (private, reserved, malformed): agent-sandbox proxy logs --denied"
 CLOCK = "the proxy's clock is {}, and certificates fail: set that of the engine's machine"
-NAMED = 5  # paths
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
 # Neither at work, nor about to be by itself.
@@ -104,7 +103,11 @@ def as_json(found: Status) -> dict[str, Any]:
         "strangers": list(found.strangers),
         "cut_off": found.inside.cut_off,
         "clock": _clock(found),
-        "workspace": {"lost": list(found.inside.lost), "unprotected": [asdict(one) for one in found.unprotected]},
+        "workspace": {
+            "lost": list(found.inside.lost),
+            "unprotected": [asdict(one) for one in found.gaps.unprotected],
+            "unsearched": list(found.gaps.unsearched),
+        },
         "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
@@ -206,7 +209,8 @@ def _workspace(found: Status) -> Iterator[str]:
     yield from (f"open    {path}: {REPLACED}: agent-sandbox up" for path in found.inside.lost)
     yield from (f"open    {CONNECTED}: {mending}" for mending in found.connected)
     yield from (f"open    {STRANGER}: {mending}" for mending in found.strangers)
-    if found.unprotected:
-        paths = ", ".join(one.path for one in found.unprotected[:NAMED])
-        more = f" and {len(found.unprotected) - NAMED} more" if len(found.unprotected) > NAMED else ""
-        yield f"open    {paths}{more}: not protected: agent-sandbox doctor"
+    if found.gaps.unprotected:
+        paths = listed([one.path for one in found.gaps.unprotected])
+        yield f"open    {paths}: not protected: agent-sandbox doctor"
+    if found.gaps.unsearched:
+        yield f"open    {listed(found.gaps.unsearched)}: not searched for repositories: agent-sandbox doctor"

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.places import config_directory, layer_folders
-from agent_sandbox.runtime.protected import find_protected
 from agent_sandbox.stack.model import Limits
-from agent_sandbox.stack.workspace import Ide, Owner, Workspace
+from agent_sandbox.stack.workspace import Ide, Owner, Protected, Workspace
 
 
 def find_project(path: Path, environ: Mapping[str, str]) -> Path:
@@ -46,7 +45,15 @@ def _homes(environ: Mapping[str, str]) -> Iterator[Path]:
             yield Path(candidate).resolve()
 
 
-def look_at(project: Path, *, title: str, ide: Ide, limits: Limits, environ: Mapping[str, str]) -> Workspace:
+def look_at(  # noqa: PLR0913 - each is a fact of its own
+    project: Path,
+    *,
+    title: str,
+    ide: Ide,
+    limits: Limits,
+    environ: Mapping[str, str],
+    protected: tuple[Protected, ...] = (),
+) -> Workspace:
     """Return what a stack has to know of this project and of its user."""
     config = config_directory(environ)
     return Workspace(
@@ -55,7 +62,7 @@ def look_at(project: Path, *, title: str, ide: Ide, limits: Limits, environ: Map
         ide=ide,
         owner=owner_of(project),
         limits=limits,
-        protected=find_protected(project),
+        protected=protected,
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),
         layers={name: folder for name, path in layer_folders(environ).items() if (folder := _directory(path))},

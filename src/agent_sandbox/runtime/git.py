@@ -3,14 +3,35 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_sandbox.runtime.process import Finished, capture
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.gitsettings import NotSaidError, Patience, Settings
+from agent_sandbox.runtime.process import TIMED_OUT, Finished, capture
 
 SECONDS = 30.0
 # An object that is missing is fetched from wherever the settings say, by a program of theirs. In the environment, since
 # `-c protocol.allow=never` speaks only of what the settings leave open: `protocol.ext.allow` stands over it.
 NO_FETCH: Mapping[str, str] = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+# For reading the index: the program that `core.fsmonitor` names would run, and git would stop where the work tree that
+# the settings name is gone.
+NO_PROGRAMS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+NO_WORK_TREE: Mapping[str, str] = {**NO_FETCH, "GIT_OPTIONAL_LOCKS": "0", "GIT_WORK_TREE": "/"}
+WAITS = "git waits for something that the repository's settings include, and gives no answer"
+WAITS_HINT = "see what `git config --list --show-origin` waits for there: a pipe among the files, perhaps"
 
 
 def ask_git(*words: str, cwd: Path) -> Finished:
-    """Return what git says about objects and references; raises OSError where there is no git."""
-    return capture(("git", *words), cwd=cwd, timeout=SECONDS, environment=NO_FETCH)
+    """Return what git says about objects and references; raises OSError where there is no git.
+
+    Raises UserError where git does not answer.
+    """
+    places = (folder / ".git" for folder in (cwd, *cwd.absolute().parents))
+    repository = next(filter(Path.exists, places), None)
+    try:
+        if repository is not None:
+            Settings(Patience()).of(repository)
+    except NotSaidError as error:
+        raise UserError([Problem(where=str(repository), what=WAITS, hint=WAITS_HINT)]) from error
+    said = capture(("git", *words), cwd=cwd, timeout=SECONDS, environment=NO_FETCH)
+    if said.code == TIMED_OUT:
+        raise UserError([Problem(where=str(repository or cwd), what=WAITS, hint=WAITS_HINT)])
+    return said

@@ -1,11 +1,14 @@
-"""What a repository's settings name within the project: asked of git itself, which knows every form and include."""
+"""Read git's settings of a repository without following its includes: a pipe among them would keep git waiting."""
 
 import os
+import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from agent_sandbox.runtime.process import TIMED_OUT, capture
+from agent_sandbox.runtime.process import TIMED_OUT, Finished, capture
+from agent_sandbox.runtime.repositories import target_of, text_of
 
 SECONDS = 5.0
 # For all repositories of a project together: an agent can make thousands, and have git wait at each, by a pipe.
@@ -14,6 +17,13 @@ HOOKS = "hooksPath"
 INCLUDE = "include"
 ORIGIN = "file:"
 UNREADABLE = "no settings that git can read"
+# git itself gives up at ten levels of includes; a repository whose settings name more files than this is not read.
+MAX_INCLUDES = 100
+# Whatever repository we are called in is not the one that is asked about.
+NOWHERE: Mapping[str, str] = {"GIT_DIR": os.devnull}
+# Names are bytes to git: what is not UTF-8 has to come back as it was.
+LOSSLESS = "surrogateescape"
+ROOT = Path("/")
 
 
 class NotSaidError(Exception):
@@ -33,48 +43,165 @@ class Patience:
         return min(SECONDS, self._end - self._clock())
 
 
-def named(project: Path, repository: str, patience: Patience) -> Iterator[tuple[str, str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One line of a file of settings: `key` as git prints it, with section and name in lower case."""
+
+    file: Path
+    key: str
+    value: str
+
+    @property
+    def is_include(self) -> bool:
+        """Whether it names another file of settings, under a condition or not."""
+        return self.key == "include.path" or (self.key.startswith("includeif.") and self.key.endswith(".path"))
+
+    def path(self, base: Path) -> Path:
+        """Return the value as a path, which git takes relative to `base`."""
+        return base / os.path.expanduser(self.value)  # noqa: PTH111 - raises nothing for a user who is not there
+
+
+class Settings:
+    """The settings of a project's repositories, each asked for once; a NotSaidError is raised again at once."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._known: dict[Path, tuple[Setting, ...] | None] = {}
+        self._included: dict[Path, tuple[Setting, ...]] = {}
+        self._of_all: tuple[Setting, ...] | None = None
+
+    def of(self, repository: Path) -> tuple[Setting, ...]:
+        """Return all settings of a repository, and those of every file that they include, whatever the condition.
+
+        `repository` is a directory, or a file called `.git` that leads to one. Reading runs nothing.
+        """
+        place = Path(os.path.realpath(repository))
+        if place not in self._known:
+            self._known[place] = None
+            self._known[place] = tuple(self._read(place))
+        known = self._known[place]
+        if known is None:
+            raise NotSaidError
+        return known
+
+    def give_up(self, repository: Path) -> None:
+        """Count a repository among those that git says nothing about."""
+        self._known[Path(os.path.realpath(repository))] = None
+
+    def ask(self, *words: str, environment: Mapping[str, str] = NOWHERE) -> Finished:
+        """Return what git says, asked from the root: nothing of the directory that we are called in is looked at."""
+        seconds = self._patience.seconds
+        if seconds <= 0:
+            raise NotSaidError
+        argv = ("git", *words)
+        said = capture(argv, cwd=ROOT, timeout=seconds, environment=environment, errors=LOSSLESS)
+        if said.code == TIMED_OUT:
+            raise NotSaidError
+        return said
+
+    def in_file(self, file: Path) -> tuple[Setting, ...]:
+        """Return the settings of one file; none where git can't read it. A pipe is not opened."""
+        if not is_regular(file):
+            return ()
+        said = self._try("config", "--file", str(file), "--no-includes", "--list", "-z")
+        return tuple(_setting(file, text) for text in said.split("\0")[:-1])
+
+    def _try(self, *words: str) -> str:
+        try:
+            return self.ask(*words).out
+        except OSError:
+            return ""  # where there is no git, nothing acts on its settings
+
+    def _read(self, place: Path) -> Iterator[Setting]:
+        found = [*self._shared(), *(setting for file in _files(place) for setting in self._include(file))]
+        seen: set[Path] = set()
+        while found:
+            setting = found.pop(0)
+            yield setting
+            if setting.is_include and setting.value:
+                target = setting.path(setting.file.parent)
+                if target not in seen:
+                    seen.add(target)
+                    found += self._include(target, number=len(seen))
+
+    def _shared(self) -> tuple[Setting, ...]:
+        """Return the settings of the user and of the machine."""
+        if self._of_all is None:
+            words = iter(self._try("config", "--no-includes", "--list", "--show-origin", "-z").split("\0"))
+            self._of_all = tuple(
+                _setting(Path(origin.removeprefix(ORIGIN)), text)
+                for origin, text in zip(words, words, strict=False)
+                if origin.startswith(ORIGIN)
+            )
+        return self._of_all
+
+    def _include(self, file: Path, *, number: int = 0) -> tuple[Setting, ...]:
+        """Return the settings of a file; one that git would wait at is not opened."""
+        if number > MAX_INCLUDES or _keeps_waiting(file):
+            raise NotSaidError
+        if file not in self._included:
+            self._included[file] = self.in_file(file)
+        return self._included[file]
+
+
+def named(project: Path, repository: Path, base: Path, settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield (`hooksPath` or `include`, path relative to the project): what lies in the project alone.
 
-    `repository` is the path of a directory, or of a file, called `.git`. Reading settings runs nothing that they name.
-    Raises `NotSaidError`.
+    A relative `hooksPath` is below `base`, where git runs hooks. Raises `NotSaidError`.
     """
-    place = project / repository
-    for origin, key, value in _settings(place, patience.seconds):
-        if origin.startswith(ORIGIN):
-            yield from _within(project, INCLUDE, origin.removeprefix(ORIGIN), place.parent)
-        if key == "core.hookspath":
-            yield from _within(project, HOOKS, value, place.parent)
+    paths: dict[tuple[str, Path], None] = {}
+    for setting in settings.of(repository):
+        # A file that the settings of the user, or of the machine, are read from may lie in the project, too.
+        paths[INCLUDE, setting.file] = None
+        if setting.value and setting.is_include:
+            paths[INCLUDE, setting.path(setting.file.parent)] = None
+        if setting.value and setting.key == "core.hookspath":
+            paths[HOOKS, setting.path(base)] = None
+    for kind, path in paths:
+        yield from _within(project, kind, path)
 
 
 def settings_of(file: Path) -> tuple[str, ...]:
     """Return each setting of one file as `key`, a line end and its value; that it is no file of settings, as one."""
     try:
         # From the root: nothing of the directory that this is called in is looked at.
-        said = capture(("git", "config", "--file", str(file), "--list", "-z"), cwd=Path("/"), timeout=SECONDS)
+        said = capture(("git", "config", "--file", str(file), "--list", "-z"), cwd=ROOT, timeout=SECONDS)
     except OSError:
         return ()  # as below
     return tuple(said.out.split("\0")[:-1]) if said.code == 0 else (UNREADABLE,)
 
 
-def _settings(place: Path, seconds: float) -> Iterator[tuple[str, str, str]]:
-    if seconds <= 0:
-        raise NotSaidError
+def _files(place: Path) -> Iterator[Path]:
+    """Yield the files in which git looks for the settings of a repository, or of what a `.git` file leads to."""
+    repository = place if place.is_dir() else target_of(place)
+    if repository is not None:
+        yield Path(os.path.realpath(repository / text_of(repository / "commondir"))) / "config"
+        yield repository / "config.worktree"
+
+
+def is_regular(file: Path) -> bool:
+    """Say whether this is a file, or a link to one, that opening does not wait at."""
     try:
-        said = capture(("git", f"--git-dir={place}", "config", "--list", "--show-origin", "-z"), timeout=seconds)
+        return stat.S_ISREG(file.stat().st_mode)
     except OSError:
-        return  # where there is no git, nothing acts on its settings
-    if said.code == TIMED_OUT:
-        raise NotSaidError
-    words = iter(said.out.split("\0"))
-    for origin, setting in zip(words, words, strict=False):
-        key, _, value = setting.partition("\n")
-        yield origin, key, value
+        return False
 
 
-def _within(project: Path, kind: str, path: str, base: Path) -> Iterator[tuple[str, str]]:
-    if path.startswith("~"):
-        return
-    relative = os.path.relpath(os.path.normpath(base / path), project)
-    if relative != "." and not relative.startswith(".."):
+def _keeps_waiting(file: Path) -> bool:
+    """Say whether something is there that is no file and no directory, which git refuses at once."""
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _setting(file: Path, text: str) -> Setting:
+    key, _, value = text.partition("\n")
+    return Setting(file=file, key=key, value=value)
+
+
+def _within(project: Path, kind: str, path: Path) -> Iterator[tuple[str, str]]:
+    relative = os.path.relpath(os.path.normpath(path), project)
+    if relative != "." and not relative.startswith("../") and relative != "..":
         yield kind, relative

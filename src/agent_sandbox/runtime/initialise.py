@@ -1,6 +1,6 @@
 """`init`: looks at a project, renders its stack, compares with what is there. Writing is a second step."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.detect import Offer, offers
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import COMPOSE, PATHS, POLICY
 from agent_sandbox.render.policy import Offered
@@ -18,13 +19,18 @@ from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.facts import find_project, look_at, machine
 from agent_sandbox.runtime.files import make_folders, read_text, write_all
+from agent_sandbox.runtime.held import recorded
+from agent_sandbox.runtime.protected import Protection, find_protected, spelled
 from agent_sandbox.runtime.scan import naming_files
+from agent_sandbox.runtime.walls import SEARCH, UNSEARCHED, listed, read_only_mounts
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limits
 from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 TITLE_LENGTH = 100
+LOST = "it was protected, and is a link or a pipe now, which can't be: the agent could write it"
+LOST_HINT = "put a file or a directory in its place or remove it; or say yes to that at a terminal: agent-sandbox init"
 # What plain `docker compose` takes by itself, in its own order.
 OWN_STACKS = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 
@@ -41,6 +47,8 @@ class Wish:
     detect: bool
     # By name, as they were said; those of an earlier `init` stay.
     limits: Mapping[str, str] = field(default_factory=dict)
+    # What was protected, and what the agent may write from now on.
+    let_go: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +61,7 @@ class Prepared:
     changes: tuple[Change, ...]
     offers: tuple[Offer, ...]
     notes: tuple[str, ...]
+    protection: Protection
 
     @property
     def conflicts(self) -> tuple[Change, ...]:
@@ -60,7 +69,9 @@ class Prepared:
         return tuple(change for change in self.changes if change.verdict is Verdict.KEPT)
 
     def write(self) -> None:
-        """Write what changes: all of it or nothing."""
+        """Write what changes: all of it or nothing. Raises UserError where a protection would end unasked."""
+        if self.protection.lost:
+            raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
         # The proxy reads the policy as another user, and what is checked in with the code is no secret.
         write_all(self.project, texts, shared={POLICY})
@@ -74,12 +85,15 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
     project = find_project(wish.path, environ)
     present = {path: read_text(project, path) for path in PATHS}
     record = parse_record(present[COMPOSE] or "")
+    before = _protected_before(project, present[COMPOSE] or "", environ)
+    protection = find_protected(project, before=before, let_go=wish.let_go)
     workspace = look_at(
         project,
         title=_title(wish, record, project),
         ide=wish.ide or (record.ide if record else Ide.VSCODE),
         limits=limits(wish.limits, record.limits if record else DEFAULT, spelled="--{}"),
         environ=environ,
+        protected=protection.paths,
     )
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
@@ -95,8 +109,36 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
         workspace=workspace,
         changes=changes,
         offers=offered.offers,
-        notes=(*notes(changes, manifest, offered, _own_stacks(project)), *_beyond(workspace.limits)),
+        notes=(
+            *notes(changes, manifest, offered, _own_stacks(project)),
+            *_beyond(workspace.limits),
+            *_about(protection, wish.let_go),
+        ),
+        protection=protection,
     )
+
+
+def _protected_before(project: Path, compose: str, environ: Mapping[str, str]) -> frozenset[str]:
+    """Return what the stack protects, by its file and by what was recorded when it last started."""
+    try:
+        document = load_foreign(compose, file=COMPOSE)
+    except UserError:
+        document = {}
+    paths = read_only_mounts(document if isinstance(document, dict) else {}).union(recorded(project, environ).paths)
+    return frozenset(path for path in paths if path.isprintable())
+
+
+def _about(protection: Protection, let_go: Collection[str]) -> Iterator[str]:
+    """Yield what became of earlier protections, and what nobody has looked into."""
+    if protection.kept:
+        yield f"{listed(protection.kept)}: still protected, as before, though nothing was found that names it now"
+    yield from (f"{path}: {LOST}" for path in protection.lost)
+    if let_go:
+        yield f"{listed(sorted(let_go))}: not protected any more: the agent can write it from the next start on"
+    if protection.gone:
+        yield f"{listed(protection.gone)}: not protected any more, since it is gone"
+    if protection.unsearched:
+        yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
 
 
 def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:

@@ -34,17 +34,19 @@ class Finished:
     err: str = ""
 
 
-def capture(
+def capture(  # noqa: PLR0913 - each is an option of its own
     argv: Sequence[str],
     *,
     cwd: Path | None = None,
     timeout: float = 60.0,
     stdin: bytes = b"",
     environment: Mapping[str, str] = MappingProxyType({}),
+    errors: str = "replace",
 ) -> Finished:
     """Run `argv` without a terminal and keep what it says. A time-out is the exit code `TIMED_OUT`.
 
-    What goes to its stdin goes through a pipe, and lies on no disk.
+    What goes to its stdin goes through a pipe, and lies on no disk. `errors` decodes what is not UTF-8: with
+    "surrogateescape" a file name comes back as it is on the disk.
     """
     source = subprocess.PIPE if stdin else subprocess.DEVNULL
     with _started(argv, cwd=cwd, stdin=source, stderr=subprocess.PIPE, environment=environment) as child:
@@ -53,7 +55,7 @@ def capture(
         except subprocess.TimeoutExpired:
             _end(child)
             return Finished(argv=tuple(argv), code=TIMED_OUT, out="", err=f"no answer within {timeout:g} seconds")
-    return Finished(argv=tuple(argv), code=child.returncode, out=_text(out), err=_text(err))
+    return Finished(argv=tuple(argv), code=child.returncode, out=_text(out, errors), err=_text(err))
 
 
 def follow(
@@ -86,8 +88,8 @@ def _read_lines(child: subprocess.Popen[bytes], argv: Sequence[str], on_line: Ca
     return Finished(argv=tuple(argv), code=child.wait(), out="\n".join(tail))
 
 
-def _text(said: bytes) -> str:
-    return said.decode("utf-8", "replace")
+def _text(said: bytes, errors: str = "replace") -> str:
+    return said.decode("utf-8", errors)
 
 
 def become(argv: Sequence[str], *, cwd: Path | None = None) -> NoReturn:

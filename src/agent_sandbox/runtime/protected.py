@@ -1,8 +1,9 @@
 """What of a project is protected: the rows of the table, put in the places where this project has them."""
 
+import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -10,9 +11,10 @@ import yaml
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.gitsettings import NotSaidError, Patience, named
+from agent_sandbox.runtime.gitsettings import NotSaidError, Patience, Settings, named
 from agent_sandbox.runtime.listing import Listing
-from agent_sandbox.runtime.repositories import GIT, Kind, places
+from agent_sandbox.runtime.repositories import GIT, Found, Kind, Place, search, target_of
+from agent_sandbox.runtime.submodules import names_by
 from agent_sandbox.stack.workspace import Access, Protected
 
 TABLE = data_root() / "templates" / "_shared" / "protected.yaml"
@@ -20,6 +22,9 @@ TABLE = data_root() / "templates" / "_shared" / "protected.yaml"
 SECONDS_TO_PROTECT = 60.0
 NOT_SAID = "git did not say in time what its settings name: what it runs from there could not be protected"
 NOT_SAID_HINT = "see what `git config --list` waits for there: a pipe among the files that they include, perhaps"
+UNPRINTABLE = "this name holds what can't be printed, so nothing in it can be protected"
+UNPRINTABLE_HINT = "rename it, or remove it if it is not yours; a shell takes the name as $'...'"
+BEFORE = "was protected before, and nothing was found that names it now"
 PINNED = "may be written to, but not moved away and put back with something else in it"
 
 type Table = Mapping[str, tuple[Protected, ...]]
@@ -32,41 +37,119 @@ def load_table(file: Path = TABLE) -> Table:
     return {section: tuple(Protected(**row) for row in rows) for section, rows in sections.items()}
 
 
-def find_protected(project: Path) -> tuple[Protected, ...]:
-    """Return what is mounted, outer paths first: real files and directories, and what `init` makes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """What should be protected, whether it can be or not, and the directories that were not searched."""
 
-    Raises UserError where git does not say what it acts on: a mount that was there before would end unnoticed.
+    rows: tuple[Protected, ...]
+    unsearched: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """What is mounted, outer paths first, and what became of the paths that were protected before.
+
+    `kept` are there and protected as before, though nothing was found to name them. `lost` are there, but as a link or
+    a pipe, which can't be protected. `gone` are not there.
     """
-    every = list(candidates(project, patience=Patience(SECONDS_TO_PROTECT)))
-    if silent := [Problem(where=one.path, what=NOT_SAID, hint=NOT_SAID_HINT) for one in every if one.why == NOT_SAID]:
-        raise UserError(silent)
-    return with_pins(one for one in every if is_real(project, one.path) or _is_to_be_made(project, one))
+
+    paths: tuple[Protected, ...]
+    kept: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()
 
 
-def candidates(project: Path, *, patience: Patience | None = None) -> Iterator[Protected]:
-    """Yield everything that is there and should be protected, links too, and what `init` makes.
+def find_protected(project: Path, *, before: Collection[str] = (), let_go: Collection[str] = ()) -> Protection:
+    """Return what is mounted: real files and directories, what `init` makes, and what was protected `before`.
+
+    A search may miss what an earlier one found, and an agent can bring that about: what is there stays protected,
+    unless it is among those that a person has `let_go`. Raises UserError where something can't be protected: a
+    mount that was there before would end unnoticed.
+    """
+    found = candidates(project, patience=Patience(SECONDS_TO_PROTECT))
+    if problems := tuple(_refusals(found.rows)):
+        raise UserError(problems)
+    rows = [one for one in found.rows if is_real(project, one.path) or _is_to_be_made(project, one)]
+    covered = {one.path for one in rows}
+    missed = [path for path in sorted(set(before) - set(let_go)) if not covered.intersection((path, *_parents(path)))]
+    kept = tuple(path for path in missed if is_real(project, path))
+    there = {path for path in missed if is_there(project / path)}
+    return Protection(
+        paths=with_pins([*rows, *(Protected(path=path, why=BEFORE) for path in kept)]),
+        kept=kept,
+        lost=tuple(path for path in missed if path in there.difference(kept)),
+        gone=tuple(path for path in missed if path not in there),
+        unsearched=found.unsearched,
+    )
+
+
+def _refusals(rows: Iterable[Protected]) -> Iterator[Problem]:
+    """Yield what stops `init`: one problem for each repository that is silent, and for each name to be changed."""
+    silent = (one.path for one in rows if one.why == NOT_SAID)
+    yield from (Problem(where=spelled(path), what=NOT_SAID, hint=NOT_SAID_HINT) for path in silent)
+    unprintable: dict[str, Protected] = {}
+    for one in rows:
+        name = next((name for name in (*_parents(one.path)[::-1], one.path) if not name.isprintable()), None)
+        if name is not None:
+            unprintable.setdefault(name, one)
+    for name, one in unprintable.items():
+        what = f"{UNPRINTABLE}: {spelled(one.path)} ({one.why})"
+        yield Problem(where=spelled(name), what=what, hint=UNPRINTABLE_HINT)
+
+
+def candidates(project: Path, *, patience: Patience | None = None) -> Candidates:
+    """Return everything that is there and should be protected, links too, and what `init` makes.
 
     A repository whose settings git does not tell is one of them as a whole, for the reason `NOT_SAID`.
     """
-    for one in _placed(project, load_table(), patience or Patience()):
-        if one.path.isprintable() and (one.always or is_there(project / one.path)):
-            yield one
+    project = Path(os.path.realpath(project))
+    settings = Settings(patience or Patience())
+    found = search(project, names_of=names_by(settings))
+    rows = (one for one in _placed(project, load_table(), found, settings) if _counts(project, one))
+    return Candidates(rows=tuple(rows), unsearched=found.unsearched)
 
 
-def _placed(project: Path, table: Table, patience: Patience) -> Iterator[Protected]:
+def _counts(project: Path, one: Protected) -> bool:
+    return one.always or is_there(project / one.path)
+
+
+def spelled(path: str) -> str:
+    r"""Return a path with everything that can't be seen spelled as a shell takes it between `$'` and `'`.
+
+    >>> spelled("docs\u200b/\udcff")
+    'docs\\u200b/\\xff'
+    """
+    return "".join(sign if sign.isprintable() else _spelled(sign) for sign in path)
+
+
+def _spelled(sign: str) -> str:
+    byte = ord(sign) - 0xDC00  # of a name that is not UTF-8
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else ascii(sign)[1:-1]
+
+
+def _placed(project: Path, table: Table, found: Found, settings: Settings) -> Iterator[Protected]:
     listing = Listing(project)
     yield from _at(listing, "", table["workspace"])
-    whys = {row.path: row.why for row in table["settings"]}
-    for place in places(project):
+    for place in found.places:
         # Where git's own directory has no hooks, `init` makes what `git init` would have made. Others are left alone.
         rows = table[place.kind.value] if GIT in Path(place.path).parts else _where_there(table[place.kind.value])
         yield from _at(listing, place.path, rows)
-        if place.kind is Kind.POINTER or Path(place.path).name == GIT:
-            git = f"{place.path}/{GIT}".lstrip("/") if place.kind is Kind.POINTER else place.path
-            try:
-                yield from (Protected(path=path, why=whys[setting]) for setting, path in named(project, git, patience))
-            except NotSaidError:
-                yield Protected(path=git, why=NOT_SAID)
+        yield from _named(project, place, table["settings"], settings)
+
+
+def _named(project: Path, place: Place, rows: Iterable[Protected], settings: Settings) -> Iterator[Protected]:
+    """Yield what the settings of a repository name; `.git` leads to one, and hooks run beside it."""
+    whys = {row.path: row.why for row in rows}
+    folder = project / place.path
+    repository, base = folder, folder.parent if folder.name == GIT else folder
+    if place.kind is Kind.POINTER:
+        repository, base = target_of(folder / GIT) or folder / GIT, folder
+    try:
+        yield from (Protected(path=path, why=whys[kind]) for kind, path in named(project, repository, base, settings))
+    except NotSaidError:
+        pointed = place.kind is Kind.POINTER
+        yield Protected(path=f"{place.path}/{GIT}".lstrip("/") if pointed else place.path or ".", why=NOT_SAID)
 
 
 def _at(listing: Listing, place: str, rows: Iterable[Protected]) -> Iterator[Protected]:

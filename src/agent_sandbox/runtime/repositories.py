@@ -1,18 +1,27 @@
-"""Every place in a project that git on the host would take for a repository, found within bounds."""
+"""Find every place in a project that git on the host would take for a repository.
+
+What git knows by name (submodules, worktrees, alternates, what a `.git` file leads to) is looked up. The rest is found
+by a walk, which is bounded: what it did not look into is part of the answer.
+"""
 
 import os
-import re
+import stat
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from pathlib import Path, PurePosixPath
 
-# A tree of sources has some hundred directories. What lies deeper in a large one is looked at last, or not at all.
-MAX_FOLDERS = 4000
+# Each kind of search, in directories; more than almost all projects have without what their package manager fetched.
+MAX_FOLDERS = 20_000
+MAX_ENTRIES = 100_000  # of one directory
+MAX_POINTER = 64 << 10
 GIT = ".git"
-# git spreads its objects over directories of these names, and nothing else of interest has one.
-OBJECTS = re.compile("[0-9a-f]{2}")
+GITDIR = "gitdir: "
+MODULES, WORKTREES = "modules", "worktrees"
+# What git reads of a repository without looking for other repositories in it.
+STORES = frozenset({"objects", "refs", "logs"})
+TELLING = ("HEAD", "objects", "refs", "commondir", "gitdir", GIT)
 
 
 class Kind(StrEnum):
@@ -31,42 +40,165 @@ class Place:
     path: str
 
 
-def places(project: Path, *, limit: int = MAX_FOLDERS) -> Iterator[Place]:
-    """Yield the places; no link is followed. `limit` holds for the files of the project, and again for git's own."""
-    files, gits = deque([""]), deque[str]()
-    for waiting in (files, gits):
-        for _ in range(limit):
-            if not waiting:
-                break
-            path = waiting.popleft()
-            folders, others = _entries(project / path)
-            for inner in (f"{path}/{name}".lstrip("/") for name in sorted(folders)):
-                (gits if GIT in Path(inner).parts else files).append(inner)
-            kind = _kind({*folders, *others})
-            if kind is not None:
-                yield Place(kind=kind, path=path)
-            if GIT in others:
-                yield Place(kind=Kind.POINTER, path=path)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The places, and the directories that were not looked into."""
+
+    places: tuple[Place, ...]
+    unsearched: tuple[str, ...] = ()
 
 
-def _kind(names: set[str]) -> Kind | None:
-    """Return what git makes of a directory with these names in it."""
-    if "HEAD" not in names:
-        return None
-    if {"objects", "refs"} <= names:
-        return Kind.REPOSITORY
-    return Kind.WORKTREE if "commondir" in names else None
+class Rank(IntEnum):
+    """Why a directory is looked into; each has a bound of its own, so that none can use up another's."""
+
+    NAMED = 0  # by git
+    STRUCTURE = 1  # where git keeps the repositories of submodules and worktrees
+    FILES = 2
+    GIT = 3  # anything else in a repository
 
 
-def _entries(folder: Path) -> tuple[set[str], set[str]]:
-    """Return the names of directories and of everything else."""
-    folders: set[str] = set()
-    others: set[str] = set()
+type NamesOf = Callable[[Path, Path | None], Iterable[Path]]
+
+
+def no_names(_repository: Path, _top: Path | None) -> Iterable[Path]:
+    """Name nothing: the search goes by what is on the disk alone."""
+    return ()
+
+
+def search(project: Path, *, names_of: NamesOf = no_names, limit: int | None = None) -> Found:
+    """Return the places; no link is followed.
+
+    `names_of` is asked for each repository, with the directory of its files where it has one: it returns the
+    directories that git knows by name.
+    """
+    return _Search(Path(os.path.realpath(project)), names_of, MAX_FOLDERS if limit is None else limit).run()
+
+
+def target_of(pointer: Path) -> Path | None:
+    """Return the repository that a `.git` which is a file, or a link, leads to."""
+    if pointer.is_symlink():
+        return Path(os.path.realpath(pointer))
+    text = text_of(pointer)
+    return pointer.parent / text.removeprefix(GITDIR) if text.startswith(GITDIR) else None
+
+
+@dataclass(slots=True)
+class _Entries:
+    folders: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
+    whole: bool = True
+
+    @property
+    def kind(self) -> Kind | None:
+        """What git makes of a directory with these names in it."""
+        if "HEAD" not in self.others:
+            return None
+        if {"objects", "refs"} <= self.folders | self.others:
+            return Kind.REPOSITORY
+        return Kind.WORKTREE if "commondir" in self.others else None
+
+
+class _Search:
+    def __init__(self, project: Path, names_of: NamesOf, limit: int) -> None:
+        self._project, self._names_of = project, names_of
+        self._left = dict.fromkeys(Rank, limit)
+        self._waiting: dict[Rank, deque[str]] = {rank: deque() for rank in Rank}
+        self._seen: set[str] = set()
+        self._unsearched: list[str] = []
+
+    def run(self) -> Found:
+        self._waiting[Rank.FILES].append("")
+        places: list[Place] = []
+        while (rank := self._next()) is not None:
+            path = self._waiting[rank].popleft()
+            if path not in self._seen:
+                self._left[rank] -= 1
+                self._seen.add(path)
+                places += self._visit(path, rank)
+        left = (path for waiting in self._waiting.values() for path in waiting if path not in self._seen)
+        return Found(places=tuple(places), unsearched=tuple(dict.fromkeys((*self._unsearched, *left))))
+
+    def _next(self) -> Rank | None:
+        return next((rank for rank in Rank if self._waiting[rank] and self._left[rank] > 0), None)
+
+    def _visit(self, path: str, rank: Rank) -> Iterator[Place]:
+        folder = self._project / path
+        entries = _entries(folder)
+        if not entries.whole:
+            self._unsearched.append(path or ".")
+        kind = entries.kind
+        if kind is not None:
+            yield Place(kind=kind, path=path)
+            top = folder.parent if folder.name == GIT else None
+            self._name((*_leads(folder), *self._names_of(folder, top)))
+        if GIT in entries.others:
+            yield Place(kind=Kind.POINTER, path=path)
+            target = target_of(folder / GIT)
+            self._name(() if target is None else (target, *self._names_of(target, folder)))
+        for name in sorted(entries.folders):
+            if not (kind and name in STORES and not _entries(folder / name).kind):
+                inner = f"{path}/{name}".lstrip("/")
+                self._waiting[_rank(name, inner, kind, rank)].append(inner)
+
+    def _name(self, folders: Iterable[Path]) -> None:
+        for folder in folders:
+            real = Path(os.path.realpath(folder))
+            if real.is_relative_to(self._project) and real.is_dir():
+                self._waiting[Rank.NAMED].append("/".join(real.relative_to(self._project).parts))
+
+
+def _rank(name: str, path: str, kind: Kind | None, parent: Rank) -> Rank:
+    if name == GIT or (kind and name in {MODULES, WORKTREES}) or (kind is None and parent is Rank.STRUCTURE):
+        return Rank.STRUCTURE
+    return Rank.GIT if kind or GIT in PurePosixPath(path).parts else Rank.FILES
+
+
+def _leads(repository: Path) -> Iterator[Path]:
+    """Yield where a repository's own files lead: the one that it shares, its worktree, and others' objects."""
+    if common := text_of(repository / "commondir"):
+        yield repository / common
+    if pointer := text_of(repository / "gitdir"):
+        yield (repository / pointer).parent
+    objects = repository / "objects"
+    for line in text_of(objects / "info" / "alternates").split("\n"):
+        if line and not line.startswith("#"):
+            yield (objects / line).parent
+
+
+def text_of(file: Path) -> str:
+    """Return what a small file of git's says; nothing where it is a link, or a pipe, which nobody waits at."""
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as opened:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return ""
+            return os.fsdecode(opened.read(MAX_POINTER)).replace("\0", "").rstrip("\r\n")
+    except OSError:
+        return ""
+
+
+def _entries(folder: Path) -> _Entries:
+    found = _Entries()
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                if not OBJECTS.fullmatch(entry.name):
-                    (folders if entry.is_dir(follow_symlinks=False) else others).add(entry.name)
+            for number, entry in enumerate(entries):
+                if number == MAX_ENTRIES:
+                    _by_name(folder, found)
+                    break
+                (found.folders if entry.is_dir(follow_symlinks=False) else found.others).add(entry.name)
     except OSError:
-        pass  # what we may not read, git of the same user may not either
-    return folders, others
+        # What we may not enter, git of the same user may not either; what may be entered alone, it finds by name.
+        if os.access(folder, os.X_OK):
+            _by_name(folder, found)
+    return found
+
+
+def _by_name(folder: Path, found: _Entries) -> None:
+    """Look for what git looks for, where there is no list of all names."""
+    found.whole = False
+    for name in (*TELLING, MODULES, WORKTREES):
+        place = folder / name
+        if place.is_dir() and not place.is_symlink():
+            found.folders.add(name)
+        elif os.path.lexists(place):
+            found.others.add(name)

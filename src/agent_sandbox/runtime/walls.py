@@ -9,7 +9,7 @@ from typing import Any
 from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.engine import ask
 from agent_sandbox.runtime.installed import read_compose
-from agent_sandbox.runtime.protected import candidates
+from agent_sandbox.runtime.protected import UNPRINTABLE, candidates, spelled
 from agent_sandbox.stack.naming import network_name
 from agent_sandbox.stack.services.agent import HEALTHY, WORKSPACE
 
@@ -21,6 +21,12 @@ STRANGER = "another container is in the agent's network: the firewall's rules al
 CONNECTED = "the agent is connected to another network: the firewall's rules alone keep it from there"
 MADE = "it was made since `init`: the agent can write it"
 LINK = "it is a link, which is not followed: the agent can put another one there"
+UNSEARCHED = "not searched for repositories: the project has too many directories, or these can't be listed"
+SEARCH = (
+    "move large directories (dependencies, build output) out of the project or make these readable, then run it again; "
+    "until then use git in them only inside the container"
+)
+NAMED = 5  # paths
 TWO_NAMES = "the file has another name as well: what is written by that one stands here"
 
 
@@ -45,6 +51,14 @@ class Unprotected:
     because: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaps:
+    """What of a project is not protected, and the directories that nobody has looked into."""
+
+    unprotected: tuple[Unprotected, ...] = ()
+    unsearched: tuple[str, ...] = ()
+
+
 def look_inside(found: Sequence[Container]) -> Inside:
     """Return what ended while the agent runs; asked in its container, by a file of its image."""
     for container in found:
@@ -58,7 +72,7 @@ def look_inside(found: Sequence[Container]) -> Inside:
 
 
 def _is_of_the_project(path: str) -> bool:
-    """Tell whether a path can be meant: it is read and shown, and the agent is the same user as who names it."""
+    """Tell whether a path can be meant: it is read and shown, and somebody else may have named it."""
     place = PurePosixPath(path)
     return bool(place.parts) and not place.is_absolute() and ".." not in place.parts
 
@@ -89,18 +103,30 @@ def strangers(found: Sequence[Container], project: str) -> tuple[str, ...]:
     )
 
 
-def unprotected(root: Path) -> tuple[Unprotected, ...]:
-    """Return what `init` would protect now, or could not, and the compose file does not."""
+def look_over(root: Path) -> Gaps:
+    """Return what `init` would protect now, or could not, and the compose file does not; and what was not searched."""
     mounted = read_only_mounts(read_compose(root))
-    found = {one.path: one for one in candidates(root) if (root / one.path).exists() or not one.always}
-    return tuple(
-        Unprotected(path=path, why=one.why, because=because)
-        for path, one in sorted(found.items())
-        if (because := _because(root, path, mounted))
+    searched = candidates(root)
+    found = {one.path: one for one in searched.rows if (root / one.path).exists() or not one.always}
+    return Gaps(
+        unprotected=tuple(
+            Unprotected(path=spelled(path), why=one.why, because=because)
+            for path, one in sorted(found.items())
+            if (because := _because(root, path, mounted))
+        ),
+        unsearched=tuple(map(spelled, searched.unsearched)),
     )
 
 
+def listed(paths: Sequence[str]) -> str:
+    """Name the first of many paths, and count the others."""
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return f"{', '.join(paths[:NAMED])}{more}"
+
+
 def _because(root: Path, path: str, mounted: frozenset[str]) -> str:
+    if not path.isprintable():
+        return UNPRINTABLE
     steps = (PurePosixPath(path), *PurePosixPath(path).parents)
     if not any(str(step) in mounted for step in steps):
         return LINK if any((root / step).is_symlink() for step in steps if step.parts) else MADE
@@ -114,10 +140,15 @@ def has_two_names(root: Path, path: str) -> bool:
 
 
 def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:
-    """Return what of the workspace a compose file, read as text, mounts read-only; relative to it."""
+    """Return what of the workspace a compose file, read as text, mounts read-only; relative to it.
+
+    Compose writes a `$` of a path twice.
+    """
     try:
         volumes = document["services"]["agent"]["volumes"]
-        targets = [PurePosixPath(volume["target"]) for volume in volumes if volume.get("read_only") == "true"]
+        said = [volume["target"].replace("$$", "$") for volume in volumes if volume.get("read_only") == "true"]
+        targets = [PurePosixPath(target) for target in said]
     except (LookupError, TypeError, AttributeError):
         return frozenset()
-    return frozenset(str(target.relative_to(WORKSPACE)) for target in targets if target.is_relative_to(WORKSPACE))
+    paths = (str(target.relative_to(WORKSPACE)) for target in targets if target.is_relative_to(WORKSPACE))
+    return frozenset(filter(_is_of_the_project, paths))

@@ -112,6 +112,19 @@ def test_what_the_agent_could_write_is_told(up: FakeDocker, project: Path, capsy
     assert (workspace["lost"], len(workspace["unprotected"])) == ([".git/config"], 6)
 
 
+def test_directories_that_were_not_searched_are_told(
+    up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert up.rules
+    monkeypatch.setattr("agent_sandbox.runtime.repositories.MAX_FOLDERS", 1)
+    (project / "docs").mkdir()
+    assert exit_code(status) == 0
+    expected = "open    .devcontainer, docs: not searched for repositories: agent-sandbox doctor"
+    assert expected in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["workspace"]["unsearched"] == [".devcontainer", "docs"]
+
+
 def test_an_agent_that_reaches_nothing_is_told_with_what_mends_it(
     up: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

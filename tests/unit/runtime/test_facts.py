@@ -71,11 +71,6 @@ def test_awkward_names_are_just_names(tmp_path: Path) -> None:
         assert find_project(tmp_path / name, {}) == tmp_path / name
 
 
-def test_what_is_protected_is_part_of_the_look(tmp_path: Path) -> None:
-    (tmp_path / ".vscode").mkdir()
-    assert [one.path for one in look(tmp_path).protected] == [".devcontainer", ".env", ".vscode"]
-
-
 def test_what_the_user_brings_along_is_found_when_it_is_there(tmp_path: Path) -> None:
     project, config = tmp_path / "p", tmp_path / "home" / ".config" / "agent-sandbox"
     project.mkdir()

@@ -8,10 +8,11 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import COMPOSE, DOTENV, POLICY
 from agent_sandbox.render.reconcile import OnConflict, Verdict
+from agent_sandbox.runtime.held import record
 from agent_sandbox.runtime.initialise import Wish, agent_of, prepare
 from agent_sandbox.stack.limits import DEFAULT, GIB, kept, told
 from agent_sandbox.stack.workspace import Ide
-from repositories import repository
+from repositories import bare, repository
 
 
 def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> Wish:
@@ -45,6 +46,95 @@ def test_hooks_are_made_where_a_repository_has_none(tmp_path: Path) -> None:
     (repository(tmp_path) / "hooks").rmdir()
     prepare(wish(tmp_path), {}).write()
     assert (tmp_path / ".git" / "hooks").is_dir()
+
+
+def submodule(project: Path) -> Path:
+    """Make a repository with one submodule, and return where its own repository lies."""
+    module = bare(repository(project) / "modules" / "fe")
+    (module / "config").write_text("")
+    return module
+
+
+def protected(project: Path, *, let_go: frozenset[str] = frozenset()) -> set[str]:
+    return {one.path for one in prepare(replace(wish(project), let_go=let_go), {}).workspace.protected}
+
+
+def test_what_is_protected_stays_so_though_the_next_search_does_not_find_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submodule(tmp_path)
+    (tmp_path / "nested" / "deep").mkdir(parents=True)
+    repository(tmp_path / "nested" / "deep")
+    prepare(wish(tmp_path), {}).write()
+    monkeypatch.setattr("agent_sandbox.runtime.repositories.MAX_FOLDERS", 1)
+    prepared = prepare(wish(tmp_path), {})
+    paths = {one.path for one in prepared.workspace.protected}
+    assert {".git/modules/fe/hooks", ".git/modules/fe/config", "nested/deep/.git/config"} <= paths
+    assert [change.verdict for change in prepared.changes if change.path == COMPOSE] != [Verdict.KEPT]
+    assert prepared.notes[0] == (
+        ".git/modules/fe/config, .git/modules/fe/hooks, nested/deep/.git/config, nested/deep/.git/hooks: "
+        "still protected, as before, though nothing was found that names it now"
+    )
+    assert prepared.notes[1].startswith(".git/modules, .devcontainer, nested: not searched for repositories")
+
+
+@pytest.mark.parametrize("text", ["", "services: [\n", "services: {}\n"])
+def test_what_was_protected_when_the_stack_started_stays_so_whatever_the_compose_file_says(
+    tmp_path: Path, text: str
+) -> None:
+    environ, project = {"HOME": str(tmp_path / "home")}, tmp_path / "app"
+    (project / "tools" / "hooks").mkdir(parents=True)
+    git = repository(project)
+    (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n")
+    prepare(wish(project), environ).write()
+    record(project, environ)
+    (git / "config").write_text("")
+    (project / COMPOSE).write_text(text)
+    forced = prepare(replace(wish(project), on_conflict=OnConflict.REPLACE), environ)
+    assert "tools/hooks" in {one.path for one in forced.workspace.protected}
+
+
+def test_a_person_may_let_go_of_what_is_protected(tmp_path: Path) -> None:
+    module = submodule(tmp_path)
+    prepare(wish(tmp_path), {}).write()
+    (module / "HEAD").unlink()
+    assert {".git/modules/fe/config", ".git/modules/fe/hooks"} <= protected(tmp_path)
+    let_go = frozenset({".git/modules/fe/config"})
+    assert protected(tmp_path) - protected(tmp_path, let_go=let_go) == let_go
+    (*_, note) = prepare(replace(wish(tmp_path), let_go=let_go), {}).notes
+    assert note == ".git/modules/fe/config: not protected any more: the agent can write it from the next start on"
+
+
+def test_a_protected_path_that_is_a_link_now_is_not_dropped_without_a_yes(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    prepare(wish(tmp_path), {}).write()
+    (tmp_path / ".vscode").rmdir()
+    (tmp_path / ".vscode").symlink_to("elsewhere")
+    prepared = prepare(wish(tmp_path), {})
+    before = (tmp_path / COMPOSE).read_text()
+    with pytest.raises(UserError) as refused:
+        prepared.write()
+    assert str(refused.value) == (
+        ".vscode: it was protected, and is a link or a pipe now, which can't be: the agent could write it; "
+        "put a file or a directory in its place or remove it; or say yes to that at a terminal: agent-sandbox init"
+    )
+    assert (tmp_path / COMPOSE).read_text() == before
+    prepare(replace(wish(tmp_path), let_go=frozenset({".vscode"})), {}).write()
+    assert "vscode" not in (tmp_path / COMPOSE).read_text().partition("services:")[2]
+
+
+def test_what_is_gone_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    prepare(wish(tmp_path), {}).write()
+    (tmp_path / ".vscode").rmdir()
+    assert prepare(wish(tmp_path), {}).notes == (".vscode: not protected any more, since it is gone",)
+
+
+def test_paths_with_a_dollar_stay_protected(tmp_path: Path) -> None:
+    repository(tmp_path / "a$b" / "$$c")
+    prepare(wish(tmp_path), {}).write()
+    prepared = prepare(wish(tmp_path), {})
+    assert (prepared.protection.gone, prepared.protection.kept) == ((), ())
 
 
 def test_a_title_is_the_directorys_name_unless_told_otherwise(tmp_path: Path) -> None:

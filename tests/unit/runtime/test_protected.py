@@ -1,11 +1,21 @@
+import os
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime import protected
+from agent_sandbox.runtime import protected, repositories
 from agent_sandbox.runtime.gitsettings import Patience
-from agent_sandbox.runtime.protected import NOT_SAID, PINNED, candidates, find_protected, is_real, load_table, with_pins
+from agent_sandbox.runtime.protected import (
+    BEFORE,
+    NOT_SAID,
+    PINNED,
+    candidates,
+    find_protected,
+    is_real,
+    load_table,
+    with_pins,
+)
 from agent_sandbox.stack.workspace import Access, Protected
 from repositories import bare, repository
 from vectors import each
@@ -14,7 +24,9 @@ MADE = ["read .devcontainer", "read .env"]  # by `init`
 
 
 def found(project: Path) -> list[str]:
-    return [f"{one.access} {one.path}" for one in find_protected(project) if f"{one.access} {one.path}" not in MADE]
+    return [
+        f"{one.access} {one.path}" for one in find_protected(project).paths if f"{one.access} {one.path}" not in MADE
+    ]
 
 
 def make(project: Path, *paths: str) -> None:
@@ -33,7 +45,7 @@ def test_no_row_stands_twice() -> None:
 
 
 def test_what_init_itself_writes_is_always_protected(tmp_path: Path) -> None:
-    assert [f"{one.access} {one.path}" for one in find_protected(tmp_path)] == MADE
+    assert [f"{one.access} {one.path}" for one in find_protected(tmp_path).paths] == MADE
 
 
 @each(("number", "row"), list(enumerate(row.path for row in load_table()["workspace"] if not row.always)))
@@ -119,7 +131,7 @@ def test_a_name_in_another_case_is_protected_by_the_name_that_is_on_disk(tmp_pat
 
 def test_another_case_of_what_init_makes_is_no_reason_not_to_make_it(tmp_path: Path) -> None:
     (tmp_path / ".ENV").write_text("")
-    made = {one.path: one.always for one in find_protected(tmp_path)}
+    made = {one.path: one.always for one in find_protected(tmp_path).paths}
     assert made == {".devcontainer": True, ".env": True, ".ENV": False}
 
 
@@ -128,7 +140,7 @@ def test_a_link_that_a_pattern_matches_is_known_and_not_handed_to_the_engine(tmp
     (tmp_path / ".new-agent").symlink_to("secret")
     (tmp_path / ".lefthook.toml").symlink_to("/elsewhere")
     assert found(tmp_path) == []
-    assert {".new-agent/mcp", ".lefthook.toml"} <= {one.path for one in candidates(tmp_path)}
+    assert {".new-agent/mcp", ".lefthook.toml"} <= {one.path for one in candidates(tmp_path).rows}
 
 
 @each("name", ["a b", "a:b", "a$b", "a\\b", "a'b", 'a"b', "a#b", "a*b", "a[b]", "é", "-a"])
@@ -143,7 +155,7 @@ def test_a_name_of_unusual_signs_is_protected_as_it_is(tmp_path: Path, name: str
 def test_a_repository_can_be_written_to_but_not_moved_away(tmp_path: Path) -> None:
     repository(tmp_path)
     assert found(tmp_path) == ["pinned .git", "read .git/config", "read .git/hooks"]
-    assert next(one.why for one in find_protected(tmp_path) if one.path == ".git") == PINNED
+    assert next(one.why for one in find_protected(tmp_path).paths if one.path == ".git") == PINNED
 
 
 def test_hooks_that_are_not_there_are_made_since_git_would_have_made_them(tmp_path: Path) -> None:
@@ -207,7 +219,7 @@ def test_where_git_does_not_say_what_it_acts_on_nothing_is_taken_for_protected(
         ".git: git did not say in time what its settings name: what it runs from there could not be protected; "
         "see what `git config --list` waits for there: a pipe among the files that they include, perhaps"
     )
-    told = [one.why for one in candidates(tmp_path, patience=Patience(0.0)) if one.path == ".git"]
+    told = [one.why for one in candidates(tmp_path, patience=Patience(0.0)).rows if one.path == ".git"]
     assert told == [NOT_SAID]
 
 
@@ -218,7 +230,7 @@ def test_a_link_is_never_handed_to_the_engine_but_is_known(tmp_path: Path) -> No
     for name in (".vscode", ".git", ".claude"):
         (project / name).symlink_to(secret)
     assert found(project) == []
-    assert {".vscode", ".git", ".claude/settings.json"} <= {one.path for one in candidates(project)}
+    assert {".vscode", ".git", ".claude/settings.json"} <= {one.path for one in candidates(project).rows}
 
 
 def test_hooks_that_are_a_link_are_not_made(tmp_path: Path) -> None:
@@ -228,9 +240,109 @@ def test_hooks_that_are_a_link_are_not_made(tmp_path: Path) -> None:
     assert found(tmp_path) == ["pinned .git", "read .git/config"]
 
 
-def test_a_name_that_can_not_be_printed_is_left_alone(tmp_path: Path) -> None:
-    repository(tmp_path / "a\nb")
-    assert found(tmp_path) == []
+# A line end, a zero-width space, a no-break space, a turn of direction, a tag, a byte that is not UTF-8.
+UNSEEN = {
+    "\n": "\\n",
+    "\u200b": "\\u200b",
+    "\xa0": "\\xa0",
+    "\u202e": "\\u202e",
+    "\U000e0041": "\\U000e0041",
+    "\udcff": "\\xff",
+}
+
+
+@pytest.mark.parametrize("sign", UNSEEN)
+@pytest.mark.parametrize("where", ["docs{}", ".git/modules/{}", "a/{}b/c"])
+def test_a_repository_whose_name_can_not_be_printed_is_refused_and_told(tmp_path: Path, sign: str, where: str) -> None:
+    place = repository(tmp_path / where.format(sign))
+    path = str(place.relative_to(tmp_path))
+    shown = where.removesuffix("/c").format(UNSEEN[sign])
+    with pytest.raises(UserError) as refused:
+        find_protected(tmp_path)
+    assert str(refused.value) == (
+        f"{shown}: this name holds what can't be printed, so nothing in it can be protected: "
+        f"{where.format(UNSEEN[sign])}/.git/hooks (programs that git on the host runs); "
+        "rename it, or remove it if it is not yours; a shell takes the name as $'...'"
+    )
+    assert f"{path}/config" in {one.path for one in candidates(tmp_path).rows}
+
+
+@pytest.mark.parametrize("name", ["{}.code-workspace", "tools/{}hooks"])
+def test_so_is_any_protected_path(tmp_path: Path, name: str) -> None:
+    (repository(tmp_path) / "config").write_text("[core]\n\thooksPath = tools/\u200bhooks\n")
+    make(tmp_path, name.format("\u200b"))
+    with pytest.raises(UserError) as refused:
+        find_protected(tmp_path)
+    (problem,) = refused.value.problems
+    assert problem.where == name.format("\\u200b")
+
+
+def test_other_alphabets_can_be_protected(tmp_path: Path) -> None:
+    repository(tmp_path / "öffentlich 公開")
+    assert "read öffentlich 公開/.git/config" in found(tmp_path)
+
+
+def test_a_search_that_misses_something_ends_no_protection(tmp_path: Path) -> None:
+    make(tmp_path, "tools/hooks/x", ".git/modules/fe/config", ".vscode/tasks.json")
+    before = ("tools/hooks", ".git/modules/fe/config", ".vscode", ".vscode/tasks.json", "gone")
+    protection = find_protected(tmp_path, before=before)
+    assert {"tools/hooks", ".git/modules/fe/config", ".vscode"} <= {one.path for one in protection.paths}
+    assert (protection.kept, protection.gone) == ((".git/modules/fe/config", "tools/hooks"), ("gone",))
+    assert [one.why for one in protection.paths if one.path == "tools/hooks"] == [BEFORE]
+    assert [one.access for one in protection.paths if one.path == ".git/modules/fe"] == [Access.PINNED]
+
+
+def test_what_a_person_has_let_go_is_not_protected_any_more(tmp_path: Path) -> None:
+    make(tmp_path, "tools/hooks/x", "other", ".vscode/tasks.json")
+    protection = find_protected(tmp_path, before=("tools/hooks", "other", ".vscode"), let_go={"tools/hooks", ".vscode"})
+    assert protection.kept == ("other",)
+    assert found(tmp_path) == ["read .vscode"]  # what is found is none to let go
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "link on the way"])
+def test_what_can_not_be_protected_any_more_is_lost_and_not_gone(tmp_path: Path, what: str) -> None:
+    make(tmp_path, "elsewhere/x")
+    makers = {
+        "link": lambda: (tmp_path / "tools").symlink_to("elsewhere"),
+        "pipe": lambda: os.mkfifo(tmp_path / "tools"),
+        "link on the way": lambda: (tmp_path / "tools").symlink_to("elsewhere"),
+    }
+    makers[what]()
+    path = "tools/x" if what == "link on the way" else "tools"
+    protection = find_protected(tmp_path, before=(path,))
+    assert (protection.lost, protection.kept, protection.gone) == ((path,), (), ())
+    assert path not in {one.path for one in protection.paths}
+
+
+def test_a_submodule_with_two_hex_digits_for_a_name_is_protected(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    for path in ("modules/fe", "modules/a/modules/be", "worktrees/de/modules/ad"):
+        make(bare(git / path), "config")
+    make(tmp_path, "fe/.git")
+    assert {
+        "read .git/modules/fe/config",
+        "read .git/modules/fe/hooks",
+        "read .git/modules/a/modules/be/hooks",
+        "read .git/worktrees/de/modules/ad/hooks",
+        "read fe/.git",
+    } <= set(found(tmp_path))
+
+
+def test_settings_of_every_repository_are_asked_for(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    for place in (git / "modules" / "one", tmp_path / "mirror"):
+        bare(place)
+        (place / "config").write_text(f"[include]\n\tpath = {tmp_path}/{place.name}.inc\n[core]\n\thooksPath = mine\n")
+        make(tmp_path, f"{place.name}.inc")
+        (place / "mine").mkdir()
+    assert {"read one.inc", "read mirror.inc", "read mirror/mine", "read .git/modules/one/mine"} <= set(found(tmp_path))
+
+
+def test_directories_that_were_not_searched_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repositories, "MAX_FOLDERS", 2)
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    assert find_protected(tmp_path).unsearched == ("b", "c")
 
 
 def test_what_lies_in_something_read_only_needs_no_mount_of_its_own() -> None:

@@ -1,13 +1,15 @@
+import os
 from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.repositories import Kind, Place, places
+from agent_sandbox.runtime import repositories
+from agent_sandbox.runtime.repositories import Found, Kind, Place, search
 from repositories import bare, repository
 
 
 def found(project: Path, *, limit: int = 1000) -> set[tuple[str, str]]:
-    return {(place.kind.value, place.path) for place in places(project, limit=limit)}
+    return {(place.kind.value, place.path) for place in search(project, limit=limit).places}
 
 
 def test_a_project_without_git_has_none(tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_a_link_called_git_is_a_pointer_and_is_not_followed(tmp_path: Path) -> N
     project.mkdir()
     (project / ".git").symlink_to(tmp_path / "elsewhere" / "git")
     (project / "link").symlink_to(tmp_path / "elsewhere")
-    assert list(places(project)) == [Place(kind=Kind.POINTER, path="")]
+    assert list(search(project).places) == [Place(kind=Kind.POINTER, path="")]
 
 
 def test_many_sources_hide_nothing_that_is_in_gits_own_directory(tmp_path: Path) -> None:
@@ -82,5 +84,126 @@ def test_the_look_is_bounded(tmp_path: Path) -> None:
     assert found(tmp_path, limit=4) == {("repository", "a/b/c")}
 
 
-def test_a_directory_that_may_not_be_read_is_passed_over(tmp_path: Path) -> None:
+def test_a_directory_that_is_gone_is_passed_over(tmp_path: Path) -> None:
     assert found(tmp_path / "gone") == set()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "fe",
+        "be/.git",
+        "00/ad/de.git",
+        "objects/ab",
+        ".git/modules/fe",
+        ".git/modules/FE",
+        ".git/modules/libs/de",
+        ".git/modules/de/libs",
+        ".git/modules/fe/modules/be",
+        ".git/modules/HEAD",
+        ".git/modules/refs",
+        ".git/modules/objects",
+        ".git/modules/logs",
+        ".git/modules/hooks/modules/modules",
+        ".git/worktrees/de/modules/fe",
+    ],
+)
+def test_a_repository_is_found_whatever_it_is_called(tmp_path: Path, path: str) -> None:
+    repository(tmp_path)
+    bare(tmp_path / path)
+    assert ("repository", path) in found(tmp_path)
+
+
+def test_a_worktree_is_found_whatever_it_is_called(tmp_path: Path) -> None:
+    place = repository(tmp_path) / "worktrees" / "de"
+    place.mkdir(parents=True)
+    (place / "HEAD").write_text("x")
+    (place / "commondir").write_text("../..")
+    assert ("worktree", ".git/worktrees/de") in found(tmp_path)
+
+
+def test_submodules_that_make_their_folder_look_like_a_repository_hide_none(tmp_path: Path) -> None:
+    modules = repository(tmp_path) / "modules"
+    for name in ("HEAD", "objects", "refs"):
+        bare(modules / name)
+    expected = {("repository", f".git/modules/{name}") for name in ("HEAD", "objects", "refs")}
+    assert found(tmp_path) == {("repository", ".git"), *expected}
+    (modules / "HEAD").rename(modules / "other")
+    (modules / "HEAD").write_text("ref: x")
+    assert {("repository", f".git/modules/{name}") for name in ("other", "objects", "refs")} <= found(tmp_path)
+
+
+def test_what_git_keeps_objects_in_is_not_searched(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    for number in range(256):
+        (git / "objects" / f"{number:02x}").mkdir()
+        (git / "refs" / "heads" / str(number)).mkdir(parents=True)
+    assert search(tmp_path, limit=10) == Found(places=(Place(kind=Kind.REPOSITORY, path=".git"),))
+
+
+@pytest.mark.parametrize("target", ["{}/store/one", "../../store/one", "../../link/one"])
+def test_a_pointer_leads_to_its_repository(tmp_path: Path, target: str) -> None:
+    bare(repository(tmp_path) / "objects" / "ab" / "one")  # nothing is searched there
+    bare(tmp_path / "store" / "one")
+    (tmp_path / "link").symlink_to("store")
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / ".git").write_text(f"gitdir: {target.format(tmp_path)}\n")
+    names = [place.path for place in search(tmp_path).places]
+    assert names.count("store/one") == 1
+    (tmp_path / "a" / "b" / ".git").write_text("gitdir: ../../.git/objects/ab/one\n")
+    assert ("repository", ".git/objects/ab/one") in found(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [("objects/info/alternates", "#\n\n../../objects/x/o\n"), ("commondir", "../objects/x")]
+)
+def test_what_a_repository_shares_is_found(tmp_path: Path, file: str, text: str) -> None:
+    git = repository(tmp_path)
+    bare(tmp_path / "objects" / "x")  # beside HEAD and refs, the walk leaves this one out
+    (tmp_path / "HEAD").write_text("x")
+    (tmp_path / "refs").mkdir()
+    assert ("repository", "objects/x") not in found(tmp_path)
+    (git / file).parent.mkdir(exist_ok=True)
+    (git / file).write_text(text)
+    assert ("repository", "objects/x") in found(tmp_path)
+
+
+def test_what_is_not_searched_is_told(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    assert search(tmp_path, limit=2).unsearched == ("b", "c")
+    assert search(tmp_path, limit=4).unsearched == ()
+
+
+def test_a_directory_with_too_many_names_is_told_and_asked_for_those_that_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / f"a{number}").mkdir()
+    repository(tmp_path)
+    bare(tmp_path / ".git" / "modules" / "fe")
+    monkeypatch.setattr(repositories, "MAX_ENTRIES", 0)
+    assert search(tmp_path).places == (Place(kind=Kind.REPOSITORY, path=".git"),)
+    assert search(tmp_path).unsearched == (".", ".git", ".git/modules")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may list every directory")
+def test_a_directory_that_may_be_entered_and_not_listed_is_told(tmp_path: Path) -> None:
+    repository(tmp_path / "a")
+    (tmp_path / "a").chmod(0o311)
+    try:
+        assert (found(tmp_path), search(tmp_path).unsearched) == ({("repository", "a/.git")}, ("a",))
+    finally:
+        (tmp_path / "a").chmod(0o755)
+
+
+def test_a_directory_that_may_not_be_listed_is_asked_for_the_names_that_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path)
+
+    def refuse(_folder: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert (found(tmp_path), search(tmp_path).unsearched) == ({("repository", ".git")}, (".", ".git"))

@@ -3,18 +3,22 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.runtime import repositories
 from agent_sandbox.runtime.containers import Container
+from agent_sandbox.runtime.protected import UNPRINTABLE
 from agent_sandbox.runtime.walls import (
     LINK,
     MADE,
     TWO_NAMES,
+    Gaps,
     Inside,
     Unprotected,
     foreign_networks,
+    listed,
     look_inside,
+    look_over,
     read_only_mounts,
     strangers,
-    unprotected,
 )
 from fake_docker import FakeDocker
 from repositories import repository
@@ -31,7 +35,7 @@ def compose(project: Path, *mounted: str) -> None:
 
 
 def found(project: Path) -> dict[str, str]:
-    return {one.path: one.because for one in unprotected(project)}
+    return {one.path: one.because for one in look_over(project).unprotected}
 
 
 def test_what_lost_its_mount_is_what_the_agents_container_says(docker: FakeDocker) -> None:
@@ -100,7 +104,7 @@ def test_what_was_made_since_is_told_with_what_acts_on_it(tmp_path: Path) -> Non
     compose(tmp_path)
     (tmp_path / ".envrc").write_text("")
     why = "runs when a shell on the host enters the directory, by direnv"
-    assert unprotected(tmp_path) == (Unprotected(path=".envrc", why=why, because=MADE),)
+    assert look_over(tmp_path).unprotected == (Unprotected(path=".envrc", why=why, because=MADE),)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +146,39 @@ def test_a_file_with_two_names_is_written_by_the_other(tmp_path: Path) -> None:
     assert found(tmp_path) == {}
     (tmp_path / "other").hardlink_to(tmp_path / ".envrc")
     assert found(tmp_path) == {".envrc": TWO_NAMES}
+
+
+def test_a_path_with_a_dollar_is_protected_as_compose_spells_it(tmp_path: Path) -> None:
+    repository(tmp_path / "a$b" / "$$HOME")
+    compose(tmp_path, "a$$b/$$$$HOME/.git/config", "a$$b/$$$$HOME/.git/hooks")
+    assert found(tmp_path) == {}
+
+
+def test_a_name_that_can_not_be_printed_is_told_escaped(tmp_path: Path) -> None:
+    compose(tmp_path)
+    (repository(tmp_path / "docs\u200b") / "hooks").rmdir()
+    repository(tmp_path / "\udcff")
+    expected = ["\\xff/.git/config", "\\xff/.git/hooks", "docs\\u200b/.git/config"]
+    assert found(tmp_path) == dict.fromkeys(expected, UNPRINTABLE)
+
+
+def test_directories_that_were_not_searched_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compose(tmp_path)
+    for name in ("a", "b\u200b"):
+        (tmp_path / name).mkdir()
+    assert look_over(tmp_path) == Gaps()
+    monkeypatch.setattr(repositories, "MAX_FOLDERS", 2)
+    assert look_over(tmp_path).unsearched == ("a", "b\\u200b")
+
+
+def test_many_paths_are_counted() -> None:
+    assert listed([*"abcdefg"]) == "a, b, c, d, e and 2 more"
+    assert listed(["a", "b"]) == "a, b"
+
+
+def test_a_mount_over_something_else_is_none_of_the_projects() -> None:
+    volumes = [{"target": f"/workspace{path}", "read_only": "true"} for path in ("", "/../etc", "/a/../../etc", "/a")]
+    assert read_only_mounts({"services": {"agent": {"volumes": volumes}}}) == {"a"}
 
 
 def test_only_what_is_read_only_counts() -> None:

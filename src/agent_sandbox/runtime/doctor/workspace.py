@@ -10,11 +10,15 @@ from agent_sandbox.runtime.walls import (
     CONNECTED,
     LOOK,
     REPLACED,
+    SEARCH,
     STRANGER,
+    UNSEARCHED,
+    Gaps,
     foreign_networks,
+    listed,
     look_inside,
+    look_over,
     strangers,
-    unprotected,
 )
 
 
@@ -35,12 +39,14 @@ def mounts(machine: Machine) -> Iterator[CheckResult]:
 def names(machine: Machine) -> Iterator[CheckResult]:
     """See that all that should be read-only is, and that no other spelling leads there."""
     project = machine.project
-    found = unprotected(project.root)
-    for one in found:
+    gaps = look_over(project.root)
+    for one in gaps.unprotected:
         hint = f"look at it; agent-sandbox init {project.agent} protects what it finds, then agent-sandbox up"
         yield warn("workspace", f"{one.path} ({one.why}): {one.because}", hint)
+    if gaps.unsearched:
+        yield warn("workspace", f"{listed(gaps.unsearched)}: {UNSEARCHED}", SEARCH)
     if ignores_case(project.root, ".devcontainer"):
         what = "this disk takes `.GIT` for `.git`: by another case the agent may reach what is read-only by its name"
         yield warn("workspace", what, "keep the project on a disk that tells them apart; see docs/threat-model.md")
-    elif not found:
+    elif gaps == Gaps():
         yield ok("workspace", "what this machine acts on is read-only inside")

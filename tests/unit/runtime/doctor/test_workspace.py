@@ -52,6 +52,20 @@ def test_all_is_well_where_nothing_is_open(machine: Machine) -> None:
     assert list(workspace.names(machine)) == [ok("workspace", "what this machine acts on is read-only inside")]
 
 
+def test_directories_that_were_not_searched_are_told_with_the_remedy(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_sandbox.runtime.repositories.MAX_FOLDERS", 1)
+    what = (
+        ".devcontainer: not searched for repositories: the project has too many directories, or these can't be listed"
+    )
+    hint = (
+        "move large directories (dependencies, build output) out of the project or make these readable, "
+        "then run it again; until then use git in them only inside the container"
+    )
+    assert list(workspace.names(machine)) == [warn("workspace", what, hint)]
+
+
 def test_what_is_open_is_told_with_the_reason_and_the_remedy(machine: Machine) -> None:
     (machine.cwd / ".envrc").write_text("")
     what = f".envrc (runs when a shell on the host enters the directory, by direnv): {MADE}"
