@@ -135,8 +135,10 @@ class _Search:
             yield Place(kind=Kind.POINTER, path=path)
             target = target_of(folder / GIT)
             self._name(() if target is None else (target, *self._names_of(target, folder)))
+        # Anybody can make a folder of sources look like a repository: only git's own have stores.
+        stores = STORES if kind and GIT in folder.relative_to(self._project).parts else frozenset[str]()
         for name in sorted(entries.folders):
-            if not (kind and name in STORES and not _entries(folder / name).kind):
+            if name not in stores or _entries(folder / name).kind:
                 inner = f"{path}/{name}".lstrip("/")
                 self._waiting[_rank(name, inner, kind, rank)].append(inner)
 

@@ -154,18 +154,21 @@ def test_a_pointer_leads_to_its_repository(tmp_path: Path, target: str) -> None:
     assert ("repository", ".git/objects/ab/one") in found(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("file", "text"), [("objects/info/alternates", "#\n\n../../objects/x/o\n"), ("commondir", "../objects/x")]
-)
+@pytest.mark.parametrize(("file", "text"), [("objects/info/alternates", "#\n\nx/o\n"), ("commondir", "objects/x")])
 def test_what_a_repository_shares_is_found(tmp_path: Path, file: str, text: str) -> None:
     git = repository(tmp_path)
-    bare(tmp_path / "objects" / "x")  # beside HEAD and refs, the walk leaves this one out
-    (tmp_path / "HEAD").write_text("x")
-    (tmp_path / "refs").mkdir()
-    assert ("repository", "objects/x") not in found(tmp_path)
+    bare(git / "objects" / "x")  # the walk leaves this one out
+    assert ("repository", ".git/objects/x") not in found(tmp_path)
     (git / file).parent.mkdir(exist_ok=True)
     (git / file).write_text(text)
-    assert ("repository", "objects/x") in found(tmp_path)
+    assert ("repository", ".git/objects/x") in found(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["objects/x", "refs/x/.git", "logs/a/b"])
+def test_a_folder_that_is_made_to_look_like_a_repository_hides_none(tmp_path: Path, path: str) -> None:
+    bare(tmp_path)
+    bare(tmp_path / path)
+    assert ("repository", path) in found(tmp_path)
 
 
 def test_what_is_not_searched_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""What git on the host acts on in a project, as git itself says, is what is protected."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime import protected, repositories
+from agent_sandbox.runtime.gitsettings import Patience
+from agent_sandbox.runtime.protected import candidates, find_protected, is_real
+from agent_sandbox.stack.workspace import Access
+from gitworlds import SHARED, acted_on, make_world
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+WORLDS, BLOCKS = 500, 10
+# Small enough that some of the worlds are larger.
+FOLDERS = 60
+SECONDS = 600.0
+
+
+def outside(paths: Collection[str], walls: Collection[str]) -> list[str]:
+    """Return the paths that are neither among these nor below one of them."""
+    return sorted(path for path in paths if not {path, *map(str, PurePosixPath(path).parents)}.intersection(walls))
+
+
+def check(project: Path) -> None:
+    """Hold what is protected against what git says, and against what is protected when little is searched."""
+    acts = acted_on(project)
+    found = candidates(project, patience=Patience(SECONDS))
+    # A walk that was not finished says so: what is in there, or named by it alone, was not promised.
+    if found.unsearched:
+        acts = {path for path in acts if outside([path], found.unsearched) and SHARED not in path}
+    assert outside(acts, {one.path for one in found.rows}) == []
+    if not all(path.isprintable() for path in acts):
+        with pytest.raises(UserError, match="this name holds what can't be printed"):
+            find_protected(project)
+        return
+    mounted = {one.path for one in find_protected(project).paths if one.access is Access.READ}
+    assert outside({path for path in acts if is_real(project, path)}, mounted) == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repositories, "MAX_FOLDERS", 1)
+        again = find_protected(project, before=mounted)
+    there = {path for path in mounted if (project / path).exists()}
+    assert outside(there, {one.path for one in again.paths if one.access is Access.READ}) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_what_git_says_it_acts_on_is_protected(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protected, "SECONDS_TO_PROTECT", SECONDS)
+    monkeypatch.setattr(repositories, "MAX_FOLDERS", FOLDERS)
+    for number in range(block, WORLDS, BLOCKS):
+        project = tmp_path / str(number)
+        make_world(project, Random(number))  # noqa: S311 - the same worlds each time
+        try:
+            check(project)
+        except AssertionError as error:
+            raise AssertionError(f"world {number}: {error}") from error
