@@ -35,7 +35,9 @@ def fill(project: Path) -> None:
         folder.mkdir(exist_ok=True)
         git(folder, "init", "--quiet")
         git(folder, "commit", "--quiet", "--allow-empty", "--message=first")
-    git(project, "submodule", "--quiet", "add", str(library), "libs/one")
+    for path in ("libs/one", "fe"):  # one with two hex digits for a name, as git's own directories of objects have
+        git(project, "submodule", "--quiet", "add", str(library), path)
+    git(project, "init", "--quiet", "vendor/stray")
     git(project, "worktree", "add", "--quiet", str(project.parent / "feature"))
     git(project, "config", "core.hooksPath", "tools/hooks")
     named = ("tools/hooks/pre-commit", ".vscode/tasks.json", ".claude/settings.json", ".envrc", ".mcp.json")
@@ -69,6 +71,10 @@ def test_the_agent_works_with_git(project: Project) -> None:
         ".git/modules/libs/one/config",
         ".git/modules/libs/one/hooks/pre-commit",
         "libs/one/.git",
+        ".git/modules/fe/config",
+        ".git/modules/fe/hooks/pre-commit",
+        "fe/.git",
+        "vendor/stray/.git/config",
         ".git/worktrees/feature/commondir",
         ".git/worktrees/feature/gitdir",
         ".vscode/tasks.json",
@@ -126,6 +132,31 @@ def test_what_the_agent_makes_and_the_host_would_act_on_is_told(project: Project
         assert "mise.toml (may run when a shell" in project.sandbox("doctor", check=False).stdout
     finally:
         project.exec("rm", "-rf", "mise.toml", ".lefthook.toml", ".git/commondir", "nested", ".idea")
+
+
+def test_no_protection_is_dropped_where_the_agent_makes_more_than_the_next_init_searches(project: Project) -> None:
+    before = (project.path / ".devcontainer" / "docker-compose.yml").read_text()
+    project.exec("sh", "-ec", "seq -f 0%.0f 20500 | xargs mkdir; touch .nvimrc")
+    try:
+        told = "not searched for repositories"
+        assert told in project.sandbox("doctor", check=False).stdout
+        said = project.sandbox("init").stderr
+        assert f"{told}: the project has too many directories" in said
+        assert "vendor/stray/.git/config" in said  # still protected, as before
+        assert told in project.sandbox("status").stdout
+        project.sandbox("up")
+        assert project.exec("test", "-w", ".nvimrc", check=False).returncode == 1
+        for path in (".git/modules/fe/config", ".git/modules/libs/one/hooks/x", "vendor/stray/.git/config", "fe/.git"):
+            assert project.exec("sh", "-c", f"echo evil >>{path}", check=False).returncode != 0, path
+    finally:
+        project.exec("sh", "-c", "seq -f 0%.0f 20500 | xargs rmdir")
+    after = (project.path / ".devcontainer" / "docker-compose.yml").read_text()
+    targets = [line for line in before.splitlines() if "target: /workspace" in line]
+    assert {line.strip() for line in targets} <= {line.strip() for line in after.splitlines()}
+    run("rm", str(project.path / ".nvimrc"))
+    project.sandbox("init")
+    project.sandbox("up")
+    assert status(project) == {"lost": [], "unprotected": []}
 
 
 def replace_settings(project: Path) -> None:

@@ -190,16 +190,6 @@ def test_a_directory_with_too_many_names_is_told_and_asked_for_those_that_matter
     assert search(tmp_path).unsearched == (".", ".git", ".git/modules")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may list every directory")
-def test_a_directory_that_may_be_entered_and_not_listed_is_told(tmp_path: Path) -> None:
-    repository(tmp_path / "a")
-    (tmp_path / "a").chmod(0o311)
-    try:
-        assert (found(tmp_path), search(tmp_path).unsearched) == ({("repository", "a/.git")}, ("a",))
-    finally:
-        (tmp_path / "a").chmod(0o755)
-
-
 def test_a_directory_that_may_not_be_listed_is_asked_for_the_names_that_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
