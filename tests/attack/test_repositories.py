@@ -38,7 +38,7 @@ def check(project: Path) -> None:
     if found.unsearched:
         acts = {path for path in acts if outside([path], found.unsearched) and SHARED not in path}
     assert outside(acts, {one.path for one in found.rows}) == []
-    if not all(path.isprintable() for path in acts):
+    if not all(one.path.isprintable() for one in found.rows):
         with pytest.raises(UserError, match="this name holds what can't be printed"):
             find_protected(project)
         return

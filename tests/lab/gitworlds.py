@@ -131,6 +131,14 @@ def apart(world: World) -> None:
     world.add(world.new(), world.new() / "store")
 
 
+def linked(world: World) -> None:
+    """Make a repository that a link called `.git` leads to."""
+    top, store = world.new(), world.new() / "store"
+    world.add(top, store)
+    (top / ".git").unlink()
+    (top / ".git").symlink_to(world.random.choice((str(store), os.path.relpath(store, top))))
+
+
 def bare(world: World) -> None:
     """Make a bare repository."""
     place = world.new()
@@ -144,7 +152,7 @@ def settings(world: World) -> None:
     file = repository / world.random.choice(("config", "config", "config.worktree"))
     for _ in range(world.random.randint(1, 3)):
         target = world.root / f"settings {next(world.numbers)}"
-        with file.open("a", encoding="utf-8") as opened:
+        with file.open("a", encoding="utf-8", errors="surrogateescape") as opened:
             written = world.random.choice((str(target), os.path.relpath(target, file.parent)))
             opened.write(f'\n[{world.random.choice(CONDITIONS)}]\n\tpath = "{_quoted(written)}"\n')
         if world.random.random() < 0.8:
@@ -152,7 +160,7 @@ def settings(world: World) -> None:
             file = target
     hooks = world.root / f"hooks {next(world.numbers)}"
     hooks.mkdir()
-    with file.open("a", encoding="utf-8") as opened:
+    with file.open("a", encoding="utf-8", errors="surrogateescape") as opened:
         opened.write(f'\n[core]\n\thooksPath = "{_quoted(str(hooks))}"\n[extensions]\n\tworktreeConfig = true\n')
 
 
@@ -168,7 +176,7 @@ def alternates(world: World) -> None:
         tell(world.root, "init", "--quiet", "--bare", "--template=", str(shared))
     objects = world.random.choice(world.repositories) / "objects"
     (objects / "info").mkdir(parents=True, exist_ok=True)
-    with (objects / "info" / "alternates").open("a", encoding="utf-8") as opened:
+    with (objects / "info" / "alternates").open("a", encoding="utf-8", errors="surrogateescape") as opened:
         opened.write(f"{os.path.relpath(shared / 'objects', objects)}\n")
 
 
@@ -189,7 +197,7 @@ def crowd(world: World) -> None:
 
 
 PARTS: tuple[Callable[[World], None], ...] = (
-    *(submodule, submodule, worktree, nested, apart, bare),
+    *(submodule, submodule, worktree, nested, apart, linked, bare),
     *(settings, settings, alternates, disguise, crowd),
 )
 

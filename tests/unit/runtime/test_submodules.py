@@ -81,6 +81,10 @@ def test_no_program_is_run_for_the_names_in_the_index(tmp_path: Path) -> None:
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     program.chmod(0o755)
     git(tmp_path, "config", "core.fsmonitor", str(program))
+    git(tmp_path, "update-index", "--fsmonitor")  # from now on, reading the index runs it
+    (tmp_path / "ran").unlink(missing_ok=True)
+    git(tmp_path, "ls-files", "--stage")
+    (tmp_path / "ran").unlink()
     git(tmp_path, "config", "core.worktree", "/gone")
     assert list(names_by(Settings(Patience()))(tmp_path / ".git", tmp_path))[-1] == tmp_path / "deep/er/fe"
     assert not (tmp_path / "ran").exists()
