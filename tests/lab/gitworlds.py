@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
     from random import Random
 
@@ -211,14 +211,17 @@ def make_world(root: Path, random: Random) -> World:
     return world
 
 
-def acted_on(root: Path) -> set[str]:
-    """Return what is there and git acts on, asked in every directory in which it may find a repository.
+def acted_on(root: Path, *, but: Collection[str] = ()) -> set[str]:
+    """Return what is there and git acts on, asked in every directory in which it may find a repository, but in these.
 
     That a pointer is a file, and what a repository's own files are called, is git's documented layout.
     """
     found: set[Path] = set()
     for folder, folders, files in os.walk(root):
         place = root / folder
+        if os.path.relpath(place, root) in but:
+            folders.clear()
+            continue
         if ".git" in (*folders, *files) or "HEAD" in files:
             found |= _acted_on(place)
     there = {path for path in found if os.path.lexists(path)}
