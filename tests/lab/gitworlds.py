@@ -95,7 +95,7 @@ def submodule(world: World) -> None:
     top, repository = world.tops[number], world.repositories[number]
     name = "/".join(world.name() for _ in range(world.random.randint(1, 2)))
     path, module = world.new(), repository / "modules" / name
-    if module.exists() or not path.is_relative_to(top):
+    if module.exists() or any(map(type(top).is_file, module.parents)) or not path.is_relative_to(top):
         return
     world.add(path, module)
     relative = str(path.relative_to(top))

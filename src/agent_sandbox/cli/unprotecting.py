@@ -8,14 +8,14 @@ from dataclasses import replace
 from agent_sandbox.cli.output import printable, say
 from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
 
-KEPT = "protected so far, and nothing was found that names it now:"
-LOST = "protected so far, and a link or a pipe now, which can't be protected:"
+KEPT = "Protected so far; this search found nothing that refers to:"
+LOST = "Protected so far; now a link or a pipe, which can't be protected:"
 
 
 def settle(wish: Wish, prepared: Prepared) -> Prepared:
-    """Return what `init` would do once a person has said which protections may end; without a terminal, none may.
+    """Ask which protections may end, and return what `init` does then; without a terminal none ends.
 
-    A search that did not get to the end says nothing about what it did not find.
+    After a search that stopped early nothing is asked: what it did not find may still matter.
     """
     asked = {LOST: prepared.protection.lost, KEPT: () if prepared.protection.unsearched else prepared.protection.kept}
     if not sys.stdin.isatty():
@@ -28,6 +28,6 @@ def _yes(title: str, paths: Sequence[str]) -> bool:
     say(title)
     for path in paths:
         say(f"  {printable(path)}")
-    sys.stderr.write("May the agent write it from now on? [y/N] ")
+    sys.stderr.write("Let the agent write this from now on? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -15,8 +15,8 @@ NO_FETCH: Mapping[str, str] = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "
 # the settings name is gone.
 NO_PROGRAMS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 NO_WORK_TREE: Mapping[str, str] = {**NO_FETCH, "GIT_OPTIONAL_LOCKS": "0", "GIT_WORK_TREE": "/"}
-WAITS = "git waits for something that the repository's settings include, and gives no answer"
-WAITS_HINT = "see what `git config --list --show-origin` waits for there: a pipe among the files, perhaps"
+WAITS = "git does not answer: the repository's settings include something that never ends"
+WAITS_HINT = "look for a named pipe among the files that `git config --list --show-origin` reads"
 
 
 def ask_git(*words: str, cwd: Path) -> Finished:

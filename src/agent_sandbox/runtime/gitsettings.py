@@ -62,7 +62,7 @@ class Setting:
 
 
 class Settings:
-    """The settings of a project's repositories, each asked for once; a NotSaidError is raised again at once."""
+    """The settings of a project's repositories, each read once; NotSaidError is raised again at once."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -73,7 +73,7 @@ class Settings:
     def of(self, repository: Path) -> tuple[Setting, ...]:
         """Return all settings of a repository, and those of every file that they include, whatever the condition.
 
-        `repository` is a directory, or a file called `.git` that leads to one. Reading runs nothing.
+        `repository` is a directory, or a `.git` file that leads to one. Reading settings runs no program.
         """
         place = Path(os.path.realpath(repository))
         if place not in self._known:
@@ -85,11 +85,11 @@ class Settings:
         return known
 
     def give_up(self, repository: Path) -> None:
-        """Count a repository among those that git says nothing about."""
+        """Raise NotSaidError for this repository from now on."""
         self._known[Path(os.path.realpath(repository))] = None
 
     def ask(self, *words: str, environment: Mapping[str, str] = NOWHERE) -> Finished:
-        """Return what git says, asked from the root: nothing of the directory that we are called in is looked at."""
+        """Run git in `/`, so that it looks at nothing in the current directory."""
         seconds = self._patience.seconds
         if seconds <= 0:
             raise NotSaidError
@@ -136,7 +136,7 @@ class Settings:
         return self._of_all
 
     def _include(self, file: Path, *, number: int = 0) -> tuple[Setting, ...]:
-        """Return the settings of a file; one that git would wait at is not opened."""
+        """Return the settings of a file, unless git would block on it."""
         if number > MAX_INCLUDES or _keeps_waiting(file):
             raise NotSaidError
         if file not in self._included:
@@ -172,7 +172,7 @@ def settings_of(file: Path) -> tuple[str, ...]:
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """Yield the files in which git looks for the settings of a repository, or of what a `.git` file leads to."""
+    """Yield the files that hold the settings of a repository, or of the one that a `.git` file leads to."""
     repository = place if place.is_dir() else target_of(place)
     if repository is not None:
         yield Path(os.path.realpath(repository / text_of(repository / "commondir"))) / "config"
@@ -180,7 +180,7 @@ def _files(place: Path) -> Iterator[Path]:
 
 
 def is_regular(file: Path) -> bool:
-    """Say whether this is a file, or a link to one, that opening does not wait at."""
+    """Return whether this is a regular file, or a link to one: opening a pipe would block."""
     try:
         return stat.S_ISREG(file.stat().st_mode)
     except OSError:
@@ -188,7 +188,7 @@ def is_regular(file: Path) -> bool:
 
 
 def _keeps_waiting(file: Path) -> bool:
-    """Say whether something is there that is no file and no directory, which git refuses at once."""
+    """Return whether opening this could block: it is neither a file nor a directory, which git refuses at once."""
     try:
         mode = file.stat().st_mode
     except OSError:

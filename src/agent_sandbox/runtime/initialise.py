@@ -29,8 +29,8 @@ from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 TITLE_LENGTH = 100
-LOST = "it was protected, and is a link or a pipe now, which can't be: the agent could write it"
-LOST_HINT = "put a file or a directory in its place or remove it; or say yes to that at a terminal: agent-sandbox init"
+LOST = "was protected and is now a link or a pipe, which can't be protected"
+LOST_HINT = "replace it with a file or a directory or remove it; or run agent-sandbox init at a terminal and agree"
 # What plain `docker compose` takes by itself, in its own order.
 OWN_STACKS = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 
@@ -47,7 +47,7 @@ class Wish:
     detect: bool
     # By name, as they were said; those of an earlier `init` stay.
     limits: Mapping[str, str] = field(default_factory=dict)
-    # What was protected, and what the agent may write from now on.
+    # Protected paths that the user agreed to give up.
     let_go: frozenset[str] = frozenset()
 
 
@@ -69,7 +69,7 @@ class Prepared:
         return tuple(change for change in self.changes if change.verdict is Verdict.KEPT)
 
     def write(self) -> None:
-        """Write what changes: all of it or nothing. Raises UserError where a protection would end unasked."""
+        """Write what changes: all of it or nothing. Raises UserError if a protection would end without a yes."""
         if self.protection.lost:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
@@ -119,7 +119,7 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
 
 
 def _protected_before(project: Path, compose: str, environ: Mapping[str, str]) -> frozenset[str]:
-    """Return what the stack protects, by its file and by what was recorded when it last started."""
+    """Return what the compose file protects now, and what it protected when the stack last started."""
     try:
         document = load_foreign(compose, file=COMPOSE)
     except UserError:
@@ -129,14 +129,14 @@ def _protected_before(project: Path, compose: str, environ: Mapping[str, str]) -
 
 
 def _about(protection: Protection, let_go: Collection[str]) -> Iterator[str]:
-    """Yield what became of earlier protections, and what nobody has looked into."""
+    """Yield notes about earlier protections, and about directories that were not searched."""
     if protection.kept:
-        yield f"{listed(protection.kept)}: still protected, as before, though nothing was found that names it now"
+        yield f"{listed(protection.kept)}: still protected, though this search found nothing that refers to it"
     yield from (f"{path}: {LOST}" for path in protection.lost)
     if let_go:
-        yield f"{listed(sorted(let_go))}: not protected any more: the agent can write it from the next start on"
+        yield f"{listed(sorted(let_go))}: no longer protected: the agent can write it after the next start"
     if protection.gone:
-        yield f"{listed(protection.gone)}: not protected any more, since it is gone"
+        yield f"{listed(protection.gone)}: no longer protected, because it is gone"
     if protection.unsearched:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
 

@@ -22,9 +22,9 @@ TABLE = data_root() / "templates" / "_shared" / "protected.yaml"
 SECONDS_TO_PROTECT = 60.0
 NOT_SAID = "git did not say in time what its settings name: what it runs from there could not be protected"
 NOT_SAID_HINT = "see what `git config --list` waits for there: a pipe among the files that they include, perhaps"
-UNPRINTABLE = "this name holds what can't be printed, so nothing in it can be protected"
-UNPRINTABLE_HINT = "rename it, or remove it if it is not yours; a shell takes the name as $'...'"
-BEFORE = "was protected before, and nothing was found that names it now"
+UNPRINTABLE = "this name can't be printed, so nothing in it can be protected"
+UNPRINTABLE_HINT = "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
+BEFORE = "was protected before; this search found nothing that refers to it"
 PINNED = "may be written to, but not moved away and put back with something else in it"
 
 type Table = Mapping[str, tuple[Protected, ...]]
@@ -49,8 +49,8 @@ class Candidates:
 class Protection:
     """What is mounted, outer paths first, and what became of the paths that were protected before.
 
-    `kept` are there and protected as before, though nothing was found to name them. `lost` are there, but as a link or
-    a pipe, which can't be protected. `gone` are not there.
+    `kept` exist and stay protected, though the search did not find them. `lost` are links or pipes now, which can't be
+    protected. `gone` do not exist any more.
     """
 
     paths: tuple[Protected, ...]
@@ -63,9 +63,8 @@ class Protection:
 def find_protected(project: Path, *, before: Collection[str] = (), let_go: Collection[str] = ()) -> Protection:
     """Return what is mounted: real files and directories, what `init` makes, and what was protected `before`.
 
-    A search may miss what an earlier one found, and an agent can bring that about: what is there stays protected,
-    unless it is among those that a person has `let_go`. Raises UserError where something can't be protected: a
-    mount that was there before would end unnoticed.
+    An agent can make a search miss what an earlier one found. So a path that was protected `before` stays protected
+    while it exists, unless a person has `let_go` of it. Raises UserError if something found can't be protected.
     """
     found = candidates(project, patience=Patience(SECONDS_TO_PROTECT))
     if problems := tuple(_refusals(found.rows)):
@@ -115,7 +114,7 @@ def _counts(project: Path, one: Protected) -> bool:
 
 
 def spelled(path: str) -> str:
-    r"""Return a path with everything that can't be seen spelled as a shell takes it between `$'` and `'`.
+    r"""Return a path with unprintable characters escaped as in a shell's `$'...'`.
 
     >>> spelled("docs\u200b/\udcff")
     'docs\\u200b/\\xff'
@@ -139,7 +138,7 @@ def _placed(project: Path, table: Table, found: Found, settings: Settings) -> It
 
 
 def _named(project: Path, place: Place, rows: Iterable[Protected], settings: Settings) -> Iterator[Protected]:
-    """Yield what the settings of a repository name; `.git` leads to one, and hooks run beside it."""
+    """Yield the paths that the settings of a repository name."""
     whys = {row.path: row.why for row in rows}
     folder = project / place.path
     repository, base = folder, folder.parent if folder.name == GIT else folder

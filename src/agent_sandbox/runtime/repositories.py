@@ -1,7 +1,7 @@
 """Find every place in a project that git on the host would take for a repository.
 
-What git knows by name (submodules, worktrees, alternates, what a `.git` file leads to) is looked up. The rest is found
-by a walk, which is bounded: what it did not look into is part of the answer.
+What git knows by name (submodules, worktrees, alternates, the target of a `.git` file) is looked up. A bounded walk
+finds the rest, and the result lists the directories that it did not reach.
 """
 
 import os
@@ -19,7 +19,7 @@ MAX_POINTER = 64 << 10
 GIT = ".git"
 GITDIR = "gitdir: "
 MODULES, WORKTREES = "modules", "worktrees"
-# What git reads of a repository without looking for other repositories in it.
+# Where a repository keeps objects and references, in many directories; git finds no other repositories there.
 STORES = frozenset({"objects", "refs", "logs"})
 TELLING = ("HEAD", "objects", "refs", "commondir", "gitdir", GIT)
 
@@ -135,7 +135,7 @@ class _Search:
             yield Place(kind=Kind.POINTER, path=path)
             target = target_of(folder / GIT)
             self._name(() if target is None else (target, *self._names_of(target, folder)))
-        # Anybody can make a folder of sources look like a repository: only git's own have stores.
+        # An agent can make any folder look like a repository, so only those in a `.git` are believed to have stores.
         stores = STORES if kind and GIT in folder.relative_to(self._project).parts else frozenset[str]()
         for name in sorted(entries.folders):
             if name not in stores or _entries(folder / name).kind:
@@ -168,7 +168,7 @@ def _leads(repository: Path) -> Iterator[Path]:
 
 
 def text_of(file: Path) -> str:
-    """Return what a small file of git's says; nothing where it is a link, or a pipe, which nobody waits at."""
+    """Return the text of a small file of git's; nothing for a link, or for a pipe, which would block."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as opened:
@@ -189,7 +189,7 @@ def _entries(folder: Path) -> _Entries:
                     break
                 (found.folders if entry.is_dir(follow_symlinks=False) else found.others).add(entry.name)
     except OSError:
-        # What we may not enter, git of the same user may not either; what may be entered alone, it finds by name.
+        # What we can't enter, git can't either. What can be entered but not listed, git looks into by name.
         if os.access(folder, os.X_OK):
             _by_name(folder, found)
     return found

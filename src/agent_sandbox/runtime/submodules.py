@@ -17,9 +17,9 @@ PREFIX = "submodule."
 
 
 def names_by(settings: Settings) -> NamesOf:
-    """Return what asks git for the directories that it knows by name.
+    """Return a function that asks git for the directories that it knows by name.
 
-    A repository about which git says nothing names nothing here: `settings` tells of it.
+    It yields nothing for a repository that git says nothing about; `settings` then raises NotSaidError for it.
     """
 
     def names_of(repository: Path, top: Path | None) -> Iterator[Path]:

@@ -6,11 +6,11 @@ from asking import Ask
 from person import Person
 
 COMPOSE = ".devcontainer/docker-compose.yml"
-QUESTION = "May the agent write it from now on? [y/N] "
-KEPT = f"protected so far, and nothing was found that names it now:\n  tools/hooks\n{QUESTION}"
-LOST = f"protected so far, and a link or a pipe now, which can't be protected:\n  .vscode\n{QUESTION}"
+QUESTION = "Let the agent write this from now on? [y/N] "
+KEPT = f"Protected so far; this search found nothing that refers to:\n  tools/hooks\n{QUESTION}"
+LOST = f"Protected so far; now a link or a pipe, which can't be protected:\n  .vscode\n{QUESTION}"
 NEXT = "\nNext:\n  agent-sandbox up               # has the stack take up what has changed\n"
-STILL = "note: tools/hooks: still protected, as before, though nothing was found that names it now\n"
+STILL = "note: tools/hooks: still protected, though this search found nothing that refers to it\n"
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_with_a_yes_it_is_protected_no_more(kept: Path, ask: Ask, monkeypatch: p
     asked = ask("init", "claude")
     assert asked.code == 0
     assert asked.err.startswith(
-        f"{KEPT}note: tools/hooks: not protected any more: the agent can write it from the next start on\n"
+        f"{KEPT}note: tools/hooks: no longer protected: the agent can write it after the next start\n"
     )
     assert not is_mounted(kept, "tools/hooks")
 
@@ -89,9 +89,9 @@ def test_what_can_not_be_protected_any_more_stops_it_where_nobody_sits(lost: Pat
     asked = ask("init", "claude", "--force")
     assert (asked.code, (lost / COMPOSE).read_text()) == (1, before)
     assert asked.err == (
-        "error: .vscode: it was protected, and is a link or a pipe now, which can't be: the agent could write it\n"
-        "  hint: put a file or a directory in its place or remove it; "
-        "or say yes to that at a terminal: agent-sandbox init\n"
+        "error: .vscode: was protected and is now a link or a pipe, which can't be protected\n"
+        "  hint: replace it with a file or a directory or remove it; "
+        "or run agent-sandbox init at a terminal and agree\n"
     )
 
 

@@ -46,8 +46,8 @@ def test_settings_that_keep_git_waiting_are_named_at_once(tmp_path: Path) -> Non
     with pytest.raises(UserError) as refused:
         ask_git("rev-parse", "HEAD", cwd=tmp_path / "a")
     assert str(refused.value) == (
-        f"{git}: git waits for something that the repository's settings include, and gives no answer; "
-        "see what `git config --list --show-origin` waits for there: a pipe among the files, perhaps"
+        f"{git}: git does not answer: the repository's settings include something that never ends; "
+        "look for a named pipe among the files that `git config --list --show-origin` reads"
     )
 
 

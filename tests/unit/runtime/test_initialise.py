@@ -73,7 +73,7 @@ def test_what_is_protected_stays_so_though_the_next_search_does_not_find_it(
     assert [change.verdict for change in prepared.changes if change.path == COMPOSE] != [Verdict.KEPT]
     assert prepared.notes[0] == (
         ".git/modules/fe/config, .git/modules/fe/hooks, nested/deep/.git/config, nested/deep/.git/hooks: "
-        "still protected, as before, though nothing was found that names it now"
+        "still protected, though this search found nothing that refers to it"
     )
     assert prepared.notes[1].startswith(".git/modules, .devcontainer, nested: not searched for repositories")
 
@@ -102,7 +102,7 @@ def test_a_person_may_let_go_of_what_is_protected(tmp_path: Path) -> None:
     let_go = frozenset({".git/modules/fe/config"})
     assert protected(tmp_path) - protected(tmp_path, let_go=let_go) == let_go
     (*_, note) = prepare(replace(wish(tmp_path), let_go=let_go), {}).notes
-    assert note == ".git/modules/fe/config: not protected any more: the agent can write it from the next start on"
+    assert note == ".git/modules/fe/config: no longer protected: the agent can write it after the next start"
 
 
 def test_a_protected_path_that_is_a_link_now_is_not_dropped_without_a_yes(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ def test_a_protected_path_that_is_a_link_now_is_not_dropped_without_a_yes(tmp_pa
     with pytest.raises(UserError) as refused:
         prepared.write()
     assert str(refused.value) == (
-        ".vscode: it was protected, and is a link or a pipe now, which can't be: the agent could write it; "
-        "put a file or a directory in its place or remove it; or say yes to that at a terminal: agent-sandbox init"
+        ".vscode: was protected and is now a link or a pipe, which can't be protected; "
+        "replace it with a file or a directory or remove it; or run agent-sandbox init at a terminal and agree"
     )
     assert (tmp_path / COMPOSE).read_text() == before
     prepare(replace(wish(tmp_path), let_go=frozenset({".vscode"})), {}).write()
@@ -127,7 +127,7 @@ def test_what_is_gone_is_told(tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     prepare(wish(tmp_path), {}).write()
     (tmp_path / ".vscode").rmdir()
-    assert prepare(wish(tmp_path), {}).notes == (".vscode: not protected any more, since it is gone",)
+    assert prepare(wish(tmp_path), {}).notes == (".vscode: no longer protected, because it is gone",)
 
 
 def test_paths_with_a_dollar_stay_protected(tmp_path: Path) -> None:

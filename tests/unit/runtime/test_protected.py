@@ -260,9 +260,9 @@ def test_a_repository_whose_name_can_not_be_printed_is_refused_and_told(tmp_path
     with pytest.raises(UserError) as refused:
         find_protected(tmp_path)
     assert str(refused.value) == (
-        f"{shown}: this name holds what can't be printed, so nothing in it can be protected: "
+        f"{shown}: this name can't be printed, so nothing in it can be protected: "
         f"{where.format(UNSEEN[sign])}/.git/hooks (programs that git on the host runs); "
-        "rename it, or remove it if it is not yours; a shell takes the name as $'...'"
+        "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
     )
     assert f"{path}/config" in {one.path for one in candidates(tmp_path).rows}
 
