@@ -1,0 +1,65 @@
+"""docs/cli.md is generated from the commands (`make golden` writes it again)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from agent_sandbox.cli.commands import COMMANDS, GROUPS
+from agent_sandbox.cli.main import command_for
+from commandpage import PAGE, page, section
+
+PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]
+
+
+def options_in_help(path: tuple[str, ...]) -> set[str]:
+    command = command_for(path)
+    text = command.get_help(command.make_context(" ".join(path), [], resilient_parsing=True))
+    return set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", text, re.MULTILINE)) - {"--help"}
+
+
+def options_in_section(path: tuple[str, ...]) -> set[str]:
+    return set(re.findall(r"^\| `(?:-\w, )?(--[a-z-]+)", section(path), re.MULTILINE))
+
+
+def test_command_reference_is_up_to_date() -> None:
+    assert page() == PAGE.read_text("utf-8"), "write it again: make golden"
+
+
+def test_every_command_has_one_section() -> None:
+    headings = re.findall(r"^##+ agent-sandbox (.+)$", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert sorted(headings) == sorted([*(" ".join(path) for path in PATHS), *GROUPS])
+
+
+def test_section_lists_every_option_that_help_prints() -> None:
+    assert {path: options_in_section(path) for path in PATHS} == {path: options_in_help(path) for path in PATHS}
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("exec", "agent-sandbox exec [OPTIONS] COMMAND..."),
+        ("init", "agent-sandbox init [OPTIONS] [AGENT]"),
+        ("logs", "agent-sandbox logs [OPTIONS] [SERVICE...]"),
+        ("policy schema", "agent-sandbox policy schema\n```"),
+        ("init", r"| `--ide vscode\|jetbrains\|none` | "),
+        ("init", "| `--dry-run` | "),
+        ("logs", "| `-n, --tail N` | "),
+        ("logs", "| `SERVICE` | "),
+    ],
+)
+def test_section_shows_arguments_and_options_as_typed(command: str, line: str) -> None:
+    assert f"\n{line}" in section(tuple(command.split()))
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "note"),
+    [
+        ("proxy run", "--policy FILE", "Required."),
+        ("up", "--base-image IMAGE", "Environment variable: `AGENT_SANDBOX_BASE_IMAGE`."),
+    ],
+)
+def test_section_notes_required_options_and_environment_variables(command: str, option: str, note: str) -> None:
+    (row,) = re.findall(rf"^\| `{option}` \| (.*) \|$", section(tuple(command.split())), re.MULTILINE)
+    assert row.endswith(note)
