@@ -23,9 +23,8 @@ HOST, INSIDE = re.compile(r"^\$ (.*)$"), re.compile(r"^dev@agent:\S*\$ (.*)$")
 
 # Commands that another test runs, or that nobody can run twice.
 ELSEWHERE = {
-    "pipx install agent-sandbox": "tests/house/test_wheel.py builds and looks into what pipx installs",
-    "pipx install .": "the same",
-    "pip install agent-sandbox": "the same",
+    "pipx install .": "tests/house/test_wheel.py builds the wheel that pipx installs and checks its contents",
+    "pip install git+https://github.com/OWNER/agent-sandbox@v0.1.0": "the same; OWNER is for the reader to fill in",
     "agent-sandbox policy diff origin/main --exit-code": "tests/house/test_tool_examples.py has a repository to ask",
     "cd my-project": "the test is in a project already",
     "make demo": "test_demo.py",

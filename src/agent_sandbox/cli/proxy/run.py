@@ -46,7 +46,7 @@ def run(  # noqa: PLR0913 - each is an option
     """Run the very proxy of a stack on this machine, in the foreground. It prints one line of JSON when it is ready."""
     if find_spec("mitmproxy") is None:
         what = "the proxy needs mitmproxy, which is not installed beside this program"
-        hint = "pipx install 'agent-sandbox[proxy]', or pipx inject agent-sandbox 'agent-sandbox[proxy]'"
+        hint = "in a checkout of agent-sandbox: pipx install --force '.[proxy]'"
         raise UserError([Problem(where="agent-sandbox[proxy]", what=what, hint=hint)])
     ca = ("--upstream-ca", str(upstream_ca)) if upstream_ca else ()
     layers = tuple(word for entry in layer or () for word in ("--layer", entry))

@@ -45,6 +45,6 @@ def test_without_mitmproxy_it_says_how_to_get_it(
     assert exit_code(lambda: module.run(policy=Path("p"), listen="x", state=Path("s"))) == 1
     expected = (
         "error: agent-sandbox[proxy]: the proxy needs mitmproxy, which is not installed beside this program\n"
-        "  hint: pipx install 'agent-sandbox[proxy]', or pipx inject agent-sandbox 'agent-sandbox[proxy]'\n"
+        "  hint: in a checkout of agent-sandbox: pipx install --force '.[proxy]'\n"
     )
     assert capsys.readouterr().err == expected
