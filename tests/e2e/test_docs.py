@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 ELSEWHERE_PAGES = {ROOT / "docs" / "policy" / "tools.md"}
 DOCS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - ELSEWHERE_PAGES)
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TRANSCRIPT = re.compile(r"^<!-- transcript -->\n```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# What differs from run to run: the suffix of a stack's name, and a policy's digest.
+VARIABLE = re.compile(r"(?<=my-project-)[0-9a-f]{8}|(?<=digest )[0-9a-f]{12}")
 HOST, INSIDE = re.compile(r"^\$ (.*)$"), re.compile(r"^dev@agent:\S*\$ (.*)$")
 
 # Commands that another test runs, or that nobody can run twice.
@@ -37,7 +40,7 @@ ELSEWHERE = {
     "agent-sandbox secret set github.push --host github.com --host api.github.com": "the same",
     "agent-sandbox exec git push": "test_clients.py pushes with a token that the proxy puts in",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
-    "claude --dangerously-skip-permissions": "interactive; test_agents.py holds conversations",
+    "agent-sandbox run -- --dangerously-skip-permissions": "interactive; test_agents.py holds conversations",
     "$EDITOR .devcontainer/policy.yaml && agent-sandbox proxy reload": "test_lifecycle.py edits and reloads",
 }
 
@@ -45,7 +48,7 @@ ELSEWHERE = {
 def commands(path: Path) -> list[tuple[str, str]]:
     """Return the (place, command) pairs of a page, in order, without trailing comments."""
     found = []
-    for block in BLOCK.findall(path.read_text()):
+    for block in BLOCK.findall(TRANSCRIPT.sub("", path.read_text())):
         for line in block.splitlines():
             for place, pattern in (("host", HOST), ("inside", INSIDE)):
                 if match := pattern.match(line):
@@ -81,3 +84,19 @@ def test_every_command_of_a_page_works(stack: Project, other: Project, page: Pat
             run("sh", "-c", command.replace("compose exec ", "compose exec -T "), cwd=project.path, env={"PATH": path})
         else:
             project.exec("zsh", "-ic", command)
+
+
+def test_readme_transcript_shows_what_the_commands_print(projects: Projects, tmp_path: Path) -> None:
+    (block,) = TRANSCRIPT.findall((ROOT / "README.md").read_text("utf-8"))
+    project = projects.make("my-project", "claude")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    wrong = []
+    for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, *shown = step.splitlines()
+        where = tmp_path if command.startswith("agent-sandbox init") else project.path
+        printed = run("sh", "-c", f"exec 2>&1; {command}", cwd=where, env={"PATH": path}).stdout
+        lines = iter(VARIABLE.sub("", printed).splitlines())
+        # The page may leave lines out, where it says `...`; what it shows is there, in this order.
+        if not all(VARIABLE.sub("", line) in lines for line in shown if line != "..."):
+            wrong.append((command, printed))
+    assert wrong == []
