@@ -44,9 +44,15 @@ def _beside(rule: Entry, replaced: frozenset[str]) -> Entry | None:
     """Return what a higher layer leaves of a rule: each host of a list is like one that is written by itself."""
     if rule["effect"] == "deny":
         return rule
-    if "listed" in rule:
-        return {**rule, "listed": [host for host in rule["listed"] if host not in replaced]}
-    return None if rule["host"] in replaced else rule
+    hosts = rule.get("listed", [rule["host"]])
+    # `.x` is `x` and `*.x`.
+    parts = [part for host in hosts for part in ([host[1:], f"*{host}"] if host.startswith(".") else [host])]
+    wider = [part for one in replaced for part in ([one[1:], f"*{one}"] if one.startswith(".") else [one])]
+    return {**rule, "listed": [part for part in parts if not any(_is_within(part, wide) for wide in wider)]}
+
+
+def _is_within(host: str, wide: str) -> bool:
+    return host == wide or (wide.startswith("*") and host.removeprefix("*.").endswith(wide[1:]))
 
 
 def naive_effect(rules: list[Entry], request: Request) -> Effect:

@@ -153,12 +153,12 @@ def naive(of: Layer) -> NaiveLayer:
 
 
 # Few hosts and few conditions: layers say something of one another only where they meet.
-NEAR = ("a.test", "*.a.test")
+NEAR = ("a.test", "*.a.test", ".a.test", "b.a.test", "*.b.a.test")
 ONE_METHOD = [{"rules": [{"methods": [method]}]} for method in ("GET", "POST")]
 near_entries = one_of_each(NEAR, ({}, *ONE_METHOD), ({}, {"merge_mode": "replace"})).map(
     lambda parts: {"host": parts[0], **parts[1], **parts[2]}
 )
-near_requests = one_of_each(("a.test", "b.a.test"), ("GET", "POST"), (443, 443, 8443)).map(
+near_requests = one_of_each(("a.test", "b.a.test", "c.b.a.test"), ("GET", "POST"), (443, 443, 8443)).map(
     lambda parts: Request(scheme="https", host=parts[0], port=parts[2], method=parts[1], path="/", query="")
 )
 

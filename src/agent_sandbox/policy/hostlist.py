@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import override
 
 from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
@@ -43,24 +44,35 @@ class ListedHosts(HostPattern):
     @override
     def matches(self, host: str) -> bool:
         if self.dropped:
-            return self._holds(host, Reach.EXACT) or any(self._holds(above, Reach.BELOW) for above in _above(host))
+            names = ((Reach.EXACT, host), *((Reach.BELOW, above) for above in _above(host)))
+            return any(self._holds(HostPattern(reach=reach, name=name)) for reach, name in names)
         return host in self.exact or (self.wild and any(above in self.below for above in _above(host)))
 
     def without(self, patterns: Iterable[HostPattern]) -> "ListedHosts":
-        """Return the list without what these patterns say, those that are written in it."""
-        written = {one for one in patterns if self._holds(one.name, one.reach)}
-        if not written:
+        """Return the list without the hosts and wildcards that these patterns contain."""
+        every = self.dropped.union(filter(self._holds_any_of, patterns))
+        # Of two that contain one another the wider one is enough: the same is dropped, in however many steps.
+        dropped = frozenset(one for one in every if not any(wide in every for wide in islice(one.containing(), 1, None)))
+        if dropped == self.dropped:
             return self
-        dropped = self.dropped | written
         name = f"{self.name.partition(WITHOUT)[0]}{WITHOUT}{', '.join(sorted(map(str, dropped)))}"
         return replace(self, name=name, dropped=dropped)
 
-    def _holds(self, name: str, reach: Reach) -> bool:
-        """Tell whether a name stands in the list, for itself or for what is below it, and has not been dropped."""
-        both = HostPattern(reach=Reach.APEX_AND_BELOW, name=name)
-        if {both, HostPattern(reach=reach, name=name)} & self.dropped:
+    def _holds_any_of(self, pattern: HostPattern) -> bool:
+        """Tell whether something is written in the list that the pattern contains."""
+        name = pattern.name
+        at_apex = name in self.exact and pattern.reach is not Reach.BELOW
+        if pattern.reach is Reach.EXACT or at_apex:
+            return at_apex
+        if pattern.reach is Reach.EVERY:
+            return True
+        return name in self.below or self.exact.any_ends_in(f".{name}") or self.below.any_ends_in(f".{name}")
+
+    def _holds(self, pattern: HostPattern) -> bool:
+        """Tell whether a host or `*.x` is written in the list, and has not been dropped."""
+        if pattern.name not in (self.exact if pattern.reach is Reach.EXACT else self.below):
             return False
-        return (reach is not Reach.BELOW and name in self.exact) or (reach is not Reach.EXACT and name in self.below)
+        return self.dropped.isdisjoint(pattern.containing())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

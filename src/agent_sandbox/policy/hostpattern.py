@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import ip_address, ip_network
@@ -64,6 +65,24 @@ class HostPattern:
             Reach.BELOW: below,
             Reach.APEX_AND_BELOW: below or host == self.name,
         }[self.reach]
+
+    def containing(self) -> Iterator["HostPattern"]:
+        """Yield every pattern that contains all hosts of this one, itself first.
+
+        >>> [str(one) for one in parse_host_pattern("*.a.test").containing()]
+        ['*.a.test', '.a.test', '*.test', '.test', '*']
+        """
+        yield self
+        if self.reach in NAMED_WHOLE or self.reach is Reach.EVERY or is_address(self.name):
+            return
+        if self.reach is not Reach.APEX_AND_BELOW:
+            yield HostPattern(reach=Reach.APEX_AND_BELOW, name=self.name)
+        _, _, parent = self.name.partition(".")
+        while parent:
+            yield HostPattern(reach=Reach.BELOW, name=parent)
+            yield HostPattern(reach=Reach.APEX_AND_BELOW, name=parent)
+            _, _, parent = parent.partition(".")
+        yield EVERY
 
 
 EVERY = HostPattern(reach=Reach.EVERY, name="")

@@ -26,6 +26,10 @@ class HostSet:
     def __len__(self) -> int:
         return sum(text.count(END) - 1 for text in self.texts)
 
+    def any_ends_in(self, ending: str) -> bool:
+        """Tell whether a name of the set ends so."""
+        return any(f"{ending}{END}" in text for text in self.texts)
+
     def like(self, host: str) -> str:
         """Return a name of the set that this one describes, `*` being a part of a label; nothing where none is.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from agent_sandbox.policy.ceiling import Ceiling
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.hostlist import ListedHosts
-from agent_sandbox.policy.hostpattern import HostPattern
+from agent_sandbox.policy.hostpattern import HostPattern, Reach
 from agent_sandbox.policy.hostservice import HostServiceRow
 from agent_sandbox.policy.rule import Rule
 from agent_sandbox.policy.settings import Said
@@ -18,8 +18,8 @@ ServiceLayer = str  # `service github`: the layer that a service's rules come fr
 class RuleSet:
     """Rules, ceilings and settings; `lower + higher` is both.
 
-    A setting of the higher one stands, and what it replaces are the lower one's allows of these hosts and services;
-    denies and ceilings stay, whoever wrote them. Adding is associative, and where nothing is replaced the order of
+    A setting of the higher one stands. The higher one replaces the lower one's allows of the hosts that its patterns
+    contain, and of its services; denies and ceilings stay, whoever wrote them. Adding is associative, and where nothing is replaced the order of
     layers never matters: a deny wins wherever it comes from.
     """
 
@@ -42,18 +42,26 @@ class RuleSet:
         )
 
     def left_of(self, lower: tuple[Rule, ...]) -> Iterable[Rule]:
-        """Return what this set leaves of a lower layer's rules; a list of hosts may hold what is replaced."""
-        if not self.replaced:
-            return lower
-        return (self._narrowed(rule) for rule in lower if not self.replaces(rule))
+        """Return what this set leaves of a lower layer's rules."""
+        return filter(None, map(self._left_of, lower)) if self.replaced else lower
 
-    def _narrowed(self, rule: Rule) -> Rule:
-        host = rule.conditions.host
-        if not isinstance(host, ListedHosts):
+    def _left_of(self, rule: Rule) -> Rule | None:
+        if rule.effect is not Effect.ALLOW:
             return rule
-        left = host.without(one for one in self.replaced if isinstance(one, HostPattern))
-        return replace(rule, conditions=replace(rule.conditions, host=left))
+        host = None if rule.origin.layer in self.replaced else self._left_of_host(rule.conditions.host)
+        if host is None or host is rule.conditions.host:
+            return host and rule
+        return replace(rule, conditions=replace(rule.conditions, host=host))
 
-    def replaces(self, rule: Rule) -> bool:
-        """Tell whether a lower layer's rule is dropped beside this set."""
-        return rule.effect is Effect.ALLOW and bool(self.replaced & {rule.conditions.host, rule.origin.layer})
+    def _left_of_host(self, host: HostPattern) -> HostPattern | None:
+        if isinstance(host, ListedHosts):
+            return host.without(one for one in self.replaced if isinstance(one, HostPattern))
+        if host.reach is not Reach.APEX_AND_BELOW:
+            return None if self._contains(host) else host
+        # Two in one: `.x` is `x` and `*.x`.
+        parts = [replace(host, reach=reach) for reach in (Reach.EXACT, Reach.BELOW)]
+        left = [part for part in parts if not self._contains(part)]
+        return host if left == parts else next(iter(left), None)
+
+    def _contains(self, host: HostPattern) -> bool:
+        return any(pattern in self.replaced for pattern in host.containing())

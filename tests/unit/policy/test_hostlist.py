@@ -1,3 +1,5 @@
+from itertools import permutations
+
 import pytest
 
 from agent_sandbox.policy.hostlist import MOST_UNFIT, Unlisted, parse_file_name, parse_host_list
@@ -92,6 +94,9 @@ def test_a_list_tells_its_file() -> None:
         (".b.test", ["a.test", "x.c.test"]),
         ("*.b.test", ["a.test", "b.test", "x.c.test"]),
         ("*.c.test", ["a.test", "b.test", "x.b.test"]),
+        # A wildcard takes whatever is written below it, too.
+        ("*.test", []),
+        ("*", []),
     ],
 )
 def test_what_is_replaced_is_no_longer_in_it(dropped: str, left: list[str]) -> None:
@@ -103,7 +108,7 @@ def test_what_is_replaced_is_no_longer_in_it(dropped: str, left: list[str]) -> N
     assert less.without([parse_host_pattern(dropped)]) is less
 
 
-@pytest.mark.parametrize("other", ["*.a.test", "x.b.test", "c.test", "d.test", "*"])
+@pytest.mark.parametrize("other", ["*.a.test", "x.b.test", "c.test", "d.test", ".d.test"])
 def test_what_is_not_written_in_it_is_not_taken_out(other: str) -> None:
     listed, _ = parse_host_list("a.test\n.b.test\n*.c.test", name="hosts.txt")
     assert listed.without([parse_host_pattern(other)]) is listed
@@ -111,5 +116,5 @@ def test_what_is_not_written_in_it_is_not_taken_out(other: str) -> None:
 
 def test_it_does_not_matter_in_how_many_steps_it_is_replaced() -> None:
     listed, _ = parse_host_list("a.test\nb.test\nc.test", name="hosts.txt")
-    one, other = parse_host_pattern("a.test"), parse_host_pattern("b.test")
-    assert listed.without([other]).without([one]) == listed.without([one, other])
+    for first, second in permutations(map(parse_host_pattern, ("a.test", "b.test", "*.test", ".test", "*")), 2):
+        assert listed.without([second]).without([first]) == listed.without([first, second])

@@ -7,6 +7,7 @@ from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.hostservice import Target, host_service_row
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
+from vectors import each
 
 A_TEST = parse_host_pattern("a.test")
 
@@ -44,6 +45,34 @@ def test_what_a_higher_layer_replaces_are_the_lower_one_s_allows_of_that_very_ho
     higher = RuleSet(rules=(the_rule(4),), replaced=frozenset({A_TEST}))
     both = RuleSet(rules=(the_rule(1), deny, other)) + higher
     assert both == RuleSet(rules=(deny, other, the_rule(4)), replaced=frozenset({A_TEST}))
+
+
+@each(
+    ("replaced", "lower", "left"),
+    [
+        ("*.a.test", "b.a.test", None),
+        ("*.a.test", "*.b.a.test", None),
+        ("*.a.test", ".b.a.test", None),
+        (".a.test", "a.test", None),
+        (".a.test", "*.a.test", None),
+        ("*", "b.a.test", None),
+        ("*.a.test", "a.test", "a.test"),
+        ("*.a.test", "b.ba.test", "b.ba.test"),
+        ("*", "203.0.113.7", "203.0.113.7"),
+        # `.a.test` is two in one.
+        ("*.a.test", ".a.test", "a.test"),
+        ("a.test", ".a.test", "*.a.test"),
+        # What is wider stays as it is.
+        ("b.a.test", "*.a.test", "*.a.test"),
+        ("*.b.a.test", ".a.test", ".a.test"),
+    ],
+)
+def test_a_wildcard_that_replaces_drops_every_lower_allow_it_contains(
+    replaced: str, lower: str, left: str | None
+) -> None:
+    higher = RuleSet(replaced=frozenset({parse_host_pattern(replaced)}))
+    got = (RuleSet(rules=(the_rule(1, host=lower),)) + higher).rules
+    assert [str(rule.conditions.host) for rule in got] == ([left] if left else [])
 
 
 def test_a_host_of_a_list_is_replaced_like_any_other() -> None:
