@@ -48,3 +48,17 @@ def test_a_pattern_can_tell_a_host_that_it_takes(pattern: str, sample: str) -> N
     read = parse_host_pattern(pattern)
     assert read.sample == sample
     assert read.matches(sample)
+
+
+@each(
+    ("text", "containing"),
+    [
+        ("a.test", ["a.test", ".a.test", "*.test", ".test", "*"]),
+        ("*.a.test", ["*.a.test", ".a.test", "*.test", ".test", "*"]),
+        (".a.test", [".a.test", "*.test", ".test", "*"]),
+        ("*", ["*"]),
+        ("203.0.113.7", ["203.0.113.7"]),
+    ],
+)
+def test_a_pattern_knows_every_pattern_that_contains_it(text: str, containing: list[str]) -> None:
+    assert [str(one) for one in parse_host_pattern(text).containing()] == containing

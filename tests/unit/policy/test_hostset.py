@@ -40,3 +40,8 @@ def test_how_many_there_are_is_counted() -> None:
 def test_a_name_is_found_by_what_describes_it(described: str, expected: str) -> None:
     names = host_set([*NAMES, "s3.eu.a.test", "s3-us.a.test.x", "x.s3-us.a.test", "s3-us.a.test"], about=100)
     assert names.like(described) == expected
+
+
+@each(("ending", "expected"), [(".a.test", True), (".eu.a.test", True), ("eu.a.test", True), (".us.a.test", False)])
+def test_whether_any_name_ends_so_is_known(ending: str, expected: bool) -> None:  # noqa: FBT001 - a case
+    assert host_set([*NAMES, "s3.eu.a.test", "x.us.a.test.x"], about=100).any_ends_in(ending) is expected

@@ -61,7 +61,7 @@ PUSH = "https://github.com/o/n.git/git-receive-pack"
         ),
         (
             "github",
-            "git: {access: readwrite}, api: {access: read}",
+            "git: {access: readwrite}, web: {access: read}, api: {access: read}",
             "in place of what stands at policy.yaml:2 for all repositories: the others are closed then",
         ),
     ],
@@ -82,7 +82,8 @@ def test_a_push_is_told_which_option_of_the_service_it_wants(
 def test_a_program_gets_what_could_be_chosen(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("services: [github]\n")
     assert exit_code(lambda: explain("POST", "https://api.github.com/repos/o/n/issues", json=True)) == 0
-    options = {"repos": ["o/n"], "git": {"access": "read"}, "api": {"access": "readwrite"}}
+    parts = {"git": {"access": "read"}, "web": {"access": "read"}, "api": {"access": "readwrite"}}
+    options = {"repos": ["o/n"], **parts}
     assert json.loads(capsys.readouterr().out)["to_allow"]["choices"] == [
         {"entry": {"name": "github", **options}, "instead_of": "policy.yaml:1", "closes_others": True}
     ]

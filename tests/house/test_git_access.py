@@ -1,0 +1,111 @@
+"""What `git: {access: ...}` of a forge lets through, request by request, and where its secret goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent_sandbox.policy import Policy, compile_policy, decide
+from agent_sandbox.policy.decide import decide_with_secrets
+from agent_sandbox.policyfile import parse_layer, shipped_services
+from agent_sandbox.policytools.flow import flow
+from agent_sandbox.policytools.requestline import RequestLine, read_request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agent_sandbox.policy import Request
+
+SERVICES = dict(shipped_services())
+FORGES = {"github": "github.com", "bitbucket": "bitbucket.org"}
+FETCH = ("GET {0}/info/refs?service=git-upload-pack", "POST {0}/git-upload-pack")
+PUSH = ("GET {0}/info/refs?service=git-receive-pack", "POST {0}/git-receive-pack")
+LARGE_FILES = ("POST {0}/info/lfs/objects/batch",)
+LOCKS = ("GET {0}/info/lfs/locks", "POST {0}/info/lfs/locks", "POST {0}/info/lfs/locks/verify")
+# What a git client never asks for, or asks for in no such words.
+OTHERS = (
+    "GET {0}",
+    "GET {0}/",
+    "GET {0}/settings/keys",
+    "POST {0}/settings/keys",
+    "GET {0}/archive/main.zip",
+    "GET {0}/raw/main/README.md",
+    "GET {0}/releases",
+    "GET {0}/info/refs",
+    "GET {0}/info/refs?service=git-upload-archive",
+    "GET {0}/info/refs?service=git-upload-pack&service=git-receive-pack",
+    "GET {0}/info/refs?service=git-upload-pack&x=1",
+    "GET {0}/info/refs?Service=git-upload-pack",
+    "GET {0}/info/refs/x?service=git-upload-pack",
+    "POST {0}/info/refs?service=git-upload-pack",
+    "GET {0}/git-upload-pack",
+    "POST {0}/git-upload-pack/x",
+    "POST {0}/git-upload-archive",
+    "GET {0}/info/lfs/objects/batch",
+    "POST {0}/info/lfs/objects",
+    "GET {0}/HEAD",
+    "GET {0}/objects/info/packs",
+)
+WRITTEN = ("/o/r", "/o/r.git", "/O/R.git")
+STRANGE = ("/o/other", "/o/r.wiki.git", "/other/r.git", "/o/r.git.git", "/x/o/r")
+
+
+def lines(forge: str, asked: Iterable[str], paths: tuple[str, ...] = WRITTEN) -> list[str]:
+    return [one.format(f"https://{FORGES[forge]}{path}") for one in asked for path in paths]
+
+
+def policy_of(forge: str, **options: Any) -> Policy:  # noqa: ANN401 - as a policy may hold them
+    text = f"services:\n  - {flow({'name': forge, 'repos': ['o/r'], **options})}\n"
+    layer = parse_layer(text, name="project", file="p", shown="p", services=SERVICES)
+    return compile_policy([layer], SERVICES)
+
+
+def request(policy: Policy, line: str) -> Request:
+    method, _, url = line.partition(" ")
+    return read_request(policy, RequestLine(method=method, url=url))
+
+
+def allowed(policy: Policy, asked: list[str]) -> list[str]:
+    return [line for line in asked if decide(policy, request(policy, line)).allowed]
+
+
+@pytest.mark.parametrize("forge", FORGES)
+@pytest.mark.parametrize("access", ["read", "readwrite"])
+def test_git_lets_through_what_a_git_client_asks_and_nothing_else(forge: str, access: str) -> None:
+    policy = policy_of(forge, git={"access": access})
+    locks = LOCKS if forge == "github" else ()
+    meant = (*FETCH, *LARGE_FILES, *((*PUSH, *locks) if access == "readwrite" else ()))
+    every = (*FETCH, *PUSH, *LARGE_FILES, *LOCKS, *OTHERS)
+    assert allowed(policy, lines(forge, every)) == lines(forge, [one for one in every if one in meant])
+    assert allowed(policy, lines(forge, every, STRANGE)) == []
+
+
+@pytest.mark.parametrize("beside", [{}, {"web": {"access": "read"}}, {"api": {"access": "readwrite"}}])
+@pytest.mark.parametrize("access", ["read", "readwrite"])
+def test_the_secret_of_git_goes_into_what_a_git_client_asks_and_into_nothing_else(
+    access: str, beside: dict[str, Any]
+) -> None:
+    policy = policy_of("github", git={"access": access, "auth": {"secret": "t"}}, **beside)
+    meant = (*FETCH, *LARGE_FILES, *((*PUSH, *LOCKS) if access == "readwrite" else ()))
+    every = (*FETCH, *PUSH, *LARGE_FILES, *LOCKS, *OTHERS)
+    asked = lines("github", every) + lines("github", every, STRANGE)
+    filled = [line for line in asked if decide_with_secrets(policy, request(policy, line))[1]]
+    assert filled == lines("github", [one for one in every if one in meant])
+
+
+@pytest.mark.parametrize("forge", FORGES)
+def test_pages_and_archives_are_a_part_of_their_own(forge: str) -> None:
+    pages = lines(forge, tuple(one for one in OTHERS if one.startswith("GET {0}/")), ("/o/r",))
+    assert allowed(policy_of(forge, git={"access": "readwrite"}), pages) == []
+    assert allowed(policy_of(forge, web={"access": "read"}), pages) == pages
+    assert allowed(policy_of(forge), pages) == pages
+
+
+@pytest.mark.parametrize("forge", FORGES)
+def test_git_without_repositories_is_for_every_repository(forge: str) -> None:
+    text = f"services:\n  - {{name: {forge}, git: {{access: read}}}}\n"
+    layer = parse_layer(text, name="project", file="p", shown="p", services=SERVICES)
+    policy = compile_policy([layer], SERVICES)
+    asked = lines(forge, (*FETCH, *PUSH, *OTHERS), ("/o/r", "/x/y.git"))
+    assert allowed(policy, asked) == lines(forge, FETCH, ("/o/r", "/x/y.git"))
