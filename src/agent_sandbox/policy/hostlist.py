@@ -52,7 +52,9 @@ class ListedHosts(HostPattern):
         """Return the list without the hosts and wildcards that these patterns contain."""
         every = self.dropped.union(filter(self._holds_any_of, patterns))
         # Of two that contain one another the wider one is enough: the same is dropped, in however many steps.
-        dropped = frozenset(one for one in every if not any(wide in every for wide in islice(one.containing(), 1, None)))
+        dropped = frozenset(
+            one for one in every if not any(wide in every for wide in islice(one.containing(), 1, None))
+        )
         if dropped == self.dropped:
             return self
         name = f"{self.name.partition(WITHOUT)[0]}{WITHOUT}{', '.join(sorted(map(str, dropped)))}"

@@ -19,8 +19,8 @@ class RuleSet:
     """Rules, ceilings and settings; `lower + higher` is both.
 
     A setting of the higher one stands. The higher one replaces the lower one's allows of the hosts that its patterns
-    contain, and of its services; denies and ceilings stay, whoever wrote them. Adding is associative, and where nothing is replaced the order of
-    layers never matters: a deny wins wherever it comes from.
+    contain, and of its services; denies and ceilings stay, whoever wrote them. Adding is associative, and where nothing
+    is replaced the order of layers never matters: a deny wins wherever it comes from.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -48,9 +48,11 @@ class RuleSet:
     def _left_of(self, rule: Rule) -> Rule | None:
         if rule.effect is not Effect.ALLOW:
             return rule
-        host = None if rule.origin.layer in self.replaced else self._left_of_host(rule.conditions.host)
+        if rule.origin.layer in self.replaced:
+            return None
+        host = self._left_of_host(rule.conditions.host)
         if host is None or host is rule.conditions.host:
-            return host and rule
+            return rule if host else None
         return replace(rule, conditions=replace(rule.conditions, host=host))
 
     def _left_of_host(self, host: HostPattern) -> HostPattern | None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from agent_sandbox.cli.errors import DONE, MENDABLE
 from agent_sandbox.cli.output import emit, say
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policyfile.decoding import decode_policy
@@ -22,13 +23,21 @@ Files = Annotated[
 POLICY = re.compile(r"^(?:services|domains|version)\s*:", re.MULTILINE)
 
 
-def import_(files: Files) -> None:
-    """Print the policy that the files make in our language; what means something else here is said beside it."""
+def import_(files: Files) -> int:
+    """Print the policy that the files make in our language; what means something else here is said beside it.
+
+    Anything left out makes the exit code 1.
+    """
     texts = [(str(file), decode_policy(read_policy(file), file=str(file))) for file in files]
     found = _imported(texts)
     emit(found.text().removesuffix("\n"))
     for note in found.notes:
         say(f"{note.where}: {note.what}")
+    left_out = sum(note.left_out for note in found.notes)
+    if left_out:
+        written = f"{found.size} {'entry' if found.size == 1 else 'entries'} written"
+        say(f"{written}, {left_out} left out: not all of the policy is here")
+    return MENDABLE if left_out else DONE
 
 
 def _imported(texts: list[tuple[str, str]]) -> Imported:

@@ -8,7 +8,7 @@ from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.unfit import Unfit
-from agent_sandbox.policytools.importing.result import Imported, Note
+from agent_sandbox.policytools.importing.result import Imported, Note, left_out
 from agent_sandbox.policytools.shortrule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
 
@@ -19,6 +19,7 @@ EVERY = tuple(sorted(STANDARD - {"HEAD"}))
 HOW = "write `GET https://example.com/path*`"
 A_LIST = "a file of hosts needs no import: put it beside the policy, and name it there by `domains_file`"
 INSIDE = "a `*` inside a path stands for a part of one segment here; `**` would stand for several"
+WILD = "{} names a path below every subdomain, which no allow-list allows; write a line for each host"
 
 
 def import_allowlist(text: str, *, file: str) -> Imported:
@@ -48,10 +49,18 @@ def _entries(words: list[str], where: str, found: Imported) -> Iterator[str]:
     asked = EVERY if methods.upper() in ANY_METHOD else methods.upper().split(",")
     if asked is EVERY:
         found.notes.append(Note(where=where, what=f"every method is {', '.join(EVERY)} here, and HEAD"))
+    if _is_wild_with_a_path(url):
+        found.notes.append(left_out(where, WILD.format(quoted(url))))
+        return
     addresses = _addresses(url, where, found)
     for method in asked:
         for address in addresses:
             yield read_short_rule(Effect.ALLOW, (method, address)).text
+
+
+def _is_wild_with_a_path(url: str) -> bool:
+    host, _, path = url.partition("://")[2].partition("?")[0].partition("/")
+    return host.startswith(("*", ".")) and path.strip("*") != ""
 
 
 def _is_host(words: list[str]) -> bool:

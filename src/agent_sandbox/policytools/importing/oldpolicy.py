@@ -1,26 +1,28 @@
 """Policy files of the older format -> entries in our language; a later file stands over an earlier one."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from agent_sandbox.policy.hostpattern import parse_host_pattern
+from agent_sandbox.policy.layer import Layer
 from agent_sandbox.policy.method import STANDARD
 from agent_sandbox.policyfile.document import Value
 from agent_sandbox.policytools.importing.oldservices import Services
-from agent_sandbox.policytools.importing.reading import ENTRY_KEYS, OldFile, read_old
-from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS, Record, Taken, old_rule
-from agent_sandbox.policytools.importing.result import Imported, Note
+from agent_sandbox.policytools.importing.origin import Origin
+from agent_sandbox.policytools.importing.reading import ENTRY_KEYS, OldFile, read_old, shown
+from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS, Record, old_rule
+from agent_sandbox.policytools.importing.restricting import restrict
+from agent_sandbox.policytools.importing.result import Imported, Note, left_out
 from agent_sandbox.policytools.importing.together import Wanted, take_over
 from agent_sandbox.problems import Problem, UserError
 
 PORTS = "every port was meant, and is 443 and 80 here: name others under `ports`"
 METHODS = f"every method was meant, and is {', '.join(sorted(STANDARD))} here: name others under `methods`"
 HEAD = "GET brings HEAD along here"
-SHADOWED = "left out: {} takes in {} as well, of which less was allowed; write out which hosts you need"
+AN_ENTRY = "write a host, or `{host: example.com, rules: [{methods: [GET]}]}`"
+SHADOWED = "{} takes in {} as well, of which less was allowed; write out which hosts you need"
 OTHER_KEYS = frozenset({"services", "domains", "version"})
 
 
-def import_policies(files: Sequence[tuple[str, str]], *, known: Collection[str]) -> Imported:
+def import_policies(files: Sequence[tuple[str, str]], *, known: Mapping[str, Layer]) -> Imported:
     """Return what the files (name and text, lowest first) say together; raise UserError with every problem of them."""
     found, records, services = Imported(), list[Record](), Services(known=known)
     problems, wanted = list[Problem](), list[Wanted]()
@@ -30,20 +32,21 @@ def import_policies(files: Sequence[tuple[str, str]], *, known: Collection[str])
         except UserError as error:
             problems += error.problems
             continue
-        services.read(old, found)
+        services.read(old, found, records)
         for number, entry in enumerate(old.section("domains")):
-            records.append(_record(old, entry, number, found, wanted))
+            records += _record(old, entry, number, found, wanted)
         for key in sorted(old.value.keys() - OTHER_KEYS):
             found.notes.append(Note(where=old.where(key), what=f"left out: `{key}` means nothing here"))
         problems += old.problems
     if problems:
         raise UserError(problems)
     take_over(wanted, found)
-    records = _standing(records)
-    services.put_into(found)
-    found.domains += _entries(records, services, found)
+    origin = Origin(_standing(records))
+    ours = services.put_into(found, {id(record) for record in origin.records})
+    restrict(ours, origin, found, services.known)
+    found.domains += _entries(origin, found)
     found.notes.sort(key=_place)
-    found.notes += _general(files[0][0], [*records, *services.records])
+    found.notes += _general(files[0][0], origin.records)
     return found
 
 
@@ -63,12 +66,16 @@ def _standing(records: Sequence[Record]) -> list[Record]:
     return standing[::-1]
 
 
-def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: list[Wanted]) -> Record:
+def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: list[Wanted]) -> Iterator[Record]:
     place = ("domains", number)
     if isinstance(entry, str):
         record = Record(host=_host(entry), where=old.where(*place))
         wanted.append(Wanted(record=record, rule=None, where=record.where, after=len(found.notes)))
-        return record
+        yield record
+        return
+    if not isinstance(entry, dict):
+        old.refuse(f"`domains` holds {shown(entry)}, which is no entry", *place, hint=AN_ENTRY)
+        return
     values = old.mapping(entry, ENTRY_KEYS, *place)
     mode = values.get("merge_mode")
     if mode not in (None, "replace"):
@@ -88,7 +95,7 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: li
             ours["schemes"] = ["https"]
             found.notes.append(Note(where=old.where(*inside), what=OVER_TLS))
         wanted.append(Wanted(record=record, rule=ours, where=old.where(*inside), after=len(found.notes)))
-    return record
+    yield record
 
 
 def _host(text: str) -> str:
@@ -97,51 +104,19 @@ def _host(text: str) -> str:
     return host.removeprefix("*") if host.startswith("*.") else host
 
 
-def _entries(records: Sequence[Record], services: Services, found: Imported) -> Iterator[object]:
-    narrower = _narrower([*records, *services.records])
-    of_services = {record.host for record in services.records}
-    for record in records:
+def _entries(origin: Origin, found: Imported) -> Iterator[object]:
+    for record in origin.records:
+        if record.service:
+            continue
         kept = []
         for one in record.taken:
-            less = _less_allowed(one, narrower.get(record.host, {}))
+            less = origin.refused_below(one.conditions)
             if less:
-                found.notes.append(Note(where=record.where, what=SHADOWED.format(record.host, less)))
+                found.notes.append(left_out(record.where, SHADOWED.format(record.host, less)))
             else:
                 kept.append(one.rule)
-        # An exact host stood over the wildcards of services; what they allow of it here is none of its own.
-        if record.host not in of_services and any(_is_within(record.host, host) for host in of_services):
-            record.replaces = True
         if kept:
             yield record.value(kept)
-
-
-def _narrower(everything: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
-    """Return what there is below each wildcard, by host; gone through once, for a file may hold as many as it likes."""
-    below: dict[str, dict[str, list[Record]]] = {}
-    for record in everything:
-        labels = record.host.removeprefix(".").split(".")
-        for wide in (f".{'.'.join(labels[number:])}" for number in range(len(labels))):
-            if wide != record.host:
-                below.setdefault(wide, {}).setdefault(record.host, []).append(record)
-    return below
-
-
-def _less_allowed(one: Taken, narrower: Mapping[str, Sequence[Record]]) -> str:
-    """Return the narrower host that a wildcard would open: it stood alone there, and here all that match count."""
-    for host, others in narrower.items():
-        asked = replace(one.conditions, host=parse_host_pattern(host))
-        if not any(other.takes(asked) for other in others):
-            return host
-    return ""
-
-
-def _is_within(host: str, wide: str) -> bool:
-    """Tell whether a host, or a wildcard, is a narrower one below a wildcard.
-
-    >>> _is_within("a.x.test", ".x.test"), _is_within(".x.test", ".x.test"), _is_within("x.test", ".x.test")
-    (True, False, True)
-    """
-    return wide.startswith(".") and host != wide and f".{host.removeprefix('.')}".endswith(wide)
 
 
 def _general(file: str, records: Iterable[Record]) -> Iterator[Note]:

@@ -4,11 +4,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent_sandbox.policy.layer import Location
+from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policyfile.document import Place, Value, parse_document
 from agent_sandbox.problems import Problem, UserError
 
 ENTRY_KEYS = frozenset({"host", "merge_mode", "rules", "transform"})
 RULE_KEYS = frozenset({"schemes", "scheme", "methods", "method", "path", "query"})
+# How a key is written whose value is missing or not text.
+EXAMPLES = {
+    "host": "example.com",
+    "name": "github",
+    "merge_mode": "replace",
+    "access": "read",
+    "repos": "[owner/name]",
+    "surfaces": "[git]",
+    "methods": "[GET]",
+    "method": "GET",
+    "schemes": "[https]",
+    "scheme": "https",
+}
 SERVICE_KEYS = frozenset({"name", "merge_mode", "readonly", "repos", "git", "api", "surfaces"})
 
 
@@ -55,16 +69,45 @@ class OldFile:
 
     def word(self, value: Value, *location: str | int) -> str:
         """Return a text without space around it, or refuse what stands there instead."""
-        if not isinstance(value, str) or not value.strip():
-            self.refuse("a text is wanted here", *location)
-            return ""
-        return value.strip()
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+        key = next((str(part) for part in reversed(location) if isinstance(part, str)), "")
+        hint = f"write `{key}: {EXAMPLES[key]}`" if key in EXAMPLES else ""
+        if value is None or isinstance(value, str):
+            self.refuse(f"`{key}` is {'missing' if value is None else 'empty'}", *location, hint=hint)
+        else:
+            self.refuse(f"`{key}` holds {shown(value)}, which is not text", *location, hint=hint)
+        return ""
 
     def words(self, value: Value, *location: str | int) -> list[str]:
         """Return the texts of a list, or of one that stands for a list."""
         if isinstance(value, str):
             return [self.word(value, *location)]
         return [self.word(word, *location, number) for number, word in enumerate(self.listed(value, *location))]
+
+    def flag(self, value: Value, *location: str | int) -> bool:
+        """Return `true` or `false`, or refuse what stands there instead."""
+        if not isinstance(value, bool):
+            what = f"`{location[-1]}` is {shown(value)}, neither `true` nor `false`"
+            self.refuse(what, *location, hint=f"write `{location[-1]}: true`, or take it out")
+        return value is True
+
+
+def shown(value: Value) -> str:
+    """Name a value in a message, as it is written."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case int():
+            return f"`{value}`"
+        case str():
+            return quoted(value)
+        case list():
+            return "a list"
+        case _:
+            return "keys and values"
 
 
 def read_old(text: str, *, file: str) -> OldFile:

@@ -3,15 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote_plus
 
 from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.expand import expand
 from agent_sandbox.policy.layer import Location
+from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.rule import Conditions
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policyfile.document import Value
 from agent_sandbox.policytools.importing.reading import RULE_KEYS, OldFile
-from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines
+from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines, left_out
 from agent_sandbox.problems import UserError
 
 OVER_TLS = "a secret went over http as well: here it goes over https alone"
@@ -37,6 +39,8 @@ class Record:
 
     host: str
     where: str
+    # The service it comes from; empty for an entry of `domains`.
+    service: str = ""
     replaces: bool = False
     transform: Value = None
     taken: list[Taken] = field(default_factory=list)
@@ -46,7 +50,7 @@ class Record:
         try:
             (conditions,) = conditions_of([self.value([rule])])
         except UserError as error:
-            found.notes += (Note(where=where, what=f"left out: {problem.what}") for problem in error.problems)
+            found.notes += (left_out(where, problem.what) for problem in error.problems)
             return
         self.taken.append(Taken(rule=rule, conditions=conditions))
 
@@ -87,7 +91,10 @@ def old_rule(old: OldFile, value: Value, place: Location, found: Imported) -> Ru
     if set(rule.get("methods", ())) & NEVER:
         found.notes.append(Note(where=old.where(*place), what="left out: CONNECT and TRACE, which no rule can allow"))
         rule["methods"] = [method for method in rule["methods"] if method not in NEVER]
-    rule |= {key: values[key] for key in ("path", "query") if key in values}
+    if "path" in values:
+        rule["path"] = values["path"]
+    if "query" in values:
+        rule["query"] = _query(old, values["query"], (*place, "query"))
     if not values:
         old.refuse("a rule without conditions", *place, hint="all that can be asked of a host is a text alone")
     path = values.get("path")
@@ -95,3 +102,28 @@ def old_rule(old: OldFile, value: Value, place: Location, found: Imported) -> Ru
     if isinstance(prefix, str) and not prefix.endswith("/"):
         found.notes.append(Note(where=old.where(*place, "path"), what=PREFIX.format(prefix)))
     return rule
+
+
+def _query(old: OldFile, value: Value, place: Location) -> Value:
+    """Return a query in our words: there it was written as in a URL, here as it reads once it is decoded."""
+    exact = value.get("exact") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(exact, dict):
+        return value
+    read: dict[str, Value] = {}
+    for name, values in exact.items():
+        words = values if isinstance(values, list) else [values]
+        decoded = [_decoded(old, one, (*place, "exact", name)) for one in words]
+        key = str(_decoded(old, name, (*place, "exact", name)))
+        known = read.get(key)
+        read[key] = [*(known if isinstance(known, list) else []), *decoded]
+    return {**value, "exact": read}
+
+
+def _decoded(old: OldFile, value: Value, place: Location) -> Value:
+    if not isinstance(value, str):
+        return value
+    try:
+        return unquote_plus(value, errors="strict")
+    except UnicodeDecodeError:
+        old.refuse(f"{quoted(value)} is not UTF-8 once it is decoded", *place, hint="take the parameter out")
+        return value

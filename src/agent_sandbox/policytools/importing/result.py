@@ -6,16 +6,22 @@ from typing import Any
 from agent_sandbox.policytools.flow import flow
 from agent_sandbox.policytools.insertion import written
 
-SECTIONS = ("services", "domains", "allow")
+SECTIONS = ("services", "domains", "allow", "deny")
 HEADER = "# Imported by `agent-sandbox policy import`. What means something else here was said while it ran."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A place, and what changes there."""
+    """A place, and what changes there; `left_out` where a whole entry or rule is missing from the result."""
 
     where: str
     what: str
+    left_out: bool = False
+
+
+def left_out(where: str, what: str) -> Note:
+    """Return the note that an entry or a rule is left out, and why."""
+    return Note(where=where, what=f"left out: {what}", left_out=True)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,7 +31,13 @@ class Imported:
     services: list[Any] = field(default_factory=list)
     domains: list[Any] = field(default_factory=list)
     allow: list[str] = field(default_factory=list)
+    deny: list[Any] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many entries there are."""
+        return sum(len(getattr(self, section)) for section in SECTIONS)
 
     def text(self) -> str:
         """Return the policy file."""

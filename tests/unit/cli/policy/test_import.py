@@ -4,6 +4,7 @@ import pytest
 
 from agent_sandbox.cli.errors import exit_code
 from agent_sandbox.cli.policy.import_ import import_
+from agent_sandbox.policytools.importing.oldservices import old_hosts
 from agent_sandbox.policytools.importing.result import HEADER
 
 
@@ -40,3 +41,29 @@ def test_nothing_is_printed_while_something_is_wrong(capsys: pytest.CaptureFixtu
     assert exit_code(lambda: import_([Path("list.txt"), Path("list.txt")])) == 1
     expected = "error: list.txt: is one of several files, and an allow-list has no layers\n  hint: import it alone\n"
     assert capsys.readouterr() == ("", expected * 2)
+
+
+def test_what_is_left_out_is_counted_and_ends_in_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("old.yaml").write_text(
+        "services: [nonesuch]\ndomains:\n  - a.test\n  - {host: b.test, rules: [{path: {exact: /..}}]}\n"
+    )
+    assert exit_code(lambda: import_([Path("old.yaml")])) == 1
+    told = capsys.readouterr()
+    assert told.out == f"{HEADER}\nversion: 1\n\ndomains:\n  - a.test\n"
+    known = ", ".join(sorted(old_hosts()))
+    assert told.err.splitlines()[0] == (
+        f"old.yaml:1: left out: unknown service 'nonesuch'; name its hosts under `domains` (known are {known})"
+    )
+    assert told.err.splitlines()[1] == "old.yaml:4: left out: the path holds a dot segment: '/..'"
+    assert told.err.splitlines()[-1] == "1 entry written, 2 left out: not all of the policy is here"
+
+
+def test_a_line_of_an_allow_list_that_is_left_out_ends_in_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("list.txt").write_text("GET https://*.a.test/v1\nGET https://a.test/v1\n")
+    assert exit_code(lambda: import_([Path("list.txt")])) == 1
+    told = capsys.readouterr()
+    assert told.out == f"{HEADER}\nversion: 1\n\nallow:\n  - GET https://a.test/v1\n"
+    assert told.err == (
+        "list.txt:1: left out: 'https://*.a.test/v1' names a path below every subdomain, which no allow-list allows;"
+        " write a line for each host\n1 entry written, 1 left out: not all of the policy is here\n"
+    )

@@ -1,7 +1,7 @@
 import pytest
 
-from agent_sandbox.policytools.importing.allowlist import INSIDE, import_allowlist
-from agent_sandbox.policytools.importing.result import Note
+from agent_sandbox.policytools.importing.allowlist import INSIDE, WILD, import_allowlist
+from agent_sandbox.policytools.importing.result import Note, left_out
 from agent_sandbox.problems import UserError
 from vectors import each
 
@@ -20,7 +20,8 @@ from vectors import each
         ("GET https://a.test/v1/**", ["GET https://a.test/v1/**"]),
         ("GET https://a.test:8443/x?*", ["GET https://a.test:8443/x"]),
         ("GET https://a.test/x?a=1", ["GET https://a.test/x?a=1"]),
-        ("GET https://*.a.test/x", ["GET https://*.a.test/x"]),
+        ("GET https://*.a.test", ["GET https://*.a.test/"]),
+        ("GET https://*.a.test/*", ["GET https://*.a.test/**"]),
         ("", []),
         ("# GET https://a.test/x", []),
     ],
@@ -28,6 +29,22 @@ from vectors import each
 def test_a_line_is_entries_of_the_short_form(line: str, expected: list[str]) -> None:
     got = import_allowlist(line, file="list")
     assert (got.allow, got.notes) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://*.a.test/x",
+        "https://*.a.test/x*",
+        "https://.a.test/x?a=1",
+        "http://*.a.test:8080/x/",
+        "https://*.a.test/*/x",
+    ],
+)
+def test_a_path_below_every_subdomain_is_left_out(url: str) -> None:
+    got = import_allowlist(f"GET https://a.test/\nGET {url}\n", file="list")
+    assert got.allow == ["GET https://a.test/"]
+    assert got.notes == [left_out("list:2", WILD.format(f"'{url}'"))]
 
 
 def test_a_line_that_stands_twice_is_one_entry() -> None:

@@ -27,8 +27,8 @@ def test_everything_of_a_wrong_shape_is_remembered() -> None:
         "old.yaml:1: `domains` is no list",
         "old.yaml:2: unknown key `z`; known are a, b",
         "old.yaml:2: keys and values are wanted here",
-        "old.yaml:3: a text is wanted here",
-        "old.yaml:4: a text is wanted here",
+        "old.yaml:3: `host` holds `3`, which is not text; write `host: example.com`",
+        "old.yaml:4: `methods` is empty; write `methods: [GET]`",
     ]
 
 
@@ -44,3 +44,35 @@ def test_what_is_no_plain_yaml_is_refused(text: str, problem: str) -> None:
     with pytest.raises(UserError) as caught:
         read_old(text, file="old.yaml")
     assert str(caught.value.problems[0]).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("null", "`host` is missing; write `host: example.com`"),
+        ("''", "`host` is empty; write `host: example.com`"),
+        ("true", "`host` holds `true`, which is not text; write `host: example.com`"),
+        ("[a.test]", "`host` holds a list, which is not text; write `host: example.com`"),
+        ("{a: b}", "`host` holds keys and values, which is not text; write `host: example.com`"),
+    ],
+)
+def test_what_is_no_text_says_what_stands_there_and_what_to_write(written: str, problem: str) -> None:
+    old = read_old(f"domains: []\nhost: {written}\n", file="old.yaml")
+    assert old.word(old.value["host"], "host") == ""
+    assert [str(one) for one in old.problems] == [f"old.yaml:2: {problem}"]
+
+
+@pytest.mark.parametrize(("written", "flag"), [("true", True), ("false", False)])
+def test_a_flag_is_true_or_false(written: str, flag: bool) -> None:  # noqa: FBT001 - a case
+    old = read_old(f"readonly: {written}\n", file="old.yaml")
+    assert (old.flag(old.value["readonly"], "readonly"), old.problems) == (flag, [])
+
+
+@pytest.mark.parametrize(("written", "shown"), [('"yes"', "'yes'"), ("1", "`1`"), ("null", "nothing")])
+def test_what_is_no_flag_is_refused(written: str, shown: str) -> None:
+    old = read_old(f"readonly: {written}\n", file="old.yaml")
+    assert old.flag(old.value["readonly"], "readonly") is False
+    hint = "write `readonly: true`, or take it out"
+    assert [str(one) for one in old.problems] == [
+        f"old.yaml:1: `readonly` is {shown}, neither `true` nor `false`; {hint}"
+    ]

@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policytools.importing.reading import read_old
 from agent_sandbox.policytools.importing.records import PREFIX, Record, old_rule
-from agent_sandbox.policytools.importing.result import Imported, Note
+from agent_sandbox.policytools.importing.result import Imported, Note, left_out
 from vectors import each
 
 
@@ -14,6 +14,10 @@ from vectors import each
         ("{methods: [GET], method: put}", {"methods": ["GET", "PUT"]}),
         ("path: {prefix: /a/}", {"path": {"prefix": "/a/"}}),
         ("query: {exact: {a: [b, c]}}", {"query": {"exact": {"a": ["b", "c"]}}}),
+        # There a query is written as in a URL.
+        ('query: {exact: {token: ["%2B"]}}', {"query": {"exact": {"token": ["+"]}}}),
+        ("query: {exact: {q: a+b%20c}}", {"query": {"exact": {"q": ["a b c"]}}}),
+        ("query: {exact: {a: x, '%61': [z]}}", {"query": {"exact": {"a": ["x", "z"]}}}),
     ],
 )
 def test_a_rule_is_written_in_our_words(text: str, rule: object) -> None:
@@ -39,6 +43,8 @@ def test_what_means_less_here_is_said(text: str, rule: object, what: str) -> Non
     [
         ("{}", "f:1: a rule without conditions; all that can be asked of a host is a text alone"),
         ("methods: []", "f:1: `methods` is empty"),
+        ("methods: [3]", "f:1: `methods` holds `3`, which is not text; write `methods: [GET]`"),
+        ("query: {exact: {a: '%FF'}}", "f:1: '%FF' is not UTF-8 once it is decoded; take the parameter out"),
         ("hots: a", "f:1: unknown key `hots`; known are method, methods, path, query, scheme, schemes"),
     ],
 )
@@ -53,7 +59,7 @@ def test_a_rule_that_is_none_here_is_noted_and_left_out() -> None:
     record.add({"path": {"exact": "/a/../b"}}, "f:2", found)
     record.add({"methods": ["GET"]}, "f:3", found)
     assert [one.rule for one in record.taken] == [{"methods": ["GET"]}]
-    assert found.notes == [Note(where="f:2", what="left out: the path holds a dot segment: '/a/../b'")]
+    assert found.notes == [left_out("f:2", "the path holds a dot segment: '/a/../b'")]
 
 
 def test_a_record_is_an_entry() -> None:

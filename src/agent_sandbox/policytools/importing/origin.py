@@ -1,0 +1,69 @@
+"""What the older product allows: of all hosts that match a request, the most specific one alone counts."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
+from agent_sandbox.policy.rule import Conditions
+from agent_sandbox.policytools.importing.records import Record, Taken
+
+type Records = Mapping[str, Sequence[Record]]
+
+
+class Origin:
+    """The records that count there, by host: `x`, or `.x` for x and every name below it."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.records = tuple(records)
+        self._of: defaultdict[str, list[Record]] = defaultdict(list)
+        for record in self.records:
+            self._of[record.host].append(record)
+        self._below = narrower(self.records)
+
+    def governing(self, host: HostPattern) -> Sequence[Record]:
+        """Return the most specific records that contain all of a host or wildcard."""
+        found = (self._of[str(one)] for one in host.containing() if str(one) in self._of)
+        return next(found, [])
+
+    def below(self, host: HostPattern) -> Records:
+        """Return what governs single hosts or narrower wildcards of a wildcard, by host."""
+        if host.reach not in {Reach.BELOW, Reach.APEX_AND_BELOW}:
+            return {}
+        found = self._below.get(f".{host.name}", {})
+        return {one: records for one, records in found.items() if host.reach is not Reach.BELOW or one != host.name}
+
+    def refuses(self, asked: Conditions) -> bool:
+        """Tell whether some of it may have been denied there. False is a proof that all of it was allowed."""
+        return not takes(self.governing(asked.host), asked) or bool(self.refused_below(asked))
+
+    def kept(self, record: Record) -> list[Taken]:
+        """Return the rules of a record that open nothing of which less was allowed."""
+        return [one for one in record.taken if not self.refused_below(one.conditions)]
+
+    def refused_below(self, asked: Conditions) -> str:
+        """Return a host below a wildcard for which some of it may have been denied; empty where there is none."""
+        for host, records in self.below(asked.host).items():
+            if not takes(records, replace(asked, host=parse_host_pattern(host))):
+                return host
+        return ""
+
+
+def takes(records: Iterable[Record], asked: Conditions) -> bool:
+    """Tell whether one of the records allowed all of it."""
+    return any(record.takes(asked) for record in records)
+
+
+def narrower(records: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
+    """Return the records below each wildcard, by host; gone through once, for a file may hold as many as it likes."""
+    below: dict[str, dict[str, list[Record]]] = {}
+    for record in records:
+        for wide in _wider(record.host):
+            below.setdefault(wide, {}).setdefault(record.host, []).append(record)
+    return below
+
+
+def _wider(host: str) -> Iterator[str]:
+    labels = host.removeprefix(".").split(".")
+    wider = (f".{'.'.join(labels[number:])}" for number in range(len(labels)))
+    return (wide for wide in wider if wide != host)

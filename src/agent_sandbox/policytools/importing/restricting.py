@@ -1,0 +1,116 @@
+"""Our services, held to what the older policy allowed: where one opens more, that part is replaced or denied."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.expand import expand
+from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
+from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policytools.importing.oldservices import READING, OldService
+from agent_sandbox.policytools.importing.origin import Origin
+from agent_sandbox.policytools.importing.records import Record
+from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines, left_out
+
+DENIED = "`{}` opens {} here, and did not there: it is denied; take it out of `deny` to allow it"
+WIDER = "`{0}` opens {1} here, of which less was allowed; write out the hosts that you need of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A rule of one of our services that allows something that was denied."""
+
+    service: OldService
+    rule: Rule
+
+
+def restrict(ours: Sequence[OldService], origin: Origin, found: Imported, known: Mapping[str, Layer]) -> None:
+    """Add to what is found what takes back what our services allow beyond the older policy."""
+    over, fine = list[Excess](), list[Rule]()
+    for service in ours:
+        for rule in _allows(service, known):
+            if origin.refuses(rule.conditions):
+                over.append(Excess(service, rule))
+            else:
+                fine.append(rule)
+    for record in origin.records:
+        if record.replaces and _would_close(record, fine):
+            record.replaces = False
+    replaced = {parse_host_pattern(record.host) for record in origin.records if record.replaces and origin.kept(record)}
+    by_host: defaultdict[HostPattern, list[Excess]] = defaultdict(list)
+    for one in over:
+        host = one.rule.conditions.host
+        if not _is_told(one, origin) and replaced.isdisjoint(host.containing()):
+            by_host[host].append(one)
+    # A wildcard first: its service is left out as a whole, with what else it opens.
+    for host in sorted(by_host, key=lambda host: (host.reach is Reach.EXACT, host)):
+        left = [one for one in by_host[host] if one.service.written in found.services]
+        if left:
+            _take_back(host, left, origin, found)
+
+
+def _allows(service: OldService, known: Mapping[str, Layer]) -> Iterator[Rule]:
+    text = "\n".join(("services:", *entry_lines(service.written), ""))
+    layer = parse_layer(text, name="", file="", shown="", services=known)
+    return (rule for rule in expand(layer, known).rules if rule.effect is Effect.ALLOW)
+
+
+def _would_close(record: Record, fine: Iterable[Rule]) -> bool:
+    """Tell whether a wildcard that replaces would take from a service what there stood beside it."""
+    if not record.host.startswith("."):
+        return False
+    host = parse_host_pattern(record.host)
+    within = (rule.conditions for rule in fine if host in rule.conditions.host.containing())
+    return any(not record.takes(asked) for asked in within)
+
+
+def _is_told(one: Excess, origin: Origin) -> bool:
+    """Tell whether a note of its own says that repositories are more here, and no entry says anything of the host."""
+    governing = origin.governing(one.rule.conditions.host)
+    return one.service.is_scoped and all(record.service == one.service.name for record in governing)
+
+
+def _take_back(host: HostPattern, over: Sequence[Excess], origin: Origin, found: Imported) -> None:
+    governing = origin.governing(host)
+    entries = [record for record in governing if not record.service]
+    if host.reach is not Reach.EXACT and (governing or origin.below(host)):
+        _leave_out(host, over, found)
+    elif any(origin.kept(record) if record.host == str(host) else record.taken for record in entries):
+        _replace(host, entries, found)
+    elif governing and not entries:
+        _deny_writing(host, over, found)
+    else:
+        _deny(over, found, str(host), str(host))
+
+
+def _leave_out(host: HostPattern, over: Sequence[Excess], found: Imported) -> None:
+    for service in {one.service.name: one.service for one in over}.values():
+        found.services.remove(service.written)
+        found.notes.append(left_out(service.where, WIDER.format(service.name, host)))
+
+
+def _replace(host: HostPattern, entries: Sequence[Record], found: Imported) -> None:
+    """Write the entries that governed the host for this host alone, in place of what the service opens there."""
+    for record in entries:
+        if record.host == str(host):
+            record.replaces = True
+        elif record.taken:
+            one = Record(host=str(host), where=record.where, replaces=True, transform=record.transform)
+            found.domains.append(one.value([taken.rule for taken in record.taken]))
+
+
+def _deny_writing(host: HostPattern, over: Sequence[Excess], found: Imported) -> None:
+    """Deny what a service was for reading alone and here asks by POST, such as a clone."""
+    asked = (one.rule.conditions.methods or frozenset() for one in over)
+    methods = sorted(frozenset[str]().union(*asked).difference(READING["methods"]))
+    what = f"{', '.join(methods)} of {host}"
+    _deny(over, found, {"host": str(host), "rules": [{"methods": methods}]}, what)
+
+
+def _deny(over: Sequence[Excess], found: Imported, entry: object, what: str) -> None:
+    found.deny.append(entry)
+    for service in {one.service.name: one.service for one in over}.values():
+        found.notes.append(Note(where=service.where, what=DENIED.format(service.name, what)))

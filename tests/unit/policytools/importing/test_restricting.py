@@ -1,0 +1,67 @@
+from typing import Any
+
+import yaml
+
+from agent_sandbox.policyfile import shipped_services
+from agent_sandbox.policytools.importing.oldpolicy import import_policies
+from agent_sandbox.policytools.importing.restricting import DENIED, WIDER
+from agent_sandbox.policytools.importing.result import Imported, Note, left_out
+
+SERVICES = dict(shipped_services())
+MODELS = [{"methods": ["GET"], "path": {"prefix": "/v1/models"}}]
+
+
+def imported(text: str) -> Imported:
+    return import_policies([("f", text)], known=SERVICES)
+
+
+def written(found: Imported, section: str) -> Any:  # noqa: ANN401 - whatever stands there
+    return yaml.safe_load(found.text()).get(section)
+
+
+def test_a_wildcard_that_replaces_is_written_so_and_replaces_what_our_service_opens() -> None:
+    rule = "{methods: [GET], path: {prefix: /v1/models}}"
+    found = imported(
+        f"services: [codex]\ndomains: [{{host: '*.openai.com', merge_mode: replace, rules: [{rule}]}}]",
+    )
+    assert written(found, "domains") == [{"host": ".openai.com", "merge_mode": "replace", "rules": MODELS}]
+    assert written(found, "deny") is None
+
+
+def test_a_wildcard_that_would_take_more_than_it_replaced_is_written_for_each_host() -> None:
+    # There the service's own hosts stood beside the wildcard, and here the wildcard would replace them.
+    found = imported(
+        'services: [gemini]\ndomains: [{host: "*.googleapis.com", merge_mode: replace, rules: [{methods: [PUT]}]}]'
+    )
+    rules = [{"methods": ["PUT"]}]
+    assert written(found, "domains") == [
+        {"host": "www.googleapis.com", "merge_mode": "replace", "rules": rules},
+        {"host": ".googleapis.com", "rules": rules},
+    ]
+
+
+def test_a_host_that_our_service_opens_besides_is_denied_and_said_to_be() -> None:
+    found = imported("services: [vscode]")
+    hosts = ["*.vscode-unpkg.net", "vscode.download.prss.microsoft.com"]
+    assert written(found, "deny") == hosts
+    assert [note for note in found.notes if note.what.startswith("`vscode` opens")] == [
+        Note(where="f:1", what=DENIED.format("vscode", host)) for host in hosts
+    ]
+
+
+def test_a_service_that_was_for_reading_alone_writes_nothing() -> None:
+    found = imported("services: [{name: github, readonly: true}]")
+    posts = [{"methods": ["POST"]}]
+    hosts = ("api.github.com", "github.com")
+    assert written(found, "deny") == [{"host": host, "rules": posts} for host in hosts]
+
+
+def test_a_service_with_a_wildcard_of_which_less_was_allowed_is_left_out() -> None:
+    found = imported("services: [vscode]\ndomains: [{host: a.gallery.vsassets.io, rules: [{methods: [PUT]}]}]")
+    assert written(found, "services") is None
+    assert left_out("f:1", WIDER.format("vscode", "*.gallery.vsassets.io")) in found.notes
+
+
+def test_a_host_whose_only_rule_is_none_here_is_denied() -> None:
+    text = "services: [codex]\ndomains: [{host: chatgpt.com, merge_mode: replace, rules: [{path: {exact: /..}}]}]"
+    assert written(imported(text), "deny") == ["chatgpt.com"]
