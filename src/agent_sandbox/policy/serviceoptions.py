@@ -184,9 +184,10 @@ def _refuse_unknown(value: Mapping[str, object], known: Sequence[str], hint: str
 
 
 def _known(word: str, known: Sequence[str] | Mapping[str, object]) -> str:
-    near = get_close_matches(word, known, n=1)
+    spelled = {right.casefold(): right for right in known}
+    near = get_close_matches(word.casefold(), spelled, n=1)
     if near:
-        return f"did you mean `{near[0]}`?"
+        return f"did you mean `{spelled[near[0]]}`?"
     return (
         f"known are {', '.join(sorted((*known, 'readonly', 'merge_mode')))}"
         if isinstance(known, Mapping)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from agent_sandbox.policy.layer import Layer
@@ -29,6 +30,22 @@ def service_meant(word: str) -> str | None:
     """
     names = {*(path.stem for path in _files()), *aliases()}
     return word if word in names else service_called(word, names)
+
+
+def known_elsewhere(word: str) -> bool:
+    """Tell whether a policy that `policy import` reads may name a service by this word, and we have none like it.
+
+    >>> known_elsewhere("Factory"), known_elsewhere("github")
+    (True, False)
+    """
+    return word.casefold() in _elsewhere()
+
+
+@cache
+def _elsewhere() -> frozenset[str]:
+    text = files(__package__).joinpath("elsewhere.yaml").read_text("utf-8")
+    names = parse_document(text, file="elsewhere.yaml").value
+    return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
 
 
 def also_called(layer: Layer) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from agent_sandbox.policy.layer import Location
 from agent_sandbox.policy.planned import PLANNED
 from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.spec import MODELS, PolicySpec
-from agent_sandbox.policyfile.aliases import service_called, service_meant
+from agent_sandbox.policyfile.aliases import known_elsewhere, service_called, service_meant
 from agent_sandbox.policyfile.document import Document, Place
 from agent_sandbox.policyfile.resolved import RESOLVED, advice_for
 from agent_sandbox.problems import Problem, UserError
@@ -21,6 +21,10 @@ Words = tuple[str, str]
 # Where people write in short what has no short form, and a key that belongs elsewhere.
 WRITTEN_SO = {"path": "write `path: {prefix: /v1/}`", "tests": "write `- allow: GET https://example.com/`"}
 BELONGS = {("domains", "name"): "a service goes under `services`"}
+ELSEWHERE = (
+    "there is no such service here: name its hosts under `domains`;"
+    " for a policy of another product, `agent-sandbox policy import FILE` writes them"
+)
 # What can be repeated in a hint as it is.
 ONE_WORD = re.compile(r"[\w.-]{1,80}", re.ASCII)
 
@@ -92,7 +96,11 @@ def _unknown_word(details: ErrorDetails) -> Words:
 
 
 def _not_one_of(details: ErrorDetails) -> Words:
-    return f"{_shown(details['input'])} does not go here", f"write {details.get('ctx', {})['expected']}"
+    value, expected = details["input"], details.get("ctx", {})["expected"]
+    # Pydantic lists the words in quotes.
+    right = {word.casefold(): word for word in re.findall("'([^']*)'", expected)}
+    meant = right.get(value.strip().casefold()) if isinstance(value, str) else None
+    return f"{_shown(value)} does not go here", f"did you mean `{meant}`?" if meant else f"write {expected}"
 
 
 def _unfit(details: ErrorDetails) -> Words:
@@ -170,6 +178,8 @@ def nearest_service(word: str, services: Collection[str]) -> str:
     # One that is still to be resolved is a word as good as those that are there.
     known = sorted({*services, *RESOLVED})
     called = service_called(word, known)
+    if called is None and known_elsewhere(word):
+        return ELSEWHERE
     if called is None:
         return nearest(word, known)
     return f"did you mean `{called}`?" if called in services else f"did you mean `{called}`? {advice_for(called)}"

@@ -95,6 +95,7 @@ def with_auth(**auth: object) -> dict[str, object]:
             ("git",),
         ),
         ({"git": {"access": "reed"}}, "unknown access 'reed'", "did you mean `read`?", ("git", "access")),
+        ({"git": {"access": "READ"}}, "unknown access 'READ'", "did you mean `read`?", ("git", "access")),
         ({"git": {"access": True}}, "unknown access 'True'", "known are read, readwrite", ("git", "access")),
     ],
 )

@@ -63,6 +63,7 @@ UNOPENED = (
         ),
         ("{X: {transform: {type: bearer}}}", "1:61: `secret` is missing"),
         ("{X: {secret: s}}", "1:61: `transform` is missing"),
+        ("{X: {secret: s, transform: {type: Bearer}}}", "1:91: 'Bearer' does not go here; did you mean `bearer`?"),
         ("{X: {secret: s, transform: {type: token}}}", "1:91: 'token' does not go here; write 'basic' or 'bearer'"),
         ("{X: {secret: s, transform: {typ: bearer}}}", "1:85: unknown key 'typ'; did you mean `type`?"),
         (

@@ -1,7 +1,8 @@
 import pytest
 
-from agent_sandbox.policyfile import parse_layer, parse_service
-from agent_sandbox.policyfile.aliases import also_called, service_called, service_meant
+from agent_sandbox.policyfile import parse_layer, parse_service, shipped_services
+from agent_sandbox.policyfile.aliases import also_called, known_elsewhere, service_called, service_meant
+from agent_sandbox.policytools.importing.oldservices import old_hosts
 
 NAMES = ("claude", "debian", "go", "java", "node", "python", "rust")
 
@@ -38,3 +39,8 @@ def test_only_services_that_can_be_named_are_told() -> None:
 def test_the_words_stand_in_the_file_of_the_service() -> None:
     assert also_called(parse_service("also: [a, b]", name="x", file="f", shown="s")) == ("a", "b")
     assert also_called(parse_layer("version: 1", name="x", file="f", shown="s", services=())) == ()
+
+
+def test_what_an_import_knows_and_we_do_not_ship_is_known_elsewhere() -> None:
+    words = {*old_hosts(), *shipped_services(), "nonesuch"}
+    assert {word for word in words if known_elsewhere(word.upper())} == {*old_hosts()} - {*shipped_services()}

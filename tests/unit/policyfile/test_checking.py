@@ -1,7 +1,7 @@
 import pytest
 
 from agent_sandbox.policy.spec import PolicySpec
-from agent_sandbox.policyfile.checking import check_document, nearest
+from agent_sandbox.policyfile.checking import ELSEWHERE, check_document, nearest
 from agent_sandbox.policyfile.document import Document, parse_document
 from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.problems import UserError
@@ -14,6 +14,7 @@ KNOWN_ABOVE = (
 
 CA_NAME = "p:1:27: certificates lie in a file beside the policy; name the file alone: `ca: corp-ca.pem`"
 NOTHING_BETWEEN = "p:1:22: `upstream` names neither a proxy nor an authority; write `proxy`, `ca`, or both"
+NOT_HERE = "does not go here; did you mean"
 SIZES = "write a number of bytes, or one with B, KB, MB, GB, KiB, MiB, GiB: `1MiB`"
 
 
@@ -43,6 +44,10 @@ def test_a_good_document_is_its_spec() -> None:
         ("services: [pip]", "p:1:12: unknown service 'pip'; did you mean `python`?"),
         ("services: [apt]", f"p:1:12: unknown service 'apt'; did you mean `debian`? {advice_for('debian')}"),
         ("services: [zzz]", "p:1:12: unknown service 'zzz'; known are debian, node, python"),
+        ("services: [PYTHON]", "p:1:12: unknown service 'PYTHON'; did you mean `python`?"),
+        ("services: [factory]", f"p:1:12: unknown service 'factory'; {ELSEWHERE}"),
+        ("services: [{name: Pi}]", f"p:1:19: unknown service 'Pi'; {ELSEWHERE}"),
+        ("services: [{name: python, merge_mode: Replace}]", f"p:1:39: 'Replace' {NOT_HERE} `replace`?"),
         ("services: [{name: zzz}]", "p:1:19: unknown service 'zzz'; known are debian, node, python"),
         (
             "domains: [10.0.0.1]",
@@ -257,6 +262,7 @@ def test_each_mistake_is_told_where_it_stands_and_how_to_mend_it(text: str, mess
         ("method: gte", "p:1:34: unknown method 'GTE'; did you mean `GET`?"),
         ("method: 1", "p:1:35: unknown key 'method'; did you mean `methods`?"),
         ("method: get, methods: [PUT]", "p:1:34: `method` and `methods` say the same thing; keep `methods`"),
+        ("schemes: [HTTPS]", "p:1:45: 'HTTPS' does not go here; did you mean `https`?"),
         ("schemes: [htps]", "p:1:45: 'htps' does not go here; write 'http' or 'https'"),
         ("path: /v1", "p:1:41: '/v1' stands where keys and values are wanted; write `path: {prefix: /v1/}`"),
         ("path: {}", "p:1:41: a path is one of `exact`, `prefix`, `glob`"),
