@@ -8,10 +8,14 @@ from pathlib import Path
 from agent_sandbox.cli.errors import DONE, MENDABLE
 from agent_sandbox.cli.excerpt import excerpt
 from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json, say_problems
+from agent_sandbox.cli.output import emit, emit_json, say, say_problems
+from agent_sandbox.cli.policy.lint import subject_at
 from agent_sandbox.cli.policy_file import layer_lines, named_policy
+from agent_sandbox.policy import Policy
+from agent_sandbox.policy.hostpattern import Reach
 from agent_sandbox.policyfile.decoding import decode_policy
 from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.policytools.lint.checks import MISREAD, lint
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.layers import layers_here, load_here
 
@@ -19,7 +23,7 @@ from agent_sandbox.runtime.layers import layers_here, load_here
 def check(
     file: PolicyArgument = None, *, policy: PolicyOption = None, path: ProjectPath = None, json: Json = False
 ) -> int:
-    """Print every problem of a policy file, with its line."""
+    """Print every problem of a policy file, with its line; a warning where it means something else than it seems to."""
     where = named_policy(file, policy, path=path)
     try:
         loaded = load_here(where, os.environ)
@@ -29,16 +33,26 @@ def check(
             return MENDABLE
         emit_json({"file": str(where), "valid": False, "problems": [asdict(problem) for problem in error.problems]})
         return MENDABLE
+    warnings = lint(subject_at(where), MISREAD) if _may_be_misread(loaded) else ()
     rules, layers = len(loaded.rules.rules), layers_here(os.environ, beside=where)
     if json:
         used = [{"name": layer.name, "file": str(layer.path)} for layer in layers]
         answer = {"file": str(where), "valid": True, "problems": [], "digest": loaded.digest, "rules": rules}
-        emit_json({**answer, "layers": used})
+        told = [{"check": one.check, **asdict(one.finding)} for one in warnings]
+        emit_json({**answer, "layers": used, "warnings": told})
     else:
         emit("\n".join((f"{where}: valid, {rules} rules, digest {loaded.digest[:12]}", *layer_lines(loaded, layers))))
         if loaded.refusal:
             emit(f"everything is denied: {loaded.refusal}")
+        for one in warnings:
+            say(f"warning: {where}:{one.finding.line}: {one.finding.what}\n  hint: {one.finding.mend}")
     return DONE
+
+
+def _may_be_misread(policy: Policy) -> bool:
+    """Tell whether more is written than hosts, of which there may be many: nothing else can be read in two ways."""
+    asked = (rule.conditions for rule in policy.rules.rules)
+    return any(one.query or one.path or one.host.reach is not Reach.EXACT for one in asked)
 
 
 def _excerpts(file: Path) -> Callable[[Problem], str]:

@@ -27,7 +27,7 @@ def lint(
 ) -> int:
     """Find what is legal in a policy and yet a risk, or without effect. Anything found makes the exit code 1."""
     where = named_policy(file, policy, path=path)
-    found = run_checks(_subject(where))
+    found = run_checks(subject_at(where))
     if json:
         findings = [{"check": one.check, "file": str(where), **asdict(one.finding)} for one in found]
         emit_json({"file": str(where), "findings": findings})
@@ -36,7 +36,8 @@ def lint(
     return MENDABLE if found else DONE
 
 
-def _subject(where: Path) -> Subject:
+def subject_at(where: Path) -> Subject:
+    """Return a file to be linted, with the policy that it becomes a part of."""
     policy = load_here(where, os.environ)
     layer = load_layer(LayerFile(name=PROJECT, path=where), services=services_beside(where))
     text = decode_policy(read_policy(where), file=str(where))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policy.rule import Conditions
+from agent_sandbox.policy.unfit import Unfit
 from agent_sandbox.policytools.importing.records import Record, Taken
 
 type Records = Mapping[str, Sequence[Record]]
@@ -16,10 +17,11 @@ class Origin:
 
     def __init__(self, records: Iterable[Record]) -> None:
         self.records = tuple(records)
+        known = [record for record in self.records if _is_host(record.host)]
         self._of: defaultdict[str, list[Record]] = defaultdict(list)
-        for record in self.records:
+        for record in known:
             self._of[record.host].append(record)
-        self._below = narrower(self.records)
+        self._below = narrower(known)
 
     def governing(self, host: HostPattern) -> Sequence[Record]:
         """Return the most specific records that contain all of a host or wildcard."""
@@ -47,6 +49,15 @@ class Origin:
             if not takes(records, replace(asked, host=parse_host_pattern(host))):
                 return host
         return ""
+
+
+def _is_host(text: str) -> bool:
+    """Tell whether our language has such a host; what it has none for can be asked of by no request."""
+    try:
+        parse_host_pattern(text)
+    except Unfit:
+        return False
+    return True
 
 
 def takes(records: Iterable[Record], asked: Conditions) -> bool:

@@ -60,7 +60,7 @@ def _allows(service: OldService, known: Mapping[str, Layer]) -> Iterator[Rule]:
 
 def _would_close(record: Record, fine: Iterable[Rule]) -> bool:
     """Tell whether a wildcard that replaces would take from a service what there stood beside it."""
-    if not record.host.startswith("."):
+    if not (record.host.startswith(".") and record.taken):
         return False
     host = parse_host_pattern(record.host)
     within = (rule.conditions for rule in fine if host in rule.conditions.host.containing())

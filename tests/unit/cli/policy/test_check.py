@@ -38,6 +38,7 @@ def test_a_program_gets_the_same_as_json(policy: Path, capsys: pytest.CaptureFix
     name, digest = str(policy), load_policy(policy).digest
     assert exit_code(lambda: check(json=True)) == 0
     expected = {"file": name, "valid": True, "problems": [], "digest": digest, "rules": 3, "layers": []}
+    expected["warnings"] = []
     assert json.loads(capsys.readouterr().out) == expected
     policy.write_text("version: 1\ndomainz: [x]\n")
     assert exit_code(lambda: check(json=True)) == 1
@@ -82,3 +83,26 @@ def test_a_problem_of_another_layer_is_shown_without_a_line_of_this_one(
     assert exit_code(lambda: check(policy)) == 1
     told = f"error: {organisation}:1:1: unknown key 'domainz'\n  hint: did you mean `domains`?\n"
     assert capsys.readouterr().err == told
+
+
+def test_what_is_not_meant_as_it_reads_is_a_warning_with_a_request(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy.write_text('services: [{name: github, repos: [o/r], api: {access: read}}]\ndomains: ["*.github.com"]\n')
+    assert exit_code(check) == 0
+    told = capsys.readouterr()
+    what = (
+        "`*.github.com` also allows DELETE https://api.github.com/repos/o/r, which service `github` at line 1 does not"
+    )
+    mend = "write out the hosts that are meant instead of `*.github.com`, or deny what is not"
+    assert told.err == f"warning: {policy}:2: {what}\n  hint: {mend}\n"
+    assert exit_code(lambda: check(json=True)) == 0
+    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert (warning["check"], warning["line"], warning["what"], warning["mend"]) == ("adds-up", 2, what, mend)
+
+
+def test_a_warning_that_was_accepted_is_none(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    services = "services: [{name: github, repos: [o/r], api: {access: read}}]\n"
+    policy.write_text(f'{services}domains:\n  # accepted: adds-up, all of it is meant\n  - "*.github.com"\n')
+    assert exit_code(check) == 0
+    assert capsys.readouterr().err == ""

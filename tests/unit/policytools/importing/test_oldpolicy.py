@@ -106,3 +106,10 @@ def test_what_wants_a_secret_goes_over_https_alone() -> None:
     found = imported(f"domains:\n  - {{host: a.test, transform: {transform}, rules: {rules}}}\n")
     assert [entry["rules"] for entry in found.domains] == [[{"methods": ["GET"], "schemes": ["https"]}]]
     assert notes(found)[:2] == [("f:2", BY_NAME), ("f:2", OVER_TLS)]
+
+
+def test_a_host_that_is_none_here_is_left_out_beside_a_wildcard_that_contains_it() -> None:
+    replaced = '{host: "*.b d.test", merge_mode: replace, rules: [{methods: [GET]}]}'
+    found = imported(f'services: [github]\ndomains: ["*.a.test", b d.a.test, {replaced}]')
+    assert found.domains == [".a.test"]
+    assert [note.where for note in found.notes if note.left_out] == ["f:2", "f:2"]

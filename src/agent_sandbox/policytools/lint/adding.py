@@ -1,0 +1,121 @@
+"""Rules that look like a limit and are none: another entry, or a service, allows more of the same host."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+
+from agent_sandbox.policy.decide import decide
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.hostpattern import Reach, parse_host_pattern
+from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policytools.importing.oldservices import OldService, old_hosts, old_records
+from agent_sandbox.policytools.importing.origin import Origin, takes
+from agent_sandbox.policytools.importing.records import Record, Taken
+from agent_sandbox.policytools.lint.example import requests_beside
+from agent_sandbox.policytools.lint.finding import Finding
+from agent_sandbox.policytools.lint.subject import Subject
+
+# A wildcard is compared with each entry below it. More are not worth the wait.
+MAX_COMPARED = 20_000
+SERVICE = "service "
+PARTS = frozenset({"git", "web", "api"})
+WHY = "all entries that match a request add up; where this file comes from, the most specific host alone may count"
+REPLACE = "write `merge_mode: replace` in that entry, which then stands in place of what the service allows there"
+NAME = "write out the hosts that are meant instead of `{}`, or deny what is not"
+DENY = "deny what is not meant: no entry takes a single host out of a wildcard of a service"
+
+
+def adds_up(subject: Subject) -> Iterator[Finding]:
+    """Find what a wildcard, or a service, allows of a host beyond the narrower rules for that host."""
+    origin = Origin([*_own_records(subject), *_service_records(subject)])
+    told, compared = set[str](), count()
+    for rule in _allows(subject):
+        for host, records in _narrower(rule, origin):
+            if next(compared) > MAX_COMPARED:
+                return
+            key = f"{rule.conditions.host}" if rule.origin.layer == subject.layer.name else host
+            asked = replace(rule.conditions, host=parse_host_pattern(host))
+            if key not in told and (finding := _finding(subject, rule, asked, records)):
+                told.add(key)
+                yield finding
+
+
+def _allows(subject: Subject) -> Iterator[Rule]:
+    """Yield the allows of `domains`, and those of services that a file from elsewhere can name."""
+    layer = subject.layer
+    lines = {
+        layer.origin("domains", number, "rules", place).line
+        for number, entry in enumerate(layer.spec.domains)
+        for place in range(len(entry.rules) or 1)
+    }
+    for rule in subject.policy.rules.rules:
+        if rule.effect is Effect.ALLOW and rule.conditions.host.reach not in {Reach.EVERY, Reach.LISTED}:
+            if rule.origin.layer == layer.name and rule.origin.line in lines and rule.conditions.host.reach:
+                yield rule
+            if rule.origin.layer.removeprefix(SERVICE) in old_hosts() and rule.origin.layer.startswith(SERVICE):
+                yield rule
+
+
+def _own_records(subject: Subject) -> Iterator[Record]:
+    """Yield what the file itself says of each host of `domains`."""
+    records: dict[str, Record] = {}
+    for number, entry in enumerate(subject.layer.spec.domains):
+        if entry.host.reach is not Reach.EVERY:
+            line = subject.layer.origin("domains", number).line
+            host = _word(Conditions(host=entry.host))
+            records.setdefault(host, Record(host=host, where=str(line)))
+    for rule in subject.allows:
+        if (record := records.get(_word(rule.conditions))) is not None:
+            own = rule.conditions.host
+            wider = replace(own, reach=Reach.APEX_AND_BELOW) if own.reach is Reach.BELOW else own
+            asked = replace(rule.conditions, host=wider)
+            record.taken.append(Taken(rule={}, conditions=asked))
+    yield from records.values()
+
+
+def _word(asked: Conditions) -> str:
+    """Return the host as the older product has it, where `*.x` is x, too."""
+    return f".{asked.host.name}" if asked.host.reach in {Reach.BELOW, Reach.APEX_AND_BELOW} else str(asked.host)
+
+
+def _service_records(subject: Subject) -> Iterator[Record]:
+    for number, spec in enumerate(subject.layer.spec.services):
+        if spec.name in old_hosts():
+            value = {"name": spec.name, **({"readonly": True} if spec.readonly else {}), **(spec.model_extra or {})}
+            # With no part named all are for reading.
+            value |= {} if PARTS & value.keys() else {part: {"access": "read"} for part in ("git", "api")}
+            line = subject.layer.origin("services", number).line
+            yield from old_records(OldService(name=spec.name, where=str(line), value=value))
+
+
+def _narrower(rule: Rule, origin: Origin) -> Iterator[tuple[str, list[Record]]]:
+    """Yield what governs a host of the rule instead of the entry or the service that the rule comes from."""
+    service = rule.origin.layer.removeprefix(SERVICE) if rule.origin.layer.startswith(SERVICE) else ""
+    governing = origin.governing(rule.conditions.host) if service else ()
+    found: Mapping[str, list[Record]] = {
+        **({str(rule.conditions.host): list(governing)} if governing else {}),
+        **{host: list(records) for host, records in origin.below(rule.conditions.host).items()},
+    }
+    for host, records in found.items():
+        if not service or all(record.service != service for record in records):
+            yield host, records
+
+
+def _finding(subject: Subject, rule: Rule, asked: Conditions, records: list[Record]) -> Finding | None:
+    if takes(records, asked):
+        return None
+    beside = requests_beside(asked, [taken.conditions for record in records for taken in record.taken])
+    request = next((one for one in beside if decide(subject.policy, one).allowed), None)
+    if request is None:
+        return None
+    own = rule.origin.layer == subject.layer.name
+    entry = records[0]
+    said = f"service `{entry.service}`" if entry.service else f"the entry for {entry.host}"
+    by = f"`{rule.conditions.host}`" if own else f"{rule.origin.layer.replace(SERVICE, SERVICE + '`')}`"
+    contained = parse_host_pattern(entry.host) in rule.conditions.host.containing()
+    return Finding(
+        line=rule.origin.line if own else int(entry.where),
+        what=f"{by} also allows {request.method} {request.url}, which {said} at line {entry.where} does not",
+        why=WHY,
+        mend=NAME.format(rule.conditions.host) if own else REPLACE if contained else DENY,
+    )

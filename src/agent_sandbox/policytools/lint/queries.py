@@ -1,0 +1,48 @@
+"""Words of a query that are written as in a URL, and compared as they read once they are decoded."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import quote, unquote_plus
+
+from agent_sandbox.policy.entryspec import RuleSpec
+from agent_sandbox.policy.layer import Location
+from agent_sandbox.policytools.flow import flow
+from agent_sandbox.policytools.lint.finding import Finding
+from agent_sandbox.policytools.lint.subject import Subject
+
+ENCODED = re.compile(r"%[0-9A-Fa-f]{2}|\+")
+SECTIONS = ("domains", "allow", "deny")
+
+
+def encoded_query(subject: Subject) -> Iterator[Finding]:
+    """Find conditions on a query that a request with the very same letters does not meet."""
+    for location, rule in _rules(subject):
+        # What stands in a line of `allow` is a URL, and has been decoded.
+        if rule.query is None or (*location, "query") not in subject.layer.lines:
+            continue
+        for name, values in rule.query.exact.items():
+            for value in values:
+                if ENCODED.search(name) or ENCODED.search(value):
+                    line = subject.layer.origin(*location, "query", "exact", name).line
+                    yield _finding(line, name, value)
+
+
+def _rules(subject: Subject) -> Iterator[tuple[Location, RuleSpec]]:
+    spec = subject.layer.spec
+    for section in SECTIONS:
+        for number, entry in enumerate(getattr(spec, section)):
+            for place, rule in enumerate(entry.rules):
+                yield (section, number, "rules", place), rule
+    for name, service in spec.host_services.items():
+        yield ("host_services", name), service
+
+
+def _finding(line: int, name: str, value: str) -> Finding:
+    decoded = {unquote_plus(name): unquote_plus(value)}
+    sent = f"{quote(name, safe='')}={quote(value, safe='')}"
+    return Finding(
+        line=line,
+        what=f"`{flow({name: value})[1:-1]}` takes `{sent}` alone, and not `{name}={value}`",
+        why="names and values of a query are compared as they read once they are decoded",
+        mend=f"write `{flow(decoded)[1:-1]}`",
+    )

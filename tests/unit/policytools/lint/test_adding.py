@@ -1,0 +1,120 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policy import compile_policy
+from agent_sandbox.policyfile import parse_layer, shipped_services
+from agent_sandbox.policytools.comments import comments_by_line
+from agent_sandbox.policytools.lint import adding
+from agent_sandbox.policytools.lint.adding import adds_up
+from agent_sandbox.policytools.lint.finding import Finding
+from agent_sandbox.policytools.lint.subject import Subject
+
+SERVICES = dict(shipped_services())
+EXAMPLES = Path(__file__).resolve().parents[4] / "docs" / "policy" / "examples"
+SCOPED = "services: [{name: github, repos: [o/r], api: {access: read}}]\n"
+GITHUB = "`{}` also allows DELETE https://{}, which service `github` at line 1 does not"
+CODEX = "service `codex` also allows GET https://api.openai.com/v1/models/x, which the entry for {} at line 3 does not"
+VSCODE = (
+    "service `vscode` also allows GET https://a.gallery.vsassets.io/,"
+    " which the entry for a.gallery.vsassets.io at line 3 does not"
+)
+GET = "rules: [{methods: [GET]}]"
+MODELS = "{methods: [GET], path: {exact: /v1/models}}"
+
+
+def found(text: str) -> list[Finding]:
+    layer = parse_layer(text, name="project", file="p", shown="p", services=SERVICES)
+    policy = compile_policy([layer], SERVICES)
+    return list(adds_up(Subject(layer=layer, comments=comments_by_line(text), policy=policy)))
+
+
+def told(text: str) -> list[tuple[int, str]]:
+    return [(one.line, one.what) for one in found(text)]
+
+
+def test_a_wildcard_beside_a_service_of_single_repositories_is_found_with_a_request_and_its_remedy() -> None:
+    what = (
+        "`*.github.com` also allows DELETE https://api.github.com/repos/o/r, which service `github` at line 1 does not"
+    )
+    mend = "write out the hosts that are meant instead of `*.github.com`, or deny what is not"
+    expected = [Finding(line=2, what=what, why=adding.WHY, mend=mend)]
+    assert found(f'{SCOPED}domains: ["*.github.com"]\n') == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        (
+            'domains:\n  - "*.a.test"\n  - {host: b.a.test, rules: [{methods: [GET]}]}\n',
+            2,
+            "`*.a.test` also allows DELETE https://b.a.test/, which the entry for b.a.test at line 3 does not",
+        ),
+        (
+            'domains:\n  - .a.test\n  - {host: "*.b.a.test", rules: [{methods: [GET]}]}\n',
+            2,
+            "`.a.test` also allows DELETE https://b.a.test/, which the entry for .b.a.test at line 3 does not",
+        ),
+        (
+            f"services: [codex]\ndomains:\n  - {{host: api.openai.com, rules: [{MODELS}]}}\n",
+            3,
+            CODEX.format("api.openai.com"),
+        ),
+        (
+            f"services: [codex]\ndomains:\n  - {{host: '*.api.openai.com', rules: [{MODELS}]}}\n",
+            3,
+            CODEX.format(".api.openai.com"),
+        ),
+        (
+            "services: [vscode]\ndomains:\n  - {host: a.gallery.vsassets.io, rules: [{methods: [PUT]}]}\n",
+            3,
+            VSCODE,
+        ),
+        (
+            "services: [{name: github, repos: [o/r]}]\ndomains:\n  - .github.com\n",
+            3,
+            GITHUB.format(".github.com", "github.com/o/r.git/info/refs"),
+        ),
+    ],
+)
+def test_what_is_allowed_beyond_the_narrower_rules_is_found(text: str, line: int, what: str) -> None:
+    assert (line, what) in told(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'domains: ["*.a.test", b.a.test]\n',
+        f'domains: [{{host: "*.a.test", {GET}}}, {{host: b.a.test, {GET}}}]\n',
+        "services: [codex]\n",
+        "services: [github, vscode]\ndomains: [github.com]\n",
+        f"services: [codex]\ndomains: [{{host: '*.openai.com', rules: [{MODELS}]}}]\n",
+        f"services: [codex]\ndomains: [{{host: '*.openai.com', merge_mode: replace, rules: [{MODELS}]}}]\n",
+        f"services: [codex]\ndomains: [{{host: api.openai.com, merge_mode: replace, rules: [{MODELS}]}}]\n",
+        # No such service is known elsewhere.
+        "services: [rust]\ndomains: [{host: index.crates.io, rules: [{methods: [POST]}]}]\n",
+        # What is denied is not allowed.
+        f'{SCOPED}domains: ["*.github.com"]\ndeny: [api.github.com, github.com]\n',
+        'allow_all: true\ndomains: ["*", {host: a.test, rules: [{methods: [GET]}]}]\n',
+        # One request a line is an addition, and looks like no limit.
+        'domains: ["*.a.test"]\nallow: [GET https://b.a.test/]\n',
+    ],
+)
+def test_what_adds_up_to_the_same_is_none(text: str) -> None:
+    assert told(text) == []
+
+
+def test_of_many_entries_below_a_wildcard_one_is_told() -> None:
+    entries = "".join(f"  - {{host: h{number}.a.test, rules: [{{methods: [GET]}}]}}\n" for number in range(50))
+    assert [line for line, _ in told(f'domains:\n  - "*.a.test"\n{entries}')] == [2]
+
+
+def test_no_more_is_compared_than_is_worth_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adding, "MAX_COMPARED", 0)
+    assert len(told(f'{SCOPED}domains: ["*.github.com", "*.a.test", {{host: b.a.test, rules: [{MODELS}]}}]\n')) <= 1
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_no_example_of_the_documents_is_misread(example: Path) -> None:
+    text = example.read_text("utf-8")
+    assert told(text) == []

@@ -1,0 +1,38 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policytools.lint.queries import encoded_query
+
+type Find = Callable[..., list[tuple[int, str]]]
+
+ENTRY = "domains:\n  - host: a.test\n    rules:\n      - query: {{exact: {}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("exact", "what"),
+    [
+        ('{token: ["%2B"]}', '`token: "%2B"` takes `token=%252B` alone, and not `token=%2B`'),
+        ('{token: "a%2fb"}', '`token: "a%2fb"` takes `token=a%252fb` alone, and not `token=a%2fb`'),
+        ('{q: "a+b"}', '`q: "a+b"` takes `q=a%2Bb` alone, and not `q=a+b`'),
+        ('{"%71": x}', '`"%71": x` takes `%2571=x` alone, and not `%71=x`'),
+    ],
+)
+def test_words_that_are_written_as_in_a_url_are_found(find: Find, exact: str, what: str) -> None:
+    assert find(encoded_query, ENTRY.format(exact)) == [(4, what)]
+
+
+@pytest.mark.parametrize("exact", ['{token: "a b"}', "{discount: 100%}", "{x: [a, b]}", '{x: "%zz"}', "{}"])
+def test_words_as_they_read_are_none(find: Find, exact: str) -> None:
+    assert find(encoded_query, ENTRY.format(exact)) == []
+
+
+def test_a_deny_and_a_private_place_are_looked_at_too(find: Find) -> None:
+    deny = "deny:\n  - {host: a.test, rules: [{query: {exact: {x: '%2B'}}}]}\n"
+    place = "host_services:\n  tracker: {to: 'host:80', query: {exact: {x: '%2B'}}}\n"
+    what = '`x: "%2B"` takes `x=%252B` alone, and not `x=%2B`'
+    assert find(encoded_query, deny + place) == [(2, what), (4, what)]
+
+
+def test_a_line_of_allow_is_a_url_and_has_been_decoded(find: Find) -> None:
+    assert find(encoded_query, "allow:\n  - GET https://a.test/?x=%252B\n  - GET https://a.test/?y=%2B\n") == []
