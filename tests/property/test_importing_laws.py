@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Effect, Layer, Request, compile_policy, decide, parse_request
@@ -179,7 +179,11 @@ layers = st.fixed_dictionaries(
 )
 
 
+READING: Entry = {"name": "github", "repos": ["o/r"], "git": {"access": "read"}, "api": {"access": "read"}}
+
+
 @given(st.lists(layers, min_size=1, max_size=2))
+@example([{"services": [{"name": "github"}, READING], "domains": []}])
 def test_no_import_of_services_and_entries_opens_what_was_denied(files: list[Entry]) -> None:
     named = {service["name"] for file in files for service in file["services"]}
     hosts = {one if isinstance(one, str) else one["host"] for file in files for one in file["domains"]}

@@ -76,10 +76,11 @@ def _is_told(one: Excess, origin: Origin) -> bool:
 def _take_back(host: HostPattern, over: Sequence[Excess], origin: Origin, found: Imported) -> None:
     governing = origin.governing(host)
     entries = [record for record in governing if not record.service]
-    if host.reach is not Reach.EXACT and (governing or origin.below(host)):
+    repositories = any(one.conditions.path for record in governing if record.service for one in record.taken)
+    if (not entries and repositories) or (host.reach is not Reach.EXACT and (governing or origin.below(host))):
         _leave_out(host, over, found)
     elif any(origin.kept(record) if record.host == str(host) else record.taken for record in entries):
-        _replace(host, entries, found)
+        _replace(host, entries, origin, found)
     elif governing and not entries:
         _deny_writing(host, over, found)
     else:
@@ -92,14 +93,15 @@ def _leave_out(host: HostPattern, over: Sequence[Excess], found: Imported) -> No
         found.notes.append(left_out(service.where, WIDER.format(service.name, host)))
 
 
-def _replace(host: HostPattern, entries: Sequence[Record], found: Imported) -> None:
+def _replace(host: HostPattern, entries: Sequence[Record], origin: Origin, found: Imported) -> None:
     """Write the entries that governed the host for this host alone, in place of what the service opens there."""
-    for record in entries:
-        if record.host == str(host):
-            record.replaces = True
-        elif record.taken:
-            one = Record(host=str(host), where=record.where, replaces=True, transform=record.transform)
-            found.domains.append(one.value([taken.rule for taken in record.taken]))
+    if entries[0].host == str(host):
+        next(record for record in entries if origin.kept(record)).replaces = True
+        return
+    for number, record in enumerate(record for record in entries if record.taken):
+        # One entry of a host says `merge_mode`, for all of them.
+        one = Record(host=str(host), where=record.where, replaces=number == 0, transform=record.transform)
+        found.domains.append(one.value([taken.rule for taken in record.taken]))
 
 
 def _deny_writing(host: HostPattern, over: Sequence[Excess], found: Imported) -> None:

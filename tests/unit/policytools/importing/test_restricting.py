@@ -1,8 +1,9 @@
 from typing import Any
 
+import pytest
 import yaml
 
-from agent_sandbox.policyfile import shipped_services
+from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.importing.oldpolicy import import_policies
 from agent_sandbox.policytools.importing.restricting import DENIED, WIDER
 from agent_sandbox.policytools.importing.result import Imported, Note, left_out
@@ -65,3 +66,25 @@ def test_a_service_with_a_wildcard_of_which_less_was_allowed_is_left_out() -> No
 def test_a_host_whose_only_rule_is_none_here_is_denied() -> None:
     text = "services: [codex]\ndomains: [{host: chatgpt.com, merge_mode: replace, rules: [{path: {exact: /..}}]}]"
     assert written(imported(text), "deny") == ["chatgpt.com"]
+
+
+def test_a_service_that_was_named_whole_and_for_single_repositories_is_left_out() -> None:
+    # There the repositories alone counted at their hosts.
+    found = imported("services: [github, {name: github, repos: [o/r], git: {access: read}, api: {access: read}}]")
+    assert written(found, "services") is None
+    assert left_out("f:1", WIDER.format("github", "api.github.com")) in found.notes
+
+
+@pytest.mark.parametrize(("host", "there"), [("*.api.anthropic.com", ".api.anthropic.com"), ("api.anthropic.com", "")])
+def test_of_several_entries_for_a_host_one_replaces(host: str, there: str) -> None:
+    entries = "".join(f"  - {{host: '{host}', rules: [{{methods: [{method}]}}]}}\n" for method in ("GET", "PUT"))
+    found = imported(f"services: [claude]\ndomains:\n{entries}")
+    get, put = [{"methods": ["GET"]}], [{"methods": ["PUT"]}]
+    beside = [{"host": there, "rules": rules} for rules in (get, put)] if there else []
+    assert written(found, "domains") == [
+        {"host": "api.anthropic.com", "merge_mode": "replace", "rules": get},
+        {"host": "api.anthropic.com", "rules": put},
+        *beside,
+    ]
+    # A policy that says it twice does not load.
+    parse_layer(found.text(), name="project", file="p", shown="p", services=SERVICES)
