@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from agent_sandbox.policy.advice import advise
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.authority import parse_authority
-from agent_sandbox.policy.decide import awaits_operation, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy.decide import allows, awaits_operation, decide, decide_connect, decide_with_secrets
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.graphqlbody import with_body
@@ -31,6 +31,7 @@ __all__ = [
     "PolicySpec",
     "Request",
     "advise",
+    "allows",
     "awaits_operation",
     "canonical_host",
     "compile_policy",

@@ -10,6 +10,8 @@ from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.pathpattern import PathPattern
 from agent_sandbox.policy.request import Request
 
+LONGEST_CLIENT = 100  # of a User-Agent its beginning tells who it is
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
@@ -29,7 +31,7 @@ class Asker:
 def asker_of(request: Request, askers: Iterable[Asker]) -> Asker | None:
     """Return who seems to ask: the User-Agent counts before the path, and anybody can write either."""
     known = tuple(askers)
-    agent = next((value for name, value in request.headers if name == "user-agent"), "").casefold()
+    agent = next((value for name, value in request.headers if name == "user-agent"), "")[:LONGEST_CLIENT].casefold()
     ways = readings(request.path)
     named = (asker for asker in known if agent.startswith(tuple(client.casefold() for client in asker.clients)))
     shaped = (asker for asker in known if any(path.matches(way) for path in asker.paths for way in ways))

@@ -3,6 +3,8 @@
 Sound and not complete: True is a proof, False may also mean that nothing simple proves it.
 """
 
+from functools import cache
+
 from agent_sandbox.policy.glob import ANY_DEPTH, ANY_SEGMENT, Segment, segment_matches
 from agent_sandbox.policy.hostpattern import HostPattern, Reach
 from agent_sandbox.policy.pathpattern import WHOLE, PathKind, PathPattern, parse_path_pattern
@@ -77,13 +79,18 @@ def _template(glob: tuple[Segment, ...]) -> str:
 
 
 def _glob(wide: tuple[Segment, ...], narrow: tuple[Segment, ...]) -> bool:
-    """Follow both from left to right; patterns are short, and stars are few."""
-    if not wide or not narrow:
-        return wide == narrow
-    if wide[0] != ANY_DEPTH:
-        return _segment(wide[0], narrow[0]) and _glob(wide[1:], narrow[1:])
-    # At the end `**` takes at least one segment, and a narrower glob has one; before, it may be none, or one more.
-    return len(wide) == 1 or _glob(wide[1:], narrow) or _glob(wide, narrow[1:])
+    """Follow both from left to right, each pair of places once."""
+
+    @cache
+    def from_here(mine: int, theirs: int) -> bool:
+        if mine == len(wide) or theirs == len(narrow):
+            return (mine, theirs) == (len(wide), len(narrow))
+        if wide[mine] != ANY_DEPTH:
+            return _segment(wide[mine], narrow[theirs]) and from_here(mine + 1, theirs + 1)
+        # At the end `**` takes at least one segment, and a narrower glob has one; before, it may be none, or one more.
+        return mine == len(wide) - 1 or from_here(mine + 1, theirs) or from_here(mine, theirs + 1)
+
+    return from_here(0, 0)
 
 
 def _segment(wide: Segment, narrow: Segment) -> bool:

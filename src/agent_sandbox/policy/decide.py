@@ -32,8 +32,7 @@ def decide(policy: Policy, request: Request) -> Decision:
         if answer is None or rule.verdict.limit > answer.limit:
             answer = rule.verdict
     if answer is None:
-        rules = policy.index.rules_for(request.host)
-        return no_rule_for_request(request, ways, rules) or no_rule_for_host(policy.index, request.host)
+        return no_rule_for_request(request, ways, policy.index) or no_rule_for_host(policy.index, request.host)
     for ceiling in policy.rules.ceilings:
         within = ceiling.verdict(request, ways)
         if within is None:
@@ -41,6 +40,15 @@ def decide(policy: Policy, request: Request) -> Decision:
         if within.limit < answer.limit:
             answer = replace(answer, max_body=within.max_body)
     return answer
+
+
+def allows(policy: Policy, request: Request) -> bool:
+    """Tell whether `decide` allows the request, without looking for what to say of a denial."""
+    if policy.refusal:
+        return False
+    ways = readings(request.path)
+    effects = {rule.effect for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)}
+    return effects == {Effect.ALLOW} and all(ceiling.verdict(request, ways) for ceiling in policy.rules.ceilings)
 
 
 def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:
@@ -90,7 +98,7 @@ def awaits_operation(policy: Policy, request: Request) -> bool:
     if request.operation is not None or not policy.asks_operations:
         return False
     filled = request._replace(secrets=True)
-    return not decide(policy, filled).allowed and decide(policy, filled._replace(operation=ANY_OPERATION)).allowed
+    return not allows(policy, filled) and allows(policy, filled._replace(operation=ANY_OPERATION))
 
 
 def _refused(policy: Policy) -> Decision:

@@ -33,6 +33,8 @@ class Policy:
     # Whether some rule puts a secret in.
     asks_secrets: bool = False
     refusal: str = ""
+    # Where its rules come from: a name for each layer and service.
+    layers: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, rules: RuleSet, *, refusal: str = "") -> Self:
@@ -45,6 +47,7 @@ class Policy:
             asks_operations=any(rule.conditions.graphql for rule in every),
             asks_secrets=any(rule.conditions.inject for rule in rules.rules),
             refusal=refusal,
+            layers=frozenset(rule.origin.layer for rule in rules.rules),
         )
 
     @classmethod

@@ -36,7 +36,7 @@ class FormlessError(Exception):
 
 def write_form(policy: Policy) -> Plain:
     """Return the policy as plain data, without the hosts of its lists; raise FormlessError where that can't be."""
-    _require_known(policy, {"rules", "index", "digest", "asks_operations", "asks_secrets", "refusal"})
+    _require_known(policy, {"rules", "index", "digest", "asks_operations", "asks_secrets", "refusal", "layers"})
     rules = policy.rules
     _require_known(rules, RULE_SET)
     return {
@@ -50,6 +50,7 @@ def write_form(policy: Policy) -> Plain:
         "asks_operations": policy.asks_operations,
         "asks_secrets": policy.asks_secrets,
         "refusal": policy.refusal,
+        "layers": sorted(policy.layers),
     }
 
 
@@ -69,7 +70,7 @@ def read_form(form: Plain, lists: Lists) -> Policy:
         always_inspects=form["always_inspects"],
     )
     told = {name: form[name] for name in ("digest", "asks_operations", "asks_secrets", "refusal")}
-    return Policy(rules=rules, index=build_index(rules.rules), **told)
+    return Policy(rules=rules, index=build_index(rules.rules), layers=frozenset(form["layers"]), **told)
 
 
 RULE_SET = frozenset({"rules", "ceilings", "replaced", "host_services", "settings", "always_inspects"})

@@ -1,9 +1,9 @@
-"""Globs of paths: `*` within a segment, `**` for whole segments. Matched without backtracking, in bounded steps."""
+"""Globs of paths: `*` within a segment, `**` for whole segments. Matched from left to right, in bounded steps."""
 
 from collections.abc import Iterator
 from functools import cache
 
-from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.path import readings, segments_of
 from agent_sandbox.policy.unfit import Unfit
 
 MAX_STARS = 8
@@ -28,13 +28,44 @@ def split_glob(canonical: str) -> tuple[Segment, ...]:
 
 
 def glob_matches(glob: tuple[Segment, ...], path: str) -> bool:
-    """Follow every place of the glob at which the path may stand, one segment after the other."""
-    places = {0}
-    for segment in path.split("/"):
-        places = {place for before in places for place in _after(glob, before, segment)}
-        if not places:
+    """Tell whether the path is in the glob.
+
+    What stands before the first `**` is at the beginning, what stands behind the last one at the end. What is between
+    two of them may be anywhere between: where it is found first leaves the most to all that follows.
+    """
+    segments = segments_of(path)
+    if ANY_DEPTH not in glob:
+        return len(glob) == len(segments) and _all_match(glob, segments, 0)
+    first, last = glob.index(ANY_DEPTH), len(glob) - 1 - glob[::-1].index(ANY_DEPTH)
+    # In the middle `**` may be no segment at all; at the end it is what lies below: `/a/**` is not `/a`.
+    end = len(segments) - max(len(glob) - 1 - last, 1)
+    if first > end or not _all_match(glob[:first], segments, 0):
+        return False
+    if last + 1 < len(glob) and not _all_match(glob[last + 1 :], segments, end):
+        return False
+    at, part = first, first + 1
+    while part <= last:
+        following = glob.index(ANY_DEPTH, part)
+        if part < following:
+            at = _behind(glob[part:following], segments, at, end)
+        if at < 0:
             return False
-    return len(glob) in places
+        part = following + 1
+    return True
+
+
+def _behind(part: tuple[Segment, ...], segments: tuple[str, ...], at: int, end: int) -> int:
+    """Return the place behind the first of the segments from `at` to `end` that match this part; -1 for none."""
+    if len(part[0]) == 1 and part[0][0] not in segments:
+        return -1
+    for start in range(at, end - len(part) + 1):
+        if segment_matches(part[0], segments[start]) and _all_match(part, segments, start):
+            return start + len(part)
+    return -1
+
+
+def _all_match(part: tuple[Segment, ...], segments: tuple[str, ...], start: int) -> bool:
+    return all(map(segment_matches, part, segments[start : start + len(part)]))
 
 
 def glob_follows(glob: tuple[Segment, ...], path: str) -> int:

@@ -13,6 +13,7 @@ from agent_sandbox.policy.operation import NAME, Operation
 from agent_sandbox.policy.request import Request
 
 MAX_BODY = 256 * 1024  # bytes: the longest text of an issue, with room
+MAX_OBJECTS = 5_000  # of JSON in it; each is seen to have no key twice
 TOO_LONG = f"a body of more than {MAX_BODY // 1024} KiB"
 KEYS = frozenset({"query", "operationName", "variables"})
 JSON = re.compile(r'application/json(?:[ \t]*;[ \t]*charset=("?)utf-8\1)?', re.ASCII | re.IGNORECASE)
@@ -54,7 +55,7 @@ def read_operation(body: bytes) -> Operation:
         return Operation(doubt=TOO_LONG)
     try:
         document, name = _parts(
-            json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+            json.loads(body.decode("utf-8"), object_pairs_hook=_Unique(), parse_constant=_no_constant)
         )
         from agent_sandbox.policy.graphqldocument import operation_of  # noqa: PLC0415 - it says why itself
 
@@ -65,11 +66,20 @@ def read_operation(body: bytes) -> Operation:
         return Operation(doubt="a body that is no JSON in UTF-8")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    named = dict(pairs)
-    if len(named) != len(pairs):
-        raise Ambiguous("a key that is there twice")
-    return named
+class _Unique:
+    """Makes the objects of one body, as many as it may have."""
+
+    def __init__(self) -> None:
+        self._left = MAX_OBJECTS
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        self._left -= 1
+        if self._left < 0:
+            raise Ambiguous(f"more than {MAX_OBJECTS} objects")
+        named = dict(pairs)
+        if len(named) != len(pairs):
+            raise Ambiguous("a key that is there twice")
+        return named
 
 
 def _no_constant(name: str) -> NoReturn:

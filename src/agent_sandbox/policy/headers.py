@@ -1,8 +1,10 @@
 """What a rule may say of headers: these, with these values."""
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import override
 
 from agent_sandbox.policy.quoted import quoted
@@ -24,6 +26,38 @@ ELSEWHERE = {
 }
 
 
+class Headers(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - what was read is kept in its `__dict__`
+    """The header fields of one request, read once however many rules ask for them."""
+
+    @cached_property
+    def values(self) -> Mapping[str, list[str]]:
+        """The values of each header, by its name in lower case."""
+        values = defaultdict(list)
+        for name, value in self:
+            values[name.lower()].append(value.strip(" \t"))
+        return dict(values)
+
+    @cached_property
+    def spellings(self) -> Mapping[str, list[str]]:
+        """The names in lower case that servers may take for the same one, sorted, by what they have in common."""
+        spellings = defaultdict(list)
+        for name in sorted(self.values):
+            spellings[_folded(name)].append(name)
+        return dict(spellings)
+
+    @cached_property
+    def _widely(self) -> dict[str, list[set[str]]]:
+        return {}
+
+    def holds(self, name: str, wanted: str) -> bool:
+        """Tell whether the header, its name spelled in any way, may be read as this value, in any case."""
+        read = self._widely.get(name)
+        if read is None:
+            values = [value for spelling in self.spellings.get(name, ()) for value in self.values[spelling]]
+            read = self._widely[name] = list(map(_widely, values))
+        return any(wanted in readings for readings in read)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderPattern:
     """Headers by name, in lower case and sorted, each with the one value that it has to have."""
@@ -36,19 +70,17 @@ class HeaderPattern:
 
     def is_within(self, headers: Sent) -> bool:
         """Tell whether each is there with the value among others, in any case: the reading of a deny."""
-        sent = [(_folded(name), value) for name, value in headers]
-        return all(
-            any(wanted.casefold() in _widely(value) for value in _values(sent, _folded(name)))
-            for name, wanted in self.named
-        )
+        sent = _read(headers)
+        return all(sent.holds(_folded(name), wanted.casefold()) for name, wanted in self.named)
 
     def differences(self, headers: Sent) -> Iterator[str]:
         """Name each header that an allow does not take, with what was sent."""
-        sent = list(headers)
+        sent = _read(headers)
         for name, wanted in self.named:
-            values = _values(sent, name)
-            for other in sorted({other.lower() for other, _ in sent if _folded(other) == _folded(name)} - {name}):
-                yield f"header {other} beside {name}"
+            values = sent.values.get(name, ())
+            for other in sent.spellings.get(_folded(name), ()):
+                if other != name:
+                    yield f"header {other} beside {name}"
             if {_exactly(name, value) for value in values} != {wanted}:
                 yield f"header {name} {', '.join(map(quoted, values)) or '(none)'}"
 
@@ -100,8 +132,8 @@ def _folded(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def _values(headers: Sent, name: str) -> list[str]:
-    return [value.strip(" \t") for sent, value in headers if sent.lower() == name]
+def _read(headers: Sent) -> Headers:
+    return headers if isinstance(headers, Headers) else Headers(headers)
 
 
 def _exactly(name: str, value: str) -> str:
@@ -114,7 +146,6 @@ def _exactly(name: str, value: str) -> str:
 def _widely(value: str) -> set[str]:
     """Read a value as everything that a server may take it for: the whole, each of a list, with quotes and without."""
     whole = value.casefold()
-    each = [whole, *whole.split(","), *APART.split(whole)]
-    return {
-        text.strip(around) for part in each for text in (part, part.partition(";")[0]) for around in (" \t", ' \t"')
-    }
+    # What stands before the first `;` of an element is among those that `;` parts.
+    each = {whole, whole.partition(";")[0], *whole.split(","), *APART.split(whole)}
+    return {text.strip(around) for text in each for around in (" \t", ' \t"')}

@@ -13,13 +13,18 @@ from agent_sandbox.policy.operation import ANY_OPERATION
 from agent_sandbox.policy.request import Request
 from agent_sandbox.policy.rule import Readings, Rule
 
-# A denial is no occasion for more work than an allow: the most specific ones are near enough.
-MAX_COMPARED = 1000
+# A denial costs little more than an allow: of many rules, those for such a path and the most specific are compared.
+MAX_COMPARED = 100
+# Pairs of an allow and a deny.
+MAX_PAIRS = 500
 
 
-def no_rule_for_request(request: Request, readings: Readings, rules: Sequence[Rule]) -> Decision | None:
+def no_rule_for_request(request: Request, readings: Readings, index: HostIndex) -> Decision | None:
     """Deny what no rule of the host takes; None when nothing of the host is allowed."""
-    allows = islice((rule for rule in rules if rule.effect is Effect.ALLOW), MAX_COMPARED)
+    rules = likely = index.rules_for(request.host)
+    if len(rules) > MAX_COMPARED:
+        likely = (*index.rules_about(request.host, readings), *rules)
+    allows = islice((rule for rule in likely if rule.effect is Effect.ALLOW), MAX_COMPARED)
     # The fewest differences; among equals the most specific, which comes first.
     nearest = sorted(allows, key=lambda rule: sum(1 for _ in rule.differences(request, readings)))
     rule = next(standing(nearest, rules), None)
@@ -64,20 +69,18 @@ def allows_nearby(index: HostIndex, host: str) -> Iterator[Rule]:
 def standing(allows: Iterable[Rule], here: Iterable[Rule]) -> Iterator[Rule]:
     """Yield the allows of which no deny here takes back all; where much is to be compared, the rest as it is."""
     denials = (rule.conditions for rule in here if rule.effect is Effect.DENY)
-    denies = list(islice(denials, MAX_COMPARED))
+    denies = list(islice(denials, MAX_PAIRS))
     compared = 0
     for rule in allows:
         compared += len(denies)
-        if compared > MAX_COMPARED or not any(covers(deny, rule.conditions) for deny in denies):
+        if compared > MAX_PAIRS or not any(covers(deny, rule.conditions) for deny in denies):
             yield rule
 
 
 def beyond_for_request(ceiling: Ceiling, request: Request, readings: Readings) -> Decision:
     """Deny what some layer allows and a narrowing one does not: that one is named, with its nearest rule."""
-    rules = ceiling.index.rules_for(request.host)
-    return _beyond(
-        ceiling, no_rule_for_request(request, readings, rules) or no_rule_for_host(ceiling.index, request.host)
-    )
+    index = ceiling.index
+    return _beyond(ceiling, no_rule_for_request(request, readings, index) or no_rule_for_host(index, request.host))
 
 
 def beyond_for_port(ceiling: Ceiling, host: str, port: int) -> Decision:

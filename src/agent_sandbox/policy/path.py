@@ -5,6 +5,7 @@ could resolve to another path (`..`, `%2e`, `//`, `\`) is a doubt: nobody can te
 """
 
 import re
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from agent_sandbox.policy.ambiguity import Ambiguous
@@ -16,6 +17,9 @@ ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 BEYOND_ASCII = re.compile(r"(?:%[89A-F][0-9A-F])++")
 PARAMETERS = re.compile(r";[^/]*")
+PRINTABLE = {f"%{byte:02X}": chr(byte) for byte in range(0x20, 0x7F) if chr(byte) not in "/%"}
+# A path has a few readings, of which each rule of its host asks the same.
+FEW = 16
 
 DOUBTS_AS_WRITTEN = (
     (re.compile(r"[^\x21-\x7e]"), "a character that no URL holds"),
@@ -68,12 +72,28 @@ def readings(path: str) -> tuple[str, ...]:
     """
     if "%" not in path and ";" not in path:
         return (path,)
+    return _several(path)
+
+
+@lru_cache(maxsize=FEW)
+def _several(path: str) -> tuple[str, ...]:
     literal = _decoded(path)
     slashed = literal.replace("%2F", "/")
     every = (literal, slashed, PARAMETERS.sub("", literal), PARAMETERS.sub("", slashed))
     return tuple(dict.fromkeys(every))
 
 
+@lru_cache(maxsize=FEW)
+def segments_of(reading: str) -> tuple[str, ...]:
+    """Return what stands between the slashes.
+
+    >>> segments_of("/a/b")
+    ('', 'a', 'b')
+    """
+    return tuple(reading.split("/"))
+
+
+@lru_cache(maxsize=FEW)
 def in_lower_case(reading: str) -> str:
     """Return a reading as a host that is blind to case takes it: letters beyond ASCII have a case, too.
 
@@ -95,8 +115,9 @@ def _refuse(text: str, doubts: tuple[tuple[re.Pattern[str], str], ...]) -> None:
 
 
 def _decode_unreserved(match: re.Match[str]) -> str:
-    character = chr(int(match[0][1:], 16))
-    return character if character in UNRESERVED else match[0].upper()
+    written = match[0].upper()
+    character = PRINTABLE.get(written, "")
+    return character if character in UNRESERVED else written
 
 
 def _decoded(path: str) -> str:
@@ -104,5 +125,5 @@ def _decoded(path: str) -> str:
 
 
 def _decode_printable(match: re.Match[str]) -> str:
-    character = chr(int(match[0][1:], 16))
-    return character if " " <= character <= "~" and character not in "/%" else match[0].upper()
+    written = match[0].upper()
+    return PRINTABLE.get(written, written)

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import override
 from urllib.parse import unquote_plus, urlencode
 
@@ -14,6 +15,8 @@ OVERRIDES = frozenset({"_method", "x_http_method", "x_http_method_override", "x_
 # What PHP makes an underscore of in a name, and what others do of a header's.
 UNDERSCORES = str.maketrans(" .[-", "____")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# A request is decided at once, maybe several times (with secrets and without), and each of its rules may ask.
+FEW = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +24,15 @@ class QueryPattern:
     """Parameters with their values, sorted: their order in a query does not count."""
 
     parameters: tuple[Parameter, ...]
+    widely: frozenset[Parameter] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widely", frozenset(map(_widely, self.parameters)))
 
     def is_all_of(self, query: str) -> bool:
         """Tell whether the query holds exactly these: the reading of an allow."""
-        return sorted(parameters_of(query)) == list(self.parameters)
+        number = query.count("&") + 1 if query else 0
+        return number == len(self.parameters) and _in_order(query) == self.parameters
 
     def is_within(self, query: str) -> bool:
         """Tell whether the query holds these among others: the reading of a deny, or `&x=1` would get round it.
@@ -32,8 +40,7 @@ class QueryPattern:
         Servers differ on whether `;` parts parameters, on case, on spaces around and on control characters: any of
         their readings counts.
         """
-        found = _every_reading(query)
-        return all(_widely(parameter) in found for parameter in self.parameters)
+        return self.widely <= _every_reading(query)
 
     @override
     def __str__(self) -> str:
@@ -65,19 +72,38 @@ def other_method(query: str, method: str) -> str:
     """
     if "ethod" not in query.lower() and "%" not in query:
         return ""
-    for name, value in _every_reading(query):
-        if name.translate(UNDERSCORES) in OVERRIDES and (named := value.upper()) in NAMEABLE - {method}:
-            return named
+    # No name of a method holds a `;`: what stands between two is all that could be one.
+    for piece in query.replace(";", "&").split("&"):
+        name, _, value = piece.partition("=")
+        if ("%" in name or "ethod" in name.lower()) and _wide(name).translate(UNDERSCORES) in OVERRIDES:
+            named = _wide(value).upper()
+            if named in NAMEABLE - {method}:
+                return named
     return ""
 
 
-def _every_reading(query: str) -> set[Parameter]:
-    return {_widely(parameter) for reading in (query, query.replace(";", "&")) for parameter in parameters_of(reading)}
+@lru_cache(maxsize=FEW)
+def _in_order(query: str) -> tuple[Parameter, ...]:
+    return tuple(sorted(parameters_of(query)))
+
+
+@lru_cache(maxsize=FEW)
+def _every_reading(query: str) -> frozenset[Parameter]:
+    ways = {query, query.replace(";", "&")}
+    return frozenset(_widely(parameter) for way in ways for parameter in parameters_of(way))
 
 
 def _widely(parameter: Parameter) -> Parameter:
-    name, value = (CONTROL.sub("", text).strip().casefold() for text in parameter)
+    name, value = map(_folded, parameter)
     return name, value
+
+
+def _wide(text: str) -> str:
+    return _folded(_decoded(text))
+
+
+def _folded(text: str) -> str:
+    return CONTROL.sub("", text).strip().casefold()
 
 
 def _decoded(text: str) -> str:

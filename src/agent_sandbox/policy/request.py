@@ -7,6 +7,8 @@ import re
 from typing import Literal, NamedTuple
 
 from agent_sandbox.policy.ambiguity import Ambiguous
+from agent_sandbox.policy.bounds import check_fields, check_target
+from agent_sandbox.policy.headers import Headers
 from agent_sandbox.policy.host import canonical_host
 from agent_sandbox.policy.method import canonical_method
 from agent_sandbox.policy.operation import Operation
@@ -18,8 +20,6 @@ Scheme = Literal["http", "https"]
 SCHEMES: dict[str, Scheme] = {"http": "http", "https": "https"}
 DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
 USUAL_PORTS = frozenset(DEFAULT_PORTS.values())
-# Servers refuse longer ones with 414; so do we, before any work is spent on them.
-MAX_TARGET = 32 * 1024
 NOT_IN_A_QUERY = re.compile(r"[^\x21-\x7e]|#|%00")
 
 
@@ -77,8 +77,10 @@ def parse_request(  # noqa: PLR0913 - a request is made of these
         raise Ambiguous(f"{quoted(scheme)} is no scheme of HTTP")
     if not 0 < port < 65536:
         raise Ambiguous(f"{port} is no port")
-    if len(target) > MAX_TARGET:
-        raise Ambiguous(f"the target is longer than {MAX_TARGET} characters")
+    check_target(target)
+    if headers:
+        check_fields(headers)
+        headers = Headers(headers)
     path, _, query = target.partition("?")
     if query and NOT_IN_A_QUERY.search(query):
         raise Ambiguous("the query holds a character that no URL holds, a NUL, or a fragment")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import override
 
-from agent_sandbox.policy.path import in_lower_case
+from agent_sandbox.policy.path import in_lower_case, segments_of
 from agent_sandbox.policy.pathpattern import WHOLE, PathKind, PathPattern
 from agent_sandbox.policy.rule import Readings, Rule
 
@@ -48,7 +48,7 @@ class ManyRules(Rules):
             found += root.rules
             for reading in readings:
                 node = root
-                for segment in (in_lower_case(reading) if in_any_case else reading).split("/"):
+                for segment in segments_of(in_lower_case(reading) if in_any_case else reading):
                     following = node.below.get(segment)
                     if following is None:
                         break

@@ -13,6 +13,7 @@ SERVER_NAME = 0x0000
 ENCRYPTED_HELLO = frozenset({0xFFCE, 0xFF02, *range(0xFE08, 0xFE0E)})
 HOST_NAME = 0
 RECORD_BYTES = 2**14 + 256
+EXTENSIONS = 100  # browsers send about 20
 RECORDS = 16  # real ones take one or two; all are read again for each byte that comes
 
 
@@ -105,6 +106,8 @@ def _parse(body: _Cursor) -> Hello:
     found: dict[int, _Cursor] = {}
     while extensions.rest:
         kind, content = extensions.number(2), extensions.vector(2)
+        if len(found) == EXTENSIONS:
+            raise BadHelloError(f"more than {EXTENSIONS} extensions in the ClientHello")
         if kind in found:
             raise BadHelloError("an extension twice in the ClientHello")
         found[kind] = content
@@ -113,10 +116,12 @@ def _parse(body: _Cursor) -> Hello:
 
 
 def _names(extension: _Cursor) -> tuple[str, ...]:
-    listed, names = extension.vector(2), []
+    listed = extension.vector(2)
+    names: list[str] = []
     if extension.rest:
         raise BadHelloError("bytes behind the server names")
-    while listed.rest:
+    # A second name is one too many, whatever follows.
+    while listed.rest and len(names) < 2:
         kind, name = listed.number(1), listed.vector(2).data
         if kind != HOST_NAME or not name.isascii():
             raise BadHelloError("a server name that is no ASCII host name")

@@ -18,6 +18,7 @@ from agent_sandbox.policy import (
     decide_with_secrets,
 )
 from agent_sandbox.policy.asker import Asker
+from agent_sandbox.policy.bounds import MAX_PATH
 from agent_sandbox.policy.graphqlbody import with_body, with_doubt
 from agent_sandbox.proxy.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.denial import UNDECIDED, Denial
@@ -161,8 +162,8 @@ def _describe(ledger: Ledger, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
     data, line = flow.request.data, ledger.line
     line.host = tunnel.host or data.host
     line.port = tunnel.port or data.port
-    line.method = data.method.decode("ascii", "backslashreplace")
-    line.path = data.path.partition(b"?")[0].decode("ascii", "backslashreplace")
+    line.method = data.method[:MAX_PATH].decode("ascii", "backslashreplace")
+    line.path = data.path[:MAX_PATH].partition(b"?")[0].decode("ascii", "backslashreplace")
 
 
 def _denial(request: Request, decision: Decision, status: int, advice: str) -> Denial:

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 
+from agent_sandbox.policy.bounds import MAX_FIELDS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Sizes in bytes, times in seconds. The defaults are what runs; tests shrink them."""
 
     head_bytes: int = 65_536  # a request line with all its fields; more is 431
-    head_fields: int = 200  # browsers send about 20; the rest is somebody probing
+    head_fields: int = MAX_FIELDS  # browsers send about 20; the rest is somebody probing
     head_seconds: float = 10.0  # from a head's first byte to its last: slowloris ends here
     hello_bytes: int = 65_536  # a ClientHello with post-quantum key shares is about 2 KiB
     hello_seconds: float = 10.0  # from our 200 to a complete ClientHello

@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from agent_sandbox.policy.ambiguity import Ambiguous
-from agent_sandbox.policy.request import MAX_TARGET, Request, parse_request
+from agent_sandbox.policy.bounds import MAX_TARGET
+from agent_sandbox.policy.request import Request, parse_request
 from vectors import each
 
 PLAIN: dict[str, Any] = {"scheme": "https", "host": "allowed.test", "port": 443, "method": "GET", "target": "/api/x"}
