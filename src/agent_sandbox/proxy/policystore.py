@@ -50,13 +50,17 @@ class PolicyStore:
         """Whether the policy in force was read from the file, now or before it had problems."""
         return self._loaded is not None
 
-    async def reload(self) -> tuple[Problem, ...]:
-        """Read the file again. Problems leave the policy in force as it was, and are returned."""
+    async def read(self) -> Policy | None:
+        """Read the file again and return its policy, which is not in force yet; None where it has problems."""
         try:
-            self.current = self._take(await asyncio.to_thread(self._load, self._path))
+            return await asyncio.to_thread(self._load, self._path)
         except UserError as error:
             self._keep(error)
-        return self.problems
+            return None
+
+    def replace(self, policy: Policy) -> None:
+        """Put a policy that was read in force."""
+        self.current = self._take(policy)
 
     def _take(self, policy: Policy) -> Policy:
         self._loaded, self._problems_since, self.problems = self._now(), None, ()

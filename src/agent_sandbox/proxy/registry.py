@@ -74,4 +74,5 @@ class Registry:
                 self._open.pop(client, None)
 
     def __len__(self) -> int:
-        return sum(map(len, self._open.values()))
+        # Another thread asks: a list of them is taken at once, while the registry may change.
+        return sum(map(len, list(self._open.values())))

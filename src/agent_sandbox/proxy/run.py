@@ -15,6 +15,7 @@ from agent_sandbox.policyfile.shelf import Shelf
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import http1_client, http2_client, tlsgulps
 from agent_sandbox.proxy.ahead import read_ahead
+from agent_sandbox.proxy.beside import BesideTraffic
 from agent_sandbox.proxy.ca import load_authority, now_utc
 from agent_sandbox.proxy.control import Answer, serve_control
 from agent_sandbox.proxy.dialler import Dialler
@@ -49,6 +50,7 @@ from agent_sandbox.proxy.writer import LineWriter
 
 async def run(settings: Settings, limits: Limits) -> None:
     """Serve until SIGTERM or SIGINT."""
+    signals = _Signals()
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
     http1_client.install()
     http2_client.install()
@@ -59,11 +61,12 @@ async def run(settings: Settings, limits: Limits) -> None:
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
     itself = Itself()
     front = Front(_engine(settings, limits, store, recorder, itself), lambda: store.current)
-    reloader = Reloader(store, review=front.review, record=recorder.record)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
     entrances = await _entrances(settings, limits, front, store, recorder)
     itself.listens(listening, *entrances.listening.values())
+    beside = BesideTraffic()
+    reloader = Reloader(store, review=front.review, record=recorder.record, in_traffic=beside.in_traffic)
 
     def running() -> Answer:
         return {
@@ -75,7 +78,7 @@ async def run(settings: Settings, limits: Limits) -> None:
         }
 
     started = now_utc().isoformat(timespec="seconds")
-    control = await serve_control(settings.control, control_verbs(store, recorder, reloader, running))
+    control = await beside.do(serve_control(settings.control, control_verbs(store, recorder, reloader, running)))
     _say_what_is_odd(settings, store)
     _write_ready_line(settings, {"listening": listening, **entrances.listening})
 
@@ -86,14 +89,20 @@ async def run(settings: Settings, limits: Limits) -> None:
     try:
         # A watch that fell over takes the proxy along, which its container starts again.
         async with asyncio.TaskGroup() as tasks:
-            beside = [tasks.create_task(task) for task in (watching, read_ahead(lambda: store.current))]
-            await _told_to_stop()
-            for task in beside:
+            going_on = [
+                tasks.create_task(task)
+                for task in (
+                    beside.do(watching),
+                    read_ahead(lambda: store.current),
+                )
+            ]
+            await signals.stop.wait()
+            for task in going_on:
                 task.cancel()
     finally:
         server.close()
         entrances.close()
-        control.close()
+        beside.close(last=control.close)
         await front.end()
         for writer in writers:
             writer.close()
@@ -189,9 +198,11 @@ def _to_stdout(data: bytes) -> None:
     write_all(sys.stdout.fileno(), data)
 
 
-async def _told_to_stop() -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    await stop.wait()
+class _Signals:
+    """What the process is told from outside, from now on."""
+
+    def __init__(self) -> None:
+        self.stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop.set)

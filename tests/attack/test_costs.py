@@ -1,0 +1,118 @@
+"""No request costs so much that others wait for it, or that the policy can't be narrowed meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.control import ask
+from proxystand import ProxyProcess, get
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONNECTIONS = 20
+SECONDS = 2.0
+NUMBERS = range(20)
+DENIED = "".join(
+    f"  - {{query: {{exact: {{n{number}: x}}}}}}\n"
+    f"  - {{headers: {{x-list: value {number}}}}}\n"
+    f"  - {{path: {{glob: '/**/a*{number}/**/b*/**'}}}}\n"
+    for number in NUMBERS
+)
+ALLOWED = "".join(f"  - {{path: {{prefix: /p/{number}}}}}\n" for number in range(1_000))
+POLICY = f"""version: 1
+domains:
+- narrowed.test
+- host: allowed.test
+  rules:
+{ALLOWED}
+deny:
+- host: allowed.test
+  rules:
+{DENIED}
+"""
+NARROWER = POLICY.replace("- narrowed.test\n", "")
+ENCODED = "&".join(f"%61%62%63%64{number}=%C3%A9" for number in range(499))
+FLOODS = {
+    "parameters without end": (f"/x?{'&' * 32_000}", (), 400),
+    "parameters behind semicolons": (f"/x?{'a;' * 16_000}", (), 400),
+    "as many parameters as may be": (f"/x?{ENCODED}", (), 403),
+    "encoded bytes": (f"/x?{'%61' * 10_000}", (), 403),
+    "segments without end": ("/a7" * 10_000, (), 400),
+    "as many segments as may be": ("/a7" * 100, (), 403),
+    "a long path": (f"/{'%40' * 10_000}", (), 400),
+    "lists without end": ("/x", (f"X-List: {'a,' * 30_000}",), 400),
+    "as many elements as may be": ("/x", (f"X-List: {'a,' * 990}",), 403),
+}
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxyProcess]:
+    with ProxyProcess(tmp_path_factory.mktemp("costs"), POLICY) as started:
+        yield started
+
+
+@contextlib.contextmanager
+def flooded(proxy: ProxyProcess, request: bytes) -> Iterator[None]:
+    """Have many clients send the same over and over."""
+
+    def flood() -> None:
+        while not over.is_set():
+            with contextlib.suppress(OSError), proxy.connect(seconds=60) as connection:
+                connection.sendall(request)
+                while connection.recv(65_536):
+                    pass
+
+    over = threading.Event()
+    clients = [threading.Thread(target=flood) for _ in range(CONNECTIONS)]
+    for client in clients:
+        client.start()
+    try:
+        time.sleep(0.3)
+        yield
+    finally:
+        over.set()
+        for client in clients:
+            client.join()
+
+
+def seconds_for(proxy: ProxyProcess, policy: str) -> float:
+    """Reload another policy, and return how long it took."""
+    proxy.policy_file.write_text(policy)
+    began = time.monotonic()
+    answer = ask(Path(proxy.ready["control"]), {"verb": "reload"}, seconds=60)
+    assert answer["ok"] is True
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("what", FLOODS)
+def test_costly_requests_keep_neither_clients_nor_a_reload_waiting(proxy: ProxyProcess, what: str) -> None:
+    target, fields, status = FLOODS[what]
+    request = get(f"http://allowed.test{target}", "allowed.test", *fields)
+    assert proxy.say(request, seconds=60).startswith(b"HTTP/1.1 %d " % status)
+    with flooded(proxy, request):
+        waited = []
+        for _ in range(3):
+            began = time.monotonic()
+            proxy.say(get("http://evil.test/", "evil.test"), seconds=60)
+            waited.append(time.monotonic() - began)
+        narrowed = seconds_for(proxy, NARROWER)
+        answer = proxy.say(get("http://narrowed.test/", "narrowed.test"), seconds=60)
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert (max(waited) < SECONDS, narrowed < SECONDS) == (True, True)
+    assert seconds_for(proxy, POLICY) < SECONDS
+
+
+def test_a_request_over_a_limit_is_told_which_and_leaves_a_line(proxy: ProxyProcess) -> None:
+    proxy.forget()
+    answer = proxy.say(get(f"http://allowed.test/many?{'&' * 500}", "allowed.test"))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'"reason": "ambiguous: the query has more than 500 parameters"' in answer
+    line = proxy.line(path="/many")
+    assert (line["decision"], line["reason"]) == ("deny", "ambiguous: the query has more than 500 parameters")
