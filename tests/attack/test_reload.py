@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,16 +13,16 @@ import pytest
 
 from http2client import Http2Client, fields
 from pair import Pair, start_pair
-from proxystand import get, read_all, read_answer, read_head
+from proxystand import ProxyProcess, get, read_all, read_answer, read_head
 from websocket import echo, frame, handshake
 
 if TYPE_CHECKING:
     import socket
     import ssl
     from collections.abc import Iterator
+    from pathlib import Path
 
     from capture import Capture
-    from proxystand import ProxyProcess
 
 BOTH = "version: 1\ndomains: [allowed.test, a.wild.test]\n"
 ONE = "version: 1\ndomains: [a.wild.test]\n"
@@ -264,3 +265,44 @@ def test_a_list_of_hosts_is_watched_as_its_policy_is(proxy: ProxyProcess) -> Non
 
 def health(proxy: ProxyProcess) -> int:
     return proxy.command("health", f"--proxy={proxy.ready['listening']}").returncode
+
+
+def test_a_hangup_reloads_as_the_command_does(proxy: ProxyProcess) -> None:
+    reload(proxy, ONE)
+    told = proxy.line(event="policy")["reason"]
+    reload(proxy, BOTH)
+    with proxy.tls("allowed.test") as connection:
+        assert keep_alive(connection, "allowed.test") == 200
+        proxy.forget()
+        proxy.policy_file.write_text(ONE)
+        proxy.process.send_signal(signal.SIGHUP)
+        line = proxy.line(event="policy")
+        assert ended_after(connection) < 2
+    assert (line["decision"], line["reason"]) == ("allow", told.replace("0 connections", "1 connections"))
+    assert proxy.ask("allowed.test", get("/", "allowed.test")).startswith(b"HTTP/1.1 403")
+
+
+def test_a_hangup_with_an_invalid_file_keeps_the_policy(proxy: ProxyProcess) -> None:
+    proxy.policy_file.write_text("version: 7\n")
+    proxy.process.send_signal(signal.SIGHUP)
+    line = proxy.line(event="policy")
+    assert line["decision"] == "deny"
+    assert line["reason"].startswith(f"policy kept, the file has problems: {proxy.policy_file}:1:10: ")
+    assert proxy.ask("allowed.test", get("/", "allowed.test")).startswith(b"HTTP/1.1 200")
+
+
+HANGUP_WHILE_IT_STARTS = """
+import os, signal
+from agent_sandbox.policyfile import kept
+load = kept.load_kept
+def load_kept(*files, **options):
+    os.kill(os.getpid(), signal.SIGHUP)
+    return load(*files, **options)
+kept.load_kept = load_kept
+"""
+
+
+def test_a_hangup_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
+    with ProxyProcess(tmp_path, ONE, sabotage=HANGUP_WHILE_IT_STARTS) as proxy:
+        assert proxy.say(get("http://evil.test/", "evil.test")).startswith(b"HTTP/1.1 403")
+        assert proxy.process.poll() is None

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import select
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,6 +43,8 @@ def run_command(options: argparse.Namespace) -> int:
     """Serve."""
     # No package that happens to be installed has a say in how a policy is read.
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
+    # It asks for a reload; until there is something to reload, it must not end the process.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     gc.disable()  # what is imported stays: to look for garbage among it takes a twentieth of the start
     # Imported here: the other commands run every few seconds and need nothing of mitmproxy.
     from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415

@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from socket import gethostname
 
@@ -49,7 +50,7 @@ from agent_sandbox.proxy.writer import LineWriter
 
 
 async def run(settings: Settings, limits: Limits) -> None:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT; SIGHUP reloads the policy."""
     signals = _Signals()
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
     http1_client.install()
@@ -94,6 +95,7 @@ async def run(settings: Settings, limits: Limits) -> None:
                 for task in (
                     beside.do(watching),
                     read_ahead(lambda: store.current),
+                    signals.each_hangup(lambda: beside.do(reloader.reload())),
                 )
             ]
             await signals.stop.wait()
@@ -202,7 +204,15 @@ class _Signals:
     """What the process is told from outside, from now on."""
 
     def __init__(self) -> None:
-        self.stop = asyncio.Event()
+        self.stop, self._hangup = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self._hangup.set)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop.set)
+
+    async def each_hangup(self, act: Callable[[], Awaitable[object]]) -> None:
+        """Act on each SIGHUP; on those that come meanwhile, once more."""
+        while True:
+            await self._hangup.wait()
+            self._hangup.clear()
+            await act()

@@ -98,6 +98,26 @@ async def test_a_policy_with_problems_is_said_at_the_start(
     assert capfd.readouterr().err.startswith(f"everything is denied: {settings.policy}:1:")
 
 
+async def test_a_hangup_reloads_the_policy_and_leaves_the_line_of_a_reload(
+    settings: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    serving = asyncio.create_task(run(settings, Limits()))
+    while not settings.control.exists():  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0.01)
+    told = ""
+    for text, verdict in (
+        ("version: 1\ndomains: [a.test]\n", "policy reloaded: 1 rules added, 0 removed"),
+        ("version: 7\n", f"policy kept, the file has problems: {settings.policy}:1:"),
+    ):
+        settings.policy.write_text(text)
+        os.kill(os.getpid(), signal.SIGHUP)
+        while verdict not in told:
+            await asyncio.sleep(0.01)
+            told += capfd.readouterr().out
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
 def test_an_authority_that_is_to_be_trusted_has_to_be_there(settings: Settings, tmp_path: Path) -> None:
     missing = Settings(
         policy=settings.policy, listen=settings.listen, state=settings.state, upstream_ca=tmp_path / "none.pem"
