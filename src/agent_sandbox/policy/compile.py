@@ -25,7 +25,7 @@ def compile_policy(layers: Sequence[Layer], services: Mapping[str, Layer]) -> Po
     if any(rule.effect is Effect.ALLOW for rule in rules.rules):
         return Policy.of(rules)
     files = ", ".join(layer.file for layer in layers)
-    return Policy.of(rules, refusal=f"{files or 'the policy'} allows nothing yet")
+    return Policy.of(rules, refusal=f"{files or 'the policy'} allows nothing yet", empty=True)
 
 
 def offered(services: Mapping[str, Layer]) -> dict[str, Policy]:

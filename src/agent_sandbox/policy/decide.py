@@ -15,11 +15,12 @@ from agent_sandbox.policy.nearest import (
 from agent_sandbox.policy.operation import ANY_OPERATION
 from agent_sandbox.policy.path import readings
 from agent_sandbox.policy.request import Request
+from agent_sandbox.policy.rule import Readings
 
 
 def decide(policy: Policy, request: Request) -> Decision:
     """Answer a request: a matching deny wins, else a matching allow within every ceiling, else it is denied."""
-    if policy.refusal:
+    if policy.refusal and not policy.empty:
         return _refused(policy)
     ways = readings(request.path)
     answer = None
@@ -32,7 +33,7 @@ def decide(policy: Policy, request: Request) -> Decision:
         if answer is None or rule.verdict.limit > answer.limit:
             answer = rule.verdict
     if answer is None:
-        return no_rule_for_request(request, ways, policy.index) or no_rule_for_host(policy.index, request.host)
+        return _not_allowed(policy, request, ways)
     for ceiling in policy.rules.ceilings:
         within = ceiling.verdict(request, ways)
         if within is None:
@@ -76,7 +77,7 @@ def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Inj
 
 def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
     """Answer a CONNECT: allowed when some rule could allow a request there; that request is decided again in full."""
-    if policy.refusal:
+    if policy.refusal and not policy.empty:
         return _refused(policy)
     rules = policy.index.rules_for(host)
     there = [rule for rule in rules if rule.conditions.ports is None or port in rule.conditions.ports]
@@ -84,6 +85,8 @@ def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
         if rule.effect is Effect.DENY and rule.conditions.of_the_host_alone:
             return rule.verdict
     allowing = next((rule for rule in there if rule.effect is Effect.ALLOW), None)
+    if not allowing and policy.empty:
+        return _refused(policy)
     if not allowing:
         return no_rule_for_port(host, port, rules) or no_rule_for_host(policy.index, host)
     for ceiling in policy.rules.ceilings:
@@ -101,5 +104,12 @@ def awaits_operation(policy: Policy, request: Request) -> bool:
     return not allows(policy, filled) and allows(policy, filled._replace(operation=ANY_OPERATION))
 
 
+def _not_allowed(policy: Policy, request: Request, ways: Readings) -> Decision:
+    if policy.empty:
+        return _refused(policy)
+    return no_rule_for_request(request, ways, policy.index) or no_rule_for_host(policy.index, request.host)
+
+
 def _refused(policy: Policy) -> Decision:
-    return Decision(effect=Effect.DENY, rule=None, origin=None, reason=policy.refusal, cause=Cause.POLICY)
+    cause = Cause.EMPTY if policy.empty else Cause.POLICY
+    return Decision(effect=Effect.DENY, rule=None, origin=None, reason=policy.refusal, cause=cause)

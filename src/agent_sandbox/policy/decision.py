@@ -22,7 +22,8 @@ class Cause(StrEnum):
     OPERATION = "operation"  # the nearest rule takes all of it but what its body asks for
     INJECTION = "injection"  # a rule matched, and what it has put in could not be
     HOST = "host"  # no rule names the host
-    POLICY = "policy"  # the policy as a whole allows nothing: it is empty, or it could not be read
+    EMPTY = "empty"  # the policy allows nothing yet
+    POLICY = "policy"  # the policy could not be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

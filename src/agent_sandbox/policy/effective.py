@@ -22,7 +22,8 @@ from agent_sandbox.policy.upstream import UpstreamProxy
 class Policy:
     """Immutable and compiled; `decide` asks it.
 
-    `refusal` is set when the policy as a whole can allow nothing, and says why.
+    `refusal` is set when the policy as a whole can allow nothing, and says why; `empty` when that is because it has no
+    allow, and not because it could not be read.
     """
 
     rules: RuleSet
@@ -33,11 +34,12 @@ class Policy:
     # Whether some rule puts a secret in.
     asks_secrets: bool = False
     refusal: str = ""
+    empty: bool = False
     # Where its rules come from: a name for each layer and service.
     layers: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, rules: RuleSet, *, refusal: str = "") -> Self:
+    def of(cls, rules: RuleSet, *, refusal: str = "", empty: bool = False) -> Self:
         """Compile a set of rules."""
         every = chain(rules.rules, *(ceiling.rules for ceiling in rules.ceilings))
         return cls(
@@ -47,6 +49,7 @@ class Policy:
             asks_operations=any(rule.conditions.graphql for rule in every),
             asks_secrets=any(rule.conditions.inject for rule in rules.rules),
             refusal=refusal,
+            empty=empty,
             layers=frozenset(rule.origin.layer for rule in rules.rules),
         )
 

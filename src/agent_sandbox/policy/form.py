@@ -29,6 +29,9 @@ from agent_sandbox.policy.upstream import Authorities, Upstream, UpstreamProxy
 type Plain = Any  # what JSON holds: it has been written by this module alone
 type Lists = Mapping[str, ListedHosts]
 
+# Of a policy, what is plain already.
+TOLD = ("digest", "asks_operations", "asks_secrets", "refusal", "empty")
+
 
 class FormlessError(Exception):
     """This policy has no compiled form: it has to be read from its files each time."""
@@ -36,7 +39,7 @@ class FormlessError(Exception):
 
 def write_form(policy: Policy) -> Plain:
     """Return the policy as plain data, without the hosts of its lists; raise FormlessError where that can't be."""
-    _require_known(policy, {"rules", "index", "digest", "asks_operations", "asks_secrets", "refusal", "layers"})
+    _require_known(policy, {"rules", "index", "layers", *TOLD})
     rules = policy.rules
     _require_known(rules, RULE_SET)
     return {
@@ -46,10 +49,7 @@ def write_form(policy: Policy) -> Plain:
         "host_services": [[row.name, _host(row.asked), sorted(row.ports), row.to] for row in rules.host_services],
         "settings": {name: _write_setting(said) for name, said in rules.settings.items()},
         "always_inspects": rules.always_inspects,
-        "digest": policy.digest,
-        "asks_operations": policy.asks_operations,
-        "asks_secrets": policy.asks_secrets,
-        "refusal": policy.refusal,
+        **{name: getattr(policy, name) for name in TOLD},
         "layers": sorted(policy.layers),
     }
 
@@ -69,7 +69,7 @@ def read_form(form: Plain, lists: Lists) -> Policy:
         settings={name: _read_setting(said) for name, said in form["settings"].items()},
         always_inspects=form["always_inspects"],
     )
-    told = {name: form[name] for name in ("digest", "asks_operations", "asks_secrets", "refusal")}
+    told = {name: form[name] for name in TOLD}
     return Policy(rules=rules, index=build_index(rules.rules), layers=frozenset(form["layers"]), **told)
 
 

@@ -16,7 +16,7 @@ MOST_REQUESTS = 10_000
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
 # What holds a request, and what the policy answered to it for want of a rule.
 REQUESTS = frozenset({"request", "websocket"})
-WITHOUT_A_RULE = frozenset({"host", "request", "policy"})
+WITHOUT_A_RULE = frozenset({"host", "request", "empty", "policy"})
 CONNECTIONS = frozenset({"connect", "tls", "raw_tunnel", "malformed"})
 REASONS = {
     "rule": "a deny says so",

@@ -73,6 +73,18 @@ def test_a_policy_that_cannot_be_read_is_to_be_mended() -> None:
     assert advice == f"see `agent-sandbox policy check`, mend .devcontainer/policy.yaml, {APPLY}"
 
 
+@each("text", ["", "version: 1", "domains: []", "deny: [b.test]"])
+def test_with_a_policy_that_allows_nothing_yet_the_line_that_would_is_told(
+    policy_of: PolicyOf, request_of: RequestOf, text: str
+) -> None:
+    policy, request = policy_of(text), request_of("GET https://a.test/x")
+    advice = advise(request, decide(policy, request), services=["a"])
+    line = "add `- GET https://a.test/x` under `allow` in .devcontainer/policy.yaml"
+    assert advice == f"{line}, or `- a` under `services`, {APPLY}"
+    advice = advise("a.test", decide_connect(policy, host="a.test", port=443))
+    assert advice == f"add `- a.test` under `domains` in .devcontainer/policy.yaml, {APPLY}"
+
+
 def test_what_a_narrowing_layer_refuses_is_advised_to_whoever_keeps_it(
     layer_of: Callable[..., Layer], request_of: RequestOf
 ) -> None:

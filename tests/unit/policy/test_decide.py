@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from agent_sandbox.policy.compile import compile_policy
-from agent_sandbox.policy.decide import awaits_operation, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy.decide import allows, awaits_operation, decide, decide_connect, decide_with_secrets
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.layer import Layer
@@ -12,7 +12,7 @@ from agent_sandbox.policy.operation import Operation
 from agent_sandbox.policy.request import Request
 from vectors import each
 
-type LayerOf = Callable[[str], Layer]
+type LayerOf = Callable[..., Layer]
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]
 
@@ -108,6 +108,10 @@ def test_the_largest_body_of_all_that_allow_may_follow(
     assert got == replace(by(Effect.ALLOW, line), max_body=limit)
 
 
+def test_a_policy_that_cannot_be_read_allows_nothing(request_of: RequestOf) -> None:
+    assert allows(Policy.deny_all("broken"), request_of("GET https://a.test/")) is False
+
+
 def test_a_connect_has_no_body(policy_of: PolicyOf) -> None:
     policy = policy_of("domains: [{host: a.test, rules: [{max_body: 1KB}]}]")
     assert decide_connect(policy, host="a.test", port=443) == by(Effect.ALLOW, 1)
@@ -122,10 +126,27 @@ def test_a_policy_that_cannot_be_read_denies_everything_and_says_why(request_of:
     assert decide_connect(policy, host="a.test", port=443) == expected
 
 
-@each("text", ["", "{}", "# nothing\n", "domains: []", "domains:\n  # - a.test\n", "deny: [a.test]"])
+@each("text", ["", "{}", "# nothing\n", "domains: []", "domains:\n  # - a.test\n", "deny: [b.test]"])
 def test_a_policy_without_an_allow_denies_everything(policy_of: PolicyOf, request_of: RequestOf, text: str) -> None:
     got = decide(policy_of(text), request_of("GET https://a.test/"))
-    assert (got.effect, got.reason) == (Effect.DENY, "policy.yaml allows nothing yet")
+    expected = Decision(
+        effect=Effect.DENY, rule=None, origin=None, reason="policy.yaml allows nothing yet", cause=Cause.EMPTY
+    )
+    assert got == decide_connect(policy_of(text), host="a.test", port=443) == expected
+
+
+@each("text", ["domains: [a.test]", "domains: [b.test]", "domains: [a.test]\ndeny: [a.test]", ""])
+@each("above", ["domains: [a.test]", "domains: [b.test]"])
+def test_what_is_allowed_is_told_without_words(layer_of: LayerOf, request_of: RequestOf, text: str, above: str) -> None:
+    narrowing = layer_of(f"tighten: true\n{above}", name="team", file="team.yaml")
+    policy, request = compile_policy([narrowing, layer_of(text)], {}), request_of("GET https://a.test/")
+    assert allows(policy, request) is decide(policy, request).allowed
+
+
+def test_a_policy_with_denies_alone_names_the_one_that_matches(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("deny: [a.test]")
+    assert decide(policy, request_of("GET https://a.test/")) == by(Effect.DENY, 1)
+    assert decide_connect(policy, host="a.test", port=443) == by(Effect.DENY, 1)
 
 
 def test_a_denied_host_with_no_allow_has_no_nearest_rule(policy_of: PolicyOf, request_of: RequestOf) -> None:

@@ -72,6 +72,7 @@ TWICE = "a key that is there twice"
         ),
         (b'{"query": "{viewer}", "extensions": {}}', "a key beside `query`, `operationName` and `variables`"),
         (b'{"id": "abc"}', "a key beside `query`, `operationName` and `variables`"),
+        (b'{"query": "{viewer}", "variables": {"a": [' + b"{}," * 5_000 + b"{}]}}", "more than 5000 objects"),
         (b"{}", "no document in `query`"),
         (b'{"query": null}', "no document in `query`"),
         (b'{"query": ["{viewer}"]}', "no document in `query`"),

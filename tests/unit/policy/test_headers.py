@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.policy.headers import Sent, header_pattern
+from agent_sandbox.policy.headers import Headers, Sent, header_pattern
 from agent_sandbox.policy.unfit import Unfit
 from vectors import each
 
@@ -104,3 +104,10 @@ def test_a_header_that_no_rule_can_ask_for_is_refused(named: dict[str, str], wha
     with pytest.raises(Unfit) as unfit:
         header_pattern(named)
     assert (unfit.value.what, unfit.value.hint) == (what, hint)
+
+
+def test_headers_that_were_read_answer_every_pattern() -> None:
+    read = Headers(sent("application/json, text/html"))
+    for _ in range(2):
+        assert (JSON.is_all_of(read), JSON.is_within(read)) == (False, True)
+    assert (read.holds("x-mode", "dry"), read.holds("x-mode", "wet"), read.holds("x-none", "")) == (True, False, False)

@@ -157,3 +157,20 @@ def test_of_more_than_can_be_compared_the_rest_is_taken_as_it_is(
     assert list(standing(allows, rules)) == []
     monkeypatch.setattr(nearest, "MAX_PAIRS", 2)
     assert list(standing(allows, rules)) == allows[1:]
+
+
+def test_among_more_rules_than_are_compared_those_for_the_path_come_first(
+    policy_of: PolicyOf, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "".join(f"  - {{methods: [PUT], path: {{exact: /long/{number}}}}}\n" for number in range(20))
+    lines += "  - {methods: [PUT], path: {prefix: /b}}\n"
+    index = policy_of(f"domains:\n- host: a.test\n  rules:\n{lines}").index
+    monkeypatch.setattr(nearest, "MAX_COMPARED", 2)
+    told = [
+        no_rule_for_request(request, readings(request.path), index)
+        for request in map(request_of, ("GET https://a.test/b/x", "GET https://a.test/none"))
+    ]
+    assert [denial.near_miss for denial in told if denial] == [
+        "policy.yaml:24 allows PUT a.test/b/...",
+        "policy.yaml:14 allows PUT a.test/long/10",
+    ]

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policy.ambiguity import Ambiguous
-from agent_sandbox.policy.path import canonical_path, in_lower_case, readings
+from agent_sandbox.policy.path import canonical_path, in_lower_case, readings, segments_of
 from vectors import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "vectors/paths.yaml").read_text("utf-8"))
@@ -53,3 +53,7 @@ def test_an_encoded_slash_never_hides_another_doubt(path: str) -> None:
 )
 def test_letters_beyond_ascii_have_a_case_and_what_is_none_stays(reading: str, expected: str) -> None:
     assert in_lower_case(reading) == expected == in_lower_case(expected)
+
+
+def test_segments_stand_between_the_slashes() -> None:
+    assert segments_of("/a//b/") == ("", "a", "", "b", "")

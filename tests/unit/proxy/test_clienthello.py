@@ -71,6 +71,14 @@ def test_bytes_behind_the_hello_are_not_looked_at() -> None:
     assert read_hello(record(hello()) + b"rubbish that follows") == Hello()
 
 
+def test_of_names_without_number_two_are_read() -> None:
+    assert read_hello(record(hello(names(*[b"a.test"] * 1_000)))) == Hello(names=("a.test", "a.test"))
+
+
+def test_as_many_extensions_as_may_be_are_read() -> None:
+    assert read_hello(record(hello(*(extension(kind, b"") for kind in range(10, 110))))) == Hello()
+
+
 def test_several_names_and_an_encrypted_hello_are_told() -> None:
     data = record(hello(names(b"a.test", b"b.test"), extension(0xFE0D, b"x")))
     assert read_hello(data) == Hello(names=("a.test", "b.test"), encrypted=True)
@@ -88,6 +96,10 @@ def test_several_names_and_an_encrypted_hello_are_told() -> None:
         (record(hello(extension(5, b""), tail=b"x")), "bytes behind the extensions of the ClientHello"),
         (record(hello(extension(5, b""), extension(5, b""))), "an extension twice in the ClientHello"),
         (record(hello(extension(0, b"\0\0x"))), "bytes behind the server names"),
+        (
+            record(hello(*(extension(kind, b"") for kind in range(101)))),
+            "more than 100 extensions in the ClientHello",
+        ),
         (record(hello(names(b"a.test", kind=1))), "a server name that is no ASCII host name"),
         (record(hello(names(b"caf\xc3\xa9"))), "a server name that is no ASCII host name"),
     ],

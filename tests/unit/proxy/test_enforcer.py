@@ -81,6 +81,13 @@ def test_a_denied_request_is_answered_with_the_reason(policy: Callable[[str], Po
     assert (line.scheme, line.host, line.path) == ("https", "a.test", "/admin")
 
 
+def test_of_a_path_without_end_the_line_has_the_beginning(policy: Callable[[str], Policy]) -> None:
+    made = flow()
+    made.request.data.path = b"/\xff" * 30_000
+    line = enforce(made, policy(RULES)).line
+    assert (line.decision, line.path) == ("deny", r"/\xff" * 4_096)
+
+
 @pytest.mark.parametrize(
     ("made", "status", "reason"),
     [
