@@ -33,7 +33,7 @@ attack: setup ## Attack it, row by row, on a real engine, and print the score
 	@REQUIRE_ENGINE=1 scripts/test --quiet --attacks
 
 bench: setup ## Measure beside peers, as ratios
-	@.venv/bin/python -m benchmarks
+	@PYTHONPATH=. .venv/bin/python -P -m benchmarks
 
 test-lowest: setup ## The unit tests with the lowest versions that pyproject.toml promises
 	@scripts/test-lowest

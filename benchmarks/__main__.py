@@ -1,4 +1,4 @@
-"""Run all benchmarks, or those named: `python -m benchmarks [startup] [policy] [stack] [proxy]`."""
+"""Run all benchmarks, or those named: `PYTHONPATH=. python -P -m benchmarks [startup] [policy] [stack] [proxy]`."""
 
 from __future__ import annotations
 

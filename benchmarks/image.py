@@ -22,7 +22,8 @@ def measured_in_image(group: str) -> bool:
     mine = f"{os.getuid()}:{os.getgid()}"  # who may read the checkout
     command = (
         "docker", "run", "--rm", "--network", "none", "--user", mine, "--volume", f"{ROOT}:{ROOT}:ro",
-        "--workdir", ROOT, "--entrypoint", PYTHON, proxy_image(), "-m", "benchmarks", group,
+        "--env", f"PYTHONPATH=/opt/agent-sandbox/package:{ROOT}",
+        "--entrypoint", PYTHON, proxy_image(), "-P", "-m", "benchmarks", group,
     )  # fmt: skip
     subprocess.run(command, check=True)
     return True

@@ -82,7 +82,7 @@ def ours(folder: Path, port: int) -> Iterator[Server]:
     policy.write_text(f"version: 1\ndomains: [{HOST}]\n")
     start = time.perf_counter()
     command = (
-        sys.executable, "-m", "agent_sandbox.proxy", "run", "--policy", policy, "--listen", "127.0.0.1:0",
+        sys.executable, "-P", "-m", "agent_sandbox.proxy", "run", "--policy", policy, "--listen", "127.0.0.1:0",
         "--state", folder / "state", "--upstream-ca", folder / "ca.crt", "--resolve", f"{HOST}:443:127.0.0.1:{port}",
     )  # fmt: skip
     with process(*command) as running:

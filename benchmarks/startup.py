@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 ROUNDS = 11
-NOTHING = (sys.executable, "-c", "pass")
+NOTHING = (sys.executable, "-P", "-c", "pass")
 EXPLAIN = ("policy", "explain", "GET", "https://api.anthropic.com/")
 # By the arguments: what it is called, its goal, and whether what was kept of the policy is taken away before each run.
 COMMANDS = (

@@ -118,7 +118,7 @@ def demo_proxy(folder: Path) -> int:
     with started(*standin, "--https=0", "--http=0") as internet:
         here = [f"--resolve={host}:443:127.0.0.1:{internet['https']}" for host in ("api.anthropic.com", "example.com")]
         run_proxy = (
-            sys.executable, "-m", "agent_sandbox", "proxy", "run", f"--policy={policy}", "--listen=127.0.0.1:0",
+            sys.executable, "-P", "-m", "agent_sandbox", "proxy", "run", f"--policy={policy}", "--listen=127.0.0.1:0",
             f"--state={folder / 'state'}", f"--upstream-ca={authority}", *here,
         )  # fmt: skip
         for story in ("The policy that init wrote.", "example.com allowed in policy.yaml, the proxy started again."):

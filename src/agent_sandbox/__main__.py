@@ -1,4 +1,4 @@
-"""`agent-sandbox` and `python -m agent_sandbox`: the quick answers first, typer only when it is needed."""
+"""`agent-sandbox` and `python -P -m agent_sandbox`: the quick answers first, typer only when it is needed."""
 
 import sys
 from typing import NoReturn, cast

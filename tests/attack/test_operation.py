@@ -196,7 +196,7 @@ def test_a_name_that_does_not_resolve_is_a_502_and_the_next_try_is_a_new_one(tmp
 def test_a_port_that_is_taken_is_said_and_nothing_else_is_left_running(tmp_path: Path) -> None:
     with Capture() as taken:
         (tmp_path / "policy.yaml").write_text(GOOD)
-        command = [sys.executable, "-m", "agent_sandbox.proxy", "run", f"--policy={tmp_path}/policy.yaml"]
+        command = [sys.executable, "-P", "-m", "agent_sandbox.proxy", "run", f"--policy={tmp_path}/policy.yaml"]
         command += [f"--listen=127.0.0.1:{taken.port}", f"--state={tmp_path}/state"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
     where = f"--listen 127.0.0.1:{taken.port}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from stacks import Project, Projects
 
-SANDBOX = (sys.executable, "-m", "agent_sandbox")
+SANDBOX = (sys.executable, "-P", "-m", "agent_sandbox")
 
 
 @pytest.fixture(scope="module")

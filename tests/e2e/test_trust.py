@@ -49,7 +49,7 @@ def answered(project: Project, typed: bytes, *argv: str) -> tuple[int, str]:
     controller, terminal = pty.openpty()
     os.write(controller, typed)
     done = subprocess.run(
-        [sys.executable, "-m", "agent_sandbox", *argv],
+        [sys.executable, "-P", "-m", "agent_sandbox", *argv],
         cwd=project.path, stdin=terminal, capture_output=True, text=True, check=False,
     )  # fmt: skip
     os.close(terminal)

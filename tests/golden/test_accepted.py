@@ -31,7 +31,7 @@ def test_compose_reads_the_paths_that_were_meant(name: str, tmp_path: Path) -> N
     dotfiles = home / ".config" / "agent-sandbox" / "dotfiles"
     dotfiles.mkdir(parents=True)
     subprocess.run(
-        [sys.executable, "-m", "agent_sandbox", "init", "claude", f"--path={project}"],
+        [sys.executable, "-P", "-m", "agent_sandbox", "init", "claude", f"--path={project}"],
         check=True,
         capture_output=True,
         env={**os.environ, "HOME": str(home)},

@@ -37,7 +37,7 @@ def digests(source: Path) -> tuple[str, list[str]]:
 
 def test_a_wheel_builds_the_same_images(tmp_path: Path) -> None:
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
+        [sys.executable, "-P", "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
         cwd=ROOT,
         check=True,
         capture_output=True,

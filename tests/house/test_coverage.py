@@ -37,6 +37,7 @@ def test_each_file_of_policy_and_proxy_is_covered_by_its_own_test(tmp_path: Path
     run = subprocess.run(
         [
             sys.executable,
+            "-P",
             "-m",
             "coverage",
             "run",

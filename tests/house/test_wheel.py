@@ -19,7 +19,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder with a wheel and an sdist of this checkout."""
     folder = tmp_path_factory.mktemp("dist")
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-d", folder], cwd=ROOT, check=True, capture_output=True
+        [sys.executable, "-P", "-m", "hatchling", "build", "-d", folder], cwd=ROOT, check=True, capture_output=True
     )
     return folder
 

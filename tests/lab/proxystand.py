@@ -24,7 +24,7 @@ LISTEN = tuple(f"--{entrance}=127.0.0.1:0" for entrance in ("listen", "tls", "ht
 
 @dataclass
 class ProxyProcess:
-    """`python -m agent_sandbox.proxy run` with a policy; `resolve` leads names to stand-ins.
+    """`python -P -m agent_sandbox.proxy run` with a policy; `resolve` leads names to stand-ins.
 
     `sabotage` is Python that runs in the process before the proxy does; `more` are further options.
     """
@@ -106,7 +106,7 @@ class ProxyProcess:
 
     def command(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
         """Run another command of the proxy's."""
-        command = [sys.executable, "-m", "agent_sandbox.proxy", verb, f"--control={self.ready['control']}", *more]
+        command = [sys.executable, "-P", "-m", "agent_sandbox.proxy", verb, f"--control={self.ready['control']}", *more]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
 
     def memory(self) -> int:

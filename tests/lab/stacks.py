@@ -67,7 +67,7 @@ def agent_sandbox(
     piped: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Run our own command line."""
-    return run(sys.executable, "-m", "agent_sandbox", *argv, cwd=cwd, check=check, env=env, piped=piped)
+    return run(sys.executable, "-P", "-m", "agent_sandbox", *argv, cwd=cwd, check=check, env=env, piped=piped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

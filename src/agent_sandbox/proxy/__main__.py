@@ -1,4 +1,4 @@
-"""`python -m agent_sandbox.proxy run|status|reload|denials|log|secret|health`."""
+"""`python -P -m agent_sandbox.proxy run|status|reload|denials|log|secret|health`."""
 
 import argparse
 import asyncio
@@ -154,7 +154,7 @@ def _ask(options: argparse.Namespace, question: dict[str, object]) -> dict[str, 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m agent_sandbox.proxy", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="python -P -m agent_sandbox.proxy", allow_abbrev=False)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="serve in the foreground", allow_abbrev=False)
     run.set_defaults(command=run_command)

@@ -121,7 +121,7 @@ def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Pat
 
 def ask_pip(machine: Machine) -> Namings:
     """Yield what pip and uv are configured with, or, where nobody has chosen an index, what pip itself asks."""
-    config = PIP_KEYS.findall(machine.run((*_python(machine), "-m", "pip", "config", "list")))
+    config = PIP_KEYS.findall(machine.run((_python(machine), "-I", "-m", "pip", "config", "list")))
     chosen = [
         *machine.variables(PIP_INDEX),
         *(one for key, value in config if key == "index-url" for one in urls_in("pip's configuration", value)),
@@ -131,7 +131,7 @@ def ask_pip(machine: Machine) -> Namings:
     yield from machine.variables(PIP_MORE)
     yield from (one for key, value in config if key != "index-url" for one in urls_in("pip's configuration", value))
     if not chosen:
-        yield from urls_in("pip's own default", machine.run((*_python(machine), "-c", PIP_DEFAULT)))
+        yield from urls_in("pip's own default", machine.run((_python(machine), "-I", "-c", PIP_DEFAULT)))
 
 
 def ask_npm(machine: Machine) -> Namings:
@@ -184,10 +184,10 @@ def text_of(path: Path) -> str:
         return ""
 
 
-def _python(machine: Machine) -> tuple[str, ...]:
+def _python(machine: Machine) -> str:
     """Return a Python that has pip: the user's own, or else ours."""
-    own = ("python3", "-I")
-    return own if machine.run((*own, "-m", "pip", "--version")) else (sys.executable, "-I")
+    own = "python3"
+    return own if machine.run((own, "-I", "-m", "pip", "--version")) else sys.executable
 
 
 def _of_project(name: str, project: Path) -> Namings:

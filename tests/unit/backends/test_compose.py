@@ -149,7 +149,7 @@ def test_destroy_removes_the_images_that_are_named() -> None:
         (
             AskProxy(argv=("reload",)),
             (
-                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy"),
+                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
                 *("reload", "--control", "/state/run/control.sock"),
             ),
             "asking the proxy",
@@ -157,7 +157,7 @@ def test_destroy_removes_the_images_that_are_named() -> None:
         (
             AskSecrets(argv=("set", "tracker.token", "--host", "api.example.com")),
             (
-                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy"),
+                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
                 *("secret", "set", "tracker.token", "--host", "api.example.com", "--folder", "/state/secrets"),
             ),
             "asking the proxy",
@@ -165,7 +165,7 @@ def test_destroy_removes_the_images_that_are_named() -> None:
         (
             ReadTraffic(argv=("--follow",)),
             (
-                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy"),
+                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
                 *("log", "--file", "/state/log/traffic.jsonl", "--follow"),
             ),
             "reading the traffic log",

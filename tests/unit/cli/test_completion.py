@@ -29,7 +29,7 @@ def test_the_shells_themselves_are_completed() -> None:
 )
 def test_a_real_bash_completes(tmp_path: Path, line: str, expected: list[str]) -> None:
     program = tmp_path / "agent-sandbox"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m agent_sandbox "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m agent_sandbox "$@"\n')
     program.chmod(0o755)
     words = line.split()
     script = f"""

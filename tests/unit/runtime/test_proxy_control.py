@@ -74,7 +74,7 @@ def test_what_a_stack_is_told_goes_to_its_stdin_and_what_it_prints_comes_back(do
         ),
         (
             2,
-            "usage: python -m agent_sandbox.proxy\n",
+            "usage: python -P -m agent_sandbox.proxy\n",
             [
                 Problem(
                     where="proxy",

@@ -52,4 +52,4 @@ def run(  # noqa: PLR0913 - each is an option
     layers = tuple(word for entry in layer or () for word in ("--layer", entry))
     resolved = tuple(word for entry in resolve or () for word in ("--resolve", entry))
     options = ("--policy", str(policy), "--listen", listen, "--state", str(state), *layers, *ca, *resolved)
-    become((sys.executable, "-m", "agent_sandbox.proxy", "run", *options))
+    become((sys.executable, "-P", "-m", "agent_sandbox.proxy", "run", *options))

@@ -6,7 +6,7 @@ from agent_sandbox.stack.environment import DNS_PORT, HTTP_PORT, PROXY_PORT, TLS
 from agent_sandbox.stack.model import Attachment, Healthcheck, Limits, Mount, MountKind, Service
 from agent_sandbox.stack.naming import Addresses
 
-PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-m", "agent_sandbox.proxy")
+PROGRAM = ("/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy")
 STATE = "/state"
 CONTROL = f"{STATE}/run/control.sock"
 LOG = f"{STATE}/log/traffic.jsonl"

@@ -172,7 +172,7 @@ def test_without_a_file_the_running_proxy_is_asked(
     docker: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()
-    command = "exec -T proxy /opt/agent-sandbox/venv/bin/python -m agent_sandbox.proxy log"
+    command = "exec -T proxy /opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy log"
     with_containers(docker, proxy="healthy").says(
         f"{command} --file /state/log/traffic.jsonl --denied", out="\n".join(ITEMS) + "\n"
     )

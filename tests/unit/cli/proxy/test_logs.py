@@ -12,7 +12,7 @@ from fake_stack import with_containers
 ALLOWED = {"time": "x", "decision": "allow", "method": "GET", "host": "a.test", "port": 80, "path": "/", "reason": "r"}
 DENIED = ALLOWED | {"decision": "deny", "host": "b.test"}
 LOG = "\n".join(("not json", *map(json.dumps, (ALLOWED, DENIED)), ""))
-READ = "exec -T proxy /opt/agent-sandbox/venv/bin/python -m agent_sandbox.proxy log --file /state/log/traffic.jsonl"
+READ = "exec -T proxy /opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy log --file /state/log/traffic.jsonl"
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def test_the_proxys_own_program_takes_our_place(monkeypatch: pytest.MonkeyPatch)
         resolve=["a:1:b:2", "c:1:d:2"],
     )
     expected = (
-        *(sys.executable, "-m", "agent_sandbox.proxy", "run", "--policy", "p.yaml", "--listen", "127.0.0.1:0"),
+        *(sys.executable, "-P", "-m", "agent_sandbox.proxy", "run", "--policy", "p.yaml", "--listen", "127.0.0.1:0"),
         *(
             "--state",
             "s",

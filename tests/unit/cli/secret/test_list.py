@@ -8,7 +8,7 @@ from agent_sandbox.cli.secret.list import list as list_secrets
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
-PROGRAM = "/opt/agent-sandbox/venv/bin/python -m agent_sandbox.proxy"
+PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 HELD = [{"name": "tracker.token", "hosts": ["api.example.com"]}, {"name": "key", "hosts": ["b.test", "c.test"]}]
 POLICY = """\
 version: 1

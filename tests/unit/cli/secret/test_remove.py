@@ -7,7 +7,7 @@ from agent_sandbox.cli.secret.remove import remove
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
-PROGRAM = "/opt/agent-sandbox/venv/bin/python -m agent_sandbox.proxy"
+PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 
 
 def test_the_proxy_forgets_a_secret(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
 VALUE = "correct-horse-battery"
-PROGRAM = "/opt/agent-sandbox/venv/bin/python -m agent_sandbox.proxy"
+PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"
 
 
 @pytest.fixture

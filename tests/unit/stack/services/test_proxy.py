@@ -39,7 +39,7 @@ def test_it_writes_nowhere_but_to_its_volumes_and_to_memory() -> None:
 
 def test_healthy_is_who_denies() -> None:
     assert PROXY.healthcheck is not None
-    assert PROXY.healthcheck.test[1:4] == ("-m", "agent_sandbox.proxy", "health")
+    assert PROXY.healthcheck.test[1:5] == ("-P", "-m", "agent_sandbox.proxy", "health")
     assert PROXY.healthcheck.test[-2:] == ("--proxy", f"{WHERE.proxy}:8080")
 
 
