@@ -16,7 +16,12 @@ from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - back
 
 DIGEST_LABEL = "agent-sandbox.digest"
 # What of the package the proxy imports: the host's part has no business in its image, and no say in its digest.
-PROXY_PARTS = frozenset({"__init__.py", "py.typed", "problems.py", "resources.py", "policy", "policyfile", "proxy"})
+PROXY_PARTS = frozenset(
+    {
+        *("__init__.py", "py.typed", "bounded_json.py", "printable.py", "problems.py", "resources.py"),
+        *("policy", "policyfile", "proxy"),
+    }
+)
 # What lies beside sources and is none; `_data`, a wheel's own folder, goes into a context by its name.
 LITTER_FOLDERS = frozenset({"__pycache__", "_data"})
 LITTER = ("~", ".swp", ".pyc", ".DS_Store")

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.output import printable, say
+from agent_sandbox.cli.output import say
 from agent_sandbox.cli.policy_file import shown
+from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.installed import find_project, open_project, parse_project, require_own

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.output import printable, say
+from agent_sandbox.cli.output import say
+from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.engine import answer

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from agent_sandbox.cli.output import printable, say
+from agent_sandbox.cli.output import say
+from agent_sandbox.printable import printable
 from agent_sandbox.runtime.buildlog import FINISHING
 from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Tell, Unneeded, ignore
 

@@ -55,7 +55,10 @@ class Document:
 
 def parse_document(text: str, *, file: str) -> Document:
     """Return the document; raise UserError when the text is no YAML at all."""
-    loader = LOADER(text)
+    try:
+        loader = LOADER(text)
+    except UnicodeEncodeError as error:  # bytes that were kept as they are
+        raise UserError([Problem(where=file, what="is not UTF-8 text", hint="save it as UTF-8")]) from error
     try:
         return _Builder(file=file, loader=loader).document()
     except yaml.YAMLError as error:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.policy.effective import Policy
 from agent_sandbox.policy.form import FormlessError, Lists, read_form, write_form
 from agent_sandbox.policyfile.catalogue import services_beside
@@ -91,7 +92,7 @@ class _ChangedError(Exception):
 
 
 def _read[T](kept: bytes, wanted: Sequence[str], read: Callable[[Any, Lists], T]) -> T:
-    said = json.loads(kept)
+    said = read_json(kept)
     sources = [Source(**one) for one in said["sources"]]
     # A layer that was there when it was asked for, and was gone when it was read, would have had no say.
     if not {*wanted} <= {source.path for source in sources} or not all(source.stands for source in sources):

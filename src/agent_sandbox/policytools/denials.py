@@ -1,11 +1,11 @@
 """The traffic log, read for what was denied: bounded, and believed in nothing, for the agent has a hand in it."""
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.quoted import quoted
 from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
@@ -100,8 +100,8 @@ def read_denials(lines: Iterable[str]) -> Denials:
 
 def _object(line: str) -> dict[str, Any] | None:
     try:
-        values = json.loads(line)
-    except (ValueError, RecursionError):
+        values = read_json(line)
+    except NotJsonError:
         return None
     return values if isinstance(values, dict) and "decision" in values else None
 

@@ -13,6 +13,7 @@ from agent_sandbox.policy.unfit import Unfit
 from agent_sandbox.problems import Problem, UserError
 
 Headers = tuple[tuple[str, str], ...]
+MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,6 @@ def read_header(text: str) -> tuple[str, str]:
 def read_size(text: str) -> int:
     """Return the number of bytes that `1MiB` or `300` says, or raise UserError."""
     try:
-        return parse_body_size(int(text) if text.isdecimal() else text)
+        return parse_body_size(int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else text)
     except Unfit as unfit:
         raise UserError([Problem(where=text, what="is no size of a body", hint=unfit.hint)]) from unfit

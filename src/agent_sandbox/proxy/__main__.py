@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import UserError
 
 OK, MENDABLE = 0, 1
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = options.command(options)
     except UserError as error:
         for problem in error.problems:
-            sys.stderr.write(f"{problem}\n")
+            sys.stderr.write(f"{printable_lines(str(problem))}\n")
         return MENDABLE
     return code
 
@@ -116,7 +117,7 @@ def health_command(options: argparse.Namespace) -> int:
 
     wrong = sickness(options.control, parse_address(options.proxy, option="--proxy"))
     for symptom in wrong:
-        sys.stderr.write(f"{symptom}\n")
+        sys.stderr.write(f"{printable_lines(symptom)}\n")
     return MENDABLE if wrong else OK
 
 

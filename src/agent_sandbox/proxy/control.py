@@ -7,6 +7,7 @@ import stat
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.problems import Problem, UserError
 
 Answer = dict[str, object]
@@ -51,8 +52,8 @@ def _make_room(path: Path) -> None:
 async def answer_question(question: bytes, verbs: Mapping[str, Verb]) -> Answer:
     """Answer one line."""
     try:
-        asked = json.loads(question)
-    except (ValueError, RecursionError):  # the latter for thousands of brackets
+        asked = read_json(question)
+    except NotJsonError:
         return {"error": "a question is one line of JSON"}
     verb = verbs.get(str(asked.get("verb"))) if isinstance(asked, dict) else None
     if verb is None:
@@ -74,7 +75,7 @@ async def _ask(path: Path, question: Mapping[str, object]) -> Answer:
     try:
         writer.write(json.dumps(question).encode("ascii") + b"\n")
         await writer.drain()
-        answer: Answer = json.loads(await reader.read())
+        answer: Answer = read_json(await reader.read())
         return answer
     finally:
         writer.close()

@@ -1,13 +1,13 @@
 """What a client is told when a request goes no further. The same words on every way out of the proxy."""
 
 import json
-import re
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from agent_sandbox.printable import printable
+
 MARK = b"x-agent-sandbox"
 LONGEST_PHRASE = 300
-UNUSUAL = re.compile(r"[^\x20-\x7e]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def page(denial: Denial, accept: str = "") -> Page:
 
 def in_a_phrase(denial: Denial) -> bytes:
     """Put `denial` where a status has its phrase: of an answer to CONNECT, most clients show that and nothing else."""
-    told = _one_line(f"Blocked by agent-sandbox: {denial.reason}"[:LONGEST_PHRASE])
+    told = printable(f"Blocked by agent-sandbox: {denial.reason}"[:LONGEST_PHRASE])
     return told.encode("ascii", "backslashreplace")[:LONGEST_PHRASE]
 
 
@@ -91,15 +91,7 @@ def _as_text(denial: Denial) -> str:
         lines.append(f"Nearest: {denial.near_miss}")
     if denial.hint:
         lines.append(f"To allow it: {denial.hint}")
-    return "\n".join(map(_one_line, lines)) + "\n"
-
-
-def _one_line(text: str) -> str:
-    return text if text.isprintable() else UNUSUAL.sub(_escaped, text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return match[0] if match[0].isprintable() else f"\\x{ord(match[0]):02x}"
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def _phrase(status: int) -> bytes:

@@ -1,6 +1,5 @@
 """Read the traffic log back: its files as one, the oldest line first, and then what is added."""
 
-import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -8,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.line import Event
 from agent_sandbox.proxy.logfile import names_of
@@ -23,9 +23,11 @@ def wanted(*, denied: bool) -> Wanted:
 
     def is_wanted(line: bytes) -> bool:
         try:
-            values = json.loads(line)
+            values = read_json(line)
         except ValueError:
             return False  # the machine went down in the middle of it
+        if not isinstance(values, dict):
+            return False
         return values.get("event") not in LEFT_OUT and (not denied or values.get("decision") == "deny")
 
     return is_wanted

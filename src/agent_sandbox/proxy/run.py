@@ -13,6 +13,7 @@ from OpenSSL import SSL
 
 from agent_sandbox.policyfile.kept import load_kept, load_offers
 from agent_sandbox.policyfile.shelf import Shelf
+from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import http1_client, http2_client, tlsgulps
 from agent_sandbox.proxy.ahead import read_ahead
@@ -177,7 +178,7 @@ def _server_tls(settings: Settings, store: PolicyStore) -> ServerTls:
 
 def _say_what_is_odd(settings: Settings, store: PolicyStore) -> None:
     for problem in store.problems:
-        sys.stderr.write(f"everything is denied: {problem}\n")
+        sys.stderr.write(f"everything is denied: {printable_lines(str(problem))}\n")
     for entry in settings.overrides:
         where = f"{entry.host}:{entry.port}"
         sys.stderr.write(

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.policy import Policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.policystore import Load
@@ -38,7 +39,7 @@ class SameFolder:
 
     def _remembered(self) -> list[object]:
         with suppress(OSError, ValueError):
-            said = json.loads(self.memory.read_bytes())
+            said = read_json(self.memory.read_bytes())
             if isinstance(said, list) and len(said) == 3:
                 return said
         return ["", 0, ""]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.ambiguity import Ambiguous
 from agent_sandbox.policy.host import canonical_host
 from agent_sandbox.policy.injection import SECRET, parse_secret_name
@@ -48,8 +49,8 @@ def read_secret(folder: Path, name: str) -> Secret | None:
 
 def _parsed(name: str, data: bytes) -> Secret | None:
     try:
-        said = json.loads(data)
-    except (ValueError, RecursionError):
+        said = read_json(data)
+    except NotJsonError:
         return None
     match said:
         case {"hosts": [*hosts], "value": str() as value} if _is_fit(value):

@@ -1,26 +1,50 @@
-"""YAML that somebody else may have written, read so that no text of theirs can crash or hang who reads it."""
+"""YAML that somebody else may have written, read so that no text of theirs can crash or hang the reader.
 
+Every value is text, and a merge key is a word. An alias is refused: one value would count as often as it is named, and
+nine levels of nine aliases are 387 million values to whoever walks through them. So is a key that is there twice, of
+which readers take one or the other.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import yaml
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    Event,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+)
 
 from agent_sandbox.problems import Problem, UserError
 
 # Every value is text and a merge key is a word: what a reader would make of them can't grow beyond the file.
 LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 MAX_DEPTH = 32
+# A stack has a few hundred; a megabyte of `-` would have half a million, and is walked through several times.
+MAX_VALUES = 20_000
+MAX_PROBLEMS = 100
 HINT = "agent-sandbox init AGENT shows what it should be"
 
 
-def load_foreign(text: str, *, file: str) -> Any:  # noqa: ANN401 - whatever stands in a user's file
-    """Return the document, each scalar as text; raise UserError with the place where it is none.
+def load_foreign(text: str, *, file: str, most: int = MAX_VALUES) -> Any:  # noqa: ANN401 - whatever stands in a user's file
+    """Return the document of at most so many values, each scalar as text; raise UserError for each place to mend.
 
     >>> load_foreign("a: [1, yes]", file="x.yml")
     {'a': ['1', 'yes']}
     """
     try:
-        _require_shallow(text, file)
+        problems = tuple(islice(_Walk(file=file, most=most).problems(text), MAX_PROBLEMS))
+        if problems:
+            raise UserError(problems)
         return yaml.load(text, LOADER)  # noqa: S506 - it makes text, lists and mappings alone
+    except UnicodeEncodeError as error:  # bytes that were kept as they are
+        raise UserError([Problem(where=file, what="is not UTF-8 text", hint="save it as UTF-8")]) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
@@ -28,12 +52,53 @@ def load_foreign(text: str, *, file: str) -> Any:  # noqa: ANN401 - whatever sta
         raise UserError([Problem(where=where, what=what, hint=HINT)]) from error
 
 
-def _require_shallow(text: str, file: str) -> None:
-    """Go through the events first: building what is nested 100,000 deep overruns the C library's stack."""
-    depth = 0
-    for event in yaml.parse(text, LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            mark: Any = event.start_mark
-            where = f"{file}:{mark.line + 1}:{mark.column + 1}"
-            raise UserError([Problem(where=where, what=f"this is more than {MAX_DEPTH} levels deep", hint=HINT)])
+@dataclass(slots=True)
+class _Collection:
+    """A list or a mapping that is being read: the keys so far of a mapping, and whether a key comes next."""
+
+    keys: set[str] | None
+    key_is_next: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class _Walk:
+    """Goes through the events first: building what is nested 100,000 deep overruns the C library's stack."""
+
+    file: str
+    most: int
+    values: int = 0
+    within: list[_Collection] = field(default_factory=list)
+
+    def problems(self, text: str) -> Iterator[Problem]:
+        for event in yaml.parse(text, LOADER):
+            if isinstance(event, NodeEvent):
+                yield from self._node(event)
+            elif isinstance(event, CollectionEndEvent):
+                self.within.pop()
+
+    def _node(self, event: NodeEvent) -> Iterator[Problem]:
+        self.values += 1
+        if self.values > self.most:
+            raise UserError([self._at(event, f"this file has more than {self.most} values", HINT)])
+        if isinstance(event, AliasEvent):
+            yield self._at(event, f"an alias (`*{event.anchor}`)", "write the value out")
+        yield from self._repeated(event)
+        if isinstance(event, CollectionStartEvent):
+            is_mapping = isinstance(event, MappingStartEvent)
+            self.within.append(_Collection(set() if is_mapping else None, is_mapping))
+            if len(self.within) > MAX_DEPTH:
+                raise UserError([self._at(event, f"this is more than {MAX_DEPTH} levels deep", HINT)])
+
+    def _repeated(self, event: NodeEvent) -> Iterator[Problem]:
+        inner = self.within[-1] if self.within else None
+        if inner is None or inner.keys is None:
+            return
+        if inner.key_is_next and isinstance(event, ScalarEvent):
+            if event.value in inner.keys:
+                yield self._at(event, f"key `{event.value}` is here twice", "keep one of them")
+            inner.keys.add(event.value)
+        inner.key_is_next = not inner.key_is_next
+
+    def _at(self, event: Event, what: str, hint: str) -> Problem:
+        mark: Any = event.start_mark
+        return Problem(where=f"{self.file}:{mark.line + 1}:{mark.column + 1}", what=what, hint=hint)

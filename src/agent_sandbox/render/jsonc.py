@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isinf
 from typing import Any
 
 # A comment ends where it does for some editor, and not for all: a member behind it is theirs, and so has to be seen.
@@ -155,7 +156,16 @@ class _Scanner:
         literal = LITERAL.match(self._text, position)
         if literal is None:
             raise JsoncError(self._text, position, "a value was expected")
-        return json.loads(literal[0]), literal.end()
+        return self._literal(literal[0], position), literal.end()
+
+    def _literal(self, text: str, position: int) -> bool | float | None:
+        try:
+            value: bool | float | None = json.loads(text)
+        except ValueError as error:  # an integer of more than 4,300 digits
+            raise JsoncError(self._text, position, "a number of too many digits") from error
+        if isinstance(value, float) and isinf(value):
+            raise JsoncError(self._text, position, "a number that is too large")
+        return value
 
     def _key(self, position: int) -> tuple[str, int]:
         if self._text[position : position + 1] != '"':

@@ -54,7 +54,7 @@ def _missing_services(change: Change, manifest: AgentManifest) -> Iterator[str]:
 
 def _services(text: str) -> set[str] | None:
     try:
-        document: Any = load_foreign(text, file=POLICY)
+        document: Any = load_foreign(text, file=POLICY, most=len(text) + 1)
         services = (document or {}).get("services") or ()
         if not isinstance(services, list | tuple):
             return None

@@ -1,11 +1,11 @@
 """What of a project is on the engine, asked by its label alone: no file of the project has to be right for it."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_sandbox.backends.project import PROJECT_LABEL
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.engine import answer
 from agent_sandbox.stack.limits import size
 
@@ -59,7 +59,7 @@ def containers(project: str) -> tuple[Container, ...]:
     )
     if not ids.split():
         return ()
-    found = json.loads(answer("inspect", "--type", "container", *ids.split(), doing="looking at the stack"))
+    found = read_json(answer("inspect", "--type", "container", *ids.split(), doing="looking at the stack"))
     return tuple(sorted(map(_container, found), key=_place))
 
 

@@ -1,9 +1,10 @@
 """The proxy's log lines, for people."""
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Any
+
+from agent_sandbox.bounded_json import read_json
 
 PORTS = {443: "https", 80: "http"}
 # What the stack asks of itself: the proxy's health check, and the agent's at its start. The proxy says which it was.
@@ -18,7 +19,7 @@ def is_probe(line: Mapping[str, Any]) -> bool:
 def read_line(text: str) -> Mapping[str, Any] | None:
     """Return a log line as data, or None where it is something else."""
     try:
-        value = json.loads(text[max(text.find("{"), 0) :])
+        value = read_json(text[max(text.find("{"), 0) :])
     except ValueError:
         return None
     return value if isinstance(value, dict) and "decision" in value else None

@@ -4,12 +4,12 @@ The command line alone knows the user's context, its TLS keys and ssh hosts, and
 it: with one client, what is looked at is what is acted on.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.faults import problem_of
 from agent_sandbox.runtime.process import Finished, capture
@@ -56,7 +56,7 @@ def json_lines(text: str) -> Iterator[Mapping[str, Any]]:
     """Return the objects of `--format json`: one a line, or one list, as older versions have it."""
     for line in text.splitlines():
         if line.strip():
-            value = json.loads(line)
+            value = read_json(line)
             yield from value if isinstance(value, list) else [value]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.files import problem_of, read_bytes, write_all
 from agent_sandbox.runtime.gitsettings import settings_of
@@ -61,7 +62,7 @@ def protected_paths(root: Path) -> tuple[str, ...]:
 def recorded(root: Path, environ: Mapping[str, str]) -> Held:
     """Return what was held when the stack last started; nothing where it never did, or nobody can say."""
     try:
-        said = json.loads((_folder(environ) / _name(root)).read_text("utf-8"))
+        said = read_json((_folder(environ) / _name(root)).read_text("utf-8"))
         settings = {path: tuple(found) for path, found in said["settings"].items()}
         paths, pending = (tuple(said.get(name, ())) for name in ("paths", "pending"))
         return Held(texts=dict(said["texts"]), settings=settings, paths=paths, pending=pending)

@@ -167,7 +167,7 @@ def _images(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _owner(file: Path, dev: str) -> Owner:
     uid, _, gid = dev.partition(":")
-    if not (uid.isascii() and uid.isdigit() and gid.isascii() and gid.isdigit()):
+    if not all(one.isascii() and one.isdigit() and len(one) <= MOST_DIGITS for one in (uid, gid)):
         what = f"`{RECORD}.dev` is `{dev}`; it has to be two numbers, `UID:GID`"
         raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
     return Owner(uid=int(uid), gid=int(gid))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.backends.plan import Plan, RunCommand
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.decisions import read_line
 from agent_sandbox.runtime.engine import needs_docker
@@ -76,7 +77,7 @@ def ask_socket(path: Path, verb: str) -> Mapping[str, Any]:
 
 def _object(text: str) -> Mapping[str, Any] | None:
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

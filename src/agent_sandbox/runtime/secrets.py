@@ -1,10 +1,10 @@
 """The secrets that a running proxy holds: their names and hosts. Nothing gives a value back."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from agent_sandbox.backends.plan import Plan
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.policytools.wanted import Bound
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.proxy_control import OTHER, tell_stack
@@ -13,7 +13,7 @@ from agent_sandbox.runtime.proxy_control import OTHER, tell_stack
 def held_secrets(plan: Plan) -> tuple[Bound, ...]:
     """Run the one command of the plan, which lists them, and return what is listed, by name."""
     try:
-        listed = tuple(_read(json.loads(tell_stack(plan))))
+        listed = tuple(_read(read_json(tell_stack(plan))))
     except (ValueError, TypeError, KeyError) as error:
         raise UserError([OTHER]) from error
     return tuple(sorted(listed, key=lambda one: one.name))

@@ -1,11 +1,11 @@
 """Which walls of a project's workspace do not stand: mounts that ended, and what has none."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.engine import ask
 from agent_sandbox.runtime.installed import read_compose
@@ -94,7 +94,7 @@ def strangers(found: Sequence[Container], project: str) -> tuple[str, ...]:
     if not any(network in container.networks and container.state == "running" for container in found):
         return ()
     done = ask("network", "inspect", network, "--format", "{{json .Containers}}")
-    members: Mapping[str, Mapping[str, str]] = json.loads(done.out) or {} if done.code == 0 else {}
+    members: Mapping[str, Mapping[str, str]] = read_json(done.out) or {} if done.code == 0 else {}
     own = tuple(container.id for container in found)
     return tuple(
         f"docker network disconnect {network} {member['Name']}"

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from agent_sandbox.cli.output import emit, emit_json, printable, say, say_problems
+from agent_sandbox.cli.output import emit, emit_json, say, say_problems
+from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem
 
 

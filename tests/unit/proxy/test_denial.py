@@ -61,7 +61,7 @@ def test_words_leave_out_what_is_not_known_and_what_was_said() -> None:
 
 def test_words_are_lines_of_printable_text_whatever_a_client_wrote() -> None:
     body = page(Denial(reason="x", host="a.test", path="/\r\n\x1b[31m\udc80"), "*/*").body
-    assert body == b"Blocked by agent-sandbox: a.test/\\x0d\\x0a\\x1b[31m\\xdc80\nReason: x\n"
+    assert body == b"Blocked by agent-sandbox: a.test/\\x0d\\x0a\\x1b[31m\\udc80\nReason: x\n"
 
 
 def test_a_page_is_an_answer_after_which_the_connection_closes() -> None:

@@ -1,11 +1,12 @@
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.foreign import MAX_DEPTH, load_foreign
+from agent_sandbox.render.foreign import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES, load_foreign
+from vectors import each
 
 HINT = "agent-sandbox init AGENT shows what it should be"
-# Each line doubles the one before: a reader that merges them runs out of memory.
-BOMB = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 60))
+# Nine levels of nine: each alias counts as all that it stands for.
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10))
 
 
 def test_every_scalar_is_text() -> None:
@@ -26,15 +27,63 @@ def test_what_is_as_deep_as_may_be_is_read() -> None:
     assert str(value) == "[" * MAX_DEPTH + "]" * MAX_DEPTH
 
 
+def problems(text: str, *, most: int = MAX_VALUES) -> list[str]:
+    with pytest.raises(UserError) as raised:
+        load_foreign(text, file="x.yml", most=most)
+    return [str(problem) for problem in raised.value.problems]
+
+
 def test_a_merge_key_is_a_word_and_merges_nothing() -> None:
-    assert len(load_foreign(BOMB, file="x.yml")) == 60
+    assert load_foreign("a: {<<: {b: c}}", file="x.yml") == {"a": {"<<": {"b": "c"}}}
+
+
+@each(
+    ("text", "expected"),
+    [
+        ("a: &b 1\nc: *b\n", ["x.yml:2:4: an alias (`*b`); write the value out"]),
+        ("&a [*a]", ["x.yml:1:5: an alias (`*a`); write the value out"]),
+        ("a: &b {}\nc: {<<: *b}\n", ["x.yml:2:9: an alias (`*b`); write the value out"]),
+        ("a: &b c\n*b : d\n", ["x.yml:2:1: an alias (`*b`); write the value out"]),
+        ("- *nowhere\n", ["x.yml:1:3: an alias (`*nowhere`); write the value out"]),
+        ("a: 1\nb: 2\n'a': 3\n", ["x.yml:3:1: key `a` is here twice; keep one of them"]),
+        ("s: {v: [{a: 1, a: 2}]}", ["x.yml:1:16: key `a` is here twice; keep one of them"]),
+        (
+            "a: &b 1\na: *b\n",
+            [
+                "x.yml:2:1: key `a` is here twice; keep one of them",
+                "x.yml:2:4: an alias (`*b`); write the value out",
+            ],
+        ),
+    ],
+)
+def test_what_readers_differ_on_is_refused_and_all_of_it_is_reported(text: str, expected: list[str]) -> None:
+    assert problems(text) == expected
+
+
+@each(
+    "text",
+    ["{a: {a: 1}, b: {a: 1}}", "[{a: 1}, {a: 1}]", "a: [b, b]", "{a: b, b: a}", "&a b: &c d"],
+)
+def test_what_only_looks_repeated_is_read(text: str) -> None:
+    load_foreign(text, file="x.yml")
+
+
+def test_a_bomb_of_aliases_is_refused_without_walking_through_it() -> None:
+    assert len(problems(BOMB)) == 9 * 9
+    assert len(problems(BOMB * 20)) == MAX_PROBLEMS
+
+
+def test_more_values_than_anybody_needs_are_a_problem() -> None:
+    assert problems("a: [b,\n c, d]", most=5) == [f"x.yml:2:5: this file has more than 5 values; {HINT}"]
+    assert load_foreign("a: [b,\n c]", file="x.yml", most=5) == {"a": ["b", "c"]}
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("a: [1\nb: 2\n", "x.yml:2:2: this is no YAML: did not find expected ',' or ']'"),
-        ("&a [*a]", "x.yml:1:1: this is no YAML: found unconstructable recursive node"),
+        ("\udcff", "x.yml: is not UTF-8 text"),
+        ("{[a]: b}", "x.yml:1:2: this is no YAML: found unhashable key"),
         ("\x00", "x.yml: this is no YAML: "),
     ],
 )
@@ -42,4 +91,4 @@ def test_what_is_no_yaml_is_a_problem_with_its_place(text: str, expected: str) -
     with pytest.raises(UserError) as raised:
         load_foreign(text, file="x.yml")
     assert str(raised.value).startswith(expected)
-    assert str(raised.value).endswith(f"; {HINT}")
+    assert str(raised.value).endswith((f"; {HINT}", "; save it as UTF-8"))

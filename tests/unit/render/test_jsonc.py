@@ -114,3 +114,20 @@ def test_what_is_broken_is_told_with_its_place(broken: str, line: int, column: i
 
 def test_a_value_is_written_on_one_line() -> None:
     assert to_text({"a": ["ü", None]}) == '{"a": ["ü", null]}'
+
+
+@each(
+    ("number", "expected"),
+    [
+        ("9" * 5_000, "a number of too many digits"),
+        ("-" + "9" * 5_000, "a number of too many digits"),
+        ("1e400", "a number that is too large"),
+        ("-1e400", "a number that is too large"),
+        ("[" * 101, "more than 100 levels"),
+    ],
+)
+def test_a_number_that_python_cannot_hold_is_told_with_its_place(number: str, expected: str) -> None:
+    with pytest.raises(JsoncError) as raised:
+        parse(f'{{\n  "a": [{number}]\n}}')
+    column = 108 if number.startswith("[") else 9
+    assert (raised.value.what, raised.value.line, raised.value.column) == (expected, 2, column)

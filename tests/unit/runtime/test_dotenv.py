@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.dotenv import compose_files, variable
+from agent_sandbox.runtime.dotenv import MAX_FILES, compose_files, variable
 from vectors import each
 
 OURS = Path(".devcontainer/docker-compose.yml")
@@ -62,3 +62,15 @@ def test_a_dotenv_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         compose_files(tmp_path, OURS)
     assert str(raised.value) == f"{tmp_path}/.env: is not UTF-8 text: see byte 13; save it as UTF-8"
+
+
+def test_more_files_than_anybody_names_are_a_problem(tmp_path: Path) -> None:
+    names = [str(OURS), *("x.yml" for _ in range(MAX_FILES))]
+    (tmp_path / ".env").write_text(f"COMPOSE_FILE={':'.join(names[:-1])}\n")
+    assert len(compose_files(tmp_path, OURS)) == MAX_FILES
+    (tmp_path / ".env").write_text(f"COMPOSE_FILE={':'.join(names)}\n")
+    with pytest.raises(UserError) as raised:
+        compose_files(tmp_path, OURS)
+    assert str(raised.value) == (
+        f"{tmp_path}/.env: `COMPOSE_FILE` names 33 files, and at most 32 are read; merge some of them"
+    )

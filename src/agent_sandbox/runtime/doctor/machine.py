@@ -1,6 +1,5 @@
 """What the checks look at: asked once, kept, and only when a check wants it."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.backends.project import Project
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.engine import answer, ask
 from agent_sandbox.runtime.installed import find_project
@@ -25,13 +25,13 @@ class Machine:
     def versions(self) -> Mapping[str, Any]:
         """The client's versions and, where the engine answers, the engine's."""
         answered = ask("version", "--format", "{{json .}}").out
-        found: Mapping[str, Any] = json.loads(answered) if answered.strip() else {}
+        found: Mapping[str, Any] = read_json(answered) if answered.strip() else {}
         return found
 
     @cached_property
     def info(self) -> Mapping[str, Any]:
         """What the engine says of itself; an engine that does not answer is a UserError."""
-        found: Mapping[str, Any] = json.loads(answer("info", "--format", "{{json .}}", doing="asking the engine"))
+        found: Mapping[str, Any] = read_json(answer("info", "--format", "{{json .}}", doing="asking the engine"))
         return found
 
     @property
@@ -53,7 +53,7 @@ class Machine:
         """Every network of the engine."""
         ids = answer("network", "ls", "--quiet", doing="looking for networks").split()
         inspected = answer("network", "inspect", *ids, doing="looking at networks") if ids else "[]"
-        return tuple(json.loads(inspected))
+        return tuple(read_json(inspected))
 
     @property
     def has_project(self) -> bool:

@@ -12,6 +12,7 @@ from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.policy.upstream import Upstream
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policyfile.document import parse_document
+from agent_sandbox.policyfile.reading import MAX_BYTES
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.policytools.difference import Change, by_ceilings, difference, undenied
 from agent_sandbox.problems import UserError
@@ -54,8 +55,9 @@ def reaches(now: Standing, before: Standing) -> tuple[str, ...]:
 
 def _chosen(standing: Standing) -> Mapping[str, str]:
     """Return what the policy says of each service that it names with options, as it says it."""
+    text = standing.policy.get(POLICY, "")
     try:
-        value = parse_document(standing.policy.get(POLICY, ""), file=POLICY).value
+        value = parse_document(text, file=POLICY).value if len(text) <= MAX_BYTES else None
     except UserError:
         return {}
     named = value.get("services") if isinstance(value, dict) else None

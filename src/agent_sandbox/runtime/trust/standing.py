@@ -6,9 +6,11 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from agent_sandbox.policyfile.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
@@ -114,12 +116,13 @@ def _text(root: Path, path: str) -> str | None:
     return read_text(folder, name)
 
 
+@lru_cache(maxsize=4)  # several questions are asked of the same text
 def _said(policy: str) -> Mapping[str, Any]:
     """Read a policy that may name other files; only an escape could hide a key from the first look."""
-    if not any(key in policy for key in (LIST_KEY, UPSTREAM_KEY, "\\")):
+    if len(policy) > MAX_BYTES or not any(key in policy for key in (LIST_KEY, UPSTREAM_KEY, "\\")):
         return {}
     try:
-        return _mapping(load_foreign(policy.removeprefix(MARK), file=POLICY))
+        return _mapping(load_foreign(policy.removeprefix(MARK), file=POLICY, most=MAX_BYTES))
     except UserError:
         return {}  # the proxy takes it for none as well
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.files import problem_of, write_all
 from agent_sandbox.runtime.places import state_directory
@@ -84,7 +85,7 @@ class Store:
 
     def _read(self, place: Path) -> Standing | None:
         try:
-            said = json.loads((place / RECORD).read_text(encoding="utf-8"))
+            said = read_json((place / RECORD).read_text(encoding="utf-8"))
             return Standing(
                 root=Path(said["root"]), owner=said["owner"], compose=tuple(said["compose"]), files=said["files"]
             )

@@ -63,14 +63,14 @@ configs: {c: {environment: "$NAME"}}
         ("include: [more.yml]", ["include"]),
         ("services: {a: {extends: {file: more.yml, service: b}}}", ["extends"]),
         ("services: {a: {env_file: .env}, b: {env_file: [x.env]}}", ["env_file"]),
-        ("x: &x {label_file: l}\nservices: {a: {<<: *x}}", ["label_file", "<<"]),
+        ("services: {a: {<<: {label_file: l}}}", ["<<", "label_file"]),
         ("services: {a: {extends: {<<: {file: ../ci/base.yml}, service: b}}}", ["extends", "<<"]),
         ("services: {a: {extends: {'<<': [{file: ../ci/base.yml}], service: b}}}", ["extends", "<<"]),
-        ("x: &x {volumes: ['/:/host']}\nservices: {a: {<<: *x}}", ["<<"]),
+        ("services: {a: {<<: {volumes: ['/:/host']}}}", ["<<"]),
         ("services: {a: {build: {context: ..}}, b: {build: .}}", ["build"]),
         ("services: {build: {image: a}, include: {image: b}}\nvolumes: {build: {}}\nnetworks: {build: {}}", []),
         ("services: {build: {build: .}}\nvolumes: {build: {}}", ["build"]),
-        ("x: &x {build: {image: a}}\nservices: {<<: *x}", ["build", "<<"]),
+        ("services: {<<: {a: {build: {image: b}}}}", ["<<", "build"]),
         ("services: {a: {image: b}}\nbuild: .", ["build"]),
         ("services: {a: {provider: {type: ./tools/start}}}", ["provider"]),
         (
@@ -79,7 +79,7 @@ configs: {c: {environment: "$NAME"}}
         ),
         ("services: {a: {security_opt: [seccomp=unconfined, no-new-privileges]}}", []),
         ("configs: {c: {file: ../c}}\nsecrets: {s: {file: ../s}}", ["configs: file", "secrets: file"]),
-        ("x: &x [a]\nservices: {a: {command: *x, secrets: [s]}}\nsecrets: {s: {environment: S}}", []),
+        ("services: {a: {command: [x], secrets: [s]}}\nsecrets: {s: {environment: S}}", []),
         ("services: {a: {extends: b, env_file: []}, b: {extends: {service: c}}}", []),
     ],
 )
@@ -93,6 +93,14 @@ def test_a_file_that_takes_in_others_can_not_be_said_yes_to(text: str, keys: lis
     assert [str(problem) for problem in raised.value.problems] == [
         f"/p/{COMPOSE}: `{key}` takes in what a yes to this file does not cover; {hint}" for key in keys
     ]
+
+
+def test_an_alias_in_a_compose_file_is_refused_with_its_place() -> None:
+    text = "x: &x [a]\nservices: {a: {command: *x}}"
+    for look in (require_whole, mounts, variables):
+        with pytest.raises(UserError) as raised:
+            look(standing(text))
+        assert str(raised.value) == f"/p/{COMPOSE}:2:25: an alias (`*x`); write the value out"
 
 
 def test_a_stack_of_ours_takes_nothing_from_the_shell() -> None:

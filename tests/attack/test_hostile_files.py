@@ -1,0 +1,131 @@
+"""Our own commands in a clone: no file of it makes one of them hang, or end with a fault of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from asking import Ask, ask, empty_project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+__all__ = ["ask", "empty_project"]
+
+COMPOSE, EDITOR, POLICY = (
+    f".devcontainer/{name}" for name in ("docker-compose.yml", "devcontainer.json", "policy.yaml")
+)
+NINES = "9" * 5_000
+# Nine levels of nine aliases: 387 million values to whoever walks through them.
+LEVELS = "".join(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """What becomes of one file, and the first line of what each command that reads it says."""
+
+    file: str
+    change: Callable[[str], str]
+    says: Mapping[str, str] = field(default_factory=dict)
+
+
+def member(text: str) -> Callable[[str], str]:
+    return lambda before: before.replace("{\n", f"{{\n  {text},\n", 1)
+
+
+def added(text: str) -> Callable[[str], str]:
+    return lambda before: before + text
+
+
+def everywhere(says: str) -> dict[str, str]:
+    return {"trust": says, "up": says, "proxy reload": says}
+
+
+ATTACKS = {
+    "an integer of 5,000 digits": Attack(
+        file=EDITOR,
+        change=member(f'"x": {NINES}'),
+        says={"init": f"error: {EDITOR}:5:8: a number of too many digits"},
+    ),
+    "a number beyond all floats": Attack(
+        file=EDITOR, change=member('"x": 1e999'), says={"init": f"error: {EDITOR}:5:8: a number that is too large"}
+    ),
+    "lists of lists in the editor's file": Attack(
+        file=EDITOR,
+        change=member(f'"x": {"[" * 100_000}'),
+        says={"init": f"error: {EDITOR}:5:108: more than 100 levels"},
+    ),
+    "half of a surrogate pair": Attack(file=EDITOR, change=member(r'"x": "\ud800"')),
+    "aliases of aliases": Attack(
+        file=COMPOSE,
+        change=added(f"x-a:\n  a0: &a0 [x]\n{LEVELS}"),
+        says=everywhere(f"error: {{root}}/{COMPOSE}:{{line}}:12: an alias (`*a0`)"),
+    ),
+    "an alias to what holds it": Attack(
+        file=COMPOSE,
+        change=added("x-a: &a [*a]\n"),
+        says=everywhere(f"error: {{root}}/{COMPOSE}:{{end}}:10: an alias (`*a`)"),
+    ),
+    "lists of lists in the stack": Attack(
+        file=COMPOSE,
+        change=added(f"x-a: {'[' * 100_000}"),
+        says=everywhere(f"error: {{root}}/{COMPOSE}:{{end}}:37: this is more than 32 levels deep"),
+    ),
+    "half a million values": Attack(file=COMPOSE, change=added(f"x-a: [{'a,' * 500_000}]\n"), says={}),
+    "an owner of 5,000 digits": Attack(
+        file=COMPOSE,
+        change=lambda before: before.replace('dev: "', f'dev: "{NINES}'),
+        says={},
+    ),
+    "a limit of 5,000 digits": Attack(
+        file=COMPOSE,
+        change=lambda before: before.replace("x-agent-sandbox:", f"x-agent-sandbox:\n  limits: {{memory: {NINES}g}}"),
+    ),
+    "a stack of 30,000 files": Attack(
+        file=".env",
+        change=lambda _: f"COMPOSE_FILE={':'.join([COMPOSE] * 30_000)}\n",
+        says=everywhere("error: {root}/.env: `COMPOSE_FILE` names 30000 files, and at most 32 are read"),
+    ),
+    "bytes that are no text": Attack(file=POLICY, change=lambda _: "\udcff"),
+    "a policy of lists of lists": Attack(file=POLICY, change=lambda _: "[" * 100_000),
+    "a version of 5,000 digits": Attack(file=POLICY, change=lambda _: f"version: {NINES}\n"),
+    "aliases in a policy": Attack(file=POLICY, change=lambda _: f"domains_file: x\nx:\n  a0: &a0 [x]\n{LEVELS}"),
+    "a port of 5,000 digits": Attack(
+        file="package-lock.json", change=lambda _: f'"resolved": "https://a.example:{NINES}/"'
+    ),
+}
+COMMANDS = (
+    "init",
+    "init --dry-run --detect",
+    "trust",
+    "trust --json",
+    "up",
+    "proxy reload",
+    "policy check",
+    "policy lint",
+)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_file_of_a_clone_makes_a_command_fail_but_in_the_users_words(
+    name: str, empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{empty_project}/nowhere")
+    assert ask("init", "claude").code == 0
+    attack = ATTACKS[name]
+    file = empty_project / attack.file
+    before = file.read_text() if file.exists() else ""
+    after = attack.change(before)
+    file.write_text(after, errors="surrogateescape")
+    lines = before.count("\n")
+    known = {"root": str(empty_project.resolve()), "line": str(lines + 3), "end": str(lines + 1)}
+    for command in COMMANDS:
+        answer = ask(*command.split())
+        assert answer.code in {0, 1}, (command, answer.err)
+        expected = attack.says.get(command)
+        if expected is not None:
+            assert answer.code == 1
+            assert answer.err.splitlines()[0] == expected.format(**known), command

@@ -1,0 +1,48 @@
+"""Foreign JSON is read, or refused with one kind of error."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.bounded_json import NotJsonError, read_json
+from vectors import each
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "agent_sandbox"
+# The reader itself; a body of GraphQL, for which a key that is there twice counts; JSON with comments.
+READERS = {"bounded_json.py", "policy/graphqlbody.py", "render/jsonc.py"}
+
+
+@each(
+    ("text", "expected"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        (f'{{"a": {"9" * 5_000}}}', "a number of too many digits"),
+        (f"-{'9' * 5_000}", "a number of too many digits"),
+        ("[NaN]", "a number that JSON does not have: NaN"),
+        ("-Infinity", "a number that JSON does not have: -Infinity"),
+        ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("", "Expecting value: line 1 column 1 (char 0)"),
+        (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+    ],
+)
+def test_what_is_not_json_is_one_kind_of_error_that_says_why(text: str | bytes, expected: str) -> None:
+    with pytest.raises(NotJsonError) as raised:
+        read_json(text)
+    assert str(raised.value) == expected
+
+
+@each(("text", "expected"), [("[1, 1.5, null]", [1, 1.5, None]), (b'{"a": "\xc3\xbc"}', {"a": "ü"}), (" 4 ", 4)])
+def test_json_is_read_from_text_and_from_bytes(text: str | bytes, expected: object) -> None:
+    assert read_json(text) == expected
+
+
+def test_nothing_else_in_the_package_reads_json() -> None:
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in {"json.load", "json.loads", "json.JSONDecoder"}
+    }
+    assert found == READERS
