@@ -105,7 +105,12 @@ def is_looked_at(name: str) -> bool:
 
 def offers(texts: Mapping[str, str]) -> tuple[Offer, ...]:
     """Return the hosts that these files (path to text) name, sorted by host."""
-    return gathered((path, place) for path, text in texts.items() for place in places(path.rpartition("/")[2], text))
+    return gathered(namings(texts))
+
+
+def namings(texts: Mapping[str, str]) -> Iterator[tuple[str, Place]]:
+    """Yield what these files (path to text) name, each with the file that names it."""
+    return ((path, place) for path, text in texts.items() for place in places(path.rpartition("/")[2], text))
 
 
 def gathered(named: Iterable[tuple[str, Place]]) -> tuple[Offer, ...]:

@@ -60,7 +60,7 @@ def init(  # noqa: PLR0913 - each is an option
     cpus: Annotated[str | None, Option(help="The most processors that it gets, as in 1.5; by default 4.")] = None,
     pids: Annotated[str | None, Option(help="The most processes that it may have; by default 4096.")] = None,
     force: Annotated[bool, Option(help="Replace generated files that have been edited, or another agent's.")] = False,
-    detect: Annotated[bool, Option(help="Allow reading from the hosts that lock files name.")] = False,
+    detect: Annotated[bool, Option(help="Allow reading from hosts that lock files and this machine name.")] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
 ) -> None:
@@ -171,8 +171,14 @@ def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
             for change in prepared.changes
         ],
         "offers": [
-            {"host": offer.host, "files": list(offer.files), "schemes": list(offer.schemes), "ports": list(offer.ports)}
-            for offer in prepared.offers
+            {
+                "host": offer.host,
+                "files": list(offer.files),
+                "schemes": list(offer.schemes),
+                "ports": list(offer.ports),
+                "allowed": offer in prepared.offered.allowed,
+            }
+            for offer in (*prepared.offered.allowed, *prepared.offered.left)
         ],
         "notes": list(prepared.notes),
     }

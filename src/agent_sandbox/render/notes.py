@@ -64,11 +64,21 @@ def _services(text: str) -> set[str] | None:
 
 
 def _offers(change: Change, offered: Offered) -> Iterator[str]:
-    hosts = ", ".join(offer.host for offer in offered.offers)
-    if hosts and change.verdict is Verdict.WRITTEN:
-        yield f"this project's files name {hosts}: see `domains` in {POLICY}"
-    elif hosts and offered.active:
-        yield f"this project's files name {hosts}, but {POLICY} is yours: add them under `domains` there"
+    allowed, left = (", ".join(offer.host for offer in some) for some in (offered.allowed, offered.left))
+    if change.verdict is not Verdict.WRITTEN:
+        if offered.detect and (allowed or left):
+            hosts = ", ".join(filter(None, (allowed, left)))
+            yield f"this project's files name {hosts}, but {POLICY} is yours: add them under `domains` there"
+        return
+    if allowed:
+        yield f"{POLICY} allows reading from {allowed}: this project's files and this machine's configuration name them"
+    if left and offered.detect:
+        yield (
+            f"this project's files alone name {left}: not allowed, since anybody may have written them; "
+            f"remove the `#` under `domains` in {POLICY} from those that you trust"
+        )
+    elif left:
+        yield f"this project's files name {left}: see `domains` in {POLICY}"
 
 
 def _overshadowed(change: Change, own_stacks: Sequence[str]) -> Iterator[str]:

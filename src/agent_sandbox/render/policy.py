@@ -16,10 +16,15 @@ IDE_TITLES = {Ide.VSCODE: "VS Code", Ide.JETBRAINS: "the JetBrains IDE"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """The hosts that the project's files name: comments for a person to choose from, or allowed at once."""
+    """The hosts that the project's files name: those that are allowed at once, and those left for a person to choose.
 
-    offers: tuple[Offer, ...] = ()
-    active: bool = False
+    With `detect`, hosts are allowed that this machine's own configuration names as well: a project's files alone may be
+    a stranger's.
+    """
+
+    allowed: tuple[Offer, ...] = ()
+    left: tuple[Offer, ...] = ()
+    detect: bool = False
 
 
 def render_policy(templates: Templates, manifest: AgentManifest, ide: Ide, offered: Offered) -> str:
@@ -32,10 +37,8 @@ def render_policy(templates: Templates, manifest: AgentManifest, ide: Ide, offer
         title=manifest.title,
         services=services,
         offered=offered,
-        mark="" if offered.active else "# ",
     )
-    allowed = offered.offers if offered.active else ()
-    require_same(FILE, expected=_document(services, allowed), actual=load_yaml(text))
+    require_same(FILE, expected=_document(services, offered.allowed), actual=load_yaml(text))
     return text
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import load_manifest
-from agent_sandbox.detect import Offer, offers
+from agent_sandbox.detect import gathered, namings
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.foreign import load_foreign
@@ -21,6 +21,7 @@ from agent_sandbox.runtime.facts import find_project, look_at, machine
 from agent_sandbox.runtime.files import make_folders, read_text, write_all
 from agent_sandbox.runtime.held import recorded
 from agent_sandbox.runtime.protected import Protection, find_protected, spelled
+from agent_sandbox.runtime.registries import known_places, this_machine, whole
 from agent_sandbox.runtime.scan import naming_files
 from agent_sandbox.runtime.walls import SEARCH, UNSEARCHED, listed, read_only_mounts
 from agent_sandbox.stack.build import StackImages, build_stack
@@ -59,7 +60,7 @@ class Prepared:
     stack: Stack
     workspace: Workspace
     changes: tuple[Change, ...]
-    offers: tuple[Offer, ...]
+    offered: Offered
     notes: tuple[str, ...]
     protection: Protection
 
@@ -97,7 +98,7 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
     )
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
-    offered = Offered(offers=offers(naming_files(project)), active=wish.detect)
+    offered = _offered(project, environ, detect=wish.detect)
     rendered = render_project(Templates(templates), stack, manifest, workspace, offered)
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=wish.on_conflict)
@@ -108,7 +109,7 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
         stack=stack,
         workspace=workspace,
         changes=changes,
-        offers=offered.offers,
+        offered=offered,
         notes=(
             *notes(changes, manifest, offered, _own_stacks(project)),
             *_beyond(workspace.limits),
@@ -139,6 +140,17 @@ def _about(protection: Protection, let_go: Collection[str]) -> Iterator[str]:
         yield f"{listed(protection.gone)}: no longer protected, because it is gone"
     if protection.unsearched:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
+
+
+def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offered:
+    """Return the hosts that the project's files name; with `detect`, those that this machine knows too are allowed."""
+    named = tuple(namings(naming_files(project)))
+    known = known_places(this_machine(environ)) if detect and named else frozenset()
+    return Offered(
+        allowed=gathered(one for one in named if whole(one[1]) in known),
+        left=gathered(one for one in named if whole(one[1]) not in known),
+        detect=detect,
+    )
 
 
 def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:

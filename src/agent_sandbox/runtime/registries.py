@@ -74,17 +74,18 @@ class Named:
     @property
     def asked(self) -> tuple[Offer, ...]:
         """What the project's files alone name, so that a person has to say yes."""
-        known = {_whole(place) for _, place in self.machine}
-        return gathered(naming for naming in self.project if _whole(naming[1]) not in known)
+        known = {whole(place) for _, place in self.machine}
+        return gathered(naming for naming in self.project if whole(naming[1]) not in known)
 
     def offers(self, taken: Collection[str] = ()) -> tuple[Offer, ...]:
         """Return what the machine names, with these hosts of the project's."""
-        known = {_whole(place) for _, place in self.machine}
-        more = [one for one in self.project if _whole(one[1]) in known or one[1][1] in taken]
+        known = {whole(place) for _, place in self.machine}
+        more = [one for one in self.project if whole(one[1]) in known or one[1][1] in taken]
         return gathered([*self.machine, *more])
 
 
-def _whole(place: Place) -> Place:
+def whole(place: Place) -> Place:
+    """Return a place with its port, where none was written."""
     scheme, host, port = place
     return scheme, host, port or USUAL[scheme]
 
@@ -117,6 +118,11 @@ def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Pat
         )
         raise UserError([Problem(where=name, what=what, hint=hint)])
     return found
+
+
+def known_places(machine: Machine) -> frozenset[Place]:
+    """Return every place that this machine itself fetches packages from, whatever a project says."""
+    return frozenset(whole(place) for ask in ASK.values() for _, place in ask(machine))
 
 
 def ask_pip(machine: Machine) -> Namings:

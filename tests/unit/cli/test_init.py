@@ -2,14 +2,21 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.init import completions
+from agent_sandbox.policy.decide import decide
+from agent_sandbox.policy.effective import Policy
+from agent_sandbox.policy.request import Request
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.policytools.requestline import RequestLine, read_request
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime import initialise
+from agent_sandbox.runtime.registries import this_machine
 from asking import Ask
 
 COMPOSE = ".devcontainer/docker-compose.yml"
@@ -54,10 +61,85 @@ def test_it_ends_with_the_next_steps(ask: Ask) -> None:
 
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("ide", ["vscode", "jetbrains", "none"])
-def test_the_policy_that_it_writes_can_be_loaded(agent: str, ide: str, empty_project: Path, ask: Ask) -> None:
+def test_the_policy_that_it_writes_can_be_loaded(
+    agent: str, ide: str, empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(initialise, "known_places", lambda _: {("https", "npm.example.test", 443)})
     (empty_project / ".npmrc").write_text("registry=https://npm.example.test/\n")
     assert ask("init", agent, "--ide", ide, "--detect").code == 0
     load_policy(empty_project / POLICY)
+
+
+HOSTILE = """{"packages": {
+  "a": {"resolved": "https://npm.example.test/a.tgz"},
+  "b": {"resolved": "https://exfil.example/x.tgz"},
+  "c": {"resolved": "http://npm.example.test/c.tgz"},
+  "d": {"resolved": "https://npm.example.test:8443/d.tgz"}
+}}
+"""
+
+
+ALLOWED = {
+    "https://npm.example.test/a": "allow",
+    "http://npm.example.test/c": "deny",
+    "https://npm.example.test:8443/d": "deny",
+    "https://exfil.example/x": "deny",
+}
+
+
+def get(policy: Policy, url: str) -> Request:
+    return read_request(policy, RequestLine(method="GET", url=url))
+
+
+def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_project_names(
+    empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = replace(this_machine(os.environ), environ={"NPM_CONFIG_REGISTRY": "https://npm.example.test/"})
+    monkeypatch.setattr(initialise, "this_machine", lambda _: replace(machine, run=lambda _: ""))
+    (empty_project / "package-lock.json").write_text(HOSTILE)
+    answer = ask("init", "claude", "--detect")
+    policy = load_policy(empty_project / POLICY)
+    assert {url: decide(policy, get(policy, url)).effect.value for url in ALLOWED} == ALLOWED
+    allowed = (
+        f"note: {POLICY} allows reading from npm.example.test: "
+        "this project's files and this machine's configuration name them"
+    )
+    left = (
+        "note: this project's files alone name exfil.example, npm.example.test: not allowed, since anybody may have "
+        f"written them; remove the `#` under `domains` in {POLICY} from those that you trust"
+    )
+    assert [line for line in answer.err.splitlines() if "name" in line] == [allowed, left]
+    assert (
+        (empty_project / POLICY).read_text().partition("prefix: /v1/}}\n")[2]
+        == """
+  # Named by this project's files and by this machine's own configuration, for reading alone.
+  - host: npm.example.test # package-lock.json
+    encoded_slash: true # a scoped package is asked for as /@scope%2fname
+    rules:
+      - {methods: [GET], schemes: [https]}
+
+  # Named by this project's files, whoever wrote them. Remove the `#` from what the agent may fetch from.
+  # - host: exfil.example # package-lock.json
+  #   encoded_slash: true # a scoped package is asked for as /@scope%2fname
+  #   rules:
+  #     - {methods: [GET], schemes: [https]}
+  # - host: npm.example.test # package-lock.json
+  #   ports: [80, 8443]
+  #   encoded_slash: true # a scoped package is asked for as /@scope%2fname
+  #   rules:
+  #     - {methods: [GET], schemes: [https, http]}
+"""
+    )
+
+
+def test_without_detect_nothing_on_the_machine_is_asked(
+    empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(initialise, "known_places", lambda _: pytest.fail("it was asked"))
+    (empty_project / "package-lock.json").write_text(HOSTILE)
+    assert ask("init", "claude").code == 0
+    policy = load_policy(empty_project / POLICY)
+    assert {decide(policy, get(policy, url)).effect.value for url in ALLOWED} == {"deny"}
 
 
 def test_the_second_time_everything_is_unchanged(empty_project: Path, ask: Ask) -> None:
@@ -183,7 +265,9 @@ def test_a_program_gets_json(empty_project: Path, ask: Ask) -> None:
         "limits": {"memory": "8g", "cpus": "4", "pids": "4096"},
         "written": True,
         "files": [{"path": path, "verdict": "written", "why": "", "diff": ""} for path in ALL],
-        "offers": [{"host": "npm.example.test", "files": [".npmrc"], "schemes": ["https"], "ports": []}],
+        "offers": [
+            {"host": "npm.example.test", "files": [".npmrc"], "schemes": ["https"], "ports": [], "allowed": False}
+        ],
         "notes": [f"this project's files name npm.example.test: see `domains` in {POLICY}"],
     }
 

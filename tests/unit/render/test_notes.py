@@ -65,17 +65,36 @@ def test_a_policy_that_names_it_or_that_nobody_can_read_has_no_notes(policy: str
     assert told(policy=policy) == ()
 
 
-def test_hosts_that_are_offered_are_told_when_the_policy_is_new() -> None:
-    assert told(offered=Offered(offers=(OFFER,)), verdict=Verdict.WRITTEN) == (
-        f"this project's files name npm.example.test: see `domains` in {POLICY}",
-    )
-    assert told(offered=Offered(offers=(OFFER,))) == ()
+SEE = f"this project's files name npm.example.test: see `domains` in {POLICY}"
+ALONE = (
+    "this project's files alone name npm.example.test: not allowed, since anybody may have written them; "
+    f"remove the `#` under `domains` in {POLICY} from those that you trust"
+)
+BOTH = f"{POLICY} allows reading from npm.example.test: this project's files and this machine's configuration name them"
+YOURS = f"this project's files name npm.example.test, but {POLICY} is yours: add them under `domains` there"
 
 
-def test_a_policy_that_is_there_is_not_added_to_and_that_is_told() -> None:
-    assert told(offered=Offered(offers=(OFFER,), active=True)) == (
-        f"this project's files name npm.example.test, but {POLICY} is yours: add them under `domains` there",
-    )
+@each(
+    ("offered", "verdict", "expected"),
+    [
+        (
+            Offered(left=(OFFER,)),
+            Verdict.WRITTEN,
+            (f"this project's files name npm.example.test: see `domains` in {POLICY}",),
+        ),
+        (Offered(left=(OFFER,), detect=True), Verdict.WRITTEN, (ALONE,)),
+        (Offered(allowed=(OFFER,), detect=True), Verdict.WRITTEN, (BOTH,)),
+        (Offered(allowed=(OFFER,), left=(OFFER,), detect=True), Verdict.WRITTEN, (BOTH, ALONE)),
+        (Offered(detect=True), Verdict.WRITTEN, ()),
+        (Offered(left=(OFFER,)), Verdict.UNCHANGED, ()),
+        (Offered(left=(OFFER,), detect=True), Verdict.UNCHANGED, (YOURS,)),
+        (Offered(allowed=(OFFER,), detect=True), Verdict.UNCHANGED, (YOURS,)),
+    ],
+)
+def test_what_became_of_hosts_that_files_name_is_told(
+    offered: Offered, verdict: Verdict, expected: tuple[str, ...]
+) -> None:
+    assert told(offered=offered, verdict=verdict) == expected
 
 
 def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:

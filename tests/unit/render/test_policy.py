@@ -31,26 +31,26 @@ def test_it_starts_with_what_the_agent_and_the_editor_need(ide: Ide, services: l
 
 
 def test_hosts_that_files_name_are_comments_to_choose_from() -> None:
-    text = render(Offered(offers=OFFERS))
+    text = render(Offered(left=OFFERS))
     assert load_yaml(text) == load_yaml(render())
     assert "  # - host: npm.example.test # package-lock.json, .npmrc\n" in text
 
 
 def test_without_the_comment_signs_they_are_the_entries_that_detect_writes() -> None:
-    text = render(Offered(offers=OFFERS))
-    head, _, tail = text.partition("choose from" if "choose from" in text else "may fetch from.\n")
+    text = render(Offered(left=OFFERS))
+    head, _, tail = text.partition("may fetch from.\n")
     uncommented = head + "may fetch from.\n" + tail.replace("  # ", "  ").replace("  #   ", "    ")
-    assert load_yaml(uncommented) == load_yaml(render(Offered(offers=OFFERS, active=True)))
+    assert load_yaml(uncommented) == load_yaml(render(Offered(allowed=OFFERS, detect=True)))
 
 
 def test_a_scoped_package_of_npm_passes_what_detect_writes() -> None:
-    text = render(Offered(offers=OFFERS, active=True))
+    text = render(Offered(allowed=OFFERS, detect=True))
     policy = compile_policy([parse_layer(text, name="p", file="p", shown="p", services=SERVICES)], SERVICES)
     assert [policy.takes_encoded_slash(offer.host) for offer in OFFERS] == [True, False]
 
 
 def test_detect_allows_reading_alone() -> None:
-    assert load_yaml(render(Offered(offers=OFFERS, active=True)))["domains"] == [
+    assert load_yaml(render(Offered(allowed=OFFERS, detect=True)))["domains"] == [
         {
             "host": "npm.example.test",
             "encoded_slash": True,
@@ -64,10 +64,30 @@ def test_detect_allows_reading_alone() -> None:
     ]
 
 
+def test_what_is_allowed_and_what_is_left_stand_apart() -> None:
+    text = render(Offered(allowed=OFFERS[:1], left=OFFERS[1:], detect=True))
+    assert (
+        text.partition("prefix: /v1/}}\n")[2]
+        == """
+  # Named by this project's files and by this machine's own configuration, for reading alone.
+  - host: npm.example.test # package-lock.json, .npmrc
+    encoded_slash: true # a scoped package is asked for as /@scope%2fname
+    rules:
+      - {methods: [GET], schemes: [https]}
+
+  # Named by this project's files, whoever wrote them. Remove the `#` from what the agent may fetch from.
+  # - host: mirror.example.test # pip.conf
+  #   ports: [80, 8443]
+  #   rules:
+  #     - {methods: [GET], schemes: [https, http]}
+"""
+    )
+
+
 @each("name", ["x\n- evil.test", "a # b", "{{ x }}", "\u2028- evil.test", "x\r- evil.test"])
 def test_no_file_name_breaks_out_of_its_comment(name: str) -> None:
     offer = Offer(host="npm.example.test", files=(name,), schemes=("https",))
-    assert load_yaml(render(Offered(offers=(offer,)))) == load_yaml(render())
+    assert load_yaml(render(Offered(left=(offer,)))) == load_yaml(render())
 
 
 def test_every_line_that_teaches_is_a_comment() -> None:
