@@ -29,7 +29,7 @@ RUNS_TEXT = {"-c", "-"}
 HARMLESS = {"pass", "-"}
 ISOLATED = {"-P", "-I"}
 # Programs with a `-m` of their own: git, GNU install, iptables, pytest and coverage.
-OTHERS = {"commit", "install", "-A", "pytest", "coverage"}
+OTHERS = {"commit", "commit-tree", "install", "-A", "pytest", "coverage"}
 WITHIN = 8
 # Our own tests start `python -c` in folders of their own.
 OWN = ("tests/",)

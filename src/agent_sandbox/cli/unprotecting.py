@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent_sandbox.cli.output import printable, say
+from agent_sandbox.cli.output import say
+from agent_sandbox.printable import printable
 from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
 
 KEPT = "Protected so far; this search found nothing that refers to:"

@@ -1,5 +1,6 @@
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,49 @@ def test_so_is_a_repository_that_git_gives_no_answer_about(tmp_path: Path, monke
 
 def test_what_is_there_is_read(hostile: Path) -> None:
     assert ask_git("ls-tree", "--name-only", "HEAD", cwd=hostile).out == "file\n"
+
+
+def git(folder: Path, *argv: str) -> str:
+    who = ("-c", "user.name=me", "-c", "user.email=me@example.com", "-c", "advice.graftFileDeprecated=false")
+    done = subprocess.run(["git", *who, *argv], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def replaced_blob(folder: Path) -> None:
+    (folder / "wide").write_text("forged\n")
+    forged = git(folder, "hash-object", "-w", "wide")
+    git(folder, "replace", git(folder, "rev-parse", "HEAD~1:file"), forged)
+
+
+def replaced_commit(folder: Path) -> None:
+    git(folder, "replace", "HEAD~1", git(folder, "commit-tree", "-m", "forged", "HEAD^{tree}"))
+
+
+def replaced_with_the_settings_word(folder: Path) -> None:
+    replaced_blob(folder)
+    git(folder, "config", "core.useReplaceRefs", "true")
+
+
+def grafted(folder: Path) -> None:
+    forged = git(folder, "commit-tree", "-m", "forged", "HEAD^{tree}")
+    (folder / ".git" / "info").mkdir(exist_ok=True)
+    (folder / ".git" / "info" / "grafts").write_text(f"{git(folder, 'rev-parse', 'HEAD')} {forged}\n")
+
+
+@pytest.mark.parametrize("forge", [replaced_blob, replaced_commit, replaced_with_the_settings_word, grafted])
+def test_a_commit_is_what_its_object_says_whatever_is_put_in_its_place(
+    forge: Callable[[Path], None], tmp_path: Path
+) -> None:
+    git(tmp_path, "init", "--quiet")
+    for text in ("first\n", "second\n"):
+        (tmp_path / "file").write_text(text)
+        git(tmp_path, "add", ".")
+        git(tmp_path, "commit", "--quiet", "-m", text)
+    forge(tmp_path)
+    assert git(tmp_path, "cat-file", "blob", "HEAD~1:file") in {"forged", "second"}
+    said = ask_git("cat-file", "blob", "HEAD~1:file", cwd=tmp_path)
+    assert (said.code, said.out, said.err) == (0, "first\n", "")
+
+
+def test_no_graph_of_commits_is_believed(tmp_path: Path) -> None:
+    assert ask_git("config", "core.commitGraph", cwd=tmp_path).out == "false\n"
