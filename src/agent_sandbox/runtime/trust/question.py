@@ -94,6 +94,9 @@ def _beyond(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
 def _notes(now: Standing, before: Standing) -> Iterator[str]:
     if now.owner not in (None, before.owner):
         yield f"this directory belongs to user {now.owner}, who can change all of it"
+    if before.compose != tuple(path for path in now.compose if path in before.compose):  # fewer, or in another order
+        named, names = (", ".join(standing.compose) for standing in (before, now))
+        yield f"the stack was made of {named}; by `COMPOSE_FILE` in {DOTENV} it is now made of {names}"
     for path in now.compose:
         if agent_can_write(path):
             yield f"{path}, named by COMPOSE_FILE in {DOTENV}, is the agent's to write: move it into .devcontainer"
@@ -110,17 +113,27 @@ def _lists(now: Standing, before: Standing) -> Iterator[str]:
 def _differences(now: Standing, before: Standing, written: Written) -> Iterator[str]:
     """Yield what was trusted against what there is now; of the stack's file, at first, what `init` would write.
 
-    The policy's own text is shown at first, too.
+    The policy's own text is shown at first, too. A file that the stack is no longer made of is shown as taken out: what
+    it added may have been a wall.
     """
+    dropped = (path for path in before.compose if path not in now.compose)
     for path in (
         *now.compose,
         *(path for path in (DEVCONTAINER, *now.policy) if path == POLICY or path in before.files),
     ):
-        old = before.files.get(path, written.files.get(path, "") if path == COMPOSE else "").splitlines()
-        new = now.files.get(path, "").splitlines()
-        if path in now.policy and len(old) + len(new) > MOST_LINES:
-            yield f"{path} is too long to compare line by line"
-        else:
-            from difflib import unified_diff  # noqa: PLC0415 - most often nothing has changed
+        old = before.files.get(path, written.files.get(path, "") if path == COMPOSE else "")
+        yield from _difference(path, old, now.files.get(path, ""), bounded=path in now.policy)
+    for path in dropped:
+        yield from _difference(path, before.files[path], "")
 
-            yield from unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm="")
+
+def _difference(path: str, old: str, new: str, *, bounded: bool = False) -> Iterator[str]:
+    before, after = old.splitlines(), new.splitlines()
+    if bounded and len(before) + len(after) > MOST_LINES:
+        yield f"{path} is too long to compare line by line"
+    elif before == after and old != new:
+        yield f"{path} differs in how its lines end"
+    else:
+        from difflib import unified_diff  # noqa: PLC0415 - most often nothing has changed
+
+        yield from unified_diff(before, after, f"a/{path}", f"b/{path}", lineterm="")

@@ -141,6 +141,46 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
     assert question_about(now, TRUSTED, WRITTEN) == expected
 
 
+@each(
+    ("compose", "note", "differences"),
+    [
+        (
+            (COMPOSE,),
+            f"{COMPOSE}, x.yml, y.yml; by `COMPOSE_FILE` in .env it is now made of {COMPOSE}",
+            (
+                *("--- a/x.yml", "+++ b/x.yml", "@@ -1 +0,0 @@", "-services: {agent: {read_only: true}}"),
+                *("--- a/y.yml", "+++ b/y.yml", "@@ -1 +0,0 @@", "-services: {}"),
+            ),
+        ),
+        (
+            (COMPOSE, "y.yml", "x.yml"),
+            f"{COMPOSE}, x.yml, y.yml; by `COMPOSE_FILE` in .env it is now made of {COMPOSE}, y.yml, x.yml",
+            (),
+        ),
+    ],
+)
+def test_a_file_that_the_stack_has_lost_is_shown(
+    compose: tuple[str, ...], note: str, differences: tuple[str, ...]
+) -> None:
+    files = {**FILES, "x.yml": "services: {agent: {read_only: true}}\n", "y.yml": "services: {}\n"}
+    trusted = replace(TRUSTED, compose=(COMPOSE, "x.yml", "y.yml"), files=files)
+    now = replace(trusted, compose=compose, files={**FILES, **{path: files[path] for path in compose}})
+    got = question_about(now, trusted, WRITTEN)
+    writable = tuple(
+        f"{path}, named by COMPOSE_FILE in .env, is the agent's to write: move it into .devcontainer"
+        for path in compose[1:]
+    )
+    assert got.changed == (".env",)
+    assert got.notes == (f"the stack was made of {note}", *writable)
+    assert got.differences == differences
+
+
+@each("text", [STACK.replace("\n", "\r\n"), STACK.removesuffix("\n")])
+def test_a_file_whose_line_ends_alone_have_changed_is_said_to_differ_in_them(text: str) -> None:
+    got = question_about(with_file(COMPOSE, text), TRUSTED, WRITTEN)
+    assert (got.changed, got.differences) == ((COMPOSE,), (f"{COMPOSE} differs in how its lines end",))
+
+
 def test_a_policy_of_a_great_many_lines_is_not_compared_by_line() -> None:
     now = with_file(POLICY, "version: 1\ndomains:\n  - example.net\n" + "#\n" * 20_000)
     got = question_about(now, TRUSTED, WRITTEN)
@@ -159,6 +199,6 @@ def test_what_a_project_has_that_nobody_looked_at(tmp_path: Path) -> None:
 
 def test_of_a_list_of_hosts_the_number_and_the_first_are_told() -> None:
     text = "# hosts\n" + "".join(f"h{number}.test\n" for number in range(7))
-    now = replace(with_file(POLICY, "domains_file: l.txt\n"), files={POLICY: "domains_file: l.txt\n", FILE: text})
+    now = replace(TRUSTED, files={**FILES, POLICY: "domains_file: l.txt\n", FILE: text})
     told = f"{FILE} names 7 hosts: h0.test, h1.test, h2.test, h3.test, h4.test, ..."
-    assert question_about(replace(now, compose=()), TRUSTED, WRITTEN).notes == (told,)
+    assert question_about(now, TRUSTED, WRITTEN).notes == (told,)
