@@ -5,7 +5,9 @@ directory meanwhile. A set of files is staged in full beside its targets; only t
 """
 
 import errno
+import fcntl
 import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -19,6 +21,9 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: a pipe is opened at once, seen for what it is, and refused.
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+# What a file is called on its way to its place: `.NAME.HEX.tmp`.
+STAGED = r"\.{}\.[0-9a-f]{{12}}\.tmp"
 
 READ = stat.S_IRGRP | stat.S_IROTH
 FOLLOW = READ | stat.S_IXGRP | stat.S_IXOTH
@@ -95,6 +100,8 @@ def write_all(root: Path, files: Mapping[str, str], *, shared: Collection[str] =
                     _let_others(folder, FOLLOW)
                 target = _Target(folder=folder, name=where.name, data=text.encode(), shared=path in shared)
                 targets.append(target)
+                stack.callback(target.release)
+                _sweep(folder, where.name)
                 target.stage()
             for target in targets:
                 where = root / target.name
@@ -108,6 +115,13 @@ def write_all(root: Path, files: Mapping[str, str], *, shared: Collection[str] =
             if isinstance(error, OSError):
                 raise UserError([problem_of(str(where), error)]) from error
             raise
+
+
+def remove_leftovers(root: Path, paths: Iterable[str]) -> None:
+    """Remove what a command that was killed has left beside these files; what another one is writing stays."""
+    for path in paths:
+        with ExitStack() as stack, suppress(OSError):
+            _sweep(_open_folder(stack, root, path), Path(path).name)
 
 
 def make_folders(root: Path, paths: Iterable[str]) -> None:
@@ -144,6 +158,8 @@ class _Target:
     mode: int | None = None
     temporary: str = ""
     touched: bool = False
+    # Locked for as long as the file is on its way: `_sweep` of another command leaves it alone.
+    handle: int = -1
 
     def stage(self) -> None:
         own = False
@@ -151,7 +167,7 @@ class _Target:
             handle = os.open(self.name, REGULAR, dir_fd=self.folder)
             with os.fdopen(handle, "rb") as file:
                 found = os.fstat(file.fileno())
-                own = found.st_uid == self._owner()[0] and found.st_nlink == 1
+                own = found.st_uid == _owner(self.folder)[0] and found.st_nlink == 1
                 self.mode = stat.S_IMODE(found.st_mode)
                 self.before = file.read()
         # What stands there already waits for no disk, unless another name or owner could change it.
@@ -176,22 +192,52 @@ class _Target:
             with suppress(OSError):
                 os.unlink(self.temporary, dir_fd=self.folder)
 
-    def _owner(self) -> tuple[int, int]:
-        """Return whose the file is to be: ours, and with sudo theirs whose folder it is."""
-        folder = os.fstat(self.folder)
-        return (folder.st_uid, folder.st_gid) if os.geteuid() == 0 else (os.geteuid(), -1)
+    def release(self) -> None:
+        """Let go of the file, which is in its place or gone."""
+        if self.handle >= 0:
+            os.close(self.handle)
+            self.handle = -1
 
     def _write(self, data: bytes) -> None:
+        self.release()
         self.temporary = f".{self.name}.{os.urandom(6).hex()}.tmp"
         with os.fdopen(os.open(self.temporary, NEW, 0o666, dir_fd=self.folder), "wb") as file:
+            self.handle = os.dup(file.fileno())
+            with suppress(OSError):  # not every file system has locks
+                fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            os.fchown(file.fileno(), *self._owner())
+            os.fchown(file.fileno(), *_owner(self.folder))
             if self.mode is not None:
                 os.fchmod(file.fileno(), self.mode)
             elif self.shared:
                 _let_others(file.fileno(), READ)
+
+
+def _owner(folder: int) -> tuple[int, int]:
+    """Return whose a file in the folder is to be: ours, and with sudo theirs whose folder it is."""
+    found = os.fstat(folder)
+    return (found.st_uid, found.st_gid) if os.geteuid() == 0 else (os.geteuid(), -1)
+
+
+def _sweep(folder: int, name: str) -> None:
+    staged = re.compile(STAGED.format(re.escape(name)))
+    for left in filter(staged.fullmatch, os.listdir(folder)):
+        with suppress(OSError):
+            _remove_leftover(folder, left)
+
+
+def _remove_leftover(folder: int, name: str) -> None:
+    """Remove a plain file that is ours and that nobody is writing; anything else of that name stays."""
+    handle = os.open(name, REGULAR, dir_fd=folder)
+    try:
+        found = os.fstat(handle)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in {os.geteuid(), _owner(folder)[0]}:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(handle)
 
 
 def _let_others(handle: int, rights: int) -> None:

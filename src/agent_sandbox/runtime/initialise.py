@@ -18,7 +18,7 @@ from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.facts import find_project, look_at, machine
-from agent_sandbox.runtime.files import make_folders, read_text, write_all
+from agent_sandbox.runtime.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.held import recorded
 from agent_sandbox.runtime.protected import Protection, find_protected, spelled
 from agent_sandbox.runtime.registries import known_places, this_machine, whole
@@ -74,6 +74,7 @@ class Prepared:
         if self.protection.lost:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
+        remove_leftovers(self.project, PATHS)
         # The proxy reads the policy as another user, and what is checked in with the code is no secret.
         write_all(self.project, texts, shared={POLICY})
         make_folders(self.project, (one.path for one in self.workspace.protected if one.always))

@@ -142,6 +142,14 @@ def test_without_detect_nothing_on_the_machine_is_asked(
     assert {decide(policy, get(policy, url)).effect.value for url in ALLOWED} == {"deny"}
 
 
+def test_what_an_earlier_init_has_left_is_removed_even_where_nothing_changes(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    for path in ALL:
+        (empty_project / path).with_name(f".{Path(path).name}.0123456789ab.tmp").write_text("half")
+    assert verdicts(ask("init", "claude").out) == dict.fromkeys(ALL, "unchanged")
+    assert sorted(tree(empty_project)) == sorted(ALL)
+
+
 def test_the_second_time_everything_is_unchanged(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     before = {path: path.stat().st_mtime_ns for path in empty_project.rglob("*")}

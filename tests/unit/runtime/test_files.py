@@ -1,13 +1,16 @@
 import errno
 import os
+import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.files import A_LINK, make_folders, read_bytes, read_text, write_all
+from agent_sandbox.runtime.files import A_LINK, make_folders, read_bytes, read_text, remove_leftovers, write_all
 
 FOLDER = ".devcontainer"
 FILE = f"{FOLDER}/f"
@@ -235,3 +238,71 @@ def test_a_folder_is_not_made_behind_a_link(tmp_path: Path) -> None:
     with pytest.raises(UserError):
         make_folders(tmp_path / "project", [".git/hooks"])
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from agent_sandbox.runtime import files
+os.replace = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+files.write_all(Path(sys.argv[1]), {".env": "new", sys.argv[2]: "new"})
+"""
+
+
+def kill_while_staging(root: Path) -> list[str]:
+    """Kill a command between staging and placing, and return the names of what it has left."""
+    done = subprocess.run([sys.executable, "-P", "-c", KILLED, root, FILE], check=False)
+    assert done.returncode == -signal.SIGKILL
+    return sorted(path.name for path in root.rglob("*.tmp"))
+
+
+def test_the_next_command_removes_what_a_killed_one_has_left(root: Path) -> None:
+    env, file = kill_while_staging(root)
+    assert env.startswith("..env.")
+    assert file.startswith(".f.")
+    write_all(root, {FILE: "newer"})
+    assert [path.name for path in root.rglob("*.tmp")] == [env]
+    remove_leftovers(root, [".env", FILE, "no/such/folder"])
+    assert tree(root) == {FILE: "newer"}
+
+
+HEX = "0123456789ab"
+NOT_OURS = (
+    *(f"f.{HEX}.tmp", ".f.tmp", f".f.{HEX}", f".f.{HEX[:-1]}.tmp", f".f.{HEX}c.tmp", f".f.{HEX.upper()}.tmp"),
+    *(f".g.{HEX}.tmp", f".xf.{HEX}.tmp", f".f.{HEX}.tmp.bak", f".f.{HEX}.tmp\n", ".f.wordsandmore.tmp"),
+)
+
+
+def test_no_other_file_is_taken_for_a_leftover(root: Path) -> None:
+    folder = root / FOLDER
+    for name in NOT_OURS:
+        (folder / name).write_text("a user's")
+    (folder / f".f.{'1' * 12}.tmp").symlink_to(root / "target")
+    (folder / f".f.{'2' * 12}.tmp").mkdir()
+    os.mkfifo(folder / f".f.{'3' * 12}.tmp")
+    (root / "target").write_text("a user's")
+    os.link(root / "target", folder / f".f.{'4' * 12}.tmp")
+    before = sorted(path.name for path in folder.iterdir())
+    remove_leftovers(root, [FILE])
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of somebody else's")
+def test_a_leftover_of_somebody_elses_stays(root: Path) -> None:
+    theirs = root / FOLDER / f".f.{HEX}.tmp"
+    theirs.write_text("x")
+    os.chown(theirs, 12345, 12345)
+    remove_leftovers(root, [FILE])
+    assert theirs.exists()
+
+
+def test_what_another_command_is_writing_is_no_leftover(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = os.replace
+
+    def meanwhile(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        remove_leftovers(root, [FILE])
+        place(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "replace", meanwhile)
+    write_all(root, {FILE: "new"})
+    assert tree(root) == {FILE: "new"}
