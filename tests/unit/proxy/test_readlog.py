@@ -104,3 +104,9 @@ def test_a_log_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         LogReader(tmp_path / "log")
     assert str(caught.value) == f"{tmp_path}/log: there is no log; has the proxy been started?"
+
+
+def test_a_line_that_is_no_object_is_left_out() -> None:
+    is_wanted = wanted(denied=False)
+    lines = (b"[1]", b'"x"', b"3", b"[" * 100_000, b"9" * 5_000, b'{"event": "request"}')
+    assert [is_wanted(line) for line in lines] == [False, False, False, False, False, True]

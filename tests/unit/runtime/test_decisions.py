@@ -61,3 +61,8 @@ def test_what_is_no_decision_is_left_out(text: str) -> None:
 )
 def test_what_the_stack_asks_of_itself_is_known(line: dict[str, Any], *, expected: bool) -> None:
     assert is_probe(line) is expected
+
+
+def test_a_line_that_nobody_can_read_is_none() -> None:
+    lines = ('{"a":' * 100_000, f'{{"decision": "deny", "port": {"9" * 5_000}}}', "{", "[1]")
+    assert [read_line(line) for line in lines] == [None, None, None, None]
