@@ -167,6 +167,27 @@ def test_another_container_in_the_agents_network_is_told_and_neither_reaches_the
     assert status(stack)["strangers"] == []
 
 
+def test_up_works_after_the_firewall_was_paused_and_unpaused(stack: Project) -> None:
+    ids = {name: one["Id"] for name, one in stack.containers().items()}
+    stack.compose("pause", "firewall")
+    stack.compose("unpause", "firewall")
+    # The engine stopped checking it meanwhile, and has not begun again.
+    assert stack.containers()["firewall"]["State"]["Health"]["Status"] == "unhealthy"
+    said = stack.sandbox("up").stderr
+    assert "waiting for the next health check of firewall, which was paused" in said
+    assert {name: one["Id"] for name, one in stack.containers().items()} == ids
+    assert_well(stack)
+
+
+def test_up_goes_on_with_a_stack_that_is_paused(stack: Project) -> None:
+    ids = {name: one["Id"] for name, one in stack.containers().items()}
+    stack.compose("pause")
+    assert "closed  proxy, firewall, agent: not running: agent-sandbox up" in stack.sandbox("status").stdout
+    assert "unpausing proxy, firewall, agent" in stack.sandbox("up").stderr
+    assert {name: one["Id"] for name, one in stack.containers().items()} == ids
+    assert_well(stack)
+
+
 def test_nobody_can_connect_the_agent_itself_to_another_network(stack: Project) -> None:
     agent = stack.containers()["agent"]["Id"]
     done = run("docker", "network", "connect", stack.internet.name, agent, check=False)

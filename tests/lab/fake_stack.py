@@ -22,7 +22,10 @@ def compose_line(root: Path) -> str:
 
 
 def with_containers(docker: FakeDocker, *, network: str = "app-1_sandbox", **states: str) -> FakeDocker:
-    """Have one container for each service: `healthy`, `unhealthy`, `starting` run, other states are the container's."""
+    """Have one container for each service: those with a health run, other states are the container's.
+
+    `unchecked` is one that was paused: `unhealthy` for the engine, though no check failed.
+    """
     return with_inspected(docker, *(inspected(service, state, network) for service, state in states.items()))
 
 
@@ -34,10 +37,20 @@ def with_inspected(docker: FakeDocker, *found: dict[str, object]) -> FakeDocker:
 
 def inspected(service: str, state: str, network: str = "app-1_sandbox", restarts: int = 0) -> dict[str, object]:
     """Return what `docker inspect` says of one of them; one that the engine had to start again was out of memory."""
-    health = {"Health": {"Status": state}} if state in {"healthy", "unhealthy", "starting"} else {}
+    healths: dict[str, dict[str, object]] = {
+        **{name: {"Status": name} for name in ("healthy", "starting")},
+        "unhealthy": {"Status": "unhealthy", "FailingStreak": 1},
+        "unchecked": {"Status": "unhealthy", "FailingStreak": 0},
+    }
+    health = {"Health": healths[state]} if state in healths else {}
+    check = {"Interval": 30_000_000_000, "Timeout": 5_000_000_000}
     return {
         "Id": service.ljust(64, "0"),
-        "Config": {"Image": "agent-sandbox/x:1", "Labels": {"com.docker.compose.service": service}},
+        "Config": {
+            "Image": "agent-sandbox/x:1",
+            "Labels": {"com.docker.compose.service": service},
+            "Healthcheck": check,
+        },
         "State": {"Status": "running" if health else state, "ExitCode": 1, "OOMKilled": restarts > 0, **health},
         "RestartCount": restarts,
         "HostConfig": {"Memory": 8 << 30, "CpuQuota": 400_000, "PidsLimit": 4096},

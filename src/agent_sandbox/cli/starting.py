@@ -17,9 +17,11 @@ from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.held import record
 from agent_sandbox.runtime.installed import images_of
+from agent_sandbox.runtime.resuming import resumed
 from agent_sandbox.runtime.walls import look_inside
 
 FOLDER = str(Path(COMPOSE).parent)
+MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
 
 
 def start(
@@ -29,8 +31,8 @@ def start(
     require_policy(project)  # the proxy would refuse everything: better said here, with every line
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     try:
-        found = () if dry_run else containers(project.name)
-        anew = dict.fromkeys((*_open_services(project, found), *_stale_proxy(found)))
+        found = () if dry_run else _found(project, quiet=quiet)
+        anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found)))
         plan = backend().plan(project, Up(build=build, anew=tuple(anew)))
         carry_out(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(project))
         if not dry_run:
@@ -65,7 +67,15 @@ def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, .
     return ("agent",) if lost else ()
 
 
-def _stale_proxy(found: Sequence[Container]) -> tuple[str, ...]:
-    # It was started with a policy that has been mended since, or that it may take only when it is made anew: compose
-    # would leave it as it is, and give up on it.
-    return tuple(one.service for one in found if one.service == "proxy" and one.condition == "unhealthy")
+def _found(project: Project, *, quiet: bool) -> tuple[Container, ...]:
+    return resumed(project.name, containers(project.name), tell=(lambda _line: None) if quiet else say)
+
+
+def _unhealthy(found: Sequence[Container]) -> tuple[str, ...]:
+    """Return what has to be made anew since a check of its health fails: compose would leave it, and give up on it.
+
+    A proxy may have been started with a policy that has been mended since, or that it may take only when it is made
+    anew. The agent is in the firewall's network. What becomes of an agent, `review` has settled.
+    """
+    failing = [one.service for one in found if one.condition == "unhealthy"]
+    return tuple(name for service in failing for name in MADE_TOGETHER.get(service, ()))

@@ -30,7 +30,7 @@ CLOCK = "the proxy's clock is {}, and certificates fail: set that of the engine'
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
 # Neither at work, nor about to be by itself.
-ENDED = {"created", "exited", "dead"}
+ENDED = {"created", "exited", "dead", "paused"}
 RELOAD = "agent-sandbox proxy reload"
 # The rest of them is what `agent-sandbox policy check` prints.
 PROBLEMS = 3

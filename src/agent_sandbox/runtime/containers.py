@@ -14,17 +14,24 @@ SERVICE_LABEL = "com.docker.compose.service"
 ORDER = ("proxy", "firewall", "agent")
 # How the engine says that nothing is limited.
 NONE = {"0", "0g", "-1"}
+NANOSECONDS = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """One container of a stack. `health` is empty where nothing checks it."""
+    """One container of a stack. `health` is empty where nothing checks it.
+
+    `unchecked` is one that the engine calls unhealthy though no check failed: it was paused. The next check comes
+    within `check_seconds`.
+    """
 
     id: str
     service: str
     image: str
     state: str
     health: str = ""
+    unchecked: bool = False
+    check_seconds: float = 0
     exit_code: int = 0
     error: str = ""
     last_check: str = ""
@@ -49,7 +56,9 @@ class Container:
         """
         if self.state == "exited":
             return f"exited with code {self.exit_code}{', out of memory' if self.out_of_memory else ''}"
-        return self.health or self.state if self.state == "running" else self.state
+        if self.state != "running":
+            return self.state
+        return "not checked since it was paused" if self.unchecked else self.health or self.state
 
 
 def containers(project: str) -> tuple[Container, ...]:
@@ -91,6 +100,8 @@ def _container(found: Mapping[str, Any]) -> Container:
         image=config["Image"],
         state=state["Status"],
         health=health.get("Status", ""),
+        unchecked=health.get("Status") == "unhealthy" and health.get("FailingStreak") == 0,
+        check_seconds=_check_seconds(config.get("Healthcheck") or {}),
         exit_code=state.get("ExitCode", 0),
         error=state.get("Error", ""),
         last_check=checks[-1].get("Output", "").strip(),
@@ -99,6 +110,11 @@ def _container(found: Mapping[str, Any]) -> Container:
         restarts=found.get("RestartCount", 0),
         networks=tuple(sorted((found.get("NetworkSettings") or {}).get("Networks") or ())),
     )
+
+
+def _check_seconds(check: Mapping[str, Any]) -> float:
+    """Return how long it takes at most until a container has been checked again."""
+    return float((check.get("Interval") or 0) + (check.get("Timeout") or 0)) / NANOSECONDS
 
 
 def _limits(set_: Mapping[str, Any]) -> dict[str, str]:

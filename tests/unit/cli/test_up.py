@@ -74,6 +74,27 @@ def test_a_proxy_that_was_started_with_a_broken_policy_is_made_anew(up_to_date: 
     assert compose == ["rm --stop --force proxy", START.strip()]
 
 
+def test_a_firewall_whose_check_fails_is_made_anew_with_the_agent_that_is_in_its_network(
+    up_to_date: FakeDocker,
+) -> None:
+    up_to_date.says("exec agent0000000").says("stop")
+    with_containers(up_to_date, proxy="healthy", firewall="unhealthy", agent="healthy").says("compose")
+    assert exit_code(lambda: up(quiet=True)) == 0
+    compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
+    assert compose == ["rm --stop --force agent", "rm --stop --force firewall", START.strip()]
+
+
+def test_a_stack_that_was_paused_is_unpaused_and_nothing_is_made_anew(
+    up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up_to_date.says("exec agent0000000").says("unpause firewall0000")
+    with_containers(up_to_date, proxy="healthy", firewall="paused", agent="healthy").says("compose")
+    assert exit_code(up) == 0
+    changing = [call for call in up_to_date.calls if call.startswith(("unpause", "compose"))]
+    assert changing == ["unpause firewall0000", compose_line(Path.cwd()) + START]
+    assert capsys.readouterr().err.splitlines()[0] == "unpausing firewall"
+
+
 def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up_to_date.says("exec agent0000000", out=".env\n.git/config\n", code=1).says("stop")
     with_containers(up_to_date, proxy="healthy", firewall="healthy", agent="unhealthy").says("compose")

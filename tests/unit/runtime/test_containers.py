@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 from agent_sandbox.runtime.containers import Container, containers, leftovers
+from agent_sandbox.runtime.containers import _container as from_inspect
 from fake_docker import FakeDocker
 from vectors import each
 
@@ -59,6 +60,28 @@ def test_a_project_that_is_down_has_none(docker: FakeDocker) -> None:
 def test_a_container_says_how_it_is(state: str, health: str, *, ready: bool, condition: str) -> None:
     container = Container(id="1", service="x", image="y", state=state, health=health, exit_code=7)
     assert (container.ready, container.condition) == (ready, condition)
+
+
+@each(
+    ("health", "unchecked"),
+    [
+        ({"Status": "unhealthy", "FailingStreak": 0}, True),
+        ({"Status": "unhealthy", "FailingStreak": 1}, False),
+        ({"Status": "unhealthy"}, False),
+        ({"Status": "healthy", "FailingStreak": 0}, False),
+        ({"Status": "starting", "FailingStreak": 0}, False),
+        (None, False),
+    ],
+)
+def test_unhealthy_without_a_failed_check_is_unchecked(health: object, *, unchecked: bool) -> None:
+    found = inspected("agent", Health=health)
+    found["Config"]["Healthcheck"] = {"Interval": 30_000_000_000, "Timeout": 5_000_000_000}
+    container = from_inspect(found)
+    assert (container.unchecked, container.check_seconds, container.ready) == (
+        unchecked,
+        35,
+        health is None or health == {"Status": "healthy", "FailingStreak": 0},
+    )
 
 
 def test_leftovers_are_listed_by_kind(docker: FakeDocker) -> None:
