@@ -167,6 +167,35 @@ def test_another_container_in_the_agents_network_is_told_and_neither_reaches_the
     assert status(stack)["strangers"] == []
 
 
+@pytest.mark.parametrize("service", ["firewall", "agent", "proxy"])
+def test_a_container_that_joins_the_stacks_namespace_is_told_by_status_doctor_and_verify(
+    stack: Project, service: str
+) -> None:
+    joined = stack.containers()[service]
+    name = f"agent-sandbox-test-joins-{service}"
+    image = stack.containers()["agent"]["Config"]["Image"]
+    run(
+        *("docker", "run", "--detach", "--rm", f"--name={name}", f"--network=container:{joined['Id']}"),
+        *("--entrypoint=sleep", image, "600"),
+    )
+    try:
+        assert status(stack)["sharing"] == [f"docker stop {name}"]
+        assert f"docker stop {name}" in stack.sandbox("status").stdout
+        assert f"docker stop {name}" in stack.sandbox("doctor", check=False).stdout
+        done = stack.sandbox("verify", check=False)
+        assert (
+            done.returncode,
+            f"LEAK    network     containers in one namespace           {name}\n" in done.stdout,
+        ) == (
+            1,
+            True,
+        )
+    finally:
+        run("docker", "stop", "--time", "0", name)
+    assert status(stack)["sharing"] == []
+    assert stack.sandbox("verify").stdout.splitlines()[-1].endswith(" tried, none got out")
+
+
 def test_up_works_after_the_firewall_was_paused_and_unpaused(stack: Project) -> None:
     ids = {name: one["Id"] for name, one in stack.containers().items()}
     stack.compose("pause", "firewall")

@@ -18,6 +18,7 @@ from agent_sandbox.runtime.containers import Container
 from agent_sandbox.runtime.decisions import as_text as decision_as_text
 from agent_sandbox.runtime.installed import open_project
 from agent_sandbox.runtime.proxy_control import ask_stack
+from agent_sandbox.runtime.sharing import SHARING
 from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.question import unseen_in
 from agent_sandbox.runtime.walls import CONNECTED, REPLACED, STRANGER, listed
@@ -101,6 +102,7 @@ def as_json(found: Status) -> dict[str, Any]:
         "limits_after_up": dict(_waiting(found)),
         "connected": list(found.connected),
         "strangers": list(found.strangers),
+        "sharing": list(found.sharing),
         "cut_off": found.inside.cut_off,
         "clock": _clock(found),
         "workspace": {
@@ -209,6 +211,7 @@ def _workspace(found: Status) -> Iterator[str]:
     yield from (f"open    {path}: {REPLACED}: agent-sandbox up" for path in found.inside.lost)
     yield from (f"open    {CONNECTED}: {mending}" for mending in found.connected)
     yield from (f"open    {STRANGER}: {mending}" for mending in found.strangers)
+    yield from (f"open    {SHARING}: {mending}" for mending in found.sharing)
     if found.gaps.unprotected:
         paths = listed([one.path for one in found.gaps.unprotected])
         yield f"open    {paths}: not protected: agent-sandbox doctor"

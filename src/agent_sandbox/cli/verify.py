@@ -1,17 +1,21 @@
 """`agent-sandbox verify`."""
 
+import json as jsonlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from agent_sandbox.cli.carry_out import require_running
 from agent_sandbox.cli.errors import DONE, MENDABLE
 from agent_sandbox.cli.options import Json, ProjectPath
-from agent_sandbox.cli.output import emit
+from agent_sandbox.cli.output import emit, emit_json, printable
 from agent_sandbox.cli.parameters import Option
-from agent_sandbox.problems import UserError
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.containers import containers
 from agent_sandbox.runtime.engine import ask
 from agent_sandbox.runtime.faults import problem_of
 from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.runtime.sharing import mending, sharers
 from agent_sandbox.stack.services.agent import PROBE
 
 Full = Annotated[bool, Option(help="Try everything; otherwise what is tried at every start.")]
@@ -19,6 +23,9 @@ Capture = Annotated[
     str, Option(help="A listener of yours that nothing inside should reach: it is tried too.", metavar="HOST:PORT")
 ]
 CODES = {0: DONE, 1: MENDABLE}
+SHOWN = 200
+HARMLESS = {"closed", "note"}
+KEYS = ("group", "tried", "verdict", "told", "mend")
 
 
 def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "", json: Json = False) -> int:
@@ -28,9 +35,59 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
     """
     project = open_project(path, cwd=Path.cwd())
     agent = require_running(project, "agent")
-    options = (*(("--full",) if full else ()), *(("--json",) if json else ()))
-    done = ask("exec", agent.id, PROBE, *options, *(("--capture", capture) if capture else ()))
+    options = ("--json", *(("--full",) if full else ()), *(("--capture", capture) if capture else ()))
+    done = ask("exec", agent.id, PROBE, *options)
     if done.code not in CODES:
         raise UserError([problem_of(done.err or done.out, doing="trying the walls")])
-    emit(done.out.rstrip("\n"))
-    return CODES[done.code]
+    probes = (*_probes(done.out), _sharing(project.name))
+    leaks = [one for one in probes if one["verdict"] not in HARMLESS]
+    code = MENDABLE if leaks else CODES[done.code]
+    if json:
+        emit_json({"ok": code == DONE, "probes": probes})
+    else:
+        emit("\n".join((*map(_line, probes), _sum(len(probes), len(leaks)))))
+    return code
+
+
+def _probes(said: str) -> tuple[Mapping[str, Any], ...]:
+    """Return what the probe found. It runs as the same user as the agent: its output is checked, and none is none."""
+    try:
+        probes = tuple(
+            {**{key: str(one[key]) for key in KEYS}, "ms": one["ms"]} for one in jsonlib.loads(said)["probes"]
+        )
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise UserError([_unreadable(said)]) from error
+    if not probes or not all(isinstance(one["ms"], int) for one in probes):
+        raise UserError([_unreadable(said)])
+    return probes
+
+
+def _unreadable(said: str) -> Problem:
+    return Problem(
+        where="the probe",
+        what=f"its output is not what a probe prints: {printable(said[:SHOWN])}",
+        hint="agent-sandbox up makes the agent's container anew where it is damaged",
+    )
+
+
+def _sharing(project: str) -> Mapping[str, Any]:
+    """Return what only this side can see: whether another container is in the same network namespace."""
+    names = sharers(containers(project))
+    return {
+        "group": "network",
+        "tried": "containers in one namespace",
+        "verdict": "LEAK" if names else "closed",
+        "told": ", ".join(names) or "none but the agent's own",
+        "mend": "; ".join(map(mending, names)),
+        "ms": 0,
+    }
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    words = {key: printable(str(value)) for key, value in one.items()}
+    line = "{verdict:<6}  {group:<10}  {tried:<36}  {told}".format(**words)
+    return f"{line}\n        mend: {words['mend']}" if words["mend"] else line
+
+
+def _sum(tried: int, leaks: int) -> str:
+    return f"{tried} tried, {leaks or 'none'} got out"

@@ -11,6 +11,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import Container, containers
 from agent_sandbox.runtime.decisions import is_probe
 from agent_sandbox.runtime.installed import limits_said
+from agent_sandbox.runtime.sharing import mending, sharers
 from agent_sandbox.runtime.walls import Gaps, Inside, foreign_networks, look_inside, look_over, strangers
 
 # One more question than a person reads answers to: probes are left out.
@@ -48,6 +49,7 @@ class Status:
     inside: Inside = field(default_factory=Inside)
     connected: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
+    sharing: tuple[str, ...] = ()
     gaps: Gaps = field(default_factory=Gaps)
     # The agent's limits from the next `up` on.
     limits: Mapping[str, str] = field(default_factory=dict)
@@ -106,6 +108,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
         inside=look_inside(found),
         connected=foreign_networks(found, project.name),
         strangers=strangers(found, project.name),
+        sharing=tuple(map(mending, sharers(found))),
         gaps=look_over(project.root),
         limits=_limits(project),
     )

@@ -15,8 +15,9 @@ def test_a_stack_that_was_never_paused_is_asked_nothing_more(docker: FakeDocker)
     with_containers(docker, proxy="unhealthy", firewall="healthy", agent="exited")
     found = containers("app-1")
     asked = docker.calls
-    assert resumed("app-1", found, tell=pytest.fail, sleep=pytest.fail) == found
-    assert docker.calls == asked
+    told: list[object] = []
+    assert resumed("app-1", found, tell=told.append, sleep=told.append) == found
+    assert (told, docker.calls) == ([], asked)
 
 
 def test_a_paused_container_is_unpaused_and_awaited_until_it_was_checked(docker: FakeDocker) -> None:

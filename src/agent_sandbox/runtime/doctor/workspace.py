@@ -6,6 +6,8 @@ from agent_sandbox.runtime.containers import containers
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.listing import ignores_case
+from agent_sandbox.runtime.sharing import SHARING, sharers
+from agent_sandbox.runtime.sharing import mending as ending
 from agent_sandbox.runtime.walls import (
     CONNECTED,
     LOOK,
@@ -34,6 +36,8 @@ def mounts(machine: Machine) -> Iterator[CheckResult]:
         yield fail("mounts", CONNECTED, mending)
     for mending in strangers(found, machine.project.name):
         yield fail("mounts", STRANGER, mending)
+    for name in sharers(found):
+        yield fail("mounts", SHARING, ending(name))
 
 
 def names(machine: Machine) -> Iterator[CheckResult]:

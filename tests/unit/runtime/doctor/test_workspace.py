@@ -6,6 +6,7 @@ import pytest
 from agent_sandbox.runtime.doctor import workspace
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import fail, ok, warn
+from agent_sandbox.runtime.sharing import SHARING
 from agent_sandbox.runtime.walls import CONNECTED, LOOK, MADE, REPLACED, STRANGER
 from fake_docker import FakeDocker
 
@@ -31,12 +32,15 @@ def test_a_mount_that_ended_and_a_network_too_many_have_to_be_mended(machine: Ma
     owner = {"com.docker.compose.service": "firewall"}
     firewall = agent | {"Id": "2" * 64, "Config": {"Image": "x", "Labels": owner}, "NetworkSettings": networks}
     docker.says("network inspect app-1_sandbox", out='{"9": {"Name": "db"}}')
+    rows = f"{'1' * 64} /agent container:{'2' * 64}\n{'3' * 64} /db container:{'2' * 64}\n"
+    docker.says("ps --quiet --no-trunc", out="1\n").says("inspect --type container --format", out=rows)
     docker.says("ps --all", out="1\n").says("inspect", out=json.dumps([agent, firewall]))
     docker.says("exec 111111111111", out=".git/config\n", code=1)
     assert list(workspace.mounts(machine)) == [
         fail("mounts", f".git/config: {REPLACED}", LOOK),
         fail("mounts", CONNECTED, "docker network disconnect mine 222222222222"),
         fail("mounts", STRANGER, "docker network disconnect app-1_sandbox db"),
+        fail("mounts", SHARING, "docker stop db"),
     ]
 
 
