@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import LAB, run
+from hog import BURNING, burning
+from stacks import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stacks import Project, Projects
 
 MIB = 1 << 20
-BURNING = (LAB / "burning.py").read_text()
 # What is taken, and the most of it that there is to be had.
 BURNS = {
     "processes": 200,
@@ -37,16 +33,6 @@ def small(projects: Projects) -> Project:
     project.allow("allowed.test")
     project.sandbox("up")
     return project
-
-
-@contextmanager
-def burning(project: Project, what: str) -> Iterator[int]:
-    """Have the agent take all of something, and hold it."""
-    argv = ("docker", "compose", "exec", "-T", "agent", "python3", "-c", BURNING, what)
-    with subprocess.Popen(argv, cwd=project.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield int(process.stdout.readline())
-        process.communicate()
 
 
 def ask(project: Project, url: str) -> tuple[int, bool]:
@@ -81,6 +67,26 @@ def test_an_agent_that_uses_up_all_it_may_stops_nobody_else(small: Project, what
     started = time.monotonic()
     small.wait_until_it_answers("https://allowed.test/", 200)
     assert time.monotonic() - started < 5
+
+
+def taken_outside(project: Project, what: str) -> int:
+    """Take all of something outside of the stack, as the agent's user with a desktop's limits; return how much it was.
+
+    In a container of another kind, which has no user namespace: to the kernel it is the user's own process.
+    """
+    ulimits = ("--ulimit=memlock=8388608", "--ulimit=msgqueue=819200", "--ulimit=sigpending=30000")
+    image = project.containers()["agent"]["Config"]["Image"]
+    argv = ("--user=1000:1000", "--network=none", "--entrypoint=python3", image, "-c", BURNING, what)
+    done = run("docker", "run", "--rm", "--interactive", *ulimits, *argv, check=False)
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("what", ["signals", "message_queues", "locked_memory"])
+def test_what_the_kernel_counts_for_a_user_is_mostly_left_to_the_users_own_programs(small: Project, what: str) -> None:
+    alone = taken_outside(small, what)
+    with burning(small, what) as taken:
+        assert 0 < taken < alone
+        assert taken_outside(small, what) > alone // 2
 
 
 @pytest.mark.parametrize("service", ["proxy", "firewall", "agent"])

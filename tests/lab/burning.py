@@ -4,6 +4,7 @@ Needs nothing but Python, as it is handed to `python3 -c`.
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -12,6 +13,8 @@ import time
 from pathlib import Path
 
 MIB = 1 << 20
+C = ctypes.CDLL(None, use_errno=True)
+SOCKETS: list[socket.socket] = []  # those that are held
 SHARED = Path("/dev/shm")  # noqa: S108 - a container's
 
 
@@ -110,6 +113,75 @@ def files() -> int:
     with contextlib.suppress(OSError):
         while count < 100_000:
             os.close(os.open(SHARED / str(count), os.O_CREAT | os.O_WRONLY))
+            count += 1
+    return count
+
+
+def call(result: int) -> int:
+    """Return what the C library returned, or raise what it said."""
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+    return result
+
+
+def inotify_instances() -> int:
+    """Make instances of inotify until the kernel refuses."""
+    count = 0
+    with contextlib.suppress(OSError):
+        while True:
+            call(C.inotify_init1(0))
+            count += 1
+    return count
+
+
+def descriptors_in_flight() -> int:
+    """Send descriptors to sockets that nobody reads until the kernel refuses, at most 20,000."""
+    count, null = 0, os.open(os.devnull, os.O_RDONLY)
+    with contextlib.suppress(OSError):
+        while count < 20_000:
+            sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            SOCKETS.extend((sender, receiver))
+            socket.send_fds(sender, [b"x"], [null] * 250)
+            count += 250
+    return count
+
+
+def signals() -> int:
+    """Queue signals until the kernel refuses."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+    count = 0
+    with contextlib.suppress(OSError):
+        while True:
+            call(C.sigqueue(os.getpid(), signal.SIGRTMIN, ctypes.c_void_p(0)))
+            count += 1
+    return count
+
+
+def message_queues() -> int:
+    """Make queues of 80 KiB until the kernel refuses."""
+    attributes = (ctypes.c_long * 8)(0, 10, 8192)
+    count = 0
+    with contextlib.suppress(OSError):
+        while True:
+            call(C.mq_open(f"/{count}".encode(), os.O_CREAT | os.O_RDWR, 0o600, attributes))
+            count += 1
+    for number in range(count):
+        call(C.mq_unlink(f"/{number}".encode()))  # it lasts while it is open
+    return count
+
+
+def locked_memory() -> int:
+    """Lock shared memory of 16 KiB each until the kernel refuses."""
+    private, remove, lock, made = 0, 0, 11, 0o1600
+    count = 0
+    with contextlib.suppress(OSError):
+        while True:
+            segment = call(C.shmget(private, 1 << 14, made))
+            try:
+                C.shmat(segment, None, 0)  # an address, which may look negative
+                call(C.shmctl(segment, lock, None))
+            finally:
+                call(C.shmctl(segment, remove, None))  # it lasts while it is attached
             count += 1
     return count
 

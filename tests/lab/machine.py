@@ -24,10 +24,13 @@ SECONDS = 60
 class Machine:
     """One that is on, from the start. It keeps what is on its disk when it is cut off, and forgets the rest."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str, subordinate: str = "") -> None:
+        """Turn it on: `options` are the engine's, `subordinate` is what its /etc/subuid and /etc/subgid say."""
         self.log = folder / "engine.log"
         self.host = f"unix://{folder}/engine.sock"
         self._disk, self._memory = folder / "disk", folder / "memory"
+        self._options, self._subordinate = options, folder / "subordinate"
+        self._subordinate.write_text(subordinate)
         for place in (self._disk, self._memory):
             place.mkdir()
         self._disk_held = held("unshare", "--mount", "bash", "-ec", HOLD.format(self._disk))
@@ -51,9 +54,12 @@ class Machine:
 
     def start_engine(self) -> None:
         """Start the engine, and wait until it answers."""
+        if self._options:
+            for file in ("/etc/subuid", "/etc/subgid"):
+                run(*self._inside, "mount", "--bind", self._subordinate, file)
         places = (f"--data-root={self._disk}", f"--exec-root={self._memory}", f"--pidfile={self._memory}/engine.pid")
         with self.log.open("a") as log:
-            argv = (*self._inside, "dockerd", *places, f"--host={self.host}", "--mtu=1400")
+            argv = (*self._inside, "dockerd", *places, *self._options, f"--host={self.host}", "--mtu=1400")
             self._engine = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + SECONDS
         while run("docker", "--host", self.host, "info", check=False).returncode != 0:

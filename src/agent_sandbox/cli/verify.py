@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from agent_sandbox.cli.carry_out import require_running
 from agent_sandbox.cli.errors import DONE, MENDABLE
 from agent_sandbox.cli.options import Json, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json, printable
+from agent_sandbox.cli.output import emit, emit_json
 from agent_sandbox.cli.parameters import Option
+from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.containers import containers
 from agent_sandbox.runtime.engine import ask

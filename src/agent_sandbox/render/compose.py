@@ -6,7 +6,7 @@ from typing import Any
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.render.faithful import load_yaml, require_same
 from agent_sandbox.render.template import Templates
-from agent_sandbox.stack.limits import kept, size
+from agent_sandbox.stack.limits import PART_OF_THE_USERS, kept, size
 from agent_sandbox.stack.model import Mount, MountKind, Network, Service, Stack
 from agent_sandbox.stack.workspace import Workspace
 
@@ -99,7 +99,7 @@ def _walls(service: Service) -> Document:
         "pids_limit": service.limits.pids,
         "cpu_period": CPU_PERIOD,
         "cpu_quota": round(service.limits.cpus * CPU_PERIOD),
-        "ulimits": {"core": 0, "nofile": service.limits.files},
+        "ulimits": {"core": 0, **PART_OF_THE_USERS, "nofile": service.limits.files},
     }
 
 

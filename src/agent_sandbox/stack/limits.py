@@ -16,6 +16,10 @@ UNITS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10, "b": 1}
 MIB, GIB = UNITS["m"], UNITS["g"]
 DEFAULT = Limits(memory=8 * GIB, cpus=4, pids=4096, files=16_384)
 
+# The kernel counts these for a user, over all that it runs in a container or outside: a small part of what a user has
+# (usually 8 MiB, 800 kB, thousands). None is more than an engine without privileges may ask for.
+PART_OF_THE_USERS: Mapping[str, int] = {"memlock": 64 * 1024, "msgqueue": 256 * 1024, "sigpending": 2048}
+
 # Below these no agent starts: a language's runtime alone takes as much.
 LEAST_MEMORY = 256 * MIB
 LEAST_CPUS = 0.1

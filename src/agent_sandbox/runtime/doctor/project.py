@@ -13,6 +13,7 @@ from agent_sandbox.render.record import parse_record
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
+from agent_sandbox.runtime.doctor.users import mapped_owner, namespace_of
 from agent_sandbox.runtime.dotenv import FILE as DOTENV
 from agent_sandbox.runtime.dotenv import variable
 from agent_sandbox.runtime.engine import labels_of
@@ -141,13 +142,8 @@ def owner(machine: Machine) -> CheckResult:
     project = machine.project
     if not machine.is_local:
         return ok("owner", "the engine runs in a machine of its own, which maps owners by itself")
-    security = machine.info.get("SecurityOptions") or []
-    mapped = next((word for word in ("rootless", "userns") if any(f"name={word}" in entry for entry in security)), None)
-    if mapped:
-        what = f"this engine maps users ({mapped}): the project's files may belong to root inside"
-        return warn(
-            "owner", what, "if the agent can't write, use the system's own engine (`docker context use default`)"
-        )
+    if kind := namespace_of(machine.info):
+        return mapped_owner(machine, kind)
     real = owner_of(project.root)
     if real != project.owner:
         what = f"the files belong to {real.uid}:{real.gid}, dev inside is {project.owner.uid}:{project.owner.gid}"

@@ -11,6 +11,7 @@ from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.network import subnet
 from agent_sandbox.runtime.doctor.result import CheckResult, Status, fail
 from agent_sandbox.runtime.doctor.upstream import upstream
+from agent_sandbox.runtime.doctor.users import kernel
 
 type Check = Callable[[Machine], CheckResult | Iterable[CheckResult]]
 
@@ -40,6 +41,7 @@ CHECKS = (
     Row(name="upstream", check=upstream, project=True),
     Row(name="dotenv", check=project.dotenv, project=True),
     Row(name="limits", check=project.limits, engine=True, project=True),
+    Row(name="kernel", check=kernel, engine=True, project=True),
     Row(name="owner", check=project.owner, engine=True, project=True),
     Row(name="mounts", check=workspace.mounts, engine=True, project=True),
     Row(name="workspace", check=workspace.names, project=True),

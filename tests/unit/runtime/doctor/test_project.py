@@ -184,9 +184,14 @@ def test_another_owner_could_not_write(machine: Machine, monkeypatch: pytest.Mon
     assert (found.status, found.what.partition(",")[0]) == (Status.FAIL, "the files belong to 501:20")
 
 
-@pytest.mark.parametrize("option", ["name=rootless", "name=userns"])
-def test_an_engine_that_maps_users_is_a_warning(machine: Machine, option: str) -> None:
-    assert checks.owner(with_engine(machine, option)).status is Status.WARN
+@pytest.mark.parametrize(("option", "kind"), [("name=rootless", "rootless"), ("name=userns", "userns-remap")])
+def test_an_engine_that_maps_users_is_asked_who_dev_is_outside(
+    machine: Machine, docker: FakeDocker, option: str, kind: str
+) -> None:
+    docker.says("ps --all")
+    what = f"this engine maps users ({kind}): who dev is outside is known once the stack runs"
+    expected = warn("owner", what, "agent-sandbox up, then agent-sandbox doctor")
+    assert checks.owner(with_engine(machine, option)) == expected
 
 
 def test_an_engine_in_a_machine_of_its_own_maps_owners_itself(machine: Machine) -> None:

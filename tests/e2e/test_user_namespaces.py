@@ -1,0 +1,108 @@
+"""An engine that maps users (userns-remap), on a machine of the test's own: a stack works there, and takes less."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hog import BURNING, burning
+from machine import Machine
+from stacks import Projects, proxy_image, run, start_internet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stacks import Project
+
+OWNER, OUTSIDE = 1000, 301_000
+# Everybody is somebody else outside; or everybody but the project's owner.
+MAPPINGS = {
+    "all": "daemon:300000:65536\n",
+    "but-the-owner": "daemon:300000:1000\ndaemon:1000:1\ndaemon:301001:64535\n",
+}
+
+
+@pytest.fixture(scope="module")
+def images() -> tuple[str, ...]:
+    """Have the engine that is used otherwise build the images."""
+    proxy = proxy_image()
+    return proxy, proxy.replace("/proxy:", "/base:"), proxy.replace("/proxy:", "/copilot:")
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder that other users reach, as they do not reach pytest's own."""
+    with TemporaryDirectory(prefix="agent-sandbox-test-") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+@pytest.fixture(scope="module", params=MAPPINGS)
+def stack(request: pytest.FixtureRequest, images: tuple[str, ...], folder: Path) -> Iterator[Project]:
+    """A stack on an engine with that mapping."""
+    place = folder / request.param
+    for made in (place, place / "machine", place / "internet"):
+        made.mkdir()
+    machine = Machine(place / "machine", "--userns-remap=daemon", subordinate=MAPPINGS[request.param])
+    try:
+        machine.load(*images)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DOCKER_HOST", machine.host)
+            internet = start_internet(place / "internet", image=images[0])
+            project = Projects(internet, place).make("app", "copilot")
+            project.write_policy("version: 1\ndomains: [allowed.test]\n")
+            project.sandbox("up")
+            yield project
+    finally:
+        machine.remove()
+
+
+def owner_check(project: Project) -> dict[str, str]:
+    """Return what the doctor says of the project's owner."""
+    checks = json.loads(project.sandbox("doctor", "--json", check=False).stdout)["checks"]
+    found: dict[str, str] = next(one for one in checks if one["name"] == "owner")
+    return found
+
+
+def let_in(project: Project) -> None:
+    """Do what the doctor says, where dev cannot write."""
+    found = owner_check(project)
+    if found["status"] == "fail":
+        assert project.exec("test", "-w", ".", check=False).returncode == 1
+        run(*shlex.split(found["hint"]))
+    assert owner_check(project)["status"] == "ok"
+
+
+def test_a_stack_works_where_users_are_mapped_and_dev_writes_the_project(stack: Project) -> None:
+    let_in(stack)
+    stack.exec("sh", "-c", "mkdir made; echo inside >made/file; git init --quiet repository; git -C repository status")
+    file = stack.path / "made" / "file"
+    assert file.stat().st_uid in {OWNER, OUTSIDE}
+    run("setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups", "sh", "-c", f"echo outside >>{file}")
+    assert stack.exec("cat", "made/file").stdout == "inside\noutside\n"
+    assert stack.curl("https://allowed.test/")[0] == 200
+    assert stack.sandbox("verify", "--full").stdout.splitlines()[-1].endswith(" tried, none got out")
+    assert stack.exec("sh", "-c", "echo >>.devcontainer/policy.yaml", check=False).returncode != 0
+
+
+def outside(what: str, image: str) -> int:
+    """Take all of something as the project's owner, in a container of the ordinary engine: no user namespace there."""
+    argv = ("--user=1000:1000", "--network=none", "--entrypoint=python3", image, "-c", BURNING, what)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DOCKER_HOST")
+        return int(run("docker", "run", "--rm", "--interactive", *argv, check=False).stdout)
+
+
+@pytest.mark.parametrize("what", ["inotify_instances", "descriptors_in_flight"])
+def test_what_the_agent_takes_there_the_user_still_has(stack: Project, images: tuple[str, ...], what: str) -> None:
+    mapped = owner_check(stack)["what"].startswith(f"dev is uid {OUTSIDE} ")
+    with burning(stack, what) as taken:
+        assert taken > 0
+        # Descriptors in flight are counted for whoever owns the files, in any namespace.
+        left = outside(what, images[1])
+        assert (left >= taken) is (mapped or what == "inotify_instances")

@@ -1,0 +1,26 @@
+"""Has a stack's agent take all of something, by the program in burning.py."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from stacks import LAB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stacks import Project
+
+BURNING = (LAB / "burning.py").read_text()
+
+
+@contextmanager
+def burning(project: Project, what: str) -> Iterator[int]:
+    """Have the agent take all of something, and hold it."""
+    argv = ("docker", "compose", "exec", "-T", "agent", "python3", "-c", BURNING, what)
+    with subprocess.Popen(argv, cwd=project.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+        process.communicate()
