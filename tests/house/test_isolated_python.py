@@ -28,8 +28,8 @@ RUNS_TEXT = {"-c", "-"}
 # What a benchmark is labelled with, and the columns of a table.
 HARMLESS = {"pass", "-"}
 ISOLATED = {"-P", "-I"}
-# Programs with a `-m` of their own: git, GNU install, iptables, pytest and coverage.
-OTHERS = {"commit", "commit-tree", "install", "-A", "pytest", "coverage"}
+# Programs with a `-m` of their own: git, GNU install, iptables, setfacl, pytest and coverage.
+OTHERS = {"commit", "commit-tree", "install", "-A", "PROJECT_egress", "-R", "pytest", "coverage"}
 WITHIN = 8
 # Our own tests start `python -c` in folders of their own.
 OWN = ("tests/",)
