@@ -8,6 +8,7 @@ import re
 import threading
 from base64 import b64decode, b64encode
 from contextlib import contextmanager
+from itertools import cycle
 from typing import TYPE_CHECKING, override
 from urllib.parse import quote
 
@@ -278,6 +279,72 @@ def test_what_a_server_repeats_of_it_is_not_seen(pair: Pair, name: str, path: st
     assert len(pair.server.requests) == 1
 
 
+def each_character(write: Callable[[int], str]) -> Callable[[str], str]:
+    return lambda text: "".join(write(ord(char)) for char in text)
+
+
+def in_turn(*writes: Callable[[int], str]) -> Callable[[str], str]:
+    return lambda text: "".join(write(ord(char)) for write, char in zip(cycle(writes), text, strict=False))
+
+
+def mustache(text: str) -> str:
+    return re.sub("[&<>\"'`=/]", lambda found: f"&#x{ord(found[0]):X};", text)
+
+
+ESCAPED = {
+    "Mustache": mustache,
+    "Go's html/template": lambda text: re.sub("[&<>\"'+]", lambda found: f"&#{ord(found[0])};", text),
+    "JavaScript": lambda text: re.sub(r"\W", lambda found: f"\\x{ord(found[0]):02x}", text),
+    "JSON in capitals": lambda text: re.sub(r"\W", lambda found: f"\\u{ord(found[0]):04X}", text),
+    "all of a URL": each_character("%{:02X}".format),
+    "all of JSON": each_character("\\u{:04x}".format),
+    "all of HTML": each_character("&#{};".format),
+    "all of HTML in hex": each_character("&#x{:06X}".format),
+    "all of C": each_character("\\{:03o}".format),
+    "all of Rust": each_character("\\u{{{:x}}}".format),
+    "all of CSS": each_character("\\{:06x}".format),
+    "a format string": lambda text: quote(text, safe="").replace("%", "%%"),
+    "a shell": lambda text: re.sub(r"\W", r"\\\g<0>", text),
+    "names": lambda text: text.replace("&", "&AMP;").replace("/", "&sol;").replace("=", "&equals"),
+    "many ways at once": in_turn(chr, "%{:02x}".format, "&#{}".format, "\\x{:02X}".format, "&#X{:x};".format),
+}
+
+
+@pytest.mark.parametrize("path", ["/issues/echo", "/wiki/echo"])
+@pytest.mark.parametrize("write", ESCAPED.values(), ids=ESCAPED)
+def test_an_echo_is_not_seen_however_its_characters_are_escaped(
+    pair: Pair, write: Callable[[str], str], path: str
+) -> None:
+    def answer(stream: socket.socket, _: bytes) -> None:
+        text = repeated(pair.server.requests[-1].field("authorization")[0]).encode()
+        pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
+        stream.sendall(b"HTTP/1.1 200 %s\r\nX: %s\r\nTransfer-Encoding: chunked\r\n\r\n" % (text, text))
+        for piece in pieces:
+            stream.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+        stream.sendall(b"0\r\n\r\n")
+
+    def repeated(credential: str) -> str:
+        return write(credential.partition(" ")[2].rstrip("="))
+
+    pair.server.answers[path] = answer
+    got = pair.proxy.ask("allowed.test", get(path, "allowed.test"))
+    assert got.startswith(b"HTTP/1.1 200 *")
+    (credential,) = pair.server.requests[-1].field("authorization")
+    assert got.count(b"*") == 3 * len(repeated(credential))
+    assert shows(got) == []
+
+
+def test_an_escaped_echo_is_not_seen_in_a_body_that_ends_with_the_connection(pair: Pair) -> None:
+    def answer(stream: socket.socket, _: bytes) -> None:
+        text = mustache(pair.server.requests[-1].field("authorization")[0]).encode()
+        stream.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + text[:-1])
+        stream.sendall(text[-1:])
+
+    pair.server.answers["/issues/echo"] = answer
+    got = pair.proxy.ask("allowed.test", get("/issues/echo", "allowed.test"))
+    assert got.endswith(b"\r\n\r\nBearer " + b"*" * len(mustache(VALUE)))
+
+
 @pytest.mark.parametrize(
     ("field", "write"),
     [
@@ -378,10 +445,12 @@ def test_streams_of_http2_are_filled_in_the_same_way(pair: Pair) -> None:
 class EchoingServer(Http2Server):
     """Repeats what it was sent, in fields before a body and behind it."""
 
+    write: Callable[[str], str] = str
+
     @override
     def _handle(self, engine: h2.connection.H2Connection, event: h2.events.Event, sizes: dict[int, int]) -> None:
         if isinstance(event, h2.events.StreamEnded):
-            sent = self.requests[-1]["authorization"]
+            sent = type(self).write(self.requests[-1]["authorization"])
             engine.send_headers(event.stream_id, [(":status", "200"), ("x-sent", sent)])
             engine.send_data(event.stream_id, f"you sent {sent}".encode())
             engine.send_headers(event.stream_id, [("grpc-message", sent)], end_stream=True)
@@ -406,7 +475,11 @@ def echoing_over_http2(folder: Path) -> Iterator[tuple[ProxyProcess, EchoingServ
         yield proxy, server
 
 
-def test_a_server_of_http2_repeats_it_in_vain(tmp_path: Path) -> None:
+@pytest.mark.parametrize("write", [str, mustache, ESCAPED["many ways at once"]])
+def test_a_server_of_http2_repeats_it_in_vain(
+    tmp_path: Path, write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EchoingServer, "write", staticmethod(write))
     heard = b""
     with (
         echoing_over_http2(tmp_path) as (proxy, server),
@@ -419,7 +492,7 @@ def test_a_server_of_http2_repeats_it_in_vain(tmp_path: Path) -> None:
                 heard += repr(getattr(event, "headers", getattr(event, "data", b""))).encode()
             client.flush()
     assert server.requests[0]["authorization"] == f"Bearer {VALUE}"
-    assert heard.count(b"*" * len(VALUE)) == 3
+    assert heard.count(b"*" * (len(write(f"Bearer {VALUE}")) - len(write("Bearer ")))) == 3
     assert shows(heard) == []
 
 

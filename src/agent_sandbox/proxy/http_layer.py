@@ -24,7 +24,7 @@ from agent_sandbox.proxy.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.http2_server import StrictHttp2Server
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.revision import Revision
-from agent_sandbox.proxy.stream import BreakOff, Echoes, OwnConnection, StrictStream
+from agent_sandbox.proxy.stream import BreakOff, Carried, OwnConnection, StrictStream
 from agent_sandbox.proxy.tlsgulps import GulpingTls
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.writes import joined
@@ -49,7 +49,7 @@ class StrictHttpLayer(HttpLayer):
         self._tunnel = tunnel
         self._limits = limits
         self._over: set[Connection] = set()
-        self._carried: dict[Connection, Echoes] = {}
+        self._carried: Carried = {}
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:

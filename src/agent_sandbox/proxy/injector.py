@@ -14,7 +14,7 @@ from agent_sandbox.policy.injection import Credential, Injection
 from agent_sandbox.policy.upstream import Upstream
 from agent_sandbox.proxy.fields import Fields
 from agent_sandbox.proxy.readable import asks_to_hide, folded
-from agent_sandbox.proxy.redaction import forms
+from agent_sandbox.proxy.redaction import Echoes, forms
 from agent_sandbox.proxy.secrets import Secret, read_secret
 
 
@@ -31,7 +31,7 @@ class Filling:
     """What goes into one request: fields by their names in lower case, and what an echo of them would look like."""
 
     fields: Fields = field(repr=False)
-    echoes: tuple[bytes, ...] = field(repr=False)
+    echoes: Echoes = field(repr=False)
 
     def into(self, fields: Fields) -> Fields:
         """Return the fields of a request with these in place of any of the same name."""
@@ -72,7 +72,7 @@ class Injector:
         fields, echoes = zip(*filled, strict=True)
         return Filling(fields=fields, echoes=tuple(chain.from_iterable(echoes)))
 
-    def _filled(self, credential: Credential, host: str) -> tuple[tuple[bytes, bytes], tuple[bytes, ...]]:
+    def _filled(self, credential: Credential, host: str) -> tuple[tuple[bytes, bytes], Echoes]:
         """Return the field, and what an echo of it would look like."""
         secret = self._secret(credential, host)
         sent = _value(credential, secret)
@@ -100,5 +100,5 @@ def _value(credential: Credential, secret: Secret) -> str:
 
 # It takes as long as the rest of a request together, and is the same for each.
 @lru_cache(maxsize=64)
-def _echoes(value: str, sent: str) -> tuple[bytes, ...]:
+def _echoes(value: str, sent: str) -> Echoes:
     return forms(value, [sent])

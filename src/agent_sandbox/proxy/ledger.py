@@ -11,7 +11,7 @@ from agent_sandbox.policy.advice import APPLY
 from agent_sandbox.proxy.denial import Denial, page
 from agent_sandbox.proxy.dialler import NotReached, Refused
 from agent_sandbox.proxy.line import Event, Line
-from agent_sandbox.proxy.redaction import Redactor
+from agent_sandbox.proxy.redaction import Echoes, Redactor
 
 KEY = "agent-sandbox"
 
@@ -57,7 +57,7 @@ class Ledger:
     # Whether the body is kept, because the decision rests on it. Until that is made the denial stands.
     held: bool = False
     # What an echo of the secrets looks like that were put in.
-    echoes: tuple[bytes, ...] = field(default=(), repr=False)
+    echoes: Echoes = field(default=(), repr=False)
 
 
 def open_ledger(flow: http.HTTPFlow, *, client: str, started: float) -> Ledger:

@@ -1,9 +1,9 @@
 """What would keep an echo of a secret from being found: no request asks for it, and no such answer is passed on."""
 
 import re
-from collections.abc import Iterable
 
 from agent_sandbox.proxy.fields import Fields
+from agent_sandbox.proxy.redaction import Echoes
 
 # With them a client could have an answer packed, written in other signs, or cut into pieces.
 ASKING = frozenset(
@@ -68,13 +68,13 @@ def _is_ascii(charset: bytes) -> bool:
         return False
 
 
-def told(echoes: Iterable[bytes], reason: str) -> str:
+def told(echoes: Echoes, reason: str) -> str:
     """Return what is wrong with an answer, in words that repeat nothing of it where it could be a secret.
 
-    >>> told([b"secret"], "Invalid header line: b'secret'")
+    >>> told((b"secret",), "Invalid header line: b'secret'")
     'what is wrong with it could show the secret that was sent'
     """
-    quotes = any(echoes) and QUOTING.search(reason)
+    quotes = echoes and QUOTING.search(reason)
     return "what is wrong with it could show the secret that was sent" if quotes else reason
 
 

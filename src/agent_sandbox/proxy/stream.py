@@ -30,11 +30,12 @@ from agent_sandbox.proxy.fields import unfolded
 from agent_sandbox.proxy.ledger import Ledger, answer, break_off, failure, ledger_of, not_read, too_large
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.readable import told, why_unreadable
+from agent_sandbox.proxy.redaction import Echoes
 from agent_sandbox.proxy.revision import Revision
 from agent_sandbox.proxy.websocket import WebSocketRelay
 
 Commands = layer.CommandGenerator[None]
-Echoes = tuple[bytes, ...]
+Carried = dict[Connection, Echoes]
 
 
 @dataclass
@@ -60,7 +61,7 @@ class OwnConnection(GetHttpConnection):
     def __init__(self, request: http.Request, echoes: Echoes) -> None:
         super().__init__((request.host, request.port), request.scheme == "https", None)
         self.echoes = echoes
-        self.carried: dict[Connection, Echoes] = {}
+        self.carried: Carried = {}
 
     @override
     def connection_spec_matches(self, connection: Connection) -> bool:

@@ -15,6 +15,7 @@ from agent_sandbox.policy.hostpattern import parse_host_pattern
 from agent_sandbox.policy.rule import Conditions, Rule
 from agent_sandbox.policy.ruleset import RuleSet
 from agent_sandbox.proxy.enforcer import Enforcer
+from agent_sandbox.proxy.escapedtext import EscapedText
 from agent_sandbox.proxy.injector import Injector
 from agent_sandbox.proxy.ledger import NOT_DECIDED, Ledger, ledger_of
 from agent_sandbox.proxy.limits import Limits
@@ -321,7 +322,7 @@ def test_a_secret_is_put_in_and_remembered_by_what_its_echo_looks_like(
         (b"authorization", b"Bearer correct horse"),
         (b"accept-encoding", b"identity"),
     )
-    assert b"correct horse" in ledger.echoes
+    assert EscapedText(b"correct horse") in ledger.echoes
     assert ledger.request is not None
     assert ledger.request.secrets
     assert (ledger.line.decision, ledger.line.rule) == ("allow", "policy.yaml:6")

@@ -9,6 +9,7 @@ from mitmproxy.test import tflow
 from agent_sandbox.policy import Request, parse_request
 from agent_sandbox.policy.injection import Credential, injection
 from agent_sandbox.policy.upstream import Authorities, Upstream
+from agent_sandbox.proxy.escapedtext import EscapedText
 from agent_sandbox.proxy.injector import Filling, Injector, WithoutSecretError
 from agent_sandbox.proxy.secrets import put_secret
 
@@ -49,7 +50,7 @@ def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
         (b"authorization", b"Bearer correct horse"),
         (b"x_login", b"Basic Ym90OmNvcnJlY3QgaG9yc2U="),
     )
-    assert VALUE in found.echoes
+    assert EscapedText(VALUE) in found.echoes
     assert b"correct" not in repr(found).encode()
 
 

@@ -3,33 +3,30 @@ from __future__ import annotations
 import base64
 import json
 
+from agent_sandbox.proxy.escapedtext import EscapedText
 from agent_sandbox.proxy.redaction import Redactor, forms, redact
 from vectors import each
 
-VALUE = "k3y/<\"'é+>\\x"
+VALUE = "k3y/<\"'+>\\x"
 BEARER = (f"Bearer {VALUE}",)
 BASIC = "Basic dXNlcjpwYT8/Pz8/c3M="  # user:pa?????ss
 
 
 def test_of_a_plain_secret_are_found_itself_hex_and_base64() -> None:
-    expected = (b"736563726574", b"c2VjcmV0", b"NlY3Jld", b"zZWNyZX", b"secret")
+    expected = (EscapedText(b"secret"), b"736563726574", b"c2VjcmV0", b"NlY3Jld", b"zZWNyZX")
     assert expected == forms("secret", ["Bearer secret"])
 
 
-def test_of_a_short_secret_is_found_what_is_no_text_by_chance() -> None:
-    in_urls = {b"Bearer" + space + b"a" + slash for space in (b"+", b"%20") for slash in (b"/", b"%2F", b"%2f")}
-    expected = {b"Bearer a/", rb"Bearer a\/"} | in_urls
-    assert expected == set(forms("a/", ["Bearer a/"]))
+def test_a_basic_credential_is_found_beside_its_password() -> None:
+    assert forms("pa?????ss", [BASIC])[:2] == (EscapedText(b"pa?????ss"), EscapedText(b"dXNlcjpwYT8/Pz8/c3M"))
 
 
-def test_the_end_of_a_bearer_token_is_no_padding() -> None:
-    assert forms("secret==", ["Bearer secret=="])[-1] == b"secret=="
-    assert not [form for form in forms("secret==", ["Bearer secret=="]) if form.startswith(b"Bearer")]
+def test_no_form_shows_the_secret_when_it_is_printed() -> None:
+    assert "secret" not in repr(forms("secret", [])[0])
 
 
 def test_the_same_secret_has_the_same_forms_in_the_same_order() -> None:
-    got = forms(VALUE, BEARER)
-    assert list(got) == sorted(set(forms(VALUE, iter(BEARER))), key=lambda form: (-len(form), form))
+    assert forms(VALUE, BEARER) == forms(VALUE, iter(BEARER))
 
 
 @each(
@@ -37,17 +34,38 @@ def test_the_same_secret_has_the_same_forms_in_the_same_order() -> None:
     [
         VALUE,
         f"authorization: Bearer {VALUE}",
-        "k3y%2F%3C%22%27%C3%A9%2B%3E%5Cx",
-        "k3y%2f%3c%22%27%c3%a9%2b%3e%5cx",
-        "k3y/%3C%22%27%C3%A9%2B%3E%5Cx",  # as Python leaves a slash
-        "k3y%2F%3C%22'%C3%A9%2B%3E%5Cx",  # as JavaScript leaves a quote
-        r"k3y/<\"'\u00e9+>\\x",
-        r"k3y/<\"'é+>\\x",
-        r"k3y\/<\"'é+>\\x",  # as PHP writes a slash
-        r"k3y/\u003c\"'é+\u003e\\x",  # as JSON within HTML
-        "k3y/&lt;&quot;&#x27;é+&gt;\\x",
-        "k3y/&lt;&#34;&#39;é+&gt;\\x",
-        "k3y/&lt;\"'é+&gt;\\x",
+        "k3y%2F%3C%22%27%2B%3E%5Cx",
+        "k3y%2f%3c%22%27%2b%3e%5cx",
+        "k3y/%3C%22%27%2B%3E%5Cx",  # as Python leaves a slash
+        "k3y%2F%3C%22'%2B%3E%5Cx",  # as JavaScript leaves a quote
+        r"k3y/<\"'+>\\x",
+        r"k3y\/<\"'+>\\x",  # as PHP writes a slash
+        r"k3y/\u003c\"'+\u003e\\x",  # as JSON within HTML
+        "k3y/&lt;&quot;&#x27;+&gt;\\x",
+        "k3y/&lt;&#34;&#39;&#43;&gt;\\x",  # as Go's html/template does
+        "k3y&#x2F;&lt;&quot;&#39;+&gt;\\x",  # as Mustache does
+        "k3y&sol;&lt&QUOT;&apos;&plus;&GT;&bsol;x",
+        r"k3y\x2F\x3C\x22\x27\x2B\x3E\x5Cx",  # as Django writes into JavaScript
+        "".join(f"%{ord(char):02X}" for char in VALUE),
+        "".join(f"%%{ord(char):02x}" for char in VALUE),
+        "".join(f"%u00{ord(char):02X}" for char in VALUE),
+        "".join(f"\\x{ord(char):02x}" for char in VALUE),
+        "".join(f"\\x{ord(char):04X}" for char in VALUE),
+        "".join(f"\\u{ord(char):04X}" for char in VALUE),
+        "".join(f"\\U{ord(char):08x}" for char in VALUE),
+        "".join(f"\\u{{{ord(char):x}}}" for char in VALUE),
+        "".join(f"\\x{{{ord(char):06X}}}" for char in VALUE),
+        "".join(f"\\{ord(char):03o}" for char in VALUE),
+        "".join(f"\\{ord(char):06x}" for char in VALUE),  # as OWASP's CSS encoder does
+        "".join(f"\\{ord(char):x} " for char in VALUE),
+        "".join(f"&#{ord(char)};" for char in VALUE),
+        "".join(f"&#{ord(char)}" for char in VALUE),
+        "".join(f"&#x{ord(char):X};" for char in VALUE),
+        "".join(f"&#X{ord(char):x};" for char in VALUE),
+        "".join(f"&#{ord(char):07d};" for char in VALUE),
+        "".join(f"&#x{ord(char):08x};" for char in VALUE),
+        r"\k\3\y/<\"''+>\\x".replace("\\k\\3\\y", "k3y"),  # as SQL doubles a quote
+        r"k%33&#121;\/\u003c&quot;\x27\u{2b}\076&#x5c;x",  # mixed
         VALUE.encode().hex(),
         VALUE.encode().hex().upper(),
     ],
@@ -57,6 +75,24 @@ def test_an_echo_is_found_as_a_server_writes_it(echo: str) -> None:
     lead = echo.encode()[:-size]
     expected = b"<" + lead + b"*" * size + b">"
     assert expected == redact(forms(VALUE, BEARER), f"<{echo}>".encode())
+    redactor = Redactor(forms(VALUE, BEARER))
+    assert expected == b"".join([*(redactor.feed(bytes([byte])) for byte in f"<{echo}>".encode()), redactor.end()])
+
+
+@each(
+    "echo",
+    [
+        VALUE.upper(),
+        VALUE[::-1],
+        "k3y/\n<\"'+>\\x",
+        "k3y%252F%253C%2522%2527%252B%253E%255Cx",
+        "k3y&amp;#x2F;&amp;lt;&amp;quot;&amp;#39;+&amp;gt;\\x",
+        base64.b64encode(base64.b64encode(VALUE.encode())).decode(),
+        "k3y/<\"'&#00000000043;>\\x",
+    ],
+)
+def test_what_the_documentation_calls_not_found_is_not_found(echo: str) -> None:
+    assert redact(forms(VALUE, BEARER), echo.encode()) == echo.encode()
 
 
 def test_a_space_is_found_as_a_plus() -> None:
@@ -126,14 +162,8 @@ def test_without_a_form_all_goes_on() -> None:
     assert redact((), data) is data
 
 
-def test_signs_that_are_escaped_in_yet_another_way_leave_runs_that_are_found() -> None:
+def test_characters_that_are_escaped_in_yet_another_way_leave_runs_that_are_found() -> None:
     value = "0123456789abcdefXYZ+ABCDEFGHIJKLMNOP==short"
     found = forms(value, [f"Bearer {value}"])
-    gson = value.replace("=", r"\u003d").encode()
-    assert redact(found, gson) == b"*******************+****************" + rb"\u003d\u003dshort"
-    word = "ab>>>" + "k" * 24
-    token = base64.b64encode(f"bot:{word}".encode()).decode()
-    assert "+" in token
-    dot_net = redact(forms(word, [f"Basic {token}"]), token.replace("+", r"\u002B").encode())
-    assert b"a2tr" not in dot_net
+    assert redact(found, value.replace("=", "[=]").encode()) == b"*******************+****************[=][=]short"
     assert redact(found, value.encode()) == b"*" * len(value)

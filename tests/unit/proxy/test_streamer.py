@@ -91,6 +91,14 @@ def test_an_echo_of_a_secret_is_seen_in_no_part_of_an_answer() -> None:
     assert made.response.trailers.fields == ((b"said", b"********"),)
 
 
+def test_fields_that_repeat_nothing_stay_as_they_are() -> None:
+    made, ledger = flow(200, (b"X", b"hunter"), (b"22", b"y"))
+    assert made.response
+    ledger.echoes = (b"hunter22",)
+    Streamer().responseheaders(made, TUNNEL)
+    assert made.response.headers.fields == ((b"X", b"hunter"), (b"22", b"y"))
+
+
 @pytest.mark.parametrize("echoes", [(), (b"hunter22",)])
 def test_an_answer_without_trailers_or_secrets_has_its_own(echoes: tuple[bytes, ...]) -> None:
     made, ledger = flow()
