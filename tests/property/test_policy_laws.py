@@ -56,17 +56,42 @@ def test_adding_an_allow_never_denies_nor_cuts_a_body(spec: Entry, entry: Entry,
     assert not before.allowed or limit(after) >= limit(before)
 
 
+NOTHING: Entry = {"domains": [], "deny": []}
+FILLABLE = Request(scheme="https", host="a.test", port=443, method="GET", path="/a", query="", secrets=True)
+
+
+def over_https(entry: Entry) -> Entry:
+    """Return the entry for https alone: no secret goes over anything else."""
+    return {**entry, "rules": [{**rule, "schemes": ["https"]} for rule in entry.get("rules", [{}])]}
+
+
+def secretive(entry: Entry) -> Entry:
+    return {**(over_https(entry) if "rules" in entry else entry), "transform": TRANSFORM}
+
+
 @given(specs, entries, requests)
-@example(
-    {"domains": [], "deny": []},
-    {"host": "a.test"},
-    Request(scheme="https", host="a.test", port=443, method="GET", path="/a", query=""),
-)
-def test_what_wants_a_secret_neither_allows_nor_denies(spec: Entry, entry: Entry, request: Request) -> None:
-    secretive = {**entry, "transform": TRANSFORM}
-    if "rules" in entry:
-        secretive["rules"] = [{**rule, "schemes": ["https"]} for rule in entry["rules"]]
-    assert effect(with_more(spec, "domains", secretive), request) is effect(policy(spec), request)
+@example(NOTHING, {"host": "a.test"}, FILLABLE)
+def test_a_rule_with_a_secret_ignores_requests_that_cannot_carry_it(spec: Entry, entry: Entry, asked: Request) -> None:
+    without = asked._replace(secrets=False)
+    assert effect(with_more(spec, "domains", secretive(entry)), without) is effect(policy(spec), without)
+
+
+@given(specs, entries, requests)
+@example(NOTHING, {"host": "a.test"}, FILLABLE)
+@example(NOTHING, {"host": "a.test"}, FILLABLE._replace(scheme="http", port=80))
+def test_a_rule_with_a_secret_takes_requests_that_can_carry_it_over_https_alone(
+    spec: Entry, entry: Entry, asked: Request
+) -> None:
+    fillable = asked._replace(secrets=True)
+    after = effect(with_more(spec, "domains", secretive(entry)), fillable)
+    assert after is effect(with_more(spec, "domains", over_https(entry)), fillable)
+
+
+@given(specs, requests)
+@example({"domains": [{"host": "a.test", "transform": TRANSFORM}], "deny": []}, FILLABLE)
+def test_a_request_that_can_carry_a_secret_is_allowed_wherever_one_without_is(spec: Entry, asked: Request) -> None:
+    with_it, without = (effect(policy(spec), asked._replace(secrets=secrets)) for secrets in (True, False))
+    assert with_it is Effect.ALLOW or without is Effect.DENY
 
 
 @given(specs, entries, requests)
