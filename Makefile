@@ -26,8 +26,8 @@ test: check ## Run everything that can run here, and say what was left out
 test-unit: setup ## The unit and property tests alone, in two parts: seconds, while you write
 	@scripts/test-unit
 
-test-deep: setup ## The property tests with many more examples, floods that last longer
-	@HYPOTHESIS_PROFILE=deep .venv/bin/pytest tests/property tests/attack/test_endurance.py tests/attack/test_differential.py
+test-deep: setup ## Every law on a thousand fresh examples, floods that last longer: minutes
+	@scripts/test-deep
 
 attack: setup ## Attack it, row by row, on a real engine, and print the score
 	@REQUIRE_ENGINE=1 scripts/test --quiet --attacks

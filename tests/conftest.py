@@ -9,11 +9,18 @@ from hypothesis import HealthCheck, settings
 
 import score
 
-# A moment by default, as long as it takes with HYPOTHESIS_PROFILE=deep.
+# By default each run tries the same few examples, so a test that fails fails again. HYPOTHESIS_PROFILE=fresh draws new
+# ones, HYPOTHESIS_PROFILE=deep many new ones; --hypothesis-seed repeats such a run.
 # No database: a run leaves nothing in the checkout, and each found bug becomes an @example.
-settings.register_profile("fast", max_examples=25, deadline=None, database=None)
+settings.register_profile("fast", max_examples=25, deadline=None, database=None, derandomize=True)
+settings.register_profile("fresh", max_examples=25, deadline=None, database=None, derandomize=False)
 settings.register_profile(
-    "deep", max_examples=5000, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "deep",
+    max_examples=1000,
+    deadline=None,
+    database=None,
+    derandomize=False,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
