@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.policy import Policy, Request, decide, parse_request
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.policyfile.kept import load_kept
-from agent_sandbox.policyfile.shelf import Shelf
+from agent_sandbox.policyfile.cache_dir import CacheDir
+from agent_sandbox.policyfile.cached import load_cached
 from benchmarks.table import Ratio, Row
 
 if TYPE_CHECKING:
@@ -127,9 +127,9 @@ def _loading(folder: Path) -> list[Row]:
     text = "domains:\n" + "".join(f"- {name}\n" for name in hosts(1000))
     policy_of(folder, text)
     took = [microseconds(lambda: load_policy(folder / "policy.yaml"), times=1) / 1000 for _ in range(ROUNDS)]
-    shelf = Shelf(folder=folder / "shelf")
-    load_kept(folder / "policy.yaml", shelf=shelf)
-    kept = partial(load_kept, folder / "policy.yaml", shelf=shelf)
+    cache_dir = CacheDir(folder=folder / "shelf")
+    load_cached(folder / "policy.yaml", cache_dir=cache_dir)
+    kept = partial(load_cached, folder / "policy.yaml", cache_dir=cache_dir)
     again = [microseconds(kept, times=1) / 1000 for _ in range(ROUNDS)]
     return [
         Row(figure="load 1,000 hosts from YAML", unit="ms", ours=took, goal="<= 50 ms"),

@@ -3,7 +3,7 @@
 import sys
 from typing import NoReturn, cast
 
-from agent_sandbox.cli.fast import COMPLETE, answer, usage
+from agent_sandbox.cli.framework.static_help import COMPLETE, answer, usage
 
 
 def main() -> NoReturn:
@@ -23,7 +23,7 @@ def main() -> NoReturn:
 
 
 def _run_command(argv: list[str]) -> NoReturn:
-    from agent_sandbox.cli.errors import exit_code  # noqa: PLC0415 - the quick answers need none of it
+    from agent_sandbox.cli.framework.errors import exit_code  # noqa: PLC0415 - the quick answers need none of it
 
     if argv[:1] == [COMPLETE]:
         raise SystemExit(exit_code(lambda: _complete(argv[1:])))
@@ -32,8 +32,8 @@ def _run_command(argv: list[str]) -> NoReturn:
 
 def _run(argv: list[str]) -> int | None:
     """Run a command by its own signature where the words are plain, and by typer otherwise."""
-    from agent_sandbox.cli.commands import command_path, in_python, load  # noqa: PLC0415 - the same
-    from agent_sandbox.cli.quick import plain_arguments  # noqa: PLC0415 - the same
+    from agent_sandbox.cli.framework.arg_parser import plain_arguments  # noqa: PLC0415 - the same
+    from agent_sandbox.cli.framework.commands import command_path, in_python, load  # noqa: PLC0415 - the same
 
     path = command_path(argv)
     if path:
@@ -42,13 +42,13 @@ def _run(argv: list[str]) -> int | None:
         if arguments is not None:
             return cast("int | None", function(**arguments))
 
-    from agent_sandbox.cli.main import run  # noqa: PLC0415 - the same
+    from agent_sandbox.cli.framework.main import run  # noqa: PLC0415 - the same
 
     return run(argv)
 
 
 def _complete(words: list[str]) -> None:
-    from agent_sandbox.cli.complete import candidates  # noqa: PLC0415 - the same
+    from agent_sandbox.cli.framework.complete import candidates  # noqa: PLC0415 - the same
 
     text = candidates(words)
     sys.stdout.write(f"{text}\n" if text else "")

@@ -138,7 +138,7 @@ def _url(match: re.Match[str]) -> str:
 def place_of(url: str) -> Iterator[Place]:
     """Yield scheme, host and port of a URL whose host has a public name."""
     from agent_sandbox.policy import Ambiguous, canonical_host  # noqa: PLC0415 - brings pydantic; most projects name none
-    from agent_sandbox.policy.host import is_address  # noqa: PLC0415 - the same
+    from agent_sandbox.policy.http.host import is_address  # noqa: PLC0415 - the same
 
     try:
         parts = urlsplit(url)

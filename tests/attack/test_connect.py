@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_sandbox.policy.advice import APPLY, FILE
+from agent_sandbox.policy.explain.advice import APPLY, FILE
 from attackstand import RESOLVERS
 from hellos import hello
 from proxystand import get, read_all, read_head

@@ -130,7 +130,7 @@ OTHER_SPELLINGS = [
 INSIDE = """
 import asyncio, socket
 from ipaddress import ip_address
-from agent_sandbox.proxy import dialler
+from agent_sandbox.proxy.upstream import dialler
 resolve = socket.getaddrinfo
 def inside(host, *rest, **more):
     address = ip_address(bytes.fromhex(host.partition(".")[0][1:])) if host.endswith(".leads.test") else "127.0.0.1"

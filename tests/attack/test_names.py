@@ -23,7 +23,7 @@ DATA = "ojugs43f".ljust(60, "x")
 # A resolver that writes down each name it is asked for, and answers what stands in a file; whatever is dialled is here.
 WATCHED = """
 import asyncio, pathlib, socket
-from agent_sandbox.proxy import dialler
+from agent_sandbox.proxy.upstream import dialler
 folder = pathlib.Path("{folder}")
 def resolve(host, port, **_):
     with (folder / "asked").open("a") as file:

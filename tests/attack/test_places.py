@@ -25,7 +25,7 @@ host_services:
 # The names of a company, and a machine on which every private address is the capture server.
 WORLD = """
 import asyncio
-from agent_sandbox.proxy import dialler
+from agent_sandbox.proxy.upstream import dialler
 NAMES = {{
     "host.docker.internal": "172.17.0.1",
     "ollama": "10.9.9.9",
@@ -114,7 +114,7 @@ def test_a_connection_to_a_place_that_leads_elsewhere_is_not_used_again(stand: t
 
 
 OURS = """
-from agent_sandbox.proxy import dialler
+from agent_sandbox.proxy.upstream import dialler
 # As it is in a private network, where a place may lead to any address: the proxy's own as well.
 dialler.why_forbidden = lambda address: None
 async def resolve(host, port):

@@ -293,7 +293,7 @@ def test_a_hangup_with_an_invalid_file_keeps_the_policy(proxy: ProxyProcess) -> 
 
 HANGUP_WHILE_IT_STARTS = """
 import os, signal
-from agent_sandbox.policyfile import kept
+from agent_sandbox.policyfile import cached as kept
 load = kept.load_kept
 def load_kept(*files, **options):
     os.kill(os.getpid(), signal.SIGHUP)

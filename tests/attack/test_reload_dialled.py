@@ -23,7 +23,7 @@ BOTH = "version: 1\ndomains: [allowed.test, a.wild.test, b.wild.test]\n"
 NONE = "version: 1\ndomains: [c.test]\n"
 SLOW = """
 import asyncio
-from agent_sandbox.proxy import dialler
+from agent_sandbox.proxy.upstream import dialler
 class SlowDialler(dialler.Dialler):
     async def dial(self, host, port):
         await asyncio.sleep({"allowed.test": 0.5, "b.wild.test": 3}.get(host, 0))
@@ -33,7 +33,7 @@ dialler.Dialler = SlowDialler
 # The engine's machine is 127.0.0.1, the host that is called like the place 127.0.0.2.
 TWO_PLACES = """
 import asyncio
-from agent_sandbox.proxy import dialler
+from agent_sandbox.proxy.upstream import dialler
 dialler.why_forbidden = lambda address: None
 async def resolve(host, port):
     if host != "host.docker.internal":

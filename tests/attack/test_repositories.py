@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime import protected, repositories
-from agent_sandbox.runtime.gitsettings import Patience
-from agent_sandbox.runtime.protected import candidates, find_protected, is_real
+from agent_sandbox.runtime.git import repositories
+from agent_sandbox.runtime.git.git_config import Patience
+from agent_sandbox.runtime.protect import protected
+from agent_sandbox.runtime.protect.protected import candidates, find_protected, is_real
 from agent_sandbox.stack.workspace import Access
 from gitworlds import SHARED, acted_on, make_world
 

@@ -16,7 +16,7 @@ import h2.connection
 import h2.events
 import pytest
 
-from agent_sandbox.proxy.secrets import put_secret, remove_secret
+from agent_sandbox.proxy.secrets.store import put_secret, remove_secret
 from capture import ok
 from http2client import Http2Client, fields
 from http2server import Http2Server

@@ -19,7 +19,7 @@ POLICY = (
 )
 SLOW = """
 import asyncio
-from agent_sandbox.proxy import dialler
+from agent_sandbox.proxy.upstream import dialler
 class SlowDialler(dialler.Dialler):
     async def dial(self, host, port):
         await asyncio.sleep(60 if host == "b.wild.test" else 0)

@@ -177,7 +177,7 @@ def test_it_ends_when_it_is_no_longer_let_through_and_another_lives_on(pair: Pai
 def test_an_address_behind_the_name_is_checked_as_ever(tmp_path: Path) -> None:
     policy = "version: 1\ndomains: [{host: localhost.wild.test, inspect: false}]\n"
     sabotage = (
-        "from agent_sandbox.proxy import dialler\n"
+        "from agent_sandbox.proxy.upstream import dialler\n"
         "async def resolve(host, port): return ['127.0.0.1']\n"
         "dialler.Dialler.__init__.__kwdefaults__['resolve'] = resolve\n"
     )
@@ -211,7 +211,7 @@ def test_a_large_download_is_not_held(pair: Pair) -> None:
 
 SLOW = """
 import asyncio
-from agent_sandbox.proxy import dialler
+from agent_sandbox.proxy.upstream import dialler
 class SlowDialler(dialler.Dialler):
     async def dial(self, host, port):
         await asyncio.sleep(1 if host == "allowed.test" else 0)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from agent_sandbox.cli.commands import COMMANDS, GROUPS
-from agent_sandbox.cli.main import command_for
+from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS
+from agent_sandbox.cli.framework.main import command_for
 from commandpage import PAGE, page, section
 
 PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]

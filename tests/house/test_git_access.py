@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent_sandbox.policy import Policy, compile_policy, decide
-from agent_sandbox.policy.decide import decide_with_secrets
+from agent_sandbox.policy.engine.decide import decide_with_secrets
 from agent_sandbox.policyfile import parse_layer, shipped_services
-from agent_sandbox.policytools.flow import flow
-from agent_sandbox.policytools.requestline import RequestLine, read_request
+from agent_sandbox.policytools.edit.flow_style import flow
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.policy import Ambiguous, Effect, Policy, compile_policy, decide
-from agent_sandbox.policy.planned import PLANNED
+from agent_sandbox.policy.file.spec import RESERVED_KEYS
 from agent_sandbox.policyfile import layer_beside, load_layer, load_policy, shipped_services
-from agent_sandbox.policyfile.layerfile import BESIDE, LayerFile
-from agent_sandbox.policytools.requestline import RequestLine, read_request
+from agent_sandbox.policyfile.layer_file import BESIDE, LayerFile
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 
 if TYPE_CHECKING:
-    from agent_sandbox.policy.testspec import TestSpec
+    from agent_sandbox.policy.file.test_spec import TestSpec
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "policy"
 SCHEMA = (FOLDER / "schema.md").read_text("utf-8")
@@ -76,4 +76,4 @@ def test_every_example_stands_in_the_document_as_it_is() -> None:
 
 
 def test_the_document_names_every_word_that_is_planned() -> None:
-    assert [key for _, key in PLANNED if f"`{key}`" not in SCHEMA] == []
+    assert [key for _, key in RESERVED_KEYS if f"`{key}`" not in SCHEMA] == []

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from agent_sandbox.policy.schema import policy_schema
+from agent_sandbox.policy.file.schema import policy_schema
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.problems import UserError

@@ -12,15 +12,15 @@ import pytest
 import yaml
 
 from agent_sandbox.policy import Layer, Policy, PolicySpec, compile_policy, decide, parse_request
-from agent_sandbox.policy.serviceoptions import Access
+from agent_sandbox.policy.file.service_options import Access
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policyfile.aliases import also_called
-from agent_sandbox.policyfile.askers import aliases
-from agent_sandbox.policytools.requestline import RequestLine, read_request
+from agent_sandbox.policyfile.package_managers import aliases
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 
 if TYPE_CHECKING:
     from agent_sandbox.policy.decision import Effect
-    from agent_sandbox.policy.entryspec import DomainSpec
+    from agent_sandbox.policy.file.entry_spec import DomainSpec
 
 CASES = yaml.safe_load((Path(__file__).parent / "services.yaml").read_text("utf-8"))
 # Read once: a catalogue reads a service whenever it is asked for one.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agent_sandbox.proxy.ca import load_authority, now_utc
+from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from capture import Capture
 from certificates import make_authority
 from proxystand import ProxyProcess

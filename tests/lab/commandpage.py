@@ -9,8 +9,8 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_sandbox.cli.commands import COMMANDS, GROUPS, PROGRAM
-from agent_sandbox.cli.main import command_for
+from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, PROGRAM
+from agent_sandbox.cli.framework.main import command_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,8 +4,8 @@ import json
 import os
 from pathlib import Path
 
-from agent_sandbox.runtime.trust.standing import look
-from agent_sandbox.runtime.trust.store import open_store
+from agent_sandbox.runtime.project.trust_snapshot import look
+from agent_sandbox.runtime.project.trust_store import open_store
 from fake_docker import FakeDocker
 
 

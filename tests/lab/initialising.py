@@ -8,7 +8,7 @@ import pytest
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.initialise import Prepared, Wish, prepare
+from agent_sandbox.runtime.init.initialise import Prepared, Wish, prepare
 
 AGENT = known_agents(data_root() / "templates")[0]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import override
 
-from agent_sandbox.proxy.lead import Lead
-from agent_sandbox.proxy.registry import Held, Place
+from agent_sandbox.proxy.net.connection_limit import Held, Place
+from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 
 
 class MemoryTransport(asyncio.Transport):
@@ -76,7 +76,7 @@ def memory_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter, Memory
     return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop()), transport
 
 
-def lead_of(*pieces: bytes, end: bool = True) -> Lead:
+def lead_of(*pieces: bytes, end: bool = True) -> PeekableReader:
     """Return a connection on which the pieces come one after the other."""
     reader = asyncio.StreamReader()
 
@@ -87,6 +87,6 @@ def lead_of(*pieces: bytes, end: bool = True) -> Lead:
         if end:
             reader.feed_eof()
 
-    lead = Lead(reader, Place(Held()))
+    lead = PeekableReader(reader, Place(Held()))
     lead.feeding = asyncio.create_task(feed())  # type: ignore[attr-defined] # the loop keeps no task alive
     return lead

@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
 
 from agent_sandbox.policy import Request
-from agent_sandbox.policytools.importing.oldservices import old_hosts
+from agent_sandbox.policytools.importing.old_services import old_hosts
 
 type Entry = dict[str, Any]
 # A rule with the service that it comes from, nothing for an entry of `domains`.
@@ -25,8 +25,8 @@ def allowed_there(files: Iterable[Entry], request: Request) -> bool:
             host, rules = (entry, [{}]) if isinstance(entry, str) else (entry["host"], entry["rules"])
             kept = [] if isinstance(entry, dict) and "merge_mode" in entry else table.get(host, [])
             table[host] = [*kept, *(("", rule) for rule in rules)]
-    fitting = [host for host in table if _is_of(request.host, host)]
-    best = min(fitting, key=lambda host: (host.startswith("*"), -len(host)), default=None)
+    matching_services = [host for host in table if _is_of(request.host, host)]
+    best = min(matching_services, key=lambda host: (host.startswith("*"), -len(host)), default=None)
     return best is not None and any(_matches(rule, request) for _, rule in table[best])
 
 

@@ -150,6 +150,6 @@ def shelves(url: str) -> Shelf:
         "/page": b"<!DOCTYPE html><title>t</title><p id=p><script>p.textContent = 'hello from ' + 'a page'</script>",
         "/api/v3/meta": b'{"hello": "hello from the API"}',
     }
-    for shelf in (npm, python, debian, go, cargo, maven, composer, bundler):
-        said |= shelf(url)
+    for cache_dir in (npm, python, debian, go, cargo, maven, composer, bundler):
+        said |= cache_dir(url)
     return said

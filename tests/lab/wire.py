@@ -12,16 +12,16 @@ from mitmproxy.connection import Client, Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 
-from agent_sandbox.proxy import http1_client, http2_client
-from agent_sandbox.proxy.hookrunner import HookRunner
-from agent_sandbox.proxy.hooks import hook, hook_table
-from agent_sandbox.proxy.http_layer import Destination
+from agent_sandbox.proxy.exchange.hook_runner import HookRunner
+from agent_sandbox.proxy.exchange.hooks import hook, hook_table
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.mitm import http1_client, http2_client
+from agent_sandbox.proxy.mitm.http_layer import Destination
+from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
 if TYPE_CHECKING:
-    from agent_sandbox.proxy.dialler import NotReached
+    from agent_sandbox.proxy.upstream.dialler import NotReached
 
 HTTP2_FIELDS = [(":method", "POST"), (":scheme", "https"), (":authority", "a.test"), (":path", "/x")]
 PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)

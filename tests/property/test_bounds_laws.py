@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from agent_sandbox.policy import Ambiguous, parse_request
-from agent_sandbox.policy.bounds import MAX_TARGET
-from agent_sandbox.policy.pathpattern import PathKind, parse_path_pattern
+from agent_sandbox.policy.http.bounds import MAX_TARGET
+from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
 from vectors import each

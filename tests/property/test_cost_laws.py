@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.policy import Policy, Request, allows, awaits_operation, decide, glob, headers, parse_request, query
-from agent_sandbox.policy.bounds import MAX_ELEMENTS, MAX_FIELDS, MAX_PARAMETERS, MAX_SEGMENTS
-from agent_sandbox.policy.glob import Segment, glob_matches, segment_matches, split_glob
-from agent_sandbox.policy.nearest import MAX_COMPARED
-from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policy import Policy, Request, allows, awaits_operation, decide, parse_request
+from agent_sandbox.policy.engine.nearest import MAX_COMPARED
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.http import headers, query
+from agent_sandbox.policy.http.bounds import MAX_ELEMENTS, MAX_FIELDS, MAX_PARAMETERS, MAX_SEGMENTS
+from agent_sandbox.policy.match import glob
+from agent_sandbox.policy.match.glob import Segment, glob_matches, segment_matches, split_glob
 from policyworld import Entry, policy, requests, specs
 from vectors import each
 

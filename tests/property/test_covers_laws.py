@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Effect, Request
-from agent_sandbox.policy.covers import covers
-from agent_sandbox.policy.expand import expand
-from agent_sandbox.policy.path import readings
-from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policy.compiler.expand import expand
+from agent_sandbox.policy.engine.covers import covers
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.http.path import readings
 from policyworld import Entry, allows, layer, requests
 
 

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 
 from agent_sandbox.policy import Effect, Request
-from agent_sandbox.policytools.difference import difference
+from agent_sandbox.policytools.compare.difference import difference
 from policyworld import Entry, effect, orders, policy, requests, specs
 
 

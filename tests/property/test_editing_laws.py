@@ -8,10 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Effect, Layer, Policy, Request, compile_policy, decide, parse_request
-from agent_sandbox.policy.path import readings
+from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policytools.editing import Edited, Readers, edit
-from agent_sandbox.policytools.shortrule import ShortRule, read_short_rule
+from agent_sandbox.policytools.edit.editing import Edited, Readers, edit
+from agent_sandbox.policytools.edit.short_rule import ShortRule, read_short_rule
 from agent_sandbox.problems import UserError
 
 HOSTS = ("a.test", "b.a.test", "203.0.113.1")

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Policy, Request, compile_policy, decide, decide_connect
-from agent_sandbox.policy.dump import dump_rule
-from agent_sandbox.policy.form import read_form, write_form
+from agent_sandbox.policy.compiler.codec import decode_policy, encode_policy
+from agent_sandbox.policy.engine.dump import dump_rule
 from policyworld import Entry, layer, requests, specs, tightened
 
 tight = st.builds(lambda spec, tighten: tightened(spec, tighten=tighten), specs, st.booleans())
 
 
 def again(policy: Policy) -> Policy:
-    return read_form(json.loads(json.dumps(write_form(policy))), {})
+    return decode_policy(json.loads(json.dumps(encode_policy(policy))), {})
 
 
 @given(st.lists(tight, max_size=3), requests)
@@ -34,4 +34,4 @@ def test_what_is_read_is_and_says_and_decides_as_what_was_compiled(layers: list[
 @given(st.lists(tight, max_size=2))
 def test_writing_what_was_read_writes_the_same(layers: list[Entry]) -> None:
     policy = compile_policy([layer(spec) for spec in layers], {})
-    assert write_form(again(policy)) == write_form(policy)
+    assert encode_policy(again(policy)) == encode_policy(policy)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.policy.graphqlbody import read_operation
-from agent_sandbox.policy.operation import Operation
+from agent_sandbox.policy.http.graphql_body import read_operation
+from agent_sandbox.policy.http.graphql_operation import Operation
 
 PIECES = (
     "{",

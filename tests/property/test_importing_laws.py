@@ -10,12 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Effect, Layer, Request, compile_policy, decide, parse_request
-from agent_sandbox.policy.method import STANDARD
-from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policyfile import parse_layer, shipped_services
-from agent_sandbox.policytools.importing import oldpolicy
-from agent_sandbox.policytools.importing.oldpolicy import import_policies
-from agent_sandbox.policytools.importing.oldservices import old_hosts
+from agent_sandbox.policytools.importing import old_policy
+from agent_sandbox.policytools.importing.old_policy import import_policies
+from agent_sandbox.policytools.importing.old_services import old_hosts
 from naiveorigin import allowed_there
 
 type Entry = dict[str, Any]
@@ -64,12 +64,12 @@ def test_an_import_opens_nothing_and_announces_what_it_closes(domains: list[str 
     told = " ".join(note.what for note in found.notes)
     if here and not there:
         assert request.method == "HEAD"
-        assert oldpolicy.HEAD in told
+        assert old_policy.HEAD in told
         assert allowed_there([{"domains": domains}], request._replace(method="GET"))
     if there and not here:
         announced = {
-            oldpolicy.PORTS: request.port not in {80, 443},
-            oldpolicy.METHODS: request.method not in STANDARD,
+            old_policy.PORTS: request.port not in {80, 443},
+            old_policy.METHODS: request.method not in STANDARD,
             "left out:": True,
             "was also every path": request.path == "/ab",
         }

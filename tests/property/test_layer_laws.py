@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Cause, Decision, Effect, Layer, Policy, Request, compile_policy, decide, decide_connect
-from agent_sandbox.policy.dump import dump_rule
-from agent_sandbox.policy.expand import expand
-from agent_sandbox.policy.hostlist import parse_host_list
-from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.policy.compiler.expand import expand
+from agent_sandbox.policy.engine.dump import dump_rule
+from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.match.host_list import parse_host_list
 from naivepolicy import NaiveLayer, naive_effect_of_layers
 from policyworld import Entry, effect, entries, layer, one_of_each, orders, requests, specs, tightened
 

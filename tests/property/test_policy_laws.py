@@ -6,21 +6,13 @@ from random import Random
 import pytest
 from hypothesis import example, given
 
-from agent_sandbox.policy import (
-    Decision,
-    Effect,
-    Policy,
-    Request,
-    awaits_operation,
-    decide,
-    decide_connect,
-    ruletable,
-)
-from agent_sandbox.policy.dump import dump_rule
-from agent_sandbox.policy.expand import expand
-from agent_sandbox.policy.path import readings
-from agent_sandbox.policy.rule import Rule
-from agent_sandbox.policy.ruleset import RuleSet
+from agent_sandbox.policy import Decision, Effect, Policy, Request, awaits_operation, decide, decide_connect
+from agent_sandbox.policy.compiler.expand import expand
+from agent_sandbox.policy.engine import rule_table
+from agent_sandbox.policy.engine.dump import dump_rule
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.http.path import readings
 from naivepolicy import naive_effect
 from policyworld import (
     PATTERNS,
@@ -181,7 +173,7 @@ def test_a_rule_that_does_not_match_can_say_what_differs(spec: Entry, request: R
 def test_many_rules_of_a_host_decide_as_a_few_do(spec: Entry, request: Request) -> None:
     few = policy(spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ruletable, "FEW", 0)
+        patch.setattr(rule_table, "FEW", 0)
         many = policy(spec)
     assert decide(few, request) == decide(many, request)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent_sandbox.policy import Ambiguous, Layer, advise, compile_policy, decide, parse_request
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policyfile.decoding import decode_policy
+from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.problems import UserError
 
 WORDS = ("domains", "deny", "allow", "host", "rules", "methods", "GET", "a.test", "*.a.test", "no", "[", "]", "{", "}")

@@ -9,9 +9,9 @@ from urllib.parse import quote, quote_plus
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_sandbox.proxy.escapedtext import FIRST, EscapedText
-from agent_sandbox.proxy.escapes import LONGEST, escapes
-from agent_sandbox.proxy.redaction import Form, Redactor, forms, redact
+from agent_sandbox.proxy.secrets.escaped_text import FIRST, EscapedText
+from agent_sandbox.proxy.secrets.escapes import LONGEST, escapes
+from agent_sandbox.proxy.secrets.redaction import Form, Redactor, redact, secret_encodings
 
 Pieces = list[bytes]
 
@@ -105,7 +105,7 @@ def test_only_the_beginning_of_a_form_is_held(stream: tuple[frozenset[Form], Pie
 
 @given(values, around, around)
 def test_a_secret_is_found_in_what_servers_make_of_a_text(value: str, before: str, after: str) -> None:
-    found = forms(value, [f"Bearer {value}"])
+    found = secret_encodings(value, [f"Bearer {value}"])
     text = before + value + after
     for encode in (json.dumps, quote, quote_plus, escape, repr):
         assert b"*" * len(value) in redact(found, encode(text).encode())
@@ -116,6 +116,6 @@ def test_a_secret_is_found_in_what_servers_make_of_a_text(value: str, before: st
 
 @given(values)
 def test_no_form_is_listed_twice_or_short(value: str) -> None:
-    found = forms(value, [f"Bearer {value}"])
+    found = secret_encodings(value, [f"Bearer {value}"])
     assert len(set(found)) == len(found)
     assert min(len(form.text if isinstance(form, EscapedText) else form) for form in found) >= 8

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Ambiguous, Request, canonical_host, parse_authority, parse_request
-from agent_sandbox.policy.path import canonical_path, readings
-from agent_sandbox.policy.query import parameters_of
+from agent_sandbox.policy.http.path import canonical_path, readings
+from agent_sandbox.policy.http.query import parameters_of
 
 labels = st.text(string.ascii_letters + string.digits + "_", min_size=1, max_size=8)
 names = st.lists(labels, min_size=1, max_size=4).map(".".join)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from agent_sandbox.policy import Policy, compile_policy, decide
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policytools.denials import read_denials
-from agent_sandbox.policytools.suggesting import suggest
+from agent_sandbox.policytools.suggest.denials import read_denials
+from agent_sandbox.policytools.suggest.suggesting import suggest
 from trafficlines import denied
 
 DENIES = "domains: [c.test]\ndeny: [b.test, POST https://a.test/1]\n"

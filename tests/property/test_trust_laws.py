@@ -3,7 +3,7 @@
 from hypothesis import given
 
 from agent_sandbox.policy import Effect, Request
-from agent_sandbox.runtime.trust.reach import NOTHING, widens
+from agent_sandbox.runtime.trust.reach_diff import NOTHING, widens
 from policyworld import Entry, effect, policy, requests, specs
 
 

@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.policy import Effect
-from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.decision import Origin
-from agent_sandbox.policy.headers import HeaderPattern
-from agent_sandbox.policy.hostpattern import Reach, parse_host_pattern
-from agent_sandbox.policy.index import build_index
-from agent_sandbox.policy.pathpattern import WHOLE, PathKind, PathPattern, parse_path_pattern
-from agent_sandbox.policy.query import QueryPattern
-from agent_sandbox.policy.rule import Conditions, Rule
-from agent_sandbox.policytools.byhost import by_host
-from agent_sandbox.policytools.meeting import Meeting
-from agent_sandbox.policytools.neighbours import apart
-from agent_sandbox.policytools.pathtree import PathTree
+from agent_sandbox.policy.engine.covers import covers
+from agent_sandbox.policy.engine.index import build_index
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.http.headers import HeaderPattern
+from agent_sandbox.policy.http.query import QueryPattern
+from agent_sandbox.policy.match.host_pattern import Reach, parse_host_pattern
+from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, PathPattern, parse_path_pattern
+from agent_sandbox.policytools.compare.by_host import by_host
+from agent_sandbox.policytools.compare.disjoint import apart
+from agent_sandbox.policytools.compare.path_tree import PathTree
+from agent_sandbox.policytools.compare.rule_overlap import Meeting
 from policyworld import Entry, one_of_each, or_none, paths, policy, specs
 
 TEXTS = [

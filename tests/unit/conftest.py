@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent_sandbox.runtime import places
+from agent_sandbox.runtime.host import user_dirs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ def fence(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("DOCKER_HOST", f"unix://{home}/no-engine.sock")
         for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "AGENT_SANDBOX_EXTRA_CA"):
             patch.delenv(name, raising=False)
-        patch.setattr(places, "ORGANISATION", home / "etc")
+        patch.setattr(user_dirs, "ORGANISATION", home / "etc")
         patch.setattr(socket.socket, "connect", connect_here)
         # Nothing of a test has to outlive a power cut, and a disk takes milliseconds over each of a thousand.
         patch.setattr(os, "fsync", lambda _handle: None)

@@ -39,7 +39,7 @@ def test_the_proxys_context_holds_its_recipe_the_engine_and_the_services() -> No
         "Dockerfile",
         "requirements.txt",
         "package/agent_sandbox/__init__.py",
-        "package/agent_sandbox/policy/decide.py",
+        "package/agent_sandbox/policy/engine/decide.py",
         "package/agent_sandbox/_data/services/github.yaml",
     } <= context.keys()
 

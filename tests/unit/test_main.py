@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox import __version__
 from agent_sandbox.__main__ import main
-from agent_sandbox.cli.fast import group_help, root_help
+from agent_sandbox.cli.framework.static_help import group_help, root_help
 from imports import brought_along
 
 # What a quick answer may not pay for.
@@ -62,7 +62,7 @@ def test_completion_of_nothing_prints_nothing(
 
 def test_the_quick_answers_import_nothing_heavy() -> None:
     commands = (
-        "from agent_sandbox.cli.fast import answer; import agent_sandbox.__main__;"
+        "from agent_sandbox.cli.framework.static_help import answer; import agent_sandbox.__main__;"
         "[answer(a) for a in (['--version'], ['--help'], ['policy', '--help'], ['__complete', 'po'])]"
     )
     assert brought_along(commands) & HEAVY == set()

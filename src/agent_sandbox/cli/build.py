@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from agent_sandbox.cli.carry_out import backend, carry_out
-from agent_sandbox.cli.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.gate import open_trusted, open_unasked
-from agent_sandbox.cli.options import DryRun, ProjectPath, Yes
-from agent_sandbox.cli.output import say
-from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, NoCache, Quiet
-from agent_sandbox.runtime.building import build_of, images_to_build
+from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
+from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
+from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, NoCache, Quiet
+from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
 
 Agents = Annotated[
     list[str] | None,
@@ -42,7 +42,7 @@ def build(  # noqa: PLR0913 - each is an option
     )
     verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)
     try:
-        carry_out(backend().build(verb), dry_run=dry_run, quiet=quiet)
+        execute(backend().build(verb), dry_run=dry_run, quiet=quiet)
     except KeyboardInterrupt:
         say("interrupted: the image that was being built was not made; the next build takes up what is done")
         return INTERRUPTED

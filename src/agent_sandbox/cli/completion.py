@@ -3,8 +3,8 @@
 from enum import StrEnum
 from typing import Annotated
 
-from agent_sandbox.cli.output import emit
-from agent_sandbox.cli.parameters import Argument
+from agent_sandbox.cli.framework.parameters import Argument
+from agent_sandbox.cli.terminal.output import emit
 
 
 class Shell(StrEnum):

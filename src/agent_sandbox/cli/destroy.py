@@ -9,15 +9,15 @@ import typer
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy
-from agent_sandbox.cli.carry_out import backend, carry_out
-from agent_sandbox.cli.errors import DONE, MENDABLE
-from agent_sandbox.cli.options import DryRun, ProjectPath
-from agent_sandbox.cli.output import say
-from agent_sandbox.cli.typer_options import Quiet
+from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.options import DryRun, ProjectPath
+from agent_sandbox.cli.framework.typer_options import Quiet
+from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.containers import leftovers
-from agent_sandbox.runtime.engine import labels_of
-from agent_sandbox.runtime.installed import open_project, own_images
+from agent_sandbox.runtime.compose.containers import leftovers
+from agent_sandbox.runtime.compose.engine import labels_of
+from agent_sandbox.runtime.project.installed import open_project, own_images
 
 Images = Annotated[bool, typer.Option(help="Remove the images, too.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -48,7 +48,7 @@ def destroy(
     if not (yes or dry_run or _agreed(project, things)):
         say("nothing was removed")
         return MENDABLE
-    carry_out(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
+    execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
     if images and not (dry_run or quiet):
         _tell_of_images(things["images"])
     return DONE

@@ -3,9 +3,9 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from agent_sandbox.cli.errors import DONE, MENDABLE
-from agent_sandbox.cli.options import Json, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, Status
 from agent_sandbox.runtime.doctor.table import examine

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from agent_sandbox.backends.verbs import Down
-from agent_sandbox.cli.carry_out import backend, carry_out
-from agent_sandbox.cli.lost import put_off
-from agent_sandbox.cli.options import DryRun, ProjectPath
-from agent_sandbox.cli.typer_options import Quiet
-from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.cli.framework.options import DryRun, ProjectPath
+from agent_sandbox.cli.framework.typer_options import Quiet
+from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.unprotected_writes import put_off
+from agent_sandbox.runtime.project.installed import open_project
 
 
 def down(
@@ -20,4 +20,4 @@ def down(
     project = open_project(path, cwd=Path.cwd())
     if not dry_run:
         put_off(project)
-    carry_out(backend().plan(project, Down()), dry_run=dry_run, quiet=quiet)
+    execute(backend().plan(project, Down()), dry_run=dry_run, quiet=quiet)

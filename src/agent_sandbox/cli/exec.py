@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from agent_sandbox.backends.verbs import Exec
-from agent_sandbox.cli.carry_out import backend, carry_out, require_ready
-from agent_sandbox.cli.gate import open_known, open_unasked
-from agent_sandbox.cli.options import DryRun, ProjectPath
-from agent_sandbox.cli.terminal import terminal
+from agent_sandbox.cli.framework.options import DryRun, ProjectPath
+from agent_sandbox.cli.steps.execute import backend, execute, require_ready
+from agent_sandbox.cli.steps.trust_gate import open_known, open_unasked
+from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.stack.services.agent import ENTER
 
 # What follows the command's name is the command's, options too.
@@ -29,4 +29,4 @@ def exec(  # noqa: A001 - the command's name
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_known(path, cwd=Path.cwd())
     if not dry_run:
         require_ready(project, "agent")
-    carry_out(backend().plan(project, Exec(argv=(ENTER, *command), terminal=terminal())), dry_run=dry_run, quiet=True)
+    execute(backend().plan(project, Exec(argv=(ENTER, *command), terminal=terminal())), dry_run=dry_run, quiet=True)

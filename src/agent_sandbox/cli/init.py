@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from agent_sandbox.agents.catalogue import known_agents
-from agent_sandbox.cli.output import emit, emit_json, say
-from agent_sandbox.cli.parameters import Argument, Option
-from agent_sandbox.cli.unprotecting import settle
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps.protection_prompt import settle
+from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import COMPOSE
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.initialise import Prepared, Wish, agent_of, prepare
-from agent_sandbox.runtime.installed import require_outermost
-from agent_sandbox.runtime.left_behind import left_behind
-from agent_sandbox.runtime.trust.question import unseen_in
-from agent_sandbox.runtime.trust.remember import remember
-from agent_sandbox.runtime.trust.standing import look
-from agent_sandbox.runtime.trust.store import open_store
+from agent_sandbox.runtime.init.initialise import Prepared, Wish, agent_of, prepare
+from agent_sandbox.runtime.init.orphaned_stack import left_behind
+from agent_sandbox.runtime.project.installed import require_outermost
+from agent_sandbox.runtime.project.trust_snapshot import look
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.trust.auto_trust import remember
+from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.limits import told
 from agent_sandbox.stack.workspace import Ide
 

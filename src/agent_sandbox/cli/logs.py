@@ -7,15 +7,15 @@ from typing import Annotated
 import typer
 
 from agent_sandbox.backends.verbs import Follow, Logs
-from agent_sandbox.cli.carry_out import backend
-from agent_sandbox.cli.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.options import ProjectPath
-from agent_sandbox.cli.output import emit
-from agent_sandbox.cli.typer_options import Following, Tail
+from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
+from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.framework.typer_options import Following, Tail
+from agent_sandbox.cli.steps.execute import backend
+from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.act import hand_on
-from agent_sandbox.runtime.containers import containers
-from agent_sandbox.runtime.installed import open_project
+from agent_sandbox.runtime.compose.containers import containers
+from agent_sandbox.runtime.compose.execute import hand_on
+from agent_sandbox.runtime.project.installed import open_project
 
 ERASE = "\x1b[2K"
 Services = Annotated[

@@ -7,12 +7,12 @@ import typer
 
 from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.backends.verbs import Exec
-from agent_sandbox.cli.carry_out import backend, carry_out
-from agent_sandbox.cli.gate import open_trusted, open_unasked
-from agent_sandbox.cli.options import DryRun, ProjectPath, Yes
-from agent_sandbox.cli.starting import say_what_the_agent_cannot_write, start
-from agent_sandbox.cli.terminal import terminal
-from agent_sandbox.cli.typer_options import BaseImage, ExtraCa
+from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
+from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa
+from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.start_stack import say_what_the_agent_cannot_write, start
+from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
+from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.services.agent import ENTER
 
@@ -39,5 +39,5 @@ def run(  # noqa: PLR0913 - each is an option
         say_what_the_agent_cannot_write(project)
     command = load_manifest(data_root() / "templates", project.agent).command
     agent = Exec(argv=(ENTER, *command, *(arguments or ())), terminal=terminal())
-    carry_out(backend().plan(project, agent), dry_run=dry_run, quiet=True)
+    execute(backend().plan(project, agent), dry_run=dry_run, quiet=True)
     return code

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from agent_sandbox.backends.verbs import Exec
-from agent_sandbox.cli.carry_out import backend, carry_out, require_ready
-from agent_sandbox.cli.gate import open_known
-from agent_sandbox.cli.options import ProjectPath
-from agent_sandbox.cli.terminal import terminal
+from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.steps.execute import backend, execute, require_ready
+from agent_sandbox.cli.steps.trust_gate import open_known
+from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.stack.services.agent import ENTER
 
 
@@ -14,4 +14,4 @@ def shell(*, path: ProjectPath = None) -> None:
     """Open zsh in the agent's container, as `dev` in /workspace."""
     project = open_known(path, cwd=Path.cwd())
     require_ready(project, "agent")
-    carry_out(backend().plan(project, Exec(argv=(ENTER, "zsh"), terminal=terminal())), quiet=True)
+    execute(backend().plan(project, Exec(argv=(ENTER, "zsh"), terminal=terminal())), quiet=True)

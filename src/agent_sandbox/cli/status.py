@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from agent_sandbox.backends.verbs import AskProxy
-from agent_sandbox.cli.carry_out import backend
-from agent_sandbox.cli.options import Json, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json
-from agent_sandbox.runtime.clock import clock_off
-from agent_sandbox.runtime.containers import Container
-from agent_sandbox.runtime.decisions import as_text as decision_as_text
-from agent_sandbox.runtime.installed import open_project
-from agent_sandbox.runtime.proxy_control import ask_stack
-from agent_sandbox.runtime.sharing import SHARING
+from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.steps.execute import backend
+from agent_sandbox.cli.terminal.output import emit, emit_json
+from agent_sandbox.runtime.compose.clock import clock_off
+from agent_sandbox.runtime.compose.containers import Container
+from agent_sandbox.runtime.compose.sharing import SHARING
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, STRANGER, listed
+from agent_sandbox.runtime.proxy.control import ask_stack
+from agent_sandbox.runtime.proxy.decisions import as_text as decision_as_text
 from agent_sandbox.runtime.status import Loaded, Status, look
-from agent_sandbox.runtime.trust.question import unseen_in
-from agent_sandbox.runtime.walls import CONNECTED, REPLACED, STRANGER, listed
+from agent_sandbox.runtime.trust.prompt import unseen_in
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 CHECKED = "; {starts} more were the agent's start-up check"
@@ -48,9 +48,9 @@ SAID = {
 
 def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy decides by the policy on disk, and the last denials."""
-    from agent_sandbox.runtime.lacking import lacking  # noqa: PLC0415 - `--help` needs none of it
-    from agent_sandbox.runtime.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
-    from agent_sandbox.runtime.left_out import left_out  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.policies.missing_services import lacking  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.policies.unmounted_layers import left_out  # noqa: PLC0415 - `--help` needs none of it
 
     project = open_project(path, cwd=Path.cwd())
     load = cache(lambda: load_here(project.policy, os.environ))

@@ -4,15 +4,15 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from agent_sandbox.cli.gate import agree, question_of
-from agent_sandbox.cli.options import Json, ProjectPath, Yes
-from agent_sandbox.cli.output import emit, emit_json, say
-from agent_sandbox.cli.parameters import Option
+from agent_sandbox.cli.framework.options import Json, ProjectPath, Yes
+from agent_sandbox.cli.framework.parameters import Option
+from agent_sandbox.cli.steps.trust_gate import agree, question_of
+from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.installed import find_project
-from agent_sandbox.runtime.trust.question import Question, changes
-from agent_sandbox.runtime.trust.standing import look
-from agent_sandbox.runtime.trust.store import Store, open_store
+from agent_sandbox.runtime.project.installed import find_project
+from agent_sandbox.runtime.project.trust_snapshot import look
+from agent_sandbox.runtime.project.trust_store import Store, open_store
+from agent_sandbox.runtime.trust.prompt import Question, changes
 
 Revoke = Annotated[bool, Option(help="Take the yes back: you will be asked again.")]
 All = Annotated[bool, Option(help="Print the directories that you have said yes to.", name="--list")]

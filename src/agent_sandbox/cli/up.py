@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from agent_sandbox.cli.gate import open_trusted, open_unasked
-from agent_sandbox.cli.options import DryRun, ProjectPath, Yes
-from agent_sandbox.cli.output import say
-from agent_sandbox.cli.starting import say_what_the_agent_cannot_write, start
-from agent_sandbox.cli.typer_options import BaseImage, ExtraCa, Quiet
+from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
+from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
+from agent_sandbox.cli.steps.start_stack import say_what_the_agent_cannot_write, start
+from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
+from agent_sandbox.cli.terminal.output import say
 
 
 def up(  # noqa: PLR0913 - each is an option

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from agent_sandbox.cli.carry_out import require_running
-from agent_sandbox.cli.errors import DONE, MENDABLE
-from agent_sandbox.cli.options import Json, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json
-from agent_sandbox.cli.parameters import Option
+from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.framework.parameters import Option
+from agent_sandbox.cli.steps.execute import require_running
+from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.containers import containers
-from agent_sandbox.runtime.engine import ask
-from agent_sandbox.runtime.faults import problem_of
-from agent_sandbox.runtime.installed import open_project
-from agent_sandbox.runtime.sharing import mending, sharers
+from agent_sandbox.runtime.compose.containers import containers
+from agent_sandbox.runtime.compose.engine import ask
+from agent_sandbox.runtime.compose.faults import problem_of
+from agent_sandbox.runtime.compose.sharing import mending, sharers
+from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.services.agent import PROBE
 
 Full = Annotated[bool, Option(help="Try everything; otherwise what is tried at every start.")]

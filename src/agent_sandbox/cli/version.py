@@ -4,8 +4,8 @@ import platform
 
 from agent_sandbox import __version__
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
-from agent_sandbox.cli.options import Json
-from agent_sandbox.cli.output import emit, emit_json
+from agent_sandbox.cli.framework.options import Json
+from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.resources import data_root
 
 

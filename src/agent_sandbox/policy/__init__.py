@@ -3,21 +3,21 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agent_sandbox.policy.advice import advise
-from agent_sandbox.policy.ambiguity import Ambiguous
-from agent_sandbox.policy.authority import parse_authority
-from agent_sandbox.policy.decide import allows, awaits_operation, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
-from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.graphqlbody import with_body
-from agent_sandbox.policy.host import canonical_host
-from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policy.operation import Operation
-from agent_sandbox.policy.request import Request, parse_request
+from agent_sandbox.policy.engine.decide import allows, awaits_operation, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.explain.advice import advise
+from agent_sandbox.policy.http.authority import parse_authority
+from agent_sandbox.policy.http.graphql_body import with_body
+from agent_sandbox.policy.http.graphql_operation import Operation
+from agent_sandbox.policy.http.host import canonical_host
+from agent_sandbox.policy.http.request import Request, parse_request
 
 if TYPE_CHECKING:
-    from agent_sandbox.policy.compile import compile_policy
-    from agent_sandbox.policy.spec import PolicySpec
+    from agent_sandbox.policy.compiler.compile import compile_policy
+    from agent_sandbox.policy.file.spec import PolicySpec
 
 __all__ = [
     "Ambiguous",
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 # Where a policy is made, of the models of its file: pydantic takes ten times as long to import as Python to start.
-MAKING = {"compile_policy": "compile", "PolicySpec": "spec"}
+MAKING = {"compile_policy": "compiler.compile", "PolicySpec": "file.spec"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of the two names above

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_sandbox.policyfile.catalogue import Catalogue, services_beside, shipped_services
-from agent_sandbox.policyfile.layerfile import LayerFile, layer_beside
+from agent_sandbox.policyfile.layer_file import LayerFile, layer_beside
 
 if TYPE_CHECKING:
     from agent_sandbox.policyfile.loading import load_layer, load_policy

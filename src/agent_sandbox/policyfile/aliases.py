@@ -5,10 +5,10 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policy.spec import ServiceFileSpec
-from agent_sandbox.policyfile.askers import aliases
-from agent_sandbox.policyfile.document import parse_document
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.file.spec import ServiceFileSpec
+from agent_sandbox.policyfile.package_managers import aliases
+from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.resources import data_root
 
 

@@ -4,9 +4,9 @@ import hashlib
 import re
 from pathlib import Path
 
-from agent_sandbox.policy.upstream import Authorities
-from agent_sandbox.policyfile.reading import MIB, read_policy
-from agent_sandbox.policyfile.sources import Read
+from agent_sandbox.policy.match.upstream import Authorities
+from agent_sandbox.policyfile.text.input_manifest import Read
+from agent_sandbox.policyfile.text.reading import MIB, read_policy
 from agent_sandbox.problems import Problem, UserError
 
 HINT = "it holds certificates of authorities as PEM, and nothing else: `-----BEGIN CERTIFICATE-----`"

@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import override
 
-from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policyfile.decoding import decode_policy
-from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, found_beside, require_reading
-from agent_sandbox.policyfile.sources import Read
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policyfile.text.input_manifest import Read
+from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.resources import data_root
 
 

@@ -8,13 +8,12 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from agent_sandbox.policy.layer import Location
-from agent_sandbox.policy.planned import PLANNED
-from agent_sandbox.policy.quoted import quoted
-from agent_sandbox.policy.spec import MODELS, PolicySpec
+from agent_sandbox.policy.compiler.layer import Location
+from agent_sandbox.policy.file.spec import MODELS, RESERVED_KEYS, PolicySpec
+from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile.aliases import known_elsewhere, service_called, service_meant
-from agent_sandbox.policyfile.document import Document, Place
 from agent_sandbox.policyfile.resolved import RESOLVED, advice_for
+from agent_sandbox.policyfile.text.document import Document, Place
 from agent_sandbox.problems import Problem, UserError
 
 Words = tuple[str, str]
@@ -81,18 +80,18 @@ def _unknown_key(details: ErrorDetails) -> Words:
         del parents[1:2]  # a name of the user's, which may be a word of ours
     named = ["", *(str(name) for name in parents if name in MODELS)]
     above = "/".join(named[-2:]) if "/".join(named[-2:]) in MODELS else named[-1]
-    if (above, str(key)) in PLANNED:
+    if (above, str(key)) in RESERVED_KEYS:
         return f"`{key}` is not supported yet", "take it out: this version would not do what it says"
     known = list(MODELS[above].model_fields)
-    return f"unknown key {quoted(str(key))}", BELONGS.get((above, str(key)), "") or nearest(str(key), known)
+    return f"unknown key {safe_repr(str(key))}", BELONGS.get((above, str(key)), "") or nearest(str(key), known)
 
 
 def _unknown_word(details: ErrorDetails) -> Words:
     context = details.get("ctx", {})
     if context["kind"] == "service" and context["word"] in RESOLVED:
-        return f"service {quoted(context['word'])} has not been resolved yet", advice_for(context["word"])
+        return f"service {safe_repr(context['word'])} has not been resolved yet", advice_for(context["word"])
     near = nearest_service if context["kind"] == "service" else nearest
-    return f"unknown {context['kind']} {quoted(context['word'])}", near(context["word"], context["words"])
+    return f"unknown {context['kind']} {safe_repr(context['word'])}", near(context["word"], context["words"])
 
 
 def _not_one_of(details: ErrorDetails) -> Words:
@@ -159,7 +158,7 @@ def _shown(value: Any) -> str:  # noqa: ANN401 - whatever the file holds
         case int():
             return f"`{value}`"
         case str():
-            return quoted(value)
+            return safe_repr(value)
         case list():
             return "a list"
         case _:

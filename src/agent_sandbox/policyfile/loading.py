@@ -4,19 +4,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent_sandbox.policy.compile import compile_policy
-from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.layer import Layer, Location
+from agent_sandbox.policy.compiler.compile import compile_policy
+from agent_sandbox.policy.compiler.layer import Layer, Location
+from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policyfile.authorities import load_authorities
 from agent_sandbox.policyfile.catalogue import Catalogue, services_beside
-from agent_sandbox.policyfile.collector import collector_paused
-from agent_sandbox.policyfile.decoding import decode_policy
-from agent_sandbox.policyfile.document import parse_document
-from agent_sandbox.policyfile.hostlists import load_host_list
-from agent_sandbox.policyfile.layerfile import PROJECT, LayerFile
+from agent_sandbox.policyfile.gc_pause import collector_paused
+from agent_sandbox.policyfile.host_lists import load_host_list
+from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.policyfile.parsing import parse_layer
-from agent_sandbox.policyfile.reading import read_policy
-from agent_sandbox.policyfile.sources import Read
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policyfile.text.document import parse_document
+from agent_sandbox.policyfile.text.input_manifest import Read
+from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.problems import Problem, UserError
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policy.spec import PolicySpec, ServiceFileSpec
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.file.spec import PolicySpec, ServiceFileSpec
 from agent_sandbox.policyfile.checking import check_document
-from agent_sandbox.policyfile.document import Document, parse_document
 from agent_sandbox.policyfile.repeats import repeated
+from agent_sandbox.policyfile.text.document import Document, parse_document
 from agent_sandbox.problems import Problem, UserError
 
 MAX_PROBLEMS = 100

@@ -2,9 +2,9 @@
 
 from collections.abc import Hashable, Iterable, Iterator
 
-from agent_sandbox.policy.layer import Location
-from agent_sandbox.policy.spec import PolicySpec
-from agent_sandbox.policyfile.document import Document
+from agent_sandbox.policy.compiler.layer import Location
+from agent_sandbox.policy.file.spec import PolicySpec
+from agent_sandbox.policyfile.text.document import Document
 from agent_sandbox.problems import Problem
 
 

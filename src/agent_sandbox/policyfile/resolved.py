@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
-    from agent_sandbox.policy.entryspec import DomainSpec
+    from agent_sandbox.policy.file.entry_spec import DomainSpec
 
 # Each with whose configuration names the registry.
 RESOLVED: Mapping[str, str] = {"debian": "apt", "node": "npm", "python": "pip"}

@@ -4,15 +4,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from agent_sandbox.policy.compile import compile_policy
-from agent_sandbox.policy.dump import dump_conditions
-from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.entryspec import DomainSpec
-from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policy.rule import Rule
-from agent_sandbox.policy.serviceoptions import Access
-from agent_sandbox.policy.servicespec import ServiceRuleSpec
-from agent_sandbox.policy.spec import PolicySpec
+from agent_sandbox.policy.compiler.compile import compile_policy
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.engine.dump import dump_conditions
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.file.entry_spec import DomainSpec
+from agent_sandbox.policy.file.service_options import Access
+from agent_sandbox.policy.file.service_spec import ServiceRuleSpec
+from agent_sandbox.policy.file.spec import PolicySpec
 
 # Stands for each repository that a policy may name.
 A_REPOSITORY = "owner/name"

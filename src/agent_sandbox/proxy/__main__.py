@@ -49,10 +49,10 @@ def run_command(options: argparse.Namespace) -> int:
     gc.disable()  # what is imported stays: to look for garbage among it takes a twentieth of the start
     # Imported here: the other commands run every few seconds and need nothing of mitmproxy.
     from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415
-    from agent_sandbox.proxy.overrides import parse_override  # noqa: PLC0415
-    from agent_sandbox.proxy.place import parse_address  # noqa: PLC0415
+    from agent_sandbox.proxy.net.address import parse_address  # noqa: PLC0415
     from agent_sandbox.proxy.run import run  # noqa: PLC0415
     from agent_sandbox.proxy.settings import Entrances, Settings, parse_layer  # noqa: PLC0415
+    from agent_sandbox.proxy.upstream.overrides import parse_override  # noqa: PLC0415
 
     gc.enable()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
@@ -96,7 +96,7 @@ def denials_command(options: argparse.Namespace) -> int:
 
 def log_command(options: argparse.Namespace) -> int:
     """Print the traffic log."""
-    from agent_sandbox.proxy.readlog import show, wanted  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.audit.reader import show, wanted  # noqa: PLC0415 - as above
 
     def wait() -> bool:
         # Whoever follows holds our stdin: a client of `docker exec` that ends takes along nothing else of ours.
@@ -112,8 +112,8 @@ def log_command(options: argparse.Namespace) -> int:
 
 def health_command(options: argparse.Namespace) -> int:
     """Say what is wrong, if anything."""
-    from agent_sandbox.proxy.health import sickness  # noqa: PLC0415 - as above
-    from agent_sandbox.proxy.place import parse_address  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.control.health import sickness  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.net.address import parse_address  # noqa: PLC0415 - as above
 
     wrong = sickness(options.control, parse_address(options.proxy, option="--proxy"))
     for symptom in wrong:
@@ -123,7 +123,7 @@ def health_command(options: argparse.Namespace) -> int:
 
 def secret_set_command(options: argparse.Namespace) -> int:
     """Keep what stdin holds as a secret."""
-    from agent_sandbox.proxy.secrets import LONGEST, put_secret  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.secrets.store import LONGEST, put_secret  # noqa: PLC0415 - as above
 
     put_secret(options.folder, options.name, options.host, sys.stdin.buffer.read(LONGEST + 3))
     return OK
@@ -131,7 +131,7 @@ def secret_set_command(options: argparse.Namespace) -> int:
 
 def secret_list_command(options: argparse.Namespace) -> int:
     """Print names and hosts."""
-    from agent_sandbox.proxy.secrets import listed  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.secrets.store import listed  # noqa: PLC0415 - as above
 
     rows = [{"name": secret.name, "hosts": secret.hosts} for secret in listed(options.folder)]
     sys.stdout.write(json.dumps(rows) + "\n")
@@ -140,14 +140,14 @@ def secret_list_command(options: argparse.Namespace) -> int:
 
 def secret_remove_command(options: argparse.Namespace) -> int:
     """Forget one."""
-    from agent_sandbox.proxy.secrets import remove_secret  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.secrets.store import remove_secret  # noqa: PLC0415 - as above
 
     remove_secret(options.folder, options.name)
     return OK
 
 
 def _ask(options: argparse.Namespace, question: dict[str, object]) -> dict[str, object]:
-    from agent_sandbox.proxy.control import ask  # noqa: PLC0415 - as above
+    from agent_sandbox.proxy.control.channel import ask  # noqa: PLC0415 - as above
 
     answer = ask(options.control, question)
     sys.stdout.write(json.dumps(answer) + "\n")

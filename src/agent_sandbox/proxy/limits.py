@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent_sandbox.policy.bounds import MAX_FIELDS
+from agent_sandbox.policy.http.bounds import MAX_FIELDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,43 +11,43 @@ from socket import gethostname
 
 from OpenSSL import SSL
 
-from agent_sandbox.policyfile.kept import load_kept, load_offers
-from agent_sandbox.policyfile.shelf import Shelf
+from agent_sandbox.policyfile.cache_dir import CacheDir
+from agent_sandbox.policyfile.cached import load_cached, load_offers
 from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.proxy import http1_client, http2_client, tlsgulps
-from agent_sandbox.proxy.ahead import read_ahead
-from agent_sandbox.proxy.beside import BesideTraffic
-from agent_sandbox.proxy.ca import load_authority, now_utc
-from agent_sandbox.proxy.control import Answer, serve_control
-from agent_sandbox.proxy.dialler import Dialler
-from agent_sandbox.proxy.enforcer import Enforcer
-from agent_sandbox.proxy.entrances import Opened, open_entrances
-from agent_sandbox.proxy.front import Front
-from agent_sandbox.proxy.heap import keep_freed_memory
-from agent_sandbox.proxy.hooks import Hooks, hook_table
-from agent_sandbox.proxy.hops import Hops
-from agent_sandbox.proxy.injector import Injector
-from agent_sandbox.proxy.itself import Itself
-from agent_sandbox.proxy.journal import Journal
+from agent_sandbox.proxy.audit.audit_log import AuditLog
+from agent_sandbox.proxy.audit.line_writer import LineWriter
+from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
+from agent_sandbox.proxy.control.channel import Answer, serve_control
+from agent_sandbox.proxy.control.side_thread import BesideTraffic
+from agent_sandbox.proxy.control_verbs import control_verbs
+from agent_sandbox.proxy.decide.access_log import AccessLog
+from agent_sandbox.proxy.decide.enforcer import Enforcer
+from agent_sandbox.proxy.decide.service_hints import ServiceHints
+from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.decide.warmup import warm_up
+from agent_sandbox.proxy.exchange.hooks import Hooks, hook_table
+from agent_sandbox.proxy.front.dns import NameServer
+from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
+from agent_sandbox.proxy.front.listeners import Opened, open_entrances
+from agent_sandbox.proxy.front.transparent import Transparent
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.listen import address_of, listen
-from agent_sandbox.proxy.logfile import RotatedFile, write_all
-from agent_sandbox.proxy.nameserver import NameServer
-from agent_sandbox.proxy.offers import Offers
-from agent_sandbox.proxy.options import EngineOptions
-from agent_sandbox.proxy.policystore import Load, PolicyStore
-from agent_sandbox.proxy.recorder import Recorder
-from agent_sandbox.proxy.reloader import Reloader
-from agent_sandbox.proxy.samefolder import SameFolder
-from agent_sandbox.proxy.session import Engine
+from agent_sandbox.proxy.malloc import keep_freed_memory
+from agent_sandbox.proxy.mitm import bulk_tls, http1_client, http2_client
+from agent_sandbox.proxy.mitm.options import EngineOptions
+from agent_sandbox.proxy.mitm.session import Engine
+from agent_sandbox.proxy.net.sockets import address_of, listen
+from agent_sandbox.proxy.reload.policy_store import Load, PolicyStore
+from agent_sandbox.proxy.reload.reloader import Reloader
+from agent_sandbox.proxy.reload.source_pin import SourcePin
+from agent_sandbox.proxy.reload.watch import Identity, files_of, identity, watch
+from agent_sandbox.proxy.secrets.injector import Injector
 from agent_sandbox.proxy.settings import Settings
-from agent_sandbox.proxy.streamer import Streamer
-from agent_sandbox.proxy.tls import ClientTls, ServerTls
-from agent_sandbox.proxy.transparent import Transparent
-from agent_sandbox.proxy.verbs import control_verbs
-from agent_sandbox.proxy.watch import Identity, files_of, identity, watch
-from agent_sandbox.proxy.writer import LineWriter
+from agent_sandbox.proxy.tls.authority import load_authority, now_utc
+from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
+from agent_sandbox.proxy.upstream.dialler import Dialler
+from agent_sandbox.proxy.upstream.loop_guard import LoopGuard
+from agent_sandbox.proxy.upstream.proxy_selector import UpstreamProxySelector
 
 
 async def run(settings: Settings, limits: Limits) -> None:
@@ -56,19 +56,19 @@ async def run(settings: Settings, limits: Limits) -> None:
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
     http1_client.install()
     http2_client.install()
-    tlsgulps.install()
+    bulk_tls.install()
     keep_freed_memory()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
-    recorder = Recorder([writer.add for writer in writers], clock=time.time)
+    audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
-    itself = Itself()
-    front = Front(_engine(settings, limits, store, recorder, itself), lambda: store.current)
+    itself = LoopGuard()
+    front = ExplicitProxy(_engine(settings, limits, store, audit_log, itself), lambda: store.current)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
-    entrances = await _entrances(settings, limits, front, store, recorder)
+    entrances = await _entrances(settings, limits, front, store, audit_log)
     itself.listens(listening, *entrances.listening.values())
     beside = BesideTraffic()
-    reloader = Reloader(store, review=front.review, record=recorder.record, in_traffic=beside.in_traffic)
+    reloader = Reloader(store, review=front.review, record=audit_log.record, in_traffic=beside.in_traffic)
 
     def running() -> Answer:
         return {
@@ -80,7 +80,7 @@ async def run(settings: Settings, limits: Limits) -> None:
         }
 
     started = now_utc().isoformat(timespec="seconds")
-    control = await beside.do(serve_control(settings.control, control_verbs(store, recorder, reloader, running)))
+    control = await beside.do(serve_control(settings.control, control_verbs(store, audit_log, reloader, running)))
     _say_what_is_odd(settings, store)
     _write_ready_line(settings, {"listening": listening, **entrances.listening})
 
@@ -95,7 +95,7 @@ async def run(settings: Settings, limits: Limits) -> None:
                 tasks.create_task(task)
                 for task in (
                     beside.do(watching),
-                    read_ahead(lambda: store.current),
+                    warm_up(lambda: store.current),
                     signals.each_hangup(lambda: beside.do(reloader.reload())),
                 )
             ]
@@ -112,22 +112,22 @@ async def run(settings: Settings, limits: Limits) -> None:
 
 
 def _loading(settings: Settings) -> Load:
-    load = partial(load_kept, layers=settings.layers, shelf=Shelf(folder=settings.compiled))
+    load = partial(load_cached, layers=settings.layers, cache_dir=CacheDir(folder=settings.compiled))
     # A policy that has another name for people is mounted, in a container: its name there is the container's own.
-    return SameFolder(load=load, memory=settings.folder, container=gethostname()).take if settings.policy_name else load
+    return SourcePin(load=load, memory=settings.folder, container=gethostname()).take if settings.policy_name else load
 
 
 async def _entrances(
-    settings: Settings, limits: Limits, front: Front, store: PolicyStore, recorder: Recorder
+    settings: Settings, limits: Limits, front: ExplicitProxy, store: PolicyStore, audit_log: AuditLog
 ) -> Opened:
-    transparent = Transparent(front, lambda: store.current, limits=limits, record=recorder.record)
-    names = NameServer(policy=lambda: store.current, address=settings.listen[0], record=recorder.record)
+    transparent = Transparent(front, lambda: store.current, limits=limits, record=audit_log.record)
+    names = NameServer(policy=lambda: store.current, address=settings.listen[0], record=audit_log.record)
     return await open_entrances(settings.entrances, transparent, names)
 
 
-def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Recorder, itself: Itself) -> Engine:
+def _engine(settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog, itself: LoopGuard) -> Engine:
     return Engine(
-        hooks=_hooks(settings, limits, store, recorder),
+        hooks=_hooks(settings, limits, store, audit_log),
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
@@ -138,13 +138,13 @@ def _engine(settings: Settings, limits: Limits, store: PolicyStore, recorder: Re
         ),
         limits=limits,
         options=EngineOptions(tcp_timeout=limits.idle_seconds),
-        record=recorder.record,
+        record=audit_log.record,
         policy=lambda: store.current,
     )
 
 
-def _hooks(settings: Settings, limits: Limits, store: PolicyStore, recorder: Recorder) -> Hooks:
-    offers = Offers(lambda: load_offers(settings.policy, shelf=Shelf(folder=settings.compiled)))
+def _hooks(settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog) -> Hooks:
+    offers = ServiceHints(lambda: load_offers(settings.policy, cache_dir=CacheDir(folder=settings.compiled)))
     offers.read()
     authority = load_authority(settings.state, now=now_utc())
     return hook_table(
@@ -152,20 +152,20 @@ def _hooks(settings: Settings, limits: Limits, store: PolicyStore, recorder: Rec
             lambda: store.current,
             clock=time.monotonic,
             limits=limits,
-            fitting=offers.fitting,
-            asker=offers.asker,
+            matching_services=offers.matching_services,
+            package_manager=offers.package_manager,
             injector=Injector(settings.state / "secrets", own_layers=(layer.name for layer in settings.layers)),
         ),
         Streamer(),
-        Journal(recorder, clock=time.monotonic),
+        AccessLog(audit_log, clock=time.monotonic),
         ClientTls(authority, now=now_utc),
         _server_tls(settings, store),
     )
 
 
-def _hops(settings: Settings, store: PolicyStore) -> Hops:
+def _hops(settings: Settings, store: PolicyStore) -> UpstreamProxySelector:
     folders = {layer.name: layer.path.parent for layer in settings.layers}
-    return Hops(lambda: store.current, folders, settings.trusted)
+    return UpstreamProxySelector(lambda: store.current, folders, settings.trusted)
 
 
 def _server_tls(settings: Settings, store: PolicyStore) -> ServerTls:

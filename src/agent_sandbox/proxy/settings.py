@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_sandbox.policyfile import LayerFile, layer_beside
-from agent_sandbox.policyfile.layerfile import BESIDE
+from agent_sandbox.policyfile.layer_file import BESIDE
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.proxy.overrides import Override
-from agent_sandbox.proxy.place import Place
+from agent_sandbox.proxy.net.address import Place
+from agent_sandbox.proxy.upstream.overrides import Override
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

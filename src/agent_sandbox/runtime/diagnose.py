@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
-from agent_sandbox.runtime.containers import Container, containers
-from agent_sandbox.runtime.decisions import read_line
-from agent_sandbox.runtime.engine import ask
-from agent_sandbox.runtime.faults import FAULTS, problem_of
+from agent_sandbox.runtime.compose.containers import Container, containers
+from agent_sandbox.runtime.compose.engine import ask
+from agent_sandbox.runtime.compose.faults import FAULTS, problem_of
+from agent_sandbox.runtime.proxy.decisions import read_line
 
 LINES = 15
 

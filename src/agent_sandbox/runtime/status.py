@@ -6,13 +6,13 @@ from enum import StrEnum
 from typing import Any
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.policytools.wishes import why_no_wish
+from agent_sandbox.policytools.suggest.noise_filter import why_no_wish
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.containers import Container, containers
-from agent_sandbox.runtime.decisions import is_probe
-from agent_sandbox.runtime.installed import limits_said
-from agent_sandbox.runtime.sharing import mending, sharers
-from agent_sandbox.runtime.walls import Gaps, Inside, foreign_networks, look_inside, look_over, strangers
+from agent_sandbox.runtime.compose.containers import Container, containers
+from agent_sandbox.runtime.compose.sharing import mending, sharers
+from agent_sandbox.runtime.project.installed import limits_said
+from agent_sandbox.runtime.protect.mount_checks import Gaps, Inside, foreign_networks, look_inside, look_over, strangers
+from agent_sandbox.runtime.proxy.decisions import is_probe
 
 # One more question than a person reads answers to: probes are left out.
 DENIALS = 200

@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
-from agent_sandbox.cli import gate
+from agent_sandbox.cli.steps import trust_gate
 from agent_sandbox.images import Owner, agent_name, proxy_name
 from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime import installed
 from agent_sandbox.runtime.doctor import project as checks
-from agent_sandbox.runtime.installed import images_of, read_project
+from agent_sandbox.runtime.project import installed
+from agent_sandbox.runtime.project.installed import images_of, read_project
 from asking import ask, empty_project
 from fake_docker import FakeDocker, docker
 from fake_stack import trust
@@ -36,7 +36,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.chdir(tmp_path)
     # Its name is short here, for messages that can be read; that it is refused is tested beside `installed`.
-    for module in (installed, gate):
+    for module in (installed, trust_gate):
         monkeypatch.setattr(module, "require_own", lambda project: project)
     # Whoever runs the tests may be root: of that, too, is tested beside `up`.
     monkeypatch.setattr(checks, "belongs_to_root", lambda _root: False)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.build import build
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.images import base_name, proxy_name
 from fake_docker import FakeDocker
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.doctor import as_text, doctor
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.runtime.doctor.result import ok, warn
 
 

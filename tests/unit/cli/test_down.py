@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from agent_sandbox.cli.down import down
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from fake_docker import FakeDocker
 from fake_stack import compose_line
 

@@ -9,14 +9,14 @@ import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.init import completions
-from agent_sandbox.policy.decide import decide
-from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.request import Request
+from agent_sandbox.policy.engine.decide import decide
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.policytools.requestline import RequestLine, read_request
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime import initialise
-from agent_sandbox.runtime.registries import this_machine
+from agent_sandbox.runtime.init import initialise
+from agent_sandbox.runtime.policies.registries import this_machine
 from asking import Ask
 
 COMPOSE = ".devcontainer/docker-compose.yml"

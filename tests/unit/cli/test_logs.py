@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.logs import logs
 from fake_docker import FakeDocker
 from fake_stack import with_containers

@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.agents.catalogue import load_manifest
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.run import run
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime import process
 from agent_sandbox.runtime.doctor import project as checks
-from agent_sandbox.runtime.installed import read_project
+from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.services.agent import ENTER
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.status import status
 from agent_sandbox.policyfile import load_policy
 from fake_docker import FakeDocker
@@ -116,7 +116,7 @@ def test_directories_that_were_not_searched_are_told(
     up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert up.rules
-    monkeypatch.setattr("agent_sandbox.runtime.repositories.MAX_FOLDERS", 1)
+    monkeypatch.setattr("agent_sandbox.runtime.git.repositories.MAX_FOLDERS", 1)
     (project / "docs").mkdir()
     assert exit_code(status) == 0
     expected = "open    .devcontainer, docs: not searched for repositories: agent-sandbox doctor"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.trust.question import unseen_in
-from agent_sandbox.runtime.trust.store import open_store
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.trust.prompt import unseen_in
 from asking import Ask
 from person import Person
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.up import up
 from agent_sandbox.runtime.doctor import project as checks
-from agent_sandbox.runtime.held import record
+from agent_sandbox.runtime.protect.snapshot import record
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agent_sandbox.policy.compile import compile_policy
-from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policy.request import DEFAULT_PORTS, Request, parse_request
+from agent_sandbox.policy.compiler.compile import compile_policy
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policyfile import parse_layer
 
 type LayerOf = Callable[..., Layer]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.policy.upstream import Authorities
+from agent_sandbox.policy.match.upstream import Authorities
 from agent_sandbox.policyfile.authorities import HINT, load_authorities
 from agent_sandbox.problems import UserError
 from certificates import make_authority

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile.catalogue import shipped_services
-from agent_sandbox.policyfile.layerfile import LayerFile, layer_beside
+from agent_sandbox.policyfile.layer_file import LayerFile, layer_beside
 from agent_sandbox.policyfile.loading import load_layer, load_policy
 from agent_sandbox.problems import UserError
 from certificates import make_authority

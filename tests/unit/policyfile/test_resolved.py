@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policy.spec import ServiceFileSpec
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.file.spec import ServiceFileSpec
 from agent_sandbox.policyfile.catalogue import services_beside
 from agent_sandbox.policyfile.loading import load_policy
 from agent_sandbox.policyfile.parsing import parse_service

@@ -7,7 +7,7 @@ import pytest
 
 from agent_sandbox.policy import Layer, Policy, Request, compile_policy
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policytools.requestline import RequestLine, read_request
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 
 type LayerOf = Callable[[str], Layer]
 type PolicyOf = Callable[[str], Policy]

@@ -1,4 +1,4 @@
-from agent_sandbox.policy.layer import Layer
+from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policyfile import parse_service
 from agent_sandbox.policytools.services import Difference, choices, difference, entries, rules_of
 

@@ -16,8 +16,9 @@ import pytest
 from agent_sandbox.policyfile import layer_beside
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy import __main__ as subject
-from agent_sandbox.proxy import control, health, run
-from agent_sandbox.proxy.overrides import Override
+from agent_sandbox.proxy import run
+from agent_sandbox.proxy.control import channel, health
+from agent_sandbox.proxy.upstream.overrides import Override
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], 
             asked.append((path, question))
             return answer
 
-        monkeypatch.setattr(control, "ask", ask)
+        monkeypatch.setattr(channel, "ask", ask)
         return asked
 
     return prepared
@@ -78,7 +79,7 @@ def test_a_problem_is_told_and_the_code_says_so(
     def ask(*_: object) -> None:
         raise UserError([Problem(where="c", what="gone")])
 
-    monkeypatch.setattr(control, "ask", ask)
+    monkeypatch.setattr(channel, "ask", ask)
     assert subject.main(["status", "--control=c"]) == 1
     assert capsys.readouterr().err == "c: gone\n"
 
@@ -104,7 +105,7 @@ def test_run_gets_what_the_command_line_says(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_it_is_run_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(control, "ask", lambda *_: {"x": 1})
+    monkeypatch.setattr(channel, "ask", lambda *_: {"x": 1})
     monkeypatch.setattr("sys.argv", ["proxy", "status", "--control=c"])
     monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as caught:

@@ -13,9 +13,9 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy import run as subject
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.overrides import Override
 from agent_sandbox.proxy.run import run
 from agent_sandbox.proxy.settings import Settings
+from agent_sandbox.proxy.upstream.overrides import Override
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from pathlib import Path
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
-from agent_sandbox.runtime.containers import Container
+from agent_sandbox.runtime.compose.containers import Container
 from agent_sandbox.runtime.diagnose import first_failed, why_not_up
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker

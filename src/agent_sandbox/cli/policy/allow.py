@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from agent_sandbox.cli.options import DryRun, PolicyOption, ProjectPath
-from agent_sandbox.cli.parameters import Argument
-from agent_sandbox.cli.policy_edit import Url, add_rule
+from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument
+from agent_sandbox.cli.steps.policy_edit import Url, add_rule
 from agent_sandbox.policy.decision import Effect
 
 Rule = Annotated[str, Argument(help="'GET https://example.com/path', in quotes or as two words; or a host.")]

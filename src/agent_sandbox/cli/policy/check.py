@@ -5,19 +5,19 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from agent_sandbox.cli.errors import DONE, MENDABLE
-from agent_sandbox.cli.excerpt import excerpt
-from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json, say, say_problems
+from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.policy.lint import subject_at
-from agent_sandbox.cli.policy_file import layer_lines, named_policy
+from agent_sandbox.cli.steps.policy_file import layer_lines, named_policy
+from agent_sandbox.cli.terminal.excerpt import excerpt
+from agent_sandbox.cli.terminal.output import emit, emit_json, say, say_problems
 from agent_sandbox.policy import Policy
-from agent_sandbox.policy.hostpattern import Reach
-from agent_sandbox.policyfile.decoding import decode_policy
-from agent_sandbox.policyfile.reading import read_policy
+from agent_sandbox.policy.match.host_pattern import Reach
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.lint.checks import MISREAD, lint
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.layers import layers_here, load_here
+from agent_sandbox.runtime.policies.layers import layers_here, load_here
 
 
 def check(

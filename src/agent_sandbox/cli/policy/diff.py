@@ -6,13 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from agent_sandbox.cli.errors import DONE, MENDABLE
-from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json
-from agent_sandbox.cli.parameters import Argument, Option
-from agent_sandbox.cli.policy_file import named_policy
-from agent_sandbox.policytools.difference import Change, Difference, difference
-from agent_sandbox.runtime.policy_versions import load_version, read_committed, read_file, read_version
+from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps.policy_file import named_policy
+from agent_sandbox.cli.terminal.output import emit, emit_json
+from agent_sandbox.policytools.compare.difference import Change, Difference, difference
+from agent_sandbox.runtime.policies.versions import load_version, read_committed, read_file, read_version
 
 Old = Annotated[str | None, Argument(help="A file, a commit of git (main, HEAD~1), or COMMIT:PATH; otherwise HEAD.")]
 New = Annotated[str | None, Argument(help="The same; otherwise the project's policy as it is now.")]

@@ -6,17 +6,17 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
-from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json
-from agent_sandbox.cli.parameters import Argument, Option
-from agent_sandbox.cli.policy_file import POLICY_FILE, named_policy
-from agent_sandbox.policy.advice import APPLY, WITHOUT
+from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps.policy_file import POLICY_FILE, named_policy
+from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.policy.decision import Cause, Effect
-from agent_sandbox.policy.rule import Rule
-from agent_sandbox.policytools.explaining import Explanation, Miss
-from agent_sandbox.policytools.explaining import explain as explain_request
-from agent_sandbox.policytools.remedy import Choice, Remedy
-from agent_sandbox.policytools.requestline import RequestLine, read_header, read_size
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.explain.advice import APPLY, WITHOUT
+from agent_sandbox.policytools.explain.explaining import Explanation, Miss
+from agent_sandbox.policytools.explain.explaining import explain as explain_request
+from agent_sandbox.policytools.explain.remedy import Choice, Remedy
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_header, read_size
 
 Method = Annotated[str, Argument(help="GET, POST, ...")]
 Url = Annotated[str, Argument(help="https://host/path?query")]
@@ -40,7 +40,7 @@ def explain(  # noqa: PLR0913 - each is an option
     json: Json = False,
 ) -> None:
     """Say whether a request is allowed, by which rule, and how to allow it."""
-    from agent_sandbox.runtime.layers import choices_here, load_here, offers_here  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.policies.layers import choices_here, load_here, offers_here  # noqa: PLC0415 - `--help` needs none of it
 
     where = named_policy(policy, path=path)
     line = RequestLine(
@@ -85,7 +85,7 @@ def as_json(answer: Explanation) -> dict[str, Any]:
             "line": remedy.line or None,
             "choices": [_choice(choice) for choice in remedy.choices],
             "services": list(remedy.services),
-            "resolve": remedy.asker.service if remedy.asker else None,
+            "resolve": remedy.package_manager.service if remedy.package_manager else None,
             "in_the_way": remedy.in_the_way or None,
             "without": remedy.without or None,
         },
@@ -151,8 +151,8 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
     for service in remedy.services:
         yield "or", f"- {service}"
         yield "or", "under `services`, with all else that it allows"
-    if remedy.asker:
-        yield "or", f"for all that {remedy.asker.tool} fetches: {remedy.asker.way}"
+    if remedy.package_manager:
+        yield "or", f"for all that {remedy.package_manager.tool} fetches: {remedy.package_manager.way}"
 
 
 def _place(choice: Choice) -> str:

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from agent_sandbox.cli.errors import DONE, MENDABLE
-from agent_sandbox.cli.output import emit, say
+from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.terminal.output import emit, say
 from agent_sandbox.policyfile import shipped_services
-from agent_sandbox.policyfile.decoding import decode_policy
-from agent_sandbox.policyfile.reading import read_policy
-from agent_sandbox.policytools.importing.allowlist import import_allowlist
-from agent_sandbox.policytools.importing.oldpolicy import import_policies
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policyfile.text.reading import read_policy
+from agent_sandbox.policytools.importing.allow_list import import_allowlist
+from agent_sandbox.policytools.importing.old_policy import import_policies
 from agent_sandbox.policytools.importing.result import Imported
 from agent_sandbox.problems import Problem, UserError
 

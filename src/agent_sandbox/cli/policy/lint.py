@@ -5,19 +5,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from agent_sandbox.cli.errors import DONE, MENDABLE
-from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json
-from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
+from agent_sandbox.cli.steps.policy_file import named_policy
+from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.policyfile import LayerFile, load_layer, services_beside
-from agent_sandbox.policyfile.decoding import decode_policy
-from agent_sandbox.policyfile.layerfile import PROJECT
-from agent_sandbox.policyfile.reading import read_policy
-from agent_sandbox.policytools.comments import comments_by_line
+from agent_sandbox.policyfile.layer_file import PROJECT
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policyfile.text.reading import read_policy
+from agent_sandbox.policytools.edit.comments import comments_by_line
 from agent_sandbox.policytools.lint.checks import CHECKS, Found
 from agent_sandbox.policytools.lint.checks import lint as run_checks
 from agent_sandbox.policytools.lint.subject import Subject
-from agent_sandbox.runtime.layers import load_here
+from agent_sandbox.runtime.policies.layers import load_here
 
 ACCEPT = "# accepted: CHECK, WHY"
 

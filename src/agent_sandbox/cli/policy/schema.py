@@ -1,11 +1,11 @@
 """`agent-sandbox policy schema`."""
 
-from agent_sandbox.cli.output import emit_json
+from agent_sandbox.cli.terminal.output import emit_json
 
 
 def schema() -> None:
     """Print the JSON Schema of policy.yaml, for an editor that checks the file as it is written."""
-    from agent_sandbox.policy.schema import policy_schema  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.policy.file.schema import policy_schema  # noqa: PLC0415 - `--help` needs none of it
     from agent_sandbox.policyfile import shipped_services  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.resolved import RESOLVED  # noqa: PLC0415 - as above
 

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from agent_sandbox.backends.verbs import Terminal
-from agent_sandbox.cli.options import DryRun, Json, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json, say
-from agent_sandbox.cli.parameters import Argument, Option
-from agent_sandbox.cli.policy_file import POLICY_FILE, find_policy
-from agent_sandbox.cli.terminal import terminal
+from agent_sandbox.cli.framework.options import DryRun, Json, ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps.policy_file import POLICY_FILE, find_policy
+from agent_sandbox.cli.terminal.output import emit, emit_json, say
+from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from agent_sandbox.detect import Offer
-    from agent_sandbox.policy.layer import Layer
-    from agent_sandbox.runtime.resolving import Resolved, Take
+    from agent_sandbox.policy.compiler.layer import Layer
+    from agent_sandbox.runtime.policies.resolving import Resolved, Take
 
 
 class Do(StrEnum):
@@ -105,14 +105,14 @@ def _known(path: Path | None) -> "Mapping[str, Layer]":
 
 
 def _list(path: Path | None, *, json: bool) -> None:
-    from agent_sandbox.cli.policy_services import list_as_json, list_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy_services import list_as_json, list_as_text  # noqa: PLC0415 - as above
 
     known = dict(_known(path))
     _emit(list_as_json(known) if json else list_as_text(known))
 
 
 def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool) -> None:
-    from agent_sandbox.cli.policy_services import show_as_json, show_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy_services import show_as_json, show_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.aliases import service_called  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.checking import nearest_service  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.resolved import RESOLVED, advice_for  # noqa: PLC0415 - as above
@@ -131,10 +131,10 @@ def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool)
 
 def _diff(words: "Sequence[str]", *, json: bool) -> None:
     """Compare two versions: all of their services, or the one that is named among the words and is no folder."""
-    from agent_sandbox.cli.policy_services import diff_as_json, diff_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy_services import diff_as_json, diff_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile import shipped_services  # noqa: PLC0415 - as above
     from agent_sandbox.policytools.services import difference  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.service_versions import services_of  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.policies.service_versions import services_of  # noqa: PLC0415 - as above
 
     shipped = shipped_services()
     named = [word for word in words if word in shipped and not Path(word).is_dir()] or list(words[2:])
@@ -168,11 +168,11 @@ def _resolve(  # noqa: PLR0913 - each is an option
     dry_run: bool,
     json: bool,
 ) -> None:
-    from agent_sandbox.cli.policy_services import resolved_as_json, resolved_as_text  # noqa: PLC0415 - as above
-    from agent_sandbox.policy.advice import APPLY  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.registries import this_machine  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.resolving import resolve, write  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.trust.remember import remembering  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy_services import resolved_as_json, resolved_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.policy.explain.advice import APPLY  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.policies.resolving import resolve, write  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415 - as above
 
     policy = find_policy(path, cwd=Path.cwd())
     take = _taker(from_project=from_project, ask=not (dry_run or json))
@@ -211,7 +211,7 @@ def _taker(*, from_project: bool, ask: bool) -> "Take":
 
 
 def _ask(name: str, offer: "Offer") -> bool:
-    from agent_sandbox.cli.policy_services import offer_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy_services import offer_as_text  # noqa: PLC0415 - as above
 
     say(offer_as_text(name, offer))
     try:
@@ -221,7 +221,7 @@ def _ask(name: str, offer: "Offer") -> bool:
 
 
 def _say_left_out(plan: "Resolved") -> None:
-    from agent_sandbox.cli.policy_services import offer_as_text  # noqa: PLC0415 - as above
+    from agent_sandbox.cli.steps.policy_services import offer_as_text  # noqa: PLC0415 - as above
 
     left = [offer_as_text(name, offer) for name, offers in plan.left.items() for offer in offers]
     if left:

@@ -6,13 +6,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
-from agent_sandbox.cli.output import WIDEST, emit, emit_json
-from agent_sandbox.cli.policy_file import layer_lines, named_policy
-from agent_sandbox.policy.dump import dump_rule
-from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.rule import Rule
-from agent_sandbox.policy.settings import Settings, dump_settings
+from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
+from agent_sandbox.cli.steps.policy_file import layer_lines, named_policy
+from agent_sandbox.cli.terminal.output import WIDEST, emit, emit_json
+from agent_sandbox.policy.engine.dump import dump_rule
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.engine.settings import Settings, dump_settings
 
 if TYPE_CHECKING:
     from agent_sandbox.policyfile import LayerFile
@@ -25,7 +25,7 @@ def show(
     file: PolicyArgument = None, *, policy: PolicyOption = None, path: ProjectPath = None, json: Json = False
 ) -> None:
     """Print what the policy comes to: every rule with the layer and the line that it stands on, services included."""
-    from agent_sandbox.runtime.layers import layers_here, load_here  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.policies.layers import layers_here, load_here  # noqa: PLC0415 - `--help` needs none of it
 
     where = named_policy(file, policy, path=path)
     loaded, layers = load_here(where, os.environ), layers_here(os.environ, beside=where)

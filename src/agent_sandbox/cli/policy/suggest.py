@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from agent_sandbox.backends.verbs import ReadTraffic, Terminal
-from agent_sandbox.cli.carry_out import backend, require_running
-from agent_sandbox.cli.options import Json, PolicyOption, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json, say, say_problems
-from agent_sandbox.cli.parameters import Argument, Option
-from agent_sandbox.cli.policy_edit import put
-from agent_sandbox.cli.policy_file import named_policy
-from agent_sandbox.cli.terminal import terminal
-from agent_sandbox.policy.advice import APPLY
-from agent_sandbox.policytools.denials import Denials, Seen, read_denials
-from agent_sandbox.policytools.generalising import IDS, WORDS
-from agent_sandbox.policytools.suggesting import Proposal, Suggestions
-from agent_sandbox.policytools.suggesting import suggest as suggest_rules
+from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.policy_edit import put
+from agent_sandbox.cli.steps.policy_file import named_policy
+from agent_sandbox.cli.terminal.output import emit, emit_json, say, say_problems
+from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.policy.explain.advice import APPLY
+from agent_sandbox.policytools.suggest.denials import Denials, Seen, read_denials
+from agent_sandbox.policytools.suggest.generalising import IDS, WORDS
+from agent_sandbox.policytools.suggest.suggesting import Proposal, Suggestions
+from agent_sandbox.policytools.suggest.suggesting import suggest as suggest_rules
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.installed import open_project
-from agent_sandbox.runtime.layers import load_here, offers_here
-from agent_sandbox.runtime.proxy_control import watch_stack
-from agent_sandbox.runtime.traffic import STDIN, traffic_lines
+from agent_sandbox.runtime.policies.layers import load_here, offers_here
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.proxy.control import watch_stack
+from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 
 File = Annotated[Path | None, Argument(help="A traffic log, `-` for standard input; otherwise the running stack's.")]
 Choose = Annotated[bool, Option(help="Ask for each, and add those that you say yes to.")]
@@ -69,7 +69,7 @@ def as_json(found: Suggestions) -> dict[str, Any]:
                 "stars": [list(values) for values in proposal.values],
                 "warnings": list(proposal.warnings),
                 "services": list(proposal.services),
-                "resolve": proposal.asker.service if proposal.asker else None,
+                "resolve": proposal.package_manager.service if proposal.package_manager else None,
             }
             for proposal in found.proposals
         ],
@@ -100,8 +100,8 @@ def _proposal(proposal: Proposal) -> Iterator[str]:
         yield f"  careful: {warning}"
     for service in proposal.services:
         yield f"  or `- {service}` under `services`, with all else that it allows"
-    if proposal.asker:
-        yield f"  or for all that {proposal.asker.tool} fetches: {proposal.asker.way}"
+    if proposal.package_manager:
+        yield f"  or for all that {proposal.package_manager.tool} fetches: {proposal.package_manager.way}"
     yield ""
 
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from agent_sandbox.cli.errors import DONE, MENDABLE
-from agent_sandbox.cli.options import Json, PolicyArgument, PolicyOption, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json, say
-from agent_sandbox.cli.parameters import Option
+from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
+from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.policy.explain import columns, why
-from agent_sandbox.cli.policy_file import named_policy
+from agent_sandbox.cli.steps.policy_file import named_policy
+from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.policyfile import LayerFile, load_layer, services_beside
-from agent_sandbox.policyfile.decoding import decode_policy
-from agent_sandbox.policyfile.layerfile import PROJECT
-from agent_sandbox.policyfile.reading import read_policy
-from agent_sandbox.policytools.testing import Case, Outcome, cases_of, read_cases, run_cases
-from agent_sandbox.runtime.layers import load_here
+from agent_sandbox.policyfile.layer_file import PROJECT
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policyfile.text.reading import read_policy
+from agent_sandbox.policytools.explain.testing import Case, Outcome, cases_of, read_cases, run_cases
+from agent_sandbox.runtime.policies.layers import load_here
 
 Cases = Annotated[Path | None, Option(help="A file with more cases: a list such as that under `tests`.")]
 NONE = "write `tests: [{allow: GET https://example.com/}]` into it, or name a file with --cases"

@@ -9,15 +9,15 @@ import typer
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import ReadTraffic
-from agent_sandbox.cli.carry_out import backend, require_made
-from agent_sandbox.cli.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.options import ProjectPath
-from agent_sandbox.cli.output import emit
-from agent_sandbox.cli.typer_options import Following, Tail
+from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
+from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.framework.typer_options import Following, Tail
+from agent_sandbox.cli.steps.execute import backend, require_made
+from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.decisions import as_text, read_line
-from agent_sandbox.runtime.installed import open_project
-from agent_sandbox.runtime.proxy_control import watch_stack
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.proxy.control import watch_stack
+from agent_sandbox.runtime.proxy.decisions import as_text, read_line
 
 Json = Annotated[bool, typer.Option("--json", help="Print the proxy's own lines, one JSON object each.")]
 Denied = Annotated[bool, typer.Option("--denied", help="Only what was denied.")]

@@ -8,14 +8,14 @@ import typer
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
-from agent_sandbox.cli.carry_out import backend, require_running
-from agent_sandbox.cli.gate import open_trusted
-from agent_sandbox.cli.options import Json, ProjectPath, Yes
-from agent_sandbox.cli.output import emit, emit_json, say
-from agent_sandbox.cli.policy_file import require_policy
+from agent_sandbox.cli.framework.options import Json, ProjectPath, Yes
+from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.policy_file import require_policy
+from agent_sandbox.cli.steps.trust_gate import open_trusted
+from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.installed import open_project
-from agent_sandbox.runtime.proxy_control import ask_socket, ask_stack
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.proxy.control import ask_socket, ask_stack
 
 Control = Annotated[
     Path | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.process import become
+from agent_sandbox.runtime.host.process import become
 
 PolicyFile = Annotated[Path, typer.Option("--policy", help="The policy to decide by.", metavar="FILE")]
 Layer = Annotated[

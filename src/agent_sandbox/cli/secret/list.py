@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent_sandbox.backends.verbs import AskSecrets
-from agent_sandbox.cli.carry_out import backend, require_running
-from agent_sandbox.cli.options import Json, ProjectPath
-from agent_sandbox.cli.output import emit, emit_json, say
-from agent_sandbox.cli.policy_file import shown
-from agent_sandbox.policytools.wanted import Bound, Wanted, wanted
-from agent_sandbox.runtime.installed import open_project
-from agent_sandbox.runtime.layers import load_here
-from agent_sandbox.runtime.secrets import held_secrets
+from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.policy_file import shown
+from agent_sandbox.cli.terminal.output import emit, emit_json, say
+from agent_sandbox.policytools.unset_secrets import Bound, Wanted, wanted
+from agent_sandbox.runtime.policies.layers import load_here
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.proxy.secrets import held_secrets
 
 
 def list(*, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A001 - the command's name

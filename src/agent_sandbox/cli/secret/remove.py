@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 from agent_sandbox.backends.verbs import AskSecrets
-from agent_sandbox.cli.carry_out import backend, require_running
-from agent_sandbox.cli.options import ProjectPath
-from agent_sandbox.cli.output import say
-from agent_sandbox.cli.parameters import Argument
-from agent_sandbox.cli.secret_binding import read_binding
-from agent_sandbox.runtime.installed import open_project
-from agent_sandbox.runtime.proxy_control import tell_stack
+from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.framework.parameters import Argument
+from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.secret_binding import read_binding
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.proxy.control import tell_stack
 
 Name = Annotated[str, Argument(help="What the policy calls it.")]
 

@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 
 from agent_sandbox.backends.verbs import AskSecrets
-from agent_sandbox.cli.carry_out import backend, require_running
-from agent_sandbox.cli.gate import open_known
-from agent_sandbox.cli.options import ProjectPath
-from agent_sandbox.cli.output import say
-from agent_sandbox.cli.policy_file import shown
-from agent_sandbox.cli.secret_binding import read_binding
-from agent_sandbox.cli.secret_value import read_value
-from agent_sandbox.policytools.wanted import unheard
+from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.policy_file import shown
+from agent_sandbox.cli.steps.secret_binding import read_binding
+from agent_sandbox.cli.steps.secret_value import read_value
+from agent_sandbox.cli.steps.trust_gate import open_known
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.policytools.unset_secrets import unheard
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.layers import load_here
-from agent_sandbox.runtime.proxy_control import tell_stack
+from agent_sandbox.runtime.policies.layers import load_here
+from agent_sandbox.runtime.proxy.control import tell_stack
 
 # Taken to be refused: typer would show what it does not expect.
 CONTEXT = {"allow_extra_args": True}

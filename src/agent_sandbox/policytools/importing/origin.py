@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
-from agent_sandbox.policy.rule import Conditions
-from agent_sandbox.policy.unfit import Unfit
+from agent_sandbox.policy.engine.rule import Conditions
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policytools.importing.records import Record, Taken
 
 type Records = Mapping[str, Sequence[Record]]

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent_sandbox.policy.layer import Location
-from agent_sandbox.policy.quoted import quoted
-from agent_sandbox.policyfile.document import Place, Value, parse_document
+from agent_sandbox.policy.compiler.layer import Location
+from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policyfile.text.document import Place, Value, parse_document
 from agent_sandbox.problems import Problem, UserError
 
 ENTRY_KEYS = frozenset({"host", "merge_mode", "rules", "transform"})
@@ -103,7 +103,7 @@ def shown(value: Value) -> str:
         case int():
             return f"`{value}`"
         case str():
-            return quoted(value)
+            return safe_repr(value)
         case list():
             return "a list"
         case _:

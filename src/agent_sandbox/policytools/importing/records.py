@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_plus
 
-from agent_sandbox.policy.covers import covers
-from agent_sandbox.policy.expand import expand
-from agent_sandbox.policy.layer import Location
-from agent_sandbox.policy.quoted import quoted
-from agent_sandbox.policy.rule import Conditions
+from agent_sandbox.policy.compiler.expand import expand
+from agent_sandbox.policy.compiler.layer import Location
+from agent_sandbox.policy.engine.covers import covers
+from agent_sandbox.policy.engine.rule import Conditions
+from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policyfile.document import Value
+from agent_sandbox.policyfile.text.document import Value
 from agent_sandbox.policytools.importing.reading import RULE_KEYS, OldFile
 from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines, left_out
 from agent_sandbox.problems import UserError
@@ -125,5 +125,5 @@ def _decoded(old: OldFile, value: Value, place: Location) -> Value:
     try:
         return unquote_plus(value, errors="strict")
     except UnicodeDecodeError:
-        old.refuse(f"{quoted(value)} is not UTF-8 once it is decoded", *place, hint="take the parameter out")
+        old.refuse(f"{safe_repr(value)} is not UTF-8 once it is decoded", *place, hint="take the parameter out")
         return value

@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent_sandbox.policy.compiler.expand import expand
+from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.expand import expand
-from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
-from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policytools.importing.oldservices import READING, OldService
+from agent_sandbox.policytools.importing.old_services import READING, OldService
 from agent_sandbox.policytools.importing.origin import Origin
 from agent_sandbox.policytools.importing.records import Record
 from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines, left_out

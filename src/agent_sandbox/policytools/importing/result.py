@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_sandbox.policytools.flow import flow
-from agent_sandbox.policytools.insertion import written
+from agent_sandbox.policytools.edit.flow_style import flow
+from agent_sandbox.policytools.edit.insertion import written
 
 SECTIONS = ("services", "domains", "allow", "deny")
 HEADER = "# Imported by `agent-sandbox policy import`. What means something else here was said while it ran."

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from agent_sandbox.policy.decision import Effect, Origin
-from agent_sandbox.policy.method import STANDARD
-from agent_sandbox.policy.path import readings
-from agent_sandbox.policy.pathpattern import PathKind, PathPattern
-from agent_sandbox.policy.request import DEFAULT_PORTS, Request, Scheme
-from agent_sandbox.policy.rule import Conditions, Rule
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policy.http.path import readings
+from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, Scheme
+from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern
 
 # The most telling first.
 METHODS = ("DELETE", "POST", "PUT", "PATCH", "GET", "OPTIONS", "HEAD")

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterator
 
-from agent_sandbox.policy.addresses import why_forbidden
-from agent_sandbox.policy.covers import covers
 from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policy.engine.covers import covers
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.http.addresses import why_forbidden
+from agent_sandbox.policytools.compare.rule_cover import Wider
+from agent_sandbox.policytools.compare.rule_overlap import Meeting
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
-from agent_sandbox.policytools.meeting import Meeting
-from agent_sandbox.policytools.wider import Wider
 
 # Names that lead nowhere (RFC 6761, 7686). Those that lead to private places are errors already.
 NOWHERE = ("onion", "invalid")

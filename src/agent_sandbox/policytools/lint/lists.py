@@ -8,9 +8,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from agent_sandbox.policy.hostlist import ListedHosts
-from agent_sandbox.policy.hostpattern import HostPattern, Reach
-from agent_sandbox.policyfile.document import parse_document
+from agent_sandbox.policy.match.host_list import ListedHosts
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
+from agent_sandbox.policyfile.text.document import parse_document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

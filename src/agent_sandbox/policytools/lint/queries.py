@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from urllib.parse import quote, unquote_plus
 
-from agent_sandbox.policy.entryspec import RuleSpec
-from agent_sandbox.policy.layer import Location
-from agent_sandbox.policytools.flow import flow
+from agent_sandbox.policy.compiler.layer import Location
+from agent_sandbox.policy.file.entry_spec import RuleSpec
+from agent_sandbox.policytools.edit.flow_style import flow
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
 

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.effective import Policy
-from agent_sandbox.policy.entryspec import EntrySpec
-from agent_sandbox.policy.hostlist import ListedHosts
-from agent_sandbox.policy.layer import Layer
-from agent_sandbox.policy.rule import Rule
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.file.entry_spec import EntrySpec
+from agent_sandbox.policy.match.host_list import ListedHosts
 from agent_sandbox.policyfile.resolved import RESOLVED
-from agent_sandbox.policytools.comments import Comment, remarks
+from agent_sandbox.policytools.edit.comments import Comment, remarks
 
 # `# accepted: upload-host, the agent publishes its report there`
 ACCEPTED = re.compile(r"accepted: *(?P<check>[\w-]*),? *(?P<why>.*)")

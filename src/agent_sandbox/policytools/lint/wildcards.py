@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from agent_sandbox.policy.hostpattern import Reach
+from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.lists import tenants, tenants_below, wildcards_over
 from agent_sandbox.policytools.lint.subject import Subject

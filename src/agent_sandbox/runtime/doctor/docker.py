@@ -4,10 +4,10 @@ import shutil
 from typing import Any
 
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.compose.engine import ask
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.doctor.version import Version, parse, shown
-from agent_sandbox.runtime.engine import ask
 
 # Both learned `start_interval` of health checks, without which a stack takes minutes to start.
 OLDEST_ENGINE: Version = (25, 0, 0)

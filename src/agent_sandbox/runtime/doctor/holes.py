@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_sandbox.runtime.compose.engine import ask
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, ok, warn
 from agent_sandbox.runtime.doctor.version import Version, is_distributions, parse, shown
-from agent_sandbox.runtime.engine import ask
 
 FILE = Path(__file__).with_name("known_holes.yaml")
 NAMES = {"Engine": "engine", "containerd": "containerd", "runc": "runc"}

@@ -9,9 +9,9 @@ from typing import Any
 from agent_sandbox.backends.project import Project
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.engine import answer, ask
-from agent_sandbox.runtime.installed import find_project
-from agent_sandbox.runtime.root import find_root
+from agent_sandbox.runtime.compose.engine import answer, ask
+from agent_sandbox.runtime.project.installed import find_project
+from agent_sandbox.runtime.project.root import find_root
 
 
 @dataclass(kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok
-from agent_sandbox.runtime.installed import read_compose
+from agent_sandbox.runtime.project.installed import read_compose
 from agent_sandbox.stack.naming import addresses
 
 ROUTES = Path("/proc/net/route")

@@ -11,20 +11,20 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.images import DIGEST_LABEL
 from agent_sandbox.render.record import parse_record
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.compose.engine import labels_of
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.doctor.users import mapped_owner, namespace_of
-from agent_sandbox.runtime.dotenv import FILE as DOTENV
-from agent_sandbox.runtime.dotenv import variable
-from agent_sandbox.runtime.engine import labels_of
-from agent_sandbox.runtime.facts import owner_of
-from agent_sandbox.runtime.files import read_text
-from agent_sandbox.runtime.installed import bound_by, images_of, is_own
-from agent_sandbox.runtime.lacking import lacking
-from agent_sandbox.runtime.layers import layers_here, load_here
-from agent_sandbox.runtime.left_out import left_out
-from agent_sandbox.runtime.root import COMPOSE_FILE
-from agent_sandbox.runtime.trust.question import unseen_in
+from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.init.facts import owner_of
+from agent_sandbox.runtime.policies.layers import layers_here, load_here
+from agent_sandbox.runtime.policies.missing_services import lacking
+from agent_sandbox.runtime.policies.unmounted_layers import left_out
+from agent_sandbox.runtime.project.dotenv import FILE as DOTENV
+from agent_sandbox.runtime.project.dotenv import variable
+from agent_sandbox.runtime.project.installed import bound_by, images_of, is_own
+from agent_sandbox.runtime.project.root import COMPOSE_FILE
+from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, told
 
 # What an engine says of itself where it lacks a kernel's controller, or the right to use it.

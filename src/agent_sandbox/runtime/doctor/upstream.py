@@ -4,11 +4,11 @@ import os
 import stat
 from collections.abc import Mapping
 
-from agent_sandbox.policy.upstream import CREDENTIALS, Upstream
+from agent_sandbox.policy.match.upstream import CREDENTIALS, Upstream
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, ok, warn
-from agent_sandbox.runtime.layers import FILE, load_here
-from agent_sandbox.runtime.places import config_directory, layer_folders
+from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
+from agent_sandbox.runtime.policies.layers import FILE, load_here
 
 VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 UNREADABLE = "{} is closed to the proxy, which is another user"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.runtime.containers import containers
+from agent_sandbox.runtime.compose.containers import containers
+from agent_sandbox.runtime.compose.engine import ask
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
-from agent_sandbox.runtime.engine import ask
 
 # How an engine says that its containers have a user namespace, and what people call that.
 NAMESPACES = {"name=rootless": "rootless", "name=userns": "userns-remap"}

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from agent_sandbox.runtime.containers import containers
+from agent_sandbox.runtime.compose.containers import containers
+from agent_sandbox.runtime.compose.sharing import SHARING, sharers
+from agent_sandbox.runtime.compose.sharing import mending as ending
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
-from agent_sandbox.runtime.listing import ignores_case
-from agent_sandbox.runtime.sharing import SHARING, sharers
-from agent_sandbox.runtime.sharing import mending as ending
-from agent_sandbox.runtime.walls import (
+from agent_sandbox.runtime.protect.listing import ignores_case
+from agent_sandbox.runtime.protect.mount_checks import (
     CONNECTED,
     LOOK,
     REPLACED,

@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.explain import explain
-from agent_sandbox.policy.advice import PLAINLY
+from agent_sandbox.policy.explain.advice import PLAINLY
 from imports import brought_along
 
 APPLY = """\
             under `allow` in .devcontainer/policy.yaml, or: agent-sandbox policy allow '{}'
             then: agent-sandbox proxy reload
 """
-HEAVY = {"docker", "jinja2", "rich", "typer", "agent_sandbox.runtime.installed"}
+HEAVY = {"docker", "jinja2", "rich", "typer", "agent_sandbox.runtime.project.installed"}
 
 
 def test_a_denial_shows_where_it_differs_and_what_would_allow_it(
@@ -200,7 +200,7 @@ def test_a_line_that_yaml_wants_in_quotes_is_for_the_hand(policy: Path, capsys: 
 
 
 def test_explaining_imports_nothing_of_a_stack() -> None:
-    asking = "import agent_sandbox.cli.policy.explain, agent_sandbox.runtime.layers"
+    asking = "import agent_sandbox.cli.policy.explain, agent_sandbox.runtime.policies.layers"
     assert brought_along(asking) & HEAVY == set()
 
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.import_ import import_
-from agent_sandbox.policytools.importing.oldservices import old_hosts
+from agent_sandbox.policytools.importing.old_services import old_hosts
 from agent_sandbox.policytools.importing.result import HEADER
 
 

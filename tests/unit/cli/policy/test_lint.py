@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.lint import lint
 from agent_sandbox.policytools.lint.checks import CHECKS
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from agent_sandbox.cli.policy.schema import schema
-from agent_sandbox.policy.schema import DIALECT
+from agent_sandbox.policy.file.schema import DIALECT
 
 
 def test_the_schema_is_printed_with_the_services_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.policy import services as subject
 from agent_sandbox.policyfile import shipped_services
-from agent_sandbox.runtime import registries
+from agent_sandbox.runtime.policies import registries
 from asking import Ask
 
 pytestmark = pytest.mark.usefixtures("policy")
@@ -245,7 +245,7 @@ def test_what_a_flag_takes_in_is_not_remembered_as_agreed_to(
     def remembering(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("agent_sandbox.runtime.trust.remember.remembering", remembering)
+    monkeypatch.setattr("agent_sandbox.runtime.trust.auto_trust.remembering", remembering)
     assert ask("policy", "services", "resolve", "node", "--from-project").code == 0
     assert "evil.example.org" in evil.read_text()
 

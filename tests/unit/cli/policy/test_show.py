@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.errors import exit_code
-from agent_sandbox.cli.output import WIDEST
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.show import show
+from agent_sandbox.cli.terminal.output import WIDEST
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.runtime.layers import load_here
+from agent_sandbox.runtime.policies.layers import load_here
 
 
 def test_every_rule_is_shown_with_its_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:

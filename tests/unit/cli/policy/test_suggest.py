@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.verbs import Terminal
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy import suggest as subject
 from agent_sandbox.cli.policy.suggest import suggest
 from fake_docker import FakeDocker

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.errors import exit_code
+from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.proxy import reload as module
 from agent_sandbox.cli.proxy.reload import reload
 from fake_docker import FakeDocker

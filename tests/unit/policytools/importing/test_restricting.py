@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policyfile import parse_layer, shipped_services
-from agent_sandbox.policytools.importing.oldpolicy import import_policies
+from agent_sandbox.policytools.importing.old_policy import import_policies
 from agent_sandbox.policytools.importing.restricting import DENIED, WIDER
 from agent_sandbox.policytools.importing.result import Imported, Note, left_out
 

@@ -7,9 +7,9 @@ from textwrap import dedent
 import pytest
 
 from agent_sandbox.policy import Layer, compile_policy
-from agent_sandbox.policy.hostlist import parse_host_list
+from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policytools.comments import comments_by_line
+from agent_sandbox.policytools.edit.comments import comments_by_line
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
 

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policy import compile_policy
 from agent_sandbox.policyfile import parse_layer, shipped_services
-from agent_sandbox.policytools.comments import comments_by_line
+from agent_sandbox.policytools.edit.comments import comments_by_line
 from agent_sandbox.policytools.lint import adding
 from agent_sandbox.policytools.lint.adding import adds_up
 from agent_sandbox.policytools.lint.finding import Finding

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policytools import wider
+from agent_sandbox.policytools.compare import rule_cover
 from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
 from vectors import each
 
@@ -121,7 +121,7 @@ def test_an_allow_that_another_takes_in_is_found(find: Find) -> None:
 
 def test_of_many_rules_each_that_another_takes_in_is_found(find: Find, monkeypatch: pytest.MonkeyPatch) -> None:
     few = find(covered, COVERED, services={"s": ""})
-    monkeypatch.setattr(wider, "FEW", 0)
+    monkeypatch.setattr(rule_cover, "FEW", 0)
     assert find(covered, COVERED, services={"s": ""}) == few
 
 

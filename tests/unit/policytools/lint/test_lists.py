@@ -1,4 +1,4 @@
-from agent_sandbox.policy.hostpattern import HostPattern, Reach, parse_host_pattern
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policytools.lint.lists import (
     below_suffix,
     buckets,

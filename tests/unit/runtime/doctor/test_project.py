@@ -13,8 +13,8 @@ from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.doctor import project as checks
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, Status, fail, ok, warn
-from agent_sandbox.runtime.facts import owner_of
-from agent_sandbox.runtime.installed import images_of, read_project
+from agent_sandbox.runtime.init.facts import owner_of
+from agent_sandbox.runtime.project.installed import images_of, read_project
 from agent_sandbox.stack.naming import stack_name
 from fake_docker import FakeDocker
 from fake_stack import trust

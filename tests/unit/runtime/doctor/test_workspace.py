@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from agent_sandbox.runtime.compose.sharing import SHARING
 from agent_sandbox.runtime.doctor import workspace
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import fail, ok, warn
-from agent_sandbox.runtime.sharing import SHARING
-from agent_sandbox.runtime.walls import CONNECTED, LOOK, MADE, REPLACED, STRANGER
+from agent_sandbox.runtime.protect.mount_checks import CONNECTED, LOOK, MADE, REPLACED, STRANGER
 from fake_docker import FakeDocker
 
 COMPOSE = """\
@@ -59,7 +59,7 @@ def test_all_is_well_where_nothing_is_open(machine: Machine) -> None:
 def test_directories_that_were_not_searched_are_told_with_the_remedy(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_sandbox.runtime.repositories.MAX_FOLDERS", 1)
+    monkeypatch.setattr("agent_sandbox.runtime.git.repositories.MAX_FOLDERS", 1)
     what = (
         ".devcontainer: not searched for repositories: the project has too many directories, or these can't be listed"
     )

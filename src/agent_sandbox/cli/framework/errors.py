@@ -1,0 +1,62 @@
+"""Exit codes, in one place: 0 done, 1 the user can mend it, 2 usage (typer's), 3 a fault of ours, 130 interrupted."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from agent_sandbox import __version__
+from agent_sandbox.cli.terminal.output import say, say_problems
+from agent_sandbox.problems import UserError
+
+DONE = 0
+MENDABLE = 1
+FAULT = 3
+INTERRUPTED = 130
+
+
+def exit_code(call: Callable[[], int | None]) -> int:
+    """Run a command and return its exit code; what it raises is told on stderr."""
+    try:
+        return call() or DONE
+    except UserError as error:
+        say_problems(error.problems)
+        return MENDABLE
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our stdout has gone (`| head`): Python must not flush into it again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return MENDABLE
+    except Exception as error:  # noqa: BLE001 - the border: whatever is left is our fault, and is written down
+        say(f"error: this is a fault of agent-sandbox, not yours: {type(error).__name__}: {error}")
+        say(f"  hint: please report it and attach {write_fault(error)}")
+        return FAULT
+
+
+def write_fault(error: Exception) -> Path:
+    """Write the traceback to a new file under the state directory (or the temporary one) and return its path."""
+    import platform  # noqa: PLC0415 - only a fault pays for these
+    import tempfile  # noqa: PLC0415
+    import traceback  # noqa: PLC0415
+
+    heading = f"agent-sandbox {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+    text = heading + "".join(traceback.format_exception(error))
+    for folder in (_state_directory() / "faults", Path(tempfile.gettempdir())):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix="fault-", suffix=".log", dir=folder)
+        except OSError:
+            continue
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        return Path(name)
+    say(text)
+    return Path("the traceback above")
+
+
+def _state_directory() -> Path:
+    from agent_sandbox.runtime.host.user_dirs import state_directory  # noqa: PLC0415 - only a fault needs it
+
+    return state_directory(os.environ)

@@ -1,0 +1,137 @@
+"""Typer's side of the command table: only the command that is asked for is imported."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, NoReturn, get_args
+
+import typer
+import typer.main
+
+from agent_sandbox.cli.framework import static_help
+from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY, command_path, in_python, load
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.framework.plain_help import PlainCommand
+from agent_sandbox.cli.terminal.output import emit
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def run(argv: Sequence[str]) -> NoReturn:
+    """Parse the arguments, run the command and leave with its exit code."""
+    build_app(argv)(args=list(argv), prog_name=PROGRAM)
+    raise SystemExit(0)
+
+
+def build_app(argv: Sequence[str]) -> typer.Typer:
+    """Return the app for these arguments: the one command that they name, or all names where they name none."""
+    path = command_path(argv)
+    app = _app(SUMMARY)
+    app.callback()(root)
+    for name, text in COMMANDS.items():
+        if path in ((name,), None):
+            _register(app, (name,), text, asked=path is not None)
+    for group, (text, commands) in GROUPS.items():
+        inner = _app(text)
+        for name, line in commands.items():
+            if path in ((group, name), None):
+                _register(inner, (group, name), line, asked=path is not None)
+        app.add_typer(inner, name=group)
+    return app
+
+
+def command_for(path: tuple[str, ...]) -> Any:  # noqa: ANN401 - click's or typer's own class, by version
+    """Return one command as click sees it."""
+    command: Any = typer.main.get_command(build_app(path))
+    for name in path:
+        command = command.commands[name]
+    return command
+
+
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help=static_help.ROOT_OPTIONS["--version"], is_eager=True)
+    ] = False,
+) -> None:
+    """Answer `--version` where it stands beside other arguments."""
+    if version:
+        emit(static_help.VERSION)
+        raise typer.Exit
+
+
+def _app(text: str) -> typer.Typer:
+    return typer.Typer(
+        help=text,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=CONTEXT,
+    )
+
+
+def _register(app: typer.Typer, path: tuple[str, ...], text: str, *, asked: bool) -> None:
+    name = path[-1]
+    module = load(*path) if asked else None
+    function = getattr(module, in_python(name)) if module else _unasked
+    app.command(name, cls=PlainCommand, short_help=text, context_settings=_context(module))(_guarded(function))
+
+
+def _context(module: ModuleType | None) -> dict[str, Any]:
+    extra: Mapping[str, Any] = getattr(module, "CONTEXT", {})
+    return {**CONTEXT, **extra}
+
+
+def _guarded(function: Callable[..., int | None]) -> Callable[..., NoReturn]:
+    """Wrap a command so that what it raises becomes an exit code before typer can have an opinion on it."""
+
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ANN401 - the command's own signature
+        raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
+
+    said = signature(function)
+    parameters = [parameter.replace(annotation=_typers(parameter)) for parameter in said.parameters.values()]
+    guarded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    vars(guarded)["__signature__"] = said.replace(parameters=parameters)
+    return guarded
+
+
+def _typers(parameter: Parameter) -> Any:  # noqa: ANN401 - an annotation
+    """Return the annotation of a parameter in typer's words."""
+    match get_args(parameter.annotation):
+        case (kind, Argument(help=text)):
+            return Annotated[kind, typer.Argument(help=text, **_choice(kind) | {"metavar": parameter.name.upper()})]
+        case (kind, Option() as option):
+            called = {} if kind is bool else {"metavar": option.metavar or _called(kind, parameter.name)}
+            how = {**called, **_choice(kind)}
+            return Annotated[kind, typer.Option(option.spelled(parameter.name), help=option.help, **how)]
+    return parameter.annotation
+
+
+def _called(kind: Any, name: str) -> str:  # noqa: ANN401 - an annotation
+    """Return what help calls the value of an option."""
+    return "FILE" if Path in (kind, *get_args(kind)) else name.upper()
+
+
+def _choice(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - an annotation
+    """Return how one of a few words is read, and refused in words of ours: typer's differ from version to version."""
+    enum = next((one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, Enum)), None)
+    if enum is None:
+        return {}
+    words = [str(one.value) for one in enum]
+
+    def parse(text: str | Enum) -> Enum:
+        try:
+            return enum(text)
+        except ValueError:
+            raise typer.BadParameter(f"{str(text)!a} is none of {', '.join(words)}") from None
+
+    return {"parser": parse, "metavar": "|".join(words)}
+
+
+def _unasked() -> None:
+    """Stand in for a command that is not being run."""

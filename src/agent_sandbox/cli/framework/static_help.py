@@ -1,0 +1,89 @@
+"""What is answered before typer is imported: `--version`, `--help`, and completion of command names.
+
+A developer's shell asks for these all the time; importing typer alone takes five times as long as starting Python.
+A test compares every static help with what typer itself prints.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from agent_sandbox import __version__
+from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY
+
+VERSION = f"{PROGRAM} {__version__}"
+COMPLETE = "__complete"
+HELP = ("--help", "-h")
+ROOT_OPTIONS = {
+    "--version": "Print the version and exit.",
+    "-h, --help": "Show this message and exit.",
+}
+GROUP_OPTIONS = {"-h, --help": "Show this message and exit."}
+
+
+def answer(argv: Sequence[str]) -> str | None:
+    """Return the text that answers these arguments, or None where typer has to look at them."""
+    match tuple(argv):
+        case ("--version",):
+            return VERSION
+        case (option,) if option in HELP:
+            return root_help()
+        case (group, option) if group in GROUPS and option in HELP:
+            return group_help(group)
+        case (first, *words) if first == COMPLETE:
+            return complete(words)
+    return None
+
+
+def usage(argv: Sequence[str]) -> str | None:
+    """Return the help that stands in for a command that is not named: a usage error."""
+    match tuple(argv):
+        case ():
+            return root_help()
+        case (group,) if group in GROUPS:
+            return group_help(group)
+    return None
+
+
+def root_help() -> str:
+    """Return the help of `agent-sandbox --help`."""
+    return _help((PROGRAM,), SUMMARY, ROOT_OPTIONS, COMMANDS | {name: text for name, (text, _) in GROUPS.items()})
+
+
+def group_help(group: str) -> str:
+    """Return the help of `agent-sandbox GROUP --help`."""
+    text, commands = GROUPS[group]
+    return _help((PROGRAM, group), text, GROUP_OPTIONS, commands)
+
+
+def complete(words: Sequence[str]) -> str | None:
+    """Return the candidates for the last word, one `name<TAB>help` a line, or None where options are asked for."""
+    match tuple(words):
+        case (current,) if not current.startswith("-"):
+            names = COMMANDS | {name: text for name, (text, _) in GROUPS.items()}
+        case (group, current) if group in GROUPS and not current.startswith("-"):
+            names = GROUPS[group][1]
+        case (current,):
+            names = {"--version": ROOT_OPTIONS["--version"], "--help": ROOT_OPTIONS["-h, --help"]}
+        case _:
+            return None
+    return "\n".join(f"{name}\t{text}" for name, text in names.items() if name.startswith(current))
+
+
+def _help(path: Sequence[str], summary: str, options: Mapping[str, str], commands: Mapping[str, str]) -> str:
+    usage = f"Usage: {' '.join(path)} [OPTIONS] COMMAND [ARGS]..."
+    return "\n".join(
+        (usage, "", *_wrapped(summary), "", *_table("Options", options), "", *_table("Commands", commands))
+    )
+
+
+def _table(title: str, rows: Mapping[str, str]) -> list[str]:
+    width = max(map(len, rows))
+    return [f"{title}:", *(f"  {name:<{width}}  {text}" for name, text in rows.items())]
+
+
+def _wrapped(text: str, width: int = 76) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return [f"  {line}" for line in lines]

@@ -1,0 +1,1 @@
+"""Steps that several commands share: the trust gate, executing a plan, starting a stack, editing a policy."""

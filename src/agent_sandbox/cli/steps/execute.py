@@ -1,0 +1,57 @@
+"""From a verb to the carried out plan, or to its text with `--dry-run`."""
+
+from typing import NoReturn
+
+from agent_sandbox.backends.plan import Plan, describe
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.table import BACKENDS, DEFAULT, Backend
+from agent_sandbox.cli.terminal.output import emit
+from agent_sandbox.cli.terminal.progress import progress
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.compose.containers import Container, containers
+from agent_sandbox.runtime.compose.execute import Explain, act, said_by_docker
+from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, look_inside
+
+
+def backend() -> Backend:
+    """Return the backend that stacks are kept running by."""
+    return BACKENDS[DEFAULT]
+
+
+def execute(plan: Plan, *, dry_run: bool = False, quiet: bool = False, explain: Explain = said_by_docker) -> None:
+    """Do the plan and show how it goes, or print it."""
+    if dry_run:
+        emit(describe(plan))
+        return
+    with progress(quiet=quiet) as tell:
+        act(plan, tell=tell, explain=explain)
+
+
+def require_made(project: Project, service: str) -> Container:
+    """Return the container of a service, stopped or not, or say how to get one."""
+    found = next((container for container in containers(project.name) if container.service == service), None)
+    if found is None:
+        raise UserError([Problem(where=project.name, what="the stack is not running", hint="agent-sandbox up")])
+    return found
+
+
+def require_running(project: Project, service: str) -> Container:
+    """Return the container of a service that runs, well or not."""
+    found = require_made(project, service)
+    return found if found.state == "running" else _not_ready(project, found)
+
+
+def require_ready(project: Project, service: str) -> Container:
+    """Return the container of a service that does its work."""
+    found = require_made(project, service)
+    return found if found.ready else _not_ready(project, found)
+
+
+def _not_ready(project: Project, found: Container) -> NoReturn:
+    inside = look_inside([found])
+    if inside.lost:
+        raise UserError(Problem(where=path, what=REPLACED, hint=LOOK) for path in inside.lost)
+    if inside.cut_off:
+        raise UserError([Problem(where=project.name, what=inside.cut_off, hint="agent-sandbox up")])
+    hint = f"agent-sandbox up starts it, agent-sandbox logs {found.service} shows why it is not ready"
+    raise UserError([Problem(where=project.name, what=f"the {found.service} is {found.condition}", hint=hint)])

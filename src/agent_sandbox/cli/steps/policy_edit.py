@@ -1,0 +1,58 @@
+"""What `policy allow` and `policy deny` have in common: one rule more in the policy file."""
+
+import os
+from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from agent_sandbox.cli.framework.parameters import Argument
+from agent_sandbox.cli.steps.policy_file import POLICY_FILE, named_policy
+from agent_sandbox.cli.terminal.output import emit, say
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.explain.advice import APPLY
+
+if TYPE_CHECKING:
+    from agent_sandbox.policytools.edit.short_rule import ShortRule
+
+Url = Annotated[str | None, Argument(help="The URL, where the method stands alone.")]
+DONE = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}
+
+
+def add_rule(  # noqa: PLR0913 - what a command line can say
+    effect: Effect, rule: str, url: str | None, *, policy: Path | None, path: Path | None, dry_run: bool
+) -> None:
+    """Put the rule into the policy file and say where, or print what that would change."""
+    from agent_sandbox.policytools.edit.short_rule import read_short_rule  # noqa: PLC0415 - `--help` needs none of it
+
+    wanted = read_short_rule(effect, (rule, *([] if url is None else [url])))
+    if put(wanted, named_policy(policy, path=path), dry_run=dry_run):
+        say(APPLY)
+
+
+def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
+    """Put the rule into the file, or print what that would change; return whether there is something to apply."""
+    # `--help` needs none of it.
+    from agent_sandbox.policytools.edit.editing import Standing  # noqa: PLC0415
+    from agent_sandbox.policytools.edit.insertion import written  # noqa: PLC0415
+    from agent_sandbox.runtime.policies.edit import planned_edit, write_edit  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
+
+    before, after = planned_edit(file, wanted, os.environ)
+    if isinstance(after, Standing):
+        emit(f"{wanted.text} is {DONE[wanted.effect]} already, by {after.rule.origin}: {after.rule}")
+    elif dry_run:
+        emit(difference(file, before, after.text))
+    else:
+        with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
+            write_edit(file, before, after)
+        emit(f"{file}:{after.line}: added `- {written(wanted.text)}` under `{wanted.section}`")
+        for deny in after.beaten_by:
+            say(f"a part of it stays denied, by {deny.origin}: {deny}")
+        return True
+    return False
+
+
+def difference(file: Path, before: str, after: str) -> str:
+    """Return the unified diff of two texts, whatever ends their lines."""
+    lines = unified_diff(before.splitlines(), after.splitlines(), f"a/{file}", f"b/{file}", lineterm="")
+    return "\n".join(lines)

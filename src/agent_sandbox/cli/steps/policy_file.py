@@ -1,0 +1,62 @@
+"""Which policy file a command means where none is named, and what has to be right before a stack runs by it."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.problems import Problem, UserError
+
+if TYPE_CHECKING:
+    from agent_sandbox.backends.project import Project
+    from agent_sandbox.policy.engine.policy import Policy
+    from agent_sandbox.policyfile import LayerFile
+
+POLICY_FILE = Path(".devcontainer", "policy.yaml")
+
+
+def named_policy(*files: Path | None, path: Path | None) -> Path:
+    """Return the one policy that is named, as FILE or by --policy, else the project's; as a person would type it."""
+    named = [file for file in files if file is not None]
+    if len(named) > 1:
+        raise UserError([Problem(where=str(named[1]), what="a second policy", hint="name FILE or --policy, not both")])
+    cwd = Path.cwd()
+    return shown(named[0] if named else find_policy(path, cwd=cwd), cwd=cwd)
+
+
+def find_policy(path: Path | None, *, cwd: Path) -> Path:
+    """Return the policy of the project at `path`, or of the one that `cwd` lies in; it need not have a stack."""
+    from agent_sandbox.runtime.project.root import find_root  # noqa: PLC0415 - who names a file needs none of it
+
+    root = find_root(path, cwd=cwd)
+    if root is not None:
+        return (path or root) / POLICY_FILE
+    for folder in (cwd, *cwd.parents):
+        if (folder / POLICY_FILE).exists():
+            return folder / POLICY_FILE
+    what = f"there is no {POLICY_FILE} here or above"
+    raise UserError([Problem(where=str(cwd), what=what, hint="name a file, or `agent-sandbox init AGENT` writes one")])
+
+
+def shown(file: Path, *, cwd: Path) -> Path:
+    """Return the path as a person in `cwd` would type it."""
+    return file.relative_to(cwd) if file.is_relative_to(cwd) else file
+
+
+def layer_lines(policy: "Policy", layers: Sequence["LayerFile"]) -> Iterator[str]:
+    """Yield which files of this machine took part in a policy, and which of them let nothing pass beyond themselves."""
+    narrowing = {ceiling.origin.layer for ceiling in policy.rules.ceilings}
+    for layer in layers:
+        narrows = ", and nothing passes that it does not allow" if layer.name in narrowing else ""
+        yield f"with {layer.shown}: {layer.path}{narrows}"
+
+
+def require_policy(project: "Project") -> None:
+    """Load the policy as this machine makes it; say which layers the proxy of the stack would not see."""
+    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
+    from agent_sandbox.runtime.policies.unmounted_layers import left_out  # noqa: PLC0415 - `--help` needs none of it
+
+    load_here(shown(project.policy, cwd=Path.cwd()), os.environ)
+    for layer in left_out(project, os.environ):
+        say(layer)

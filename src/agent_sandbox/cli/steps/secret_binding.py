@@ -1,0 +1,36 @@
+"""A secret's name and its hosts, as a person types them."""
+
+from collections.abc import Iterator, Sequence
+
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.match.host_pattern import Reach, parse_host_pattern
+from agent_sandbox.policy.match.injection import parse_secret_name
+from agent_sandbox.policytools.unset_secrets import Bound
+from agent_sandbox.problems import Problem, UserError
+
+
+def read_binding(name: str, hosts: Sequence[str]) -> Bound:
+    """Return both in the one spelling that the policy has, or raise UserError with all that is wrong."""
+    problems = [*_name_problems(name), *_host_problems(hosts)]
+    if problems:
+        raise UserError(problems)
+    return Bound(name=name, hosts=tuple(dict.fromkeys(parse_host_pattern(host).name for host in hosts)))
+
+
+def _name_problems(name: str) -> Iterator[Problem]:
+    try:
+        parse_secret_name(name)
+    except Unfit as unfit:
+        yield Problem(where="NAME", what=unfit.what, hint=unfit.hint)
+
+
+def _host_problems(hosts: Sequence[str]) -> Iterator[Problem]:
+    for host in hosts:
+        try:
+            pattern = parse_host_pattern(host)
+        except Unfit as unfit:
+            yield Problem(where="--host", what=unfit.what, hint=unfit.hint)
+            continue
+        if pattern.reach is not Reach.EXACT:
+            hint = "name each host: whoever runs another one below it would be sent the secret"
+            yield Problem(where="--host", what=f"`{pattern}` is a wildcard, and a secret goes to one host", hint=hint)

@@ -1,0 +1,81 @@
+"""Start a stack that the user has said yes to: what `up` does, and `run` before the agent's own command."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Up
+from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
+from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.policy_file import require_policy
+from agent_sandbox.cli.steps.unprotected_writes import review
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.render.paths import COMPOSE
+from agent_sandbox.runtime.compose.containers import Container, containers
+from agent_sandbox.runtime.compose.resuming import resumed
+from agent_sandbox.runtime.diagnose import why_not_up
+from agent_sandbox.runtime.init.build_inputs import build_of
+from agent_sandbox.runtime.project.installed import images_of
+from agent_sandbox.runtime.protect.mount_checks import look_inside
+from agent_sandbox.runtime.protect.snapshot import record
+
+FOLDER = str(Path(COMPOSE).parent)
+MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
+
+
+def start(
+    project: Project, *, base_image: str = "", extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False
+) -> int:
+    """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code."""
+    require_policy(project)  # the proxy would refuse everything: better said here, with every line
+    build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
+    try:
+        found = () if dry_run else _found(project, quiet=quiet)
+        anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found)))
+        plan = backend().plan(project, Up(build=build, anew=tuple(anew)))
+        execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(project))
+        if not dry_run:
+            record(project.root, os.environ)
+    except KeyboardInterrupt:
+        say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started")
+        return INTERRUPTED
+    return DONE
+
+
+def say_what_the_agent_cannot_write(project: Project) -> None:
+    """Say of a project of root's what the doctor says: `dev` is never root, but some engines map one to the other."""
+    from agent_sandbox.runtime.doctor.machine import Machine  # noqa: PLC0415 - few projects need any of it
+    from agent_sandbox.runtime.doctor.project import belongs_to_root, owner  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.doctor.result import Status  # noqa: PLC0415 - as above
+
+    if belongs_to_root(project.root):
+        found = owner(Machine(path=project.root, cwd=project.root))
+        if found.status is Status.FAIL:
+            say(f"{found.what}\n  hint: {found.hint}")
+
+
+def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
+    # Mounts end when the host replaces what is mounted, a network when the firewall ends: compose sees nothing of it.
+    inside = look_inside(found)
+    lost = review(project, found, inside)
+    if inside.cut_off:
+        say(f"{inside.cut_off}: both are made anew")
+        return ("agent", "firewall")
+    if FOLDER in lost:
+        return ("agent", "proxy")  # which has the old one mounted
+    return ("agent",) if lost else ()
+
+
+def _found(project: Project, *, quiet: bool) -> tuple[Container, ...]:
+    return resumed(project.name, containers(project.name), tell=(lambda _line: None) if quiet else say)
+
+
+def _unhealthy(found: Sequence[Container]) -> tuple[str, ...]:
+    """Return what has to be made anew since a check of its health fails: compose would leave it, and give up on it.
+
+    A proxy may have been started with a policy that has been mended since, or that it may take only when it is made
+    anew. The agent is in the firewall's network. What becomes of an agent, `review` has settled.
+    """
+    failing = [one.service for one in found if one.condition == "unhealthy"]
+    return tuple(name for service in failing for name in MADE_TOGETHER.get(service, ()))

@@ -1,0 +1,116 @@
+"""Nothing of a project is built, started or taken up before the user has said yes to what it asks for."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps.policy_file import shown
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.printable import printable
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.paths import POLICY
+from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
+from agent_sandbox.runtime.project.root import COMPOSE_FILE
+from agent_sandbox.runtime.project.trust_snapshot import Standing, look
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.trust.prompt import Question, changes, question_about
+
+# More lines than a person reads in one go are counted.
+MOST = 60
+
+
+def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
+    """Return the project once the user has said yes to all that it asks for now; `yes` is the fingerprint of that."""
+    root = find_project(path, cwd=cwd).root
+    store = open_store(os.environ)
+    now, trusted = look(root, os.environ), store.load(root)
+    if changes(now, trusted):
+        _require_readable(shown(root / POLICY, cwd=cwd))
+        agree(question_of(now, trusted), yes=yes)
+        store.save(now)
+        if changes(look(root, os.environ), now):
+            what, hint = "it was changed while you looked", "run it again: you will be shown the difference"
+            raise UserError([Problem(where=str(root), what=what, hint=hint)])
+    return open_project(root, cwd=cwd)
+
+
+def _require_readable(policy: Path) -> None:
+    """Have a policy mended before anybody is asked about it: nobody can tell what a broken one is a yes to."""
+    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - most runs ask nothing
+
+    if policy.exists():
+        load_here(policy, os.environ)
+
+
+def open_known(path: Path | None, *, cwd: Path) -> Project:
+    """Return the project, for what takes up none of its settings: a yes to earlier ones is enough."""
+    root = find_project(path, cwd=cwd).root
+    known = open_store(os.environ).load(root)
+    return open_project(root, cwd=cwd) if known else open_trusted(root, cwd=cwd)
+
+
+def open_unasked(path: Path | None, *, cwd: Path) -> Project:
+    """Return the project for a plan that is only printed: with the files that a yes would be to, if there is none."""
+    project = open_project(path, cwd=cwd)
+    return project if project.files else find_project(path, cwd=cwd)
+
+
+def question_of(now: Standing, trusted: Standing | None) -> Question:
+    """Return the question about a project, whose stack has to be its own."""
+    from agent_sandbox.runtime.trust.expected_files import written_here  # noqa: PLC0415 - renders; most runs ask nothing
+
+    project = parse_project(now.root, now.files[str(COMPOSE_FILE)], files=())
+    require_own(project)
+    return question_about(now, trusted, written_here(now.root, project.agent, os.environ))
+
+
+def agree(question: Question, *, yes: str) -> None:
+    """Return if the user says yes; what is asked is shown in any case but that of the right fingerprint."""
+    if yes == question.fingerprint:
+        return
+    root = str(question.standing.root)
+    say("\n".join(map(printable, as_lines(question))))  # a name may hold a line end
+    if yes:
+        what = f"what it asks for now has not the fingerprint that was given, {yes}"
+        raise UserError([Problem(where=root, what=what, hint=f"look at it; then: --yes {question.fingerprint}")])
+    if not sys.stdin.isatty():
+        _refuse(root, question)
+    sys.stderr.write("Say yes to this? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise UserError([Problem(where=root, what="you have not said yes to it, so nothing was done")])
+
+
+def _refuse(root: str, question: Question) -> NoReturn:
+    what = f"nobody has said yes to {', '.join(question.changed)}, and there is no terminal to ask at"
+    hint = f"agent-sandbox trust, at a terminal; or, after a look: --yes {question.fingerprint}"
+    raise UserError([Problem(where=root, what=what, hint=hint)])
+
+
+def as_lines(question: Question) -> Iterator[str]:
+    """Yield the question as a person reads it."""
+    root = question.standing.root
+    yield f"{root} asks for more than you have said yes to:" if question.known else f"{root} asks for this:"
+    # That a project mounts nothing is worth a word once, and none at each change of something else.
+    more, without = ("also ", ()) if question.known else ("", ("nothing",))
+    yield from _block(f"{more}reaches", question.reaches or without)
+    yield from _block(f"{more}mounts", question.mounts or without)
+    yield from _block(f"{more}injects", [f"{name}, from your shell" for name in question.injects] or without)
+    yield from _block("editor", question.editor)
+    yield from _block("note", question.notes)
+    # All of it, however long: what is hidden could be what matters.
+    yield from ("", *question.differences, "") if question.differences else ()
+    yield f"fingerprint {question.fingerprint}"
+
+
+def _block(title: str, lines: Sequence[str]) -> Iterator[str]:
+    for number, line in enumerate(_bounded(lines)):
+        yield f"  {'' if number else title:<13} {line}"
+
+
+def _bounded(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - MOST
+    return [*lines[:MOST], *([f"... and {more} more lines: look into the file"] if more > 0 else [])]

@@ -1,0 +1,1 @@
+"""Print: output and messages, excerpts of files, progress."""

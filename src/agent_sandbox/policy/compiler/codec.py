@@ -1,0 +1,266 @@
+"""The compiled form of a policy: what its layers came to, as plain data, to be had again without reading any of them.
+
+What is read is equal to what was written. What has no form here is never left out: such a policy has none.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from itertools import repeat
+from operator import attrgetter
+from typing import Any
+
+from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
+from agent_sandbox.policy.engine.index import build_index
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.engine.restrict import Restriction
+from agent_sandbox.policy.engine.rule import Conditions, Rule, why
+from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.http.graphql_operation import OperationPattern
+from agent_sandbox.policy.http.headers import HeaderPattern
+from agent_sandbox.policy.http.query import QueryPattern
+from agent_sandbox.policy.match.host_list import ListedHosts
+from agent_sandbox.policy.match.host_pattern import EVERY, HostPattern, Reach
+from agent_sandbox.policy.match.host_service import HostServiceRow
+from agent_sandbox.policy.match.injection import Credential, Injection
+from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
+from agent_sandbox.policy.match.upstream import Authorities, Upstream, UpstreamProxy
+
+type Plain = Any  # what JSON holds: it has been written by this module alone
+type Lists = Mapping[str, ListedHosts]
+
+# Of a policy, what is plain already.
+TOLD = ("digest", "asks_operations", "asks_secrets", "refusal", "empty")
+
+
+class NotEncodableError(Exception):
+    """This policy has no compiled form: it has to be read from its files each time."""
+
+
+def encode_policy(policy: Policy) -> Plain:
+    """Return the policy as plain data, without the hosts of its lists; raise NotEncodableError where that can't be."""
+    _require_known(policy, {"rules", "index", "layers", *TOLD})
+    rules = policy.rules
+    _require_known(rules, RULE_SET)
+    return {
+        "rules": _table(rules.rules),
+        "ceilings": [{"origin": _origin(one.origin), "rules": _table(one.rules)} for one in rules.ceilings],
+        "replaced": [one if isinstance(one, str) else _host(one) for one in rules.replaced],
+        "host_services": [[row.name, _host(row.asked), sorted(row.ports), row.to] for row in rules.host_services],
+        "settings": {name: _write_setting(said) for name, said in rules.settings.items()},
+        "always_inspects": rules.always_inspects,
+        **{name: getattr(policy, name) for name in TOLD},
+        "layers": sorted(policy.layers),
+    }
+
+
+def decode_policy(form: Plain, lists: Lists) -> Policy:
+    """Return the policy that was written; `lists` are its lists of hosts, read anew, by their names."""
+    rules = RuleSet(
+        rules=_rules(form["rules"], lists),
+        ceilings=tuple(
+            Restriction(origin=Origin(**one["origin"]), rules=_rules(one["rules"], lists)) for one in form["ceilings"]
+        ),
+        replaced=frozenset(one if isinstance(one, str) else _pattern(*one) for one in form["replaced"]),
+        host_services=tuple(
+            HostServiceRow(name=name, asked=_pattern(*asked), ports=frozenset(ports), to=to)
+            for name, asked, ports, to in form["host_services"]
+        ),
+        settings={name: _read_setting(said) for name, said in form["settings"].items()},
+        always_inspects=form["always_inspects"],
+    )
+    told = {name: form[name] for name in TOLD}
+    return Policy(rules=rules, index=build_index(rules.rules), layers=frozenset(form["layers"]), **told)
+
+
+RULE_SET = frozenset({"rules", "ceilings", "replaced", "host_services", "settings", "always_inspects"})
+
+
+def _require_known(value: Any, known: Iterable[str]) -> None:  # noqa: ANN401 - any of the engine's values
+    """Refuse a value with something said in a part that has no form: to forget a condition would let more through."""
+    for part in fields(value):
+        if part.name not in known and (part.default is MISSING or getattr(value, part.name) != part.default):
+            raise NotEncodableError
+
+
+def _write_setting(said: Any) -> Plain:  # noqa: ANN401 - whatever a layer says
+    if isinstance(said, Upstream):
+        return _write_upstream(said)
+    if not isinstance(said, bool | int | str):
+        raise NotEncodableError
+    return said
+
+
+def _read_setting(form: Plain) -> Any:  # noqa: ANN401 - the same
+    return _read_upstream(**form) if isinstance(form, dict) else form
+
+
+def _write_upstream(said: Upstream) -> Plain:
+    _require_known(said, {"layer", "proxy", "no_proxy", "ca", "origin"})
+    return {
+        "layer": said.layer,
+        "proxy": said.proxy and [said.proxy.tls, said.proxy.host, said.proxy.port],
+        "no_proxy": list(map(_host, said.no_proxy)),
+        "ca": said.ca and [said.ca.name, said.ca.pem],
+        "origin": _origin(said.origin),
+    }
+
+
+def _read_upstream(layer: str, proxy: Plain, no_proxy: Plain, ca: Plain, origin: Plain) -> Upstream:
+    return Upstream(
+        layer=layer,
+        proxy=UpstreamProxy(**dict(zip(("tls", "host", "port"), proxy, strict=True))) if proxy else None,
+        no_proxy=tuple(_pattern(*one) for one in no_proxy),
+        ca=Authorities(**dict(zip(("name", "pem"), ca, strict=True))) if ca else None,
+        origin=Origin(**origin),
+    )
+
+
+def _write_path(path: PathPattern) -> Plain:
+    return [path.kind, path.text, path.any_case]
+
+
+def _read_path(form: Plain) -> PathPattern:
+    kind, text, any_case = form
+    return parse_path_pattern(PathKind(kind), text, any_case=any_case and tuple(any_case))
+
+
+def _pairs(form: Plain) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in form)
+
+
+def _read_operations(form: Plain) -> OperationPattern:
+    return OperationPattern(named=tuple((kind, tuple(names)) for kind, names in form))
+
+
+def _write_injection(inject: Injection) -> Plain:
+    return [inject.replaces, [[one.header, one.secret, one.username] for one in inject.credentials]]
+
+
+def _read_injection(form: Plain) -> Injection:
+    replaces, credentials = form
+    parts = ("header", "secret", "username")
+    made = tuple(Credential(**dict(zip(parts, one, strict=True))) for one in credentials)
+    return Injection(credentials=made, replaces=replaces)
+
+
+def _as_it_is(value: Plain) -> Plain:
+    return value
+
+
+# How each condition but the host is written, and read. What is not asked for is left out.
+CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] = {
+    "ports": (sorted, frozenset),
+    "schemes": (sorted, frozenset),
+    "methods": (sorted, frozenset),
+    "path": (_write_path, _read_path),
+    "query": (lambda query: query.parameters, lambda form: QueryPattern(parameters=_pairs(form))),
+    "headers": (lambda headers: headers.named, lambda form: HeaderPattern(named=_pairs(form))),
+    "graphql": (lambda graphql: graphql.named, _read_operations),
+    "inject": (_write_injection, _read_injection),
+    "max_body": (_as_it_is, _as_it_is),
+    "encoded_slash": (_as_it_is, _as_it_is),
+    "inspect": (_as_it_is, _as_it_is),
+}
+DEFAULTS = {part.name: part.default for part in fields(Conditions) if part.name != "host"}
+
+
+def _table(rules: Sequence[Rule]) -> Plain:
+    """Return the rules in columns; what many have in common stands there once."""
+    asked: dict[tuple[Any, ...], int] = {}
+    places: dict[tuple[str, str], int] = {}
+    rows = []
+    for rule in rules:
+        conditions, origin = rule.conditions, rule.origin
+        rows.append(
+            (
+                rule.effect,
+                *_host(conditions.host),
+                asked.setdefault(tuple(getattr(conditions, name) for name in DEFAULTS), len(asked)),
+                places.setdefault((origin.file, origin.layer), len(places)),
+                origin.line,
+                rule.reason,
+            )
+        )
+    return {"asked": list(map(_write_asked, asked)), "places": list(places), "columns": list(zip(*rows, strict=True))}
+
+
+def _write_asked(values: tuple[Any, ...]) -> Plain:
+    said = {name: value for (name, usual), value in zip(DEFAULTS.items(), values, strict=True) if value != usual}
+    if not said.keys() <= CONDITIONS.keys():
+        raise NotEncodableError
+    return {name: CONDITIONS[name][0](value) for name, value in said.items()}
+
+
+def _read_asked(form: Plain) -> Conditions:
+    """Return the conditions, of whichever host."""
+    return Conditions(host=EVERY, **{name: CONDITIONS[name][1](said) for name, said in form.items()})
+
+
+def _rules(table: Plain, lists: Lists) -> tuple[Rule, ...]:
+    if not table["columns"]:
+        return ()
+    effects, reaches, names, asked, places, lines, reasons = table["columns"]
+    shared = [_read_asked(one) for one in table["asked"]]
+    alike = [shared[place] for place in asked]
+    of_each = {name: list(map(attrgetter(name), alike)) for name in DEFAULTS}
+    plain = [one.plain for one in shared]
+    conditions = _made(Conditions, host=_hosts(reaches, names, lists), **of_each)
+    effects = list(map({str(one): one for one in Effect}.__getitem__, effects))
+    files, layers = ([table["places"][place][part] for place in places] for part in (0, 1))
+    origins = _made(Origin, file=files, line=lines, layer=layers)
+    where = list(map(str, origins))
+    verdicts = _made(
+        Decision,
+        effect=effects,
+        rule=where,
+        origin=origins,
+        reason=list(map(why, effects, where, reasons)),
+        near_miss=repeat(""),
+        wants=repeat(""),
+        cause=repeat(Cause.RULE),
+        max_body=of_each["max_body"],
+    )
+    rules = _made(
+        Rule,
+        effect=effects,
+        conditions=conditions,
+        origin=origins,
+        reason=reasons,
+        verdict=verdicts,
+        ports=of_each["ports"],
+        methods=of_each["methods"],
+        plain=[plain[place] for place in asked],
+    )
+    return tuple(rules)
+
+
+def _hosts(reaches: Sequence[str], names: Sequence[str], lists: Lists) -> list[HostPattern]:
+    every = _made(HostPattern, reach=list(map({str(one): one for one in Reach}.__getitem__, reaches)), name=names)
+    return [lists[one.name] if one.reach is Reach.LISTED else one for one in every]
+
+
+def _made[T](kind: type[T], **columns: Iterable[Any]) -> list[T]:
+    """Return values of a frozen class, a column for each of its parts, as its own `__init__` would leave them.
+
+    That one asks for each part of each value whether it may be set, and takes five times as long: of a thousand hosts
+    nothing else takes so long. These have been through it when they were written.
+    """
+    made = list(map(object.__new__, repeat(kind, len(columns[next(iter(columns))]))))  # type: ignore[arg-type] # sized
+    for name, column in columns.items():
+        deque(map(getattr(kind, name).__set__, made, column), maxlen=0)
+    return made
+
+
+def _host(pattern: HostPattern) -> tuple[str, str]:
+    if isinstance(pattern, ListedHosts) and pattern.dropped:
+        raise NotEncodableError  # a list is read anew, and holds what was replaced
+    return str(pattern.reach), pattern.name
+
+
+def _pattern(reach: str, name: str) -> HostPattern:
+    return HostPattern(reach=Reach(reach), name=name)
+
+
+def _origin(origin: Origin) -> Plain:
+    return {"file": origin.file, "line": origin.line, "layer": origin.layer}

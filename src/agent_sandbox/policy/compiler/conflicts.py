@@ -1,0 +1,68 @@
+"""Rules that put different secrets into one request, of which none is more specific than the other."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policy.http.path import in_lower_case
+from agent_sandbox.policy.match.glob import ANY_DEPTH, Segment, globs_meet
+from agent_sandbox.policy.match.host_pattern import Reach
+from agent_sandbox.policy.match.injection import Injection
+from agent_sandbox.policy.match.path_pattern import PathKind
+from agent_sandbox.problems import Problem
+
+# Those alone are compared that nothing simpler tells apart: globs of one length, for one. More are not worth the wait.
+MAX_COMPARED = 20_000
+HINT = "which of them goes along? Write one of the paths more exactly, or give both the same `transform`"
+TOO_MANY = "too many rules with different secrets are alike: whether two of them take the same request is not known"
+FEWER = "write paths without stars, or give more of the rules the same `transform`"
+
+# Of equally specific rules, by their methods and by what they put in.
+Alike = defaultdict[frozenset[str], defaultdict[Injection | None, list[Rule]]]
+
+
+def conflicting(rules: Iterable[Rule]) -> Iterator[Problem]:
+    """Yield a problem for each rule that puts in something else than an earlier one that is as specific."""
+    alike: defaultdict[object, Alike] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    left = iter(range(MAX_COMPARED))
+    for rule in sorted((rule for rule in rules if rule.conditions.inject), key=lambda rule: rule.sort_key):
+        asked, group = rule.conditions, alike[_likeness(rule.conditions)]
+        compared = zip(_differing(asked, group), left, strict=False)
+        other = next((other for other, _ in compared if _meet(asked, other.conditions)), None)
+        if other:
+            what = f"{asked.inject} would go into the same requests as {other.conditions.inject}"
+            yield Problem(where=str(rule.origin), what=f"{what} by {other.origin}", hint=HINT)
+        group[asked.methods or STANDARD][asked.inject].append(rule)
+    if next(left, None) is None:
+        yield Problem(where=str(rule.origin), what=TOO_MANY, hint=FEWER)
+
+
+def _likeness(asked: Conditions) -> object:
+    """Return what two rules have in common that are equally specific and may take the same request."""
+    host, path = asked.host, asked.path
+    where = (host.name, host.reach is Reach.EXACT)
+    how = path.specificity if path else None
+    # Patterns without stars are in common where they are equal.
+    text = in_lower_case(path.reading) if path and path.kind is not PathKind.GLOB else None
+    return where, how, text, asked.query
+
+
+def _differing(asked: Conditions, group: Alike) -> Iterator[Rule]:
+    for methods, by_secret in group.items():
+        if not methods.isdisjoint(asked.methods or STANDARD):
+            yield from chain.from_iterable(rules for inject, rules in by_secret.items() if inject != asked.inject)
+
+
+def _meet(asked: Conditions, other: Conditions) -> bool:
+    if asked.ports and other.ports and asked.ports.isdisjoint(other.ports):
+        return False
+    one, two = asked.path, other.path
+    if one is None or two is None or PathKind.GLOB not in {one.kind, two.kind}:
+        return True  # they are in one group because they are equal
+    return globs_meet(_lowered(one.glob), _lowered(two.glob))
+
+
+def _lowered(glob: tuple[Segment, ...]) -> tuple[Segment, ...]:
+    return tuple(segment if segment == ANY_DEPTH else tuple(map(in_lower_case, segment)) for segment in glob)

@@ -1,0 +1,169 @@
+"""A layer's entries as rules: defaults filled in, services put in their place."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.engine.restrict import Restriction
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.file.entry_spec import EntrySpec, RuleSpec
+from agent_sandbox.policy.file.graphql_spec import GRAPHQL_METHOD
+from agent_sandbox.policy.file.service_options import Chosen, UnfitOption, choose
+from agent_sandbox.policy.file.service_spec import variants
+from agent_sandbox.policy.file.transform_spec import TransformSpec
+from agent_sandbox.policy.http.method import STANDARD, with_implied
+from agent_sandbox.policy.http.request import USUAL_PORTS
+from agent_sandbox.policy.match.path_pattern import PathPattern
+from agent_sandbox.problems import Problem, UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What an entry means that leaves something out: an allow as little as is useful, a deny everything."""
+
+    ports: frozenset[int] | None
+    methods: frozenset[str] | None
+
+
+DEFAULTS = {
+    Effect.ALLOW: Defaults(ports=USUAL_PORTS, methods=STANDARD),
+    Effect.DENY: Defaults(ports=None, methods=None),
+}
+# A secret goes over nothing else.
+ENCRYPTED = frozenset({"https"})
+ALLOWING = frozenset({"services", "domains", "domains_file", "allow", "host_services"})
+SECTIONS = (("domains", Effect.ALLOW), ("allow", Effect.ALLOW), ("deny", Effect.DENY))
+
+
+def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
+    """Return what a layer says with the services that it names, which are all known and stand below its own words."""
+    of_services = RuleSet(
+        rules=tuple(
+            rule for number in range(len(layer.spec.services)) for rule in _of_service(layer, number, services)
+        ),
+        replaced=frozenset(services[spec.name].name for spec in layer.spec.services if spec.merge_mode),
+    )
+    own = RuleSet(
+        # A service by itself is the whole of it, at its least.
+        rules=(*_rules(layer, choose(layer.name, layer.spec.declared, {})), *_rules_of_names(layer)),
+        replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
+        host_services=tuple(service.row(name) for name, service in layer.spec.host_services.items()),
+        settings=layer.spec.settings.said_at(layer.origin("settings", "upstream"), layer.authorities),
+    )
+    said = of_services + own
+    return _narrowing(layer, said) if layer.only_narrows else said
+
+
+def _of_service(layer: Layer, number: int, services: Mapping[str, Layer]) -> Iterator[Rule]:
+    named = layer.spec.services[number]
+    service = services[named.name]
+    try:
+        chosen = named.chosen(service.spec.declared)
+    except UnfitOption as unfit:
+        where = str(layer.origin("services", number, *unfit.at))
+        raise UserError([Problem(where=where, what=unfit.what, hint=unfit.hint)]) from unfit
+    return _rules(service, chosen)
+
+
+def _narrowing(layer: Layer, said: RuleSet) -> RuleSet:
+    # It leads nowhere by itself, and may have more inspected than the others want, and not less.
+    settings = {name: value for name, value in said.settings.items() if name != "inspect"}
+    allows = tuple(rule for rule in said.rules if rule.effect is Effect.ALLOW)
+    if problems := [_puts_in(rule) for rule in allows if rule.conditions.inject]:
+        raise UserError(problems)
+    return replace(
+        said,
+        host_services=(),
+        settings=settings,
+        always_inspects=said.settings.get("inspect", False),
+        rules=tuple(rule for rule in said.rules if rule.effect is Effect.DENY),
+        ceilings=(Restriction(origin=layer.origin("tighten"), rules=allows),) if _names_an_allow(layer) else (),
+    )
+
+
+def _puts_in(rule: Rule) -> Problem:
+    what = f"a layer that only narrows puts nothing in, and this is {rule.conditions.inject}"
+    hint = "take it out: it goes with the layer that allows the request"
+    return Problem(where=str(rule.origin), what=what, hint=hint)
+
+
+def _names_an_allow(layer: Layer) -> bool:
+    # What is written counts and not what it comes to: otherwise the narrowest ceiling of all would let everything pass.
+    return layer.spec.allow_all or not layer.spec.model_fields_set.isdisjoint(ALLOWING)
+
+
+def _rules(layer: Layer, chosen: Chosen) -> Iterator[Rule]:
+    for section, effect in SECTIONS:
+        entries: tuple[EntrySpec, ...] = getattr(layer.spec, section)
+        for number, entry in enumerate(entries):
+            yield from _rules_of_entry(layer, effect, entry, (section, number), chosen)
+
+
+def _rules_of_names(layer: Layer) -> Iterator[Rule]:
+    """Yield what only a policy has, and no service: a list of hosts, and private places."""
+    if layer.listed:
+        every = EntrySpec.model_construct(host=layer.listed)
+        yield _rule(Effect.ALLOW, every, RuleSpec(), layer.origin("domains_file"))
+    for name, service in layer.spec.host_services.items():
+        row = service.row(name)
+        # The values are checked already.
+        asked = EntrySpec.model_construct(host=row.asked, ports=tuple(row.ports))
+        yield _rule(Effect.ALLOW, asked, service, layer.origin("host_services", name))
+
+
+def _rules_of_entry(
+    layer: Layer, effect: Effect, entry: EntrySpec, place: tuple[str, int], chosen: Chosen
+) -> Iterator[Rule]:
+    for number, rule in enumerate(entry.rules or (RuleSpec(),)):
+        origin = layer.origin(*place, "rules", number)
+        # What a service denies it denies whatever is chosen of it.
+        meant = variants(entry.host, rule, chosen) if effect is Effect.ALLOW else (rule,)
+        yield from (_rule(effect, entry, variant, origin) for variant in meant)
+
+
+def _path(effect: Effect, pattern: PathPattern) -> PathPattern:
+    # Whether a host is blind to case only the host knows.
+    return pattern if effect is Effect.ALLOW else pattern.in_any_case()
+
+
+# The rules of an entry come one after the other, and share the set: a copy for each would be most of a large policy.
+_ports = lru_cache(maxsize=1)(frozenset[int])
+
+
+def _methods(rule: RuleSpec, defaults: Defaults) -> frozenset[str] | None:
+    if rule.graphql and not rule.methods:
+        return frozenset({GRAPHQL_METHOD})
+    return with_implied(rule.methods) if rule.methods else defaults.methods
+
+
+def _schemes(rule: RuleSpec, transform: TransformSpec | None) -> frozenset[str] | None:
+    if transform:
+        return ENCRYPTED
+    return frozenset(rule.schemes) if rule.schemes else None
+
+
+def _rule(effect: Effect, entry: EntrySpec, rule: RuleSpec, origin: Origin) -> Rule:
+    defaults = DEFAULTS[effect]
+    transform = rule.transform or entry.transform
+    return Rule(
+        effect=effect,
+        conditions=Conditions(
+            host=entry.host,
+            ports=_ports(entry.ports) if entry.ports else defaults.ports,
+            schemes=_schemes(rule, transform),
+            methods=_methods(rule, defaults),
+            path=_path(effect, rule.path.pattern) if rule.path and rule.path.pattern else None,
+            query=rule.query.pattern if rule.query else None,
+            headers=rule.header_pattern,
+            max_body=rule.max_body,
+            graphql=rule.graphql.pattern if rule.graphql else None,
+            inject=transform.injection if transform else None,
+            encoded_slash=entry.encoded_slash,
+            inspect=entry.inspect,
+        ),
+        origin=origin,
+        reason=rule.reason or entry.reason,
+    )

@@ -1,0 +1,1 @@
+"""Decide a request: rules, their index, restricting layers, the decision itself. Pure and total."""

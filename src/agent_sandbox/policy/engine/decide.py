@@ -1,0 +1,115 @@
+"""THE decision: total, without side effects, and it never depends on order."""
+
+from dataclasses import replace
+
+from agent_sandbox.policy.decision import Cause, Decision, Effect
+from agent_sandbox.policy.engine.nearest import (
+    beyond_for_port,
+    beyond_for_request,
+    no_rule_for_host,
+    no_rule_for_port,
+    no_rule_for_request,
+)
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.engine.rule import Readings
+from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION
+from agent_sandbox.policy.http.path import readings
+from agent_sandbox.policy.http.request import Request
+from agent_sandbox.policy.match.injection import Injection
+
+
+def decide(policy: Policy, request: Request) -> Decision:
+    """Answer a request: a matching deny wins, else a matching allow within every ceiling, else it is denied."""
+    if policy.refusal and not policy.empty:
+        return _refused(policy)
+    ways = readings(request.path)
+    answer = None
+    for rule in policy.index.rules_about(request.host, ways):
+        if not rule.matches(request, ways):
+            continue
+        if rule.effect is Effect.DENY:
+            return rule.verdict
+        # The first one is the most specific; another stands only where it lets a larger body follow.
+        if answer is None or rule.verdict.limit > answer.limit:
+            answer = rule.verdict
+    if answer is None:
+        return _not_allowed(policy, request, ways)
+    for ceiling in policy.rules.ceilings:
+        within = ceiling.verdict(request, ways)
+        if within is None:
+            return beyond_for_request(ceiling, request, ways)
+        if within.limit < answer.limit:
+            answer = replace(answer, max_body=within.max_body)
+    return answer
+
+
+def allows(policy: Policy, request: Request) -> bool:
+    """Tell whether `decide` allows the request, without looking for what to say of a denial."""
+    if policy.refusal:
+        return False
+    ways = readings(request.path)
+    effects = {rule.effect for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)}
+    return effects == {Effect.ALLOW} and all(ceiling.verdict(request, ways) for ceiling in policy.rules.ceilings)
+
+
+def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:
+    """Answer a request into which secrets can be put, and say which: what the most specific rule that has any puts in.
+
+    None where nothing is put in: no such rule takes the request, or it is denied all the same.
+    """
+    if not policy.asks_secrets:
+        return decide(policy, request), None
+    filled = request._replace(secrets=True)
+    decision = decide(policy, filled)
+    if not decision.allowed:
+        return decision, None
+    ways = readings(request.path)
+    about = (rule for rule in policy.index.rules_about(request.host, ways) if rule.conditions.inject)
+    rules = [rule for rule in about if rule.matches(filled, ways)]
+    if not rules:
+        return decision, None
+    verdict, inject = rules[0].verdict, rules[0].conditions.inject
+    # How much may follow it say those that put in the same: others allow a larger body without.
+    limits = (rule.verdict for rule in rules if rule.conditions.inject == inject)
+    widest = max(limits, key=lambda one: one.limit)
+    return replace(verdict, max_body=min(widest, decision, key=lambda one: one.limit).max_body), inject
+
+
+def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
+    """Answer a CONNECT: allowed when some rule could allow a request there; that request is decided again in full."""
+    if policy.refusal and not policy.empty:
+        return _refused(policy)
+    rules = policy.index.rules_for(host)
+    there = [rule for rule in rules if rule.conditions.ports is None or port in rule.conditions.ports]
+    for rule in there:
+        if rule.effect is Effect.DENY and rule.conditions.of_the_host_alone:
+            return rule.verdict
+    allowing = next((rule for rule in there if rule.effect is Effect.ALLOW), None)
+    if not allowing and policy.empty:
+        return _refused(policy)
+    if not allowing:
+        return no_rule_for_port(host, port, rules) or no_rule_for_host(policy.index, host)
+    for ceiling in policy.rules.ceilings:
+        if not ceiling.takes_connect(host, port):
+            return beyond_for_port(ceiling, host, port)
+    # A limit is for the requests inside.
+    return allowing.verdict if allowing.verdict.max_body is None else replace(allowing.verdict, max_body=None)
+
+
+def awaits_operation(policy: Policy, request: Request) -> bool:
+    """Tell whether a request that is denied by its head could be allowed, once its body has been read as GraphQL."""
+    if request.operation is not None or not policy.asks_operations:
+        return False
+    filled = request._replace(secrets=True)
+    return not allows(policy, filled) and allows(policy, filled._replace(operation=ANY_OPERATION))
+
+
+def _not_allowed(policy: Policy, request: Request, ways: Readings) -> Decision:
+    if policy.empty:
+        return _refused(policy)
+    return no_rule_for_request(request, ways, policy.index) or no_rule_for_host(policy.index, request.host)
+
+
+def _refused(policy: Policy) -> Decision:
+    cause = Cause.EMPTY if policy.empty else Cause.POLICY
+    return Decision(effect=Effect.DENY, rule=None, origin=None, reason=policy.refusal, cause=cause)

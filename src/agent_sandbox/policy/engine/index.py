@@ -1,0 +1,79 @@
+"""Rules by host: one dict look-up a label, however many hosts there are."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from agent_sandbox.policy.engine.rule import Readings, Rule
+from agent_sandbox.policy.engine.rule_table import NO_RULES, Rules, rules_of_host
+from agent_sandbox.policy.http.host import is_address
+from agent_sandbox.policy.match.host_pattern import NAMED_WHOLE, Reach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostIndex:
+    """`exact` by host, `below` by the suffix that a host must end in; `others`, networks and lists, are few.
+
+    Below the empty suffix is every name. Where one rule names a host, as is usual, no table stands before it: among
+    many hosts each thing on the way has to come from main memory, and that takes longer than what is done with it.
+    """
+
+    exact: Mapping[str, Rule | Rules]
+    below: Mapping[str, Rules]
+    others: tuple[Rules, ...] = ()
+
+    def rules_for(self, host: str) -> tuple[Rule, ...]:
+        """Return the rules whose host pattern takes this host, the most specific first."""
+        found = self.naming(host)
+        if self.below or self.others:
+            for rules in self._wider(host):
+                found += rules
+        return found
+
+    def rules_about(self, host: str, readings: Readings) -> tuple[Rule, ...]:
+        """Return at least those of `rules_for` that could take such a path."""
+        found = self.exact.get(host, NO_RULES).about(readings)
+        if self.below or self.others:
+            for rules in self._wider(host):
+                found += rules.about(readings)
+        return found
+
+    def naming(self, host: str) -> tuple[Rule, ...]:
+        """Return the rules that name this very host."""
+        found = self.exact.get(host, NO_RULES)
+        return (found,) if isinstance(found, Rule) else found
+
+    def _wider(self, host: str) -> list[Rules]:
+        found = [rules for rules in self.others if rules[0].conditions.host.matches(host)]
+        if not self.below:
+            return found
+        dot = host.find(".")
+        while dot != -1:
+            if below := self.below.get(host[dot + 1 :]):
+                found.append(below)
+            dot = host.find(".", dot + 1)
+        if (every := self.below.get("")) and not is_address(host):
+            found.append(every)
+        return found
+
+
+def build_index(rules: Iterable[Rule]) -> HostIndex:
+    """Sort the rules into their hosts."""
+    exact: defaultdict[str, list[Rule]] = defaultdict(list)
+    below: defaultdict[str, list[Rule]] = defaultdict(list)
+    others: defaultdict[str, list[Rule]] = defaultdict(list)
+    for rule in rules:
+        host = rule.conditions.host
+        if host.reach is Reach.EXACT:  # nearly all of them
+            exact[host.name].append(rule)
+        elif host.reach in NAMED_WHOLE:
+            others[host.name].append(rule)
+        else:
+            below[host.name].append(rule)
+            if host.reach is Reach.APEX_AND_BELOW:
+                exact[host.name].append(rule)
+    return HostIndex(
+        exact={host: rules[0] if len(rules) == 1 else rules_of_host(rules) for host, rules in exact.items()},
+        below={suffix: rules_of_host(rules) for suffix, rules in below.items()},
+        others=tuple(rules_of_host(others[name]) for name in sorted(others)),
+    )

@@ -1,0 +1,110 @@
+"""Denials for want of a rule: they name the nearest one and what differed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from agent_sandbox.policy.decision import Cause, Decision, Effect
+from agent_sandbox.policy.engine.covers import covers
+from agent_sandbox.policy.engine.index import HostIndex
+from agent_sandbox.policy.engine.restrict import Restriction
+from agent_sandbox.policy.engine.rule import Readings, Rule
+from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION
+from agent_sandbox.policy.http.request import Request
+from agent_sandbox.policy.match.host_pattern import Reach
+
+# A denial costs little more than an allow: of many rules, those for such a path and the most specific are compared.
+MAX_COMPARED = 100
+# Pairs of an allow and a deny.
+MAX_PAIRS = 500
+
+
+def no_rule_for_request(request: Request, readings: Readings, index: HostIndex) -> Decision | None:
+    """Deny what no rule of the host takes; None when nothing of the host is allowed."""
+    rules = likely = index.rules_for(request.host)
+    if len(rules) > MAX_COMPARED:
+        likely = (*index.rules_about(request.host, readings), *rules)
+    allows = islice((rule for rule in likely if rule.effect is Effect.ALLOW), MAX_COMPARED)
+    # The fewest differences; among equals the most specific, which comes first.
+    nearest = sorted(allows, key=lambda rule: sum(1 for _ in rule.differences(request, readings)))
+    rule = next(unshadowed(nearest, rules), None)
+    if rule is None:
+        return None
+    differences = list(rule.differences(request, readings))
+    all_but_the_body = rule.matches(request._replace(operation=ANY_OPERATION), readings)
+    cause = Cause.OPERATION if all_but_the_body else Cause.REQUEST
+    denial = _denial(cause, f"host {request.host} is allowed, {_are_not(differences)}", rule)
+    inject = rule.conditions.inject
+    return replace(denial, wants=f"{inject.secrets} ({rule.origin})") if inject else denial
+
+
+def no_rule_for_port(host: str, port: int, rules: Sequence[Rule]) -> Decision | None:
+    """Deny what the host's rules allow on other ports alone; None when nothing of the host is allowed."""
+    allow = next(unshadowed((rule for rule in rules if rule.effect is Effect.ALLOW), rules), None)
+    return _denial(Cause.REQUEST, f"host {host} is allowed, port {port} is not", allow) if allow else None
+
+
+def no_rule_for_host(index: HostIndex, host: str) -> Decision:
+    """Deny a host that no rule names; one for its parent or for its children is worth telling."""
+    reason = f"no rule allows host {host}"
+    rule = next(allows_nearby(index, host), None)
+    if rule:
+        return _denial(Cause.HOST, reason, rule)
+    return Decision(effect=Effect.DENY, rule=None, origin=None, reason=reason, cause=Cause.HOST)
+
+
+def allows_nearby(index: HostIndex, host: str) -> Iterator[Rule]:
+    """Yield what is allowed of the names below a host, and of those above."""
+    if below := [rule for rule in index.below.get(host, ()) if rule.effect is Effect.ALLOW]:
+        # Whatever takes in all names below takes this one, which nobody has.
+        yield from unshadowed(below, index.rules_for(f"*.{host}"))
+    _, _, parent = host.partition(".")
+    while parent:
+        above = (rule for rule in index.naming(parent) if rule.conditions.host.reach is Reach.EXACT)
+        if allows := [rule for rule in above if rule.effect is Effect.ALLOW]:
+            yield from unshadowed(allows, index.rules_for(parent))
+        _, _, parent = parent.partition(".")
+
+
+def unshadowed(allows: Iterable[Rule], here: Iterable[Rule]) -> Iterator[Rule]:
+    """Yield the allows of which no deny here takes back all; where much is to be compared, the rest as it is."""
+    denials = (rule.conditions for rule in here if rule.effect is Effect.DENY)
+    denies = list(islice(denials, MAX_PAIRS))
+    compared = 0
+    for rule in allows:
+        compared += len(denies)
+        if compared > MAX_PAIRS or not any(covers(deny, rule.conditions) for deny in denies):
+            yield rule
+
+
+def beyond_for_request(ceiling: Restriction, request: Request, readings: Readings) -> Decision:
+    """Deny what some layer allows and a narrowing one does not: that one is named, with its nearest rule."""
+    index = ceiling.index
+    return _beyond(ceiling, no_rule_for_request(request, readings, index) or no_rule_for_host(index, request.host))
+
+
+def beyond_for_port(ceiling: Restriction, host: str, port: int) -> Decision:
+    """Deny a CONNECT that some layer allows and a narrowing one does not."""
+    rules = ceiling.index.rules_for(host)
+    return _beyond(ceiling, no_rule_for_port(host, port, rules) or no_rule_for_host(ceiling.index, host))
+
+
+def _beyond(ceiling: Restriction, within: Decision) -> Decision:
+    where = f"layer {ceiling.origin.layer} ({ceiling.origin}) narrows what all others allow"
+    return Decision(
+        effect=Effect.DENY,
+        rule=str(ceiling.origin),
+        origin=ceiling.origin,
+        reason=f"{where}: {within.reason}",
+        near_miss=within.near_miss,
+        cause=Cause.CEILING,
+    )
+
+
+def _denial(cause: Cause, reason: str, nearest: Rule) -> Decision:
+    told = f"{nearest.origin} allows {nearest}"
+    return Decision(effect=Effect.DENY, rule=None, origin=None, reason=f"{reason}: {told}", near_miss=told, cause=cause)
+
+
+def _are_not(differences: Sequence[str]) -> str:
+    return f"{' and '.join(differences)} {'is' if len(differences) == 1 else 'are'} not"

@@ -1,0 +1,203 @@
+"""One rule: a conjunction of conditions on a request, and what follows when all hold."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import override
+
+from agent_sandbox.policy.decision import Decision, Effect, Origin
+from agent_sandbox.policy.http.body_size import shown_size
+from agent_sandbox.policy.http.graphql_operation import OperationPattern
+from agent_sandbox.policy.http.headers import HeaderPattern, Sent
+from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policy.http.query import QueryPattern
+from agent_sandbox.policy.http.request import DEFAULT_PORTS, USUAL_PORTS, Request
+from agent_sandbox.policy.match.host_pattern import HostPattern
+from agent_sandbox.policy.match.injection import Injection
+from agent_sandbox.policy.match.path_pattern import PathPattern
+
+Readings = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What a request must be like; None is no condition."""
+
+    host: HostPattern
+    ports: frozenset[int] | None = None
+    schemes: frozenset[str] | None = None
+    methods: frozenset[str] | None = None
+    path: PathPattern | None = None
+    query: QueryPattern | None = None
+    headers: HeaderPattern | None = None
+    max_body: int | None = None
+    graphql: OperationPattern | None = None
+    # What is put in. A request into which nothing can be put is not taken.
+    inject: Injection | None = None
+    encoded_slash: bool = False
+    inspect: bool | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is asked for but host, port and method: nearly always."""
+        more = (self.schemes, self.path, self.query, self.headers, self.max_body, self.graphql, self.inject)
+        return more.count(None) == len(more)
+
+    @property
+    def of_the_host_alone(self) -> bool:
+        """Whether nothing but host and port is asked for."""
+        return self.methods is None and self.of_any_request
+
+    @property
+    def of_any_request(self) -> bool:
+        """Whether every usual request to host and port is meant: what an entry without rules says."""
+        return self.methods in {None, STANDARD} and self.plain
+
+    def takes_port(self, port: int) -> bool:
+        """Tell whether this port is meant."""
+        return self.ports is None or port in self.ports
+
+    def takes_size(self, size: int | None) -> bool:
+        """Tell whether a body of this size may follow. One of unknown size may, and is cut where it grows too large."""
+        return self.max_body is None or size is None or size <= self.max_body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Conditions, the effect they have, and where a person wrote them."""
+
+    effect: Effect
+    conditions: Conditions
+    origin: Origin
+    reason: str = ""
+    # The answer when this rule decides: always the same, and made once.
+    verdict: Decision = field(init=False, repr=False, compare=False)
+    # Of the conditions, what each decision asks: among many hosts it takes longer to get at them than to ask.
+    ports: frozenset[int] | None = field(init=False, repr=False, compare=False)
+    methods: frozenset[str] | None = field(init=False, repr=False, compare=False)
+    plain: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        where = str(self.origin)
+        answer = Decision(
+            effect=self.effect,
+            rule=where,
+            origin=self.origin,
+            reason=why(self.effect, where, self.reason),
+            max_body=self.conditions.max_body,
+        )
+        object.__setattr__(self, "verdict", answer)
+        object.__setattr__(self, "ports", self.conditions.ports)
+        object.__setattr__(self, "methods", self.conditions.methods)
+        object.__setattr__(self, "plain", self.conditions.plain)
+
+    def about(self, readings: Readings) -> tuple["Rule", ...]:  # noqa: ARG002 - what many rules go by
+        """Return itself, as `Rules` of this one would."""
+        return (self,)
+
+    def matches(self, request: Request, readings: Readings) -> bool:
+        """Tell whether the rule speaks of this request, whose host already fits.
+
+        An allow must hold in every reading of the path, a deny in any: doubt never widens.
+        """
+        if self.ports is not None and request.port not in self.ports:
+            return False
+        if self.methods is not None and request.method not in self.methods:
+            return False
+        if self.plain:
+            return True
+        asked = self.conditions
+        return (
+            (asked.schemes is None or request.scheme in asked.schemes)
+            and (asked.path is None or self._path_matches(asked.path, readings))
+            and (asked.query is None or self._query_matches(asked.query, request.query))
+            and (asked.headers is None or self._headers_match(asked.headers, request.headers))
+            and (asked.max_body is None or asked.takes_size(request.body_size))
+            and (asked.graphql is None or asked.graphql.takes(request.operation))
+            and (asked.inject is None or request.secrets)
+        )
+
+    def _path_matches(self, pattern: PathPattern, readings: Readings) -> bool:
+        if len(readings) == 1:
+            return pattern.matches(readings[0])
+        held = (pattern.matches(reading) for reading in readings)
+        return all(held) if self.effect is Effect.ALLOW else any(held)
+
+    def _query_matches(self, pattern: QueryPattern, query: str) -> bool:
+        return pattern.is_all_of(query) if self.effect is Effect.ALLOW else pattern.is_within(query)
+
+    def _headers_match(self, pattern: HeaderPattern, headers: Sent) -> bool:
+        return pattern.is_all_of(headers) if self.effect is Effect.ALLOW else pattern.is_within(headers)
+
+    def differences(self, request: Request, readings: Readings) -> Iterator[str]:
+        """Name each part of the request that the rule does not take, in the user's words."""
+        asked = self.conditions
+        if asked.ports is not None and request.port not in asked.ports:
+            yield f"port {request.port}"
+        if asked.schemes is not None and request.scheme not in asked.schemes:
+            yield f"scheme {request.scheme}"
+        if asked.methods is not None and request.method not in asked.methods:
+            yield f"method {request.method}"
+        if asked.path is not None and not self._path_matches(asked.path, readings):
+            yield f"path {request.path}"
+        if asked.query is not None and not self._query_matches(asked.query, request.query):
+            yield f"query {request.query or '(none)'}"
+        if asked.headers is not None and not self._headers_match(asked.headers, request.headers):
+            yield from asked.headers.differences(request.headers)
+        if not asked.takes_size(request.body_size):
+            yield f"a body of {shown_size(request.body_size or 0)}"
+        if asked.graphql is not None and not asked.graphql.takes(request.operation):
+            yield from asked.graphql.differences(request.operation)
+        if asked.inject is not None and not request.secrets:
+            yield f"a request without {asked.inject.secrets}"
+
+    @override
+    def __str__(self) -> str:
+        return " ".join(part for part in (describe(self.conditions) for describe in PARTS) if part)
+
+    @property
+    def sort_key(self) -> tuple[tuple[int, int], str, int, str]:
+        """Most specific first, then as written: which rule is named does not depend on the order of loading."""
+        path = self.conditions.path
+        exact, length = path.specificity if path else (0, 0)
+        return ((-exact, -length), self.origin.file, self.origin.line, str(self))
+
+
+def why(effect: Effect, where: str, reason: str) -> str:
+    """Return what a rule's verdict says."""
+    verb = "allowed" if effect is Effect.ALLOW else "denied"
+    return f"{verb} by {where}{': ' if reason else ''}{reason}"
+
+
+def _methods(asked: Conditions) -> str:
+    return "any method" if asked.methods in {None, STANDARD} else ", ".join(sorted(asked.methods or ()))
+
+
+def _url(asked: Conditions) -> str:
+    schemes = f"{'|'.join(sorted(asked.schemes))}://" if asked.schemes else ""
+    return f"{schemes}{asked.host}{asked.path or ''}{'?' if asked.query else ''}{asked.query or ''}"
+
+
+def _ports(asked: Conditions) -> str:
+    of_schemes = frozenset(DEFAULT_PORTS[scheme] for scheme in asked.schemes or ())
+    if asked.ports in {None, USUAL_PORTS, of_schemes}:
+        return ""
+    return f"on port {', '.join(map(str, sorted(asked.ports or ())))}"
+
+
+def _headers(asked: Conditions) -> str:
+    return f"with {asked.headers}" if asked.headers else ""
+
+
+def _size(asked: Conditions) -> str:
+    return "" if asked.max_body is None else f"up to {shown_size(asked.max_body)}"
+
+
+def _operations(asked: Conditions) -> str:
+    return f"with GraphQL {asked.graphql}" if asked.graphql else ""
+
+
+def _secrets(asked: Conditions) -> str:
+    return f"with {asked.inject}" if asked.inject else ""
+
+
+PARTS: tuple[Callable[[Conditions], str], ...] = (_methods, _url, _ports, _headers, _size, _operations, _secrets)

@@ -1,0 +1,69 @@
+"""What one layer says, or several together."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.engine.restrict import Restriction
+from agent_sandbox.policy.engine.rule import Rule
+from agent_sandbox.policy.engine.settings import Said
+from agent_sandbox.policy.match.host_list import ListedHosts
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
+from agent_sandbox.policy.match.host_service import HostServiceRow
+
+ServiceLayer = str  # `service github`: the layer that a service's rules come from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSet:
+    """Rules, ceilings and settings; `lower + higher` is both.
+
+    A setting of the higher one stands. The higher one replaces the lower one's allows of the hosts that its patterns
+    contain, and of its services; denies and ceilings stay, whoever wrote them. Adding is associative, and where nothing
+    is replaced the order of layers never matters: a deny wins wherever it comes from.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    ceilings: tuple[Restriction, ...] = ()
+    replaced: frozenset[HostPattern | ServiceLayer] = frozenset()
+    host_services: tuple[HostServiceRow, ...] = ()
+    settings: Said = field(default_factory=dict)
+    # A layer that may only narrow has said `inspect: true`: for every host, whatever is said elsewhere.
+    always_inspects: bool = False
+
+    def __add__(self, higher: "RuleSet") -> "RuleSet":
+        return RuleSet(
+            rules=(*higher.left_of(self.rules), *higher.rules),
+            ceilings=self.ceilings + higher.ceilings,
+            replaced=self.replaced | higher.replaced,
+            host_services=self.host_services + higher.host_services,
+            settings={**self.settings, **higher.settings},
+            always_inspects=self.always_inspects or higher.always_inspects,
+        )
+
+    def left_of(self, lower: tuple[Rule, ...]) -> Iterable[Rule]:
+        """Return what this set leaves of a lower layer's rules."""
+        return filter(None, map(self._left_of, lower)) if self.replaced else lower
+
+    def _left_of(self, rule: Rule) -> Rule | None:
+        if rule.effect is not Effect.ALLOW:
+            return rule
+        if rule.origin.layer in self.replaced:
+            return None
+        host = self._left_of_host(rule.conditions.host)
+        if host is None or host is rule.conditions.host:
+            return rule if host else None
+        return replace(rule, conditions=replace(rule.conditions, host=host))
+
+    def _left_of_host(self, host: HostPattern) -> HostPattern | None:
+        if isinstance(host, ListedHosts):
+            return host.without(one for one in self.replaced if isinstance(one, HostPattern))
+        if host.reach is not Reach.APEX_AND_BELOW:
+            return None if self._contains(host) else host
+        # Two in one: `.x` is `x` and `*.x`.
+        parts = [replace(host, reach=reach) for reach in (Reach.EXACT, Reach.BELOW)]
+        left = [part for part in parts if not self._contains(part)]
+        return host if left == parts else next(iter(left), None)
+
+    def _contains(self, host: HostPattern) -> bool:
+        return any(pattern in self.replaced for pattern in host.containing())

@@ -1,0 +1,131 @@
+"""How a person can allow exactly what was denied, in one sentence."""
+
+import re
+from collections.abc import Sequence
+
+from agent_sandbox.policy.decision import Cause, Decision
+from agent_sandbox.policy.explain.package_manager import PackageManager
+from agent_sandbox.policy.http.graphql_operation import KINDS
+from agent_sandbox.policy.http.method import NAMEABLE
+from agent_sandbox.policy.http.request import USUAL_PORTS, Request
+from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
+
+FILE = ".devcontainer/policy.yaml"
+# One way everywhere: it shows what an edit opens, and an invalid file changes nothing.
+APPLY = "then: agent-sandbox proxy reload"
+# What no further entry would change.
+BEYOND_AN_ENTRY = {
+    Cause.RULE: "a deny always wins: take out or narrow the entry at {}",
+    Cause.CEILING: "whoever keeps {} has to allow it there too",
+    Cause.POLICY: f"see `agent-sandbox policy check`, mend {FILE}",
+}
+# Beside an entry that puts a secret in.
+WITHOUT = "goes without {}: widen that entry to have it put in"
+OVER_TLS = "ask for https: {} goes over nothing else"
+PLAINLY = "no rule takes GraphQL that leaves doubt: send one query or mutation as JSON, with its values in `variables`"
+# What no path of a rule may hold, since servers read it in more ways than one.
+UNSPELLABLE = re.compile("%2F|;")
+# Names of fields that are something else to YAML, or to some of its readers.
+NO_TEXT = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
+ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
+
+
+def advise(
+    asked: Request | str,
+    decision: Decision,
+    *,
+    port: int = 443,
+    services: Sequence[str] = (),
+    package_manager: PackageManager | None = None,
+) -> str:
+    """Return the sentence; empty for what is allowed. For a CONNECT, `asked` is the host, and its port counts.
+
+    `services` are those that would allow it, `package_manager` is the tool that seems to fetch from its registry there.
+    """
+    if decision.allowed:
+        return ""
+    if decision.cause in BEYOND_AN_ENTRY:
+        return f"{BEYOND_AN_ENTRY[decision.cause].format(decision.rule)}, {APPLY}"
+    if isinstance(asked, Request):
+        return (
+            _for_operation(asked)
+            if decision.cause is Cause.OPERATION
+            else _for_request(asked, decision, services, package_manager)
+        )
+    return _for_private(asked, port) or f"add `{entry_for_host(asked, port)}` under `domains` in {FILE}, {APPLY}"
+
+
+def _for_operation(asked: Request) -> str:
+    line = entry_for_operation(asked)
+    if private := _for_private(asked.host, asked.port):
+        return private
+    return f"add `{line}` under `domains` in {FILE}, {APPLY}" if line else PLAINLY
+
+
+def _for_request(
+    asked: Request, decision: Decision, services: Sequence[str], package_manager: PackageManager | None
+) -> str:
+    if decision.wants and asked.scheme == "http":
+        return OVER_TLS.format(decision.wants)
+    if asked.method not in NAMEABLE:
+        return f"no rule can name the method {asked.method}"
+    others = "".join(f"or `- {service}` under `services`, " for service in services)
+    if package_manager and not services:
+        others = f"or for all that {package_manager.tool} fetches {package_manager.way}, "
+    if UNSPELLABLE.search(asked.path):
+        way = f"add `{entry_below(asked)}` under `domains` in {FILE}"
+    else:
+        way = f"add `{entry_for_exactly(asked, query=False)}` under `allow` in {FILE}"
+    if decision.wants:
+        others = f"which {WITHOUT.format(decision.wants)}, {others}"
+    return _for_private(asked.host, asked.port) or f"{way}, {others}{APPLY}"
+
+
+def _for_private(host: str, port: int) -> str:
+    why = why_private(host)
+    return f"{host} {why}: {how_to_name(host, port)}" if why else ""
+
+
+def entry_for_host(host: str, port: int) -> str:
+    """Return the line of `domains` that allows the host."""
+    return f"- {_host(host)}" if port in USUAL_PORTS else f"- {{host: {_host(host)}, ports: [{port}]}}"
+
+
+def entry_for_operation(request: Request) -> str:
+    """Return the entry of `domains` that takes what this request does by GraphQL; nothing where no rule could."""
+    operation = request.operation
+    if operation is None or operation.kind not in KINDS:
+        return ""
+    host = _host(request.host)
+    path = _in_quotes(request.path)
+    fields = (f'"{name}"' if NO_TEXT.fullmatch(name) else name for name in sorted(operation.fields))
+    listed = f"graphql: {{{operation.kind}: [{', '.join(fields)}]}}"
+    rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{exact: '{path}'}}, {listed}}}"
+    return f"- {{host: {host}, ports: [{request.port}], rules: [{rule}]}}"
+
+
+def _host(host: str) -> str:
+    return f'"[{host}]"' if ":" in host else host
+
+
+def _in_quotes(path: str) -> str:
+    return path.translate(ENCODED).replace("'", "''")
+
+
+def entry_below(request: Request) -> str:
+    """Return the entry of `domains` for a path that no pattern can spell: all that lies beside it."""
+    parent = _in_quotes(UNSPELLABLE.split(request.path, maxsplit=1)[0].rpartition("/")[0])
+    host = _host(request.host)
+    rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{prefix: '{parent}/'}}}}"
+    slash = "encoded_slash: true, " if "%2F" in request.path else ""
+    return f"- {{host: {host}, ports: [{request.port}], {slash}rules: [{rule}]}}"
+
+
+def entry_for_exactly(request: Request, *, query: bool = True) -> str:
+    """Return the line of `allow` that takes this request; quoted only where YAML would read it otherwise.
+
+    What would be a wildcard in the path is written encoded: rules read both alike.
+    """
+    address, mark, parameters = request.url.partition("?")
+    text = f"{request.method} {address.translate(ENCODED)}{mark + parameters if query else ''}"
+    return "- '{}'".format(text.replace("'", "''")) if text.endswith(":") else f"- {text}"

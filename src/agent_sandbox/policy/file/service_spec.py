@@ -1,0 +1,102 @@
+"""A service: how a policy names it, and the file that says what it lets through."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from agent_sandbox.policy.file.entry_spec import DomainSpec, PathSpec, Reachable, RuleSpec
+from agent_sandbox.policy.file.fields import AtLeastOne, Strict, Written, written_out
+from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, UnfitOption, choose
+from agent_sandbox.policy.file.short_form import write_out_host
+from agent_sandbox.policy.file.transform_spec import KindSpec, TransformSpec
+from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policy.match.host_pattern import HostPattern
+
+READING = frozenset({"GET", "HEAD"})
+
+
+class ServiceSpec(BaseModel):
+    """A service by name. Which options it takes stands in its own file, so they are known only beside it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    name: str
+    merge_mode: Written[Literal["replace"]] = None
+    readonly: bool = False
+
+    @field_validator("name")
+    @classmethod
+    def _is_known(cls, name: str, info: ValidationInfo) -> str:
+        known = (info.context or {}).get("services", [name])
+        if name not in known:
+            raise PydanticCustomError("word", "service", {"kind": "service", "word": name, "words": list(known)})
+        return name
+
+    @model_validator(mode="after")
+    def _has_its_options(self, info: ValidationInfo) -> "ServiceSpec":
+        known = (info.context or {}).get("services")
+        if self.model_extra and isinstance(known, Mapping):
+            try:
+                self.chosen(known[self.name].spec.declared)
+            except UnfitOption as unfit:
+                context = {"what": unfit.what, "hint": unfit.hint, "at": unfit.at}
+                raise PydanticCustomError("unfit", "{what}", context) from unfit
+        return self
+
+    def chosen(self, declared: Declared) -> Chosen:
+        """Return what the options come to; raise UnfitOption for those that the service does not take."""
+        return choose(self.name, declared, self.model_extra or {}, readonly=self.readonly)
+
+
+class AuthSpec(KindSpec):
+    """How a part of the service takes a secret, and the host that it goes to."""
+
+    host: str
+    client_shim: str = ""
+
+
+class AccessSpec(Strict):
+    """How much of a part of the service can be asked for, from the least to the most."""
+
+    access: AtLeastOne[str]
+    auth: Written[AuthSpec] = None
+
+    @property
+    def declared(self) -> Access:
+        """The same as a value."""
+        auth = Auth(**self.auth.model_dump(exclude={"type"})) if self.auth else None
+        return Access(levels=self.access, auth=auth)
+
+
+class ServiceRuleSpec(RuleSpec):
+    """A rule of a service: `when` it counts, and whether it only `reads`, whatever its method."""
+
+    when: Mapping[str, str] = Field(default_factory=dict)
+    reads: bool = False
+
+
+class ServiceEntrySpec(DomainSpec):
+    """An entry of a service."""
+
+    rules: AtLeastOne[ServiceRuleSpec] = ()
+
+
+ServiceEntry = Annotated[ServiceEntrySpec, Reachable, written_out(write_out_host)]
+
+
+def variants(host: HostPattern, rule: RuleSpec, chosen: Chosen) -> Iterator[RuleSpec]:
+    """Yield what an allow of a service comes to with the options of one entry: a rule for each repository, or none."""
+    when, reads = (rule.when, rule.reads) if isinstance(rule, ServiceRuleSpec) else ({}, False)
+    methods = rule.methods
+    if chosen.readonly and not reads:
+        methods = tuple(sorted(READING & frozenset(methods or STANDARD)))
+    if not chosen.meets(when) or (chosen.readonly and not methods):
+        return
+    secret = chosen.secret_for(str(host), when)
+    transform = TransformSpec.model_validate(secret.written) if secret else rule.transform
+    paths = chosen.paths(rule.path.pattern) if rule.path and rule.path.pattern else (None,)
+    for pattern in paths:
+        path = pattern and PathSpec.model_construct(None, **{str(pattern.kind): pattern})
+        yield rule.model_copy(update={"methods": methods, "path": path, "transform": transform})

@@ -1,0 +1,63 @@
+"""What a policy file may say under `settings`."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import PlainValidator, model_validator
+
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.engine.settings import Said
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.file.fields import AtLeastOne, Host, Strict, Written, fits, told
+from agent_sandbox.policy.match.host_pattern import EVERY
+from agent_sandbox.policy.match.upstream import (
+    Authorities,
+    Upstream,
+    UpstreamProxy,
+    parse_ca_name,
+    parse_upstream_proxy,
+)
+
+Proxy = Annotated[UpstreamProxy, PlainValidator(fits(parse_upstream_proxy), json_schema_input_type=str)]
+CaName = Annotated[str, PlainValidator(fits(parse_ca_name), json_schema_input_type=str)]
+
+
+class UpstreamSpec(Strict):
+    """What a company puts between the proxy and the servers."""
+
+    proxy: Written[Proxy] = None
+    ca: Written[CaName] = None
+    no_proxy: AtLeastOne[Host] = ()
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        told(_refuse_what_does_nothing, self)
+        return self
+
+    def said_at(self, origin: Origin, authorities: Authorities | None) -> Upstream:
+        """Return it as a value: `authorities` is what stands in the file that `ca` names, if that was read."""
+        around = tuple(sorted(set(self.no_proxy)))
+        unread = Authorities(name=self.ca, pem="") if self.ca else None
+        return Upstream(layer=origin.layer, proxy=self.proxy, no_proxy=around, ca=authorities or unread, origin=origin)
+
+
+def _refuse_what_does_nothing(written: UpstreamSpec) -> None:
+    if written.proxy is None and written.ca is None:
+        raise Unfit("`upstream` names neither a proxy nor an authority", "write `proxy`, `ca`, or both")
+    if written.no_proxy and written.proxy is None:
+        raise Unfit("`no_proxy` stands without a `proxy`", "take it out, or name the proxy")
+    if EVERY in written.no_proxy:
+        raise Unfit("`no_proxy: [*]` would use the proxy for nothing", "take `proxy` and `no_proxy` out")
+
+
+class SettingsSpec(Strict):
+    """How the proxy behaves."""
+
+    block_status: Written[Literal[403, 418]] = None
+    inspect: Written[bool] = None
+    reload: Written[Literal["restart", "watch"]] = None
+    upstream: Written[UpstreamSpec] = None
+
+    def said_at(self, origin: Origin, authorities: Authorities | None) -> Said:
+        """Return the settings that are written, by name."""
+        said = {name: getattr(self, name) for name in sorted(self.model_fields_set)}
+        return {**said, "upstream": self.upstream.said_at(origin, authorities)} if self.upstream else said

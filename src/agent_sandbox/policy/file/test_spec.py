@@ -1,0 +1,67 @@
+"""A case of the section `tests`: a request, and whether the policy is to let it through."""
+
+import re
+from typing import Annotated, ClassVar, Self
+
+from pydantic import PlainValidator, model_validator
+from pydantic_core import PydanticCustomError
+
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.file.fields import BodySize, Strict, Text, Written, fits
+from agent_sandbox.policy.file.short_form import HOW
+from agent_sandbox.policy.text import safe_repr
+
+# No more than the shape: whether the request itself can be read is for the case to find out.
+REQUEST_LINE = re.compile(r"(?P<method>[A-Z][A-Z_-]*) (?P<url>https?://[^\s/?#]+\S*)", re.ASCII)
+
+
+def _request_line(text: str) -> str:
+    if REQUEST_LINE.fullmatch(text) is None:
+        raise Unfit(f"{safe_repr(text)} is no `METHOD URL`", HOW)
+    return text
+
+
+RequestLine = Annotated[str | None, PlainValidator(fits(_request_line), json_schema_input_type=str)]
+
+
+class TestSpec(Strict):
+    """One request, and the answer that the author of the policy expects."""
+
+    __test__: ClassVar[bool] = False  # pytest takes whatever is called so for a test of its own
+
+    allow: RequestLine = None
+    deny: RequestLine = None
+    headers: Written[dict[str, str]] = None
+    body_size: Written[BodySize] = None
+    graphql: Written[str] = None
+    reason: Text = ""
+
+    @model_validator(mode="after")
+    def _expects_one_answer(self) -> Self:
+        if (self.allow is None) == (self.deny is None):
+            what, hint = "a case is one of `allow`, `deny`", f"{HOW} after it"
+            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        if self.graphql is not None and self.body_size is not None:
+            what, hint = "what `graphql` asks is a body of its own size", "take `body_size` out"
+            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": ("body_size",)})
+        return self
+
+    @property
+    def effect(self) -> Effect:
+        """The answer that is expected."""
+        return Effect.DENY if self.allow is None else Effect.ALLOW
+
+    @property
+    def method(self) -> str:
+        """The method of the request."""
+        return self._line.partition(" ")[0]
+
+    @property
+    def url(self) -> str:
+        """The address of the request, as it is written."""
+        return self._line.partition(" ")[2]
+
+    @property
+    def _line(self) -> str:
+        return self.allow or self.deny or ""

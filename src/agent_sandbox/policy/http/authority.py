@@ -1,0 +1,32 @@
+"""`host:port`, read strictly: no user, no spaces, no second meaning."""
+
+import re
+
+from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.http.host import canonical_host
+from agent_sandbox.policy.text import safe_repr
+
+AUTHORITY = re.compile(r"(?P<host>\[[^\[\]@]*\]|[^\[\]:@]*)(?::(?P<port>.*))?", re.DOTALL)
+PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
+
+
+def parse_authority(text: str, *, default_port: int | None) -> tuple[str, int]:
+    """Return the canonical host and the port; without a default the port must be there.
+
+    >>> parse_authority("Example.com:8443", default_port=None)
+    ('example.com', 8443)
+    """
+    match = AUTHORITY.fullmatch(text)
+    if match is None:
+        raise Ambiguous(f"{safe_repr(text)} is no `host:port`")
+    return canonical_host(match["host"]), _port(match["port"], default_port)
+
+
+def _port(text: str | None, default: int | None) -> int:
+    if text is None and default is not None:
+        return default
+    if text is None:
+        raise Ambiguous("the port is missing")
+    if not PORT.fullmatch(text) or int(text) > 65535:
+        raise Ambiguous(f"{safe_repr(text)} is no port")
+    return int(text)

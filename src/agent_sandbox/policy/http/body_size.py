@@ -1,0 +1,39 @@
+"""The size of a body as people write it: `1MiB`, `500KB`, a number of bytes."""
+
+import re
+
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.text import safe_repr
+
+UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+SIZE = re.compile(rf"(?P<number>0|[1-9][0-9]{{0,8}}) ?(?P<unit>{'|'.join(UNITS)})", re.ASCII)
+HOW = f"write a number of bytes, or one with {', '.join(UNITS)}: `1MiB`"
+
+
+def parse_body_size(value: object) -> int:
+    """Return the number of bytes, or raise Unfit.
+
+    >>> parse_body_size("1MiB"), parse_body_size("500KB"), parse_body_size(0)
+    (1048576, 500000, 0)
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value < 0:
+            raise Unfit(f"`{value}` is no size", HOW)
+        return value
+    if not isinstance(value, str):
+        raise Unfit("a size is a number of bytes", HOW)
+    found = SIZE.fullmatch(value)
+    if found is None:
+        raise Unfit(f"{safe_repr(value)} is no size", HOW)
+    return int(found["number"]) * UNITS[found["unit"]]
+
+
+def shown_size(size: int) -> str:
+    """Return the shortest exact spelling.
+
+    >>> shown_size(1048576), shown_size(500000), shown_size(1234)
+    ('1MiB', '500KB', '1234B')
+    """
+    by_size = sorted(UNITS.items(), key=lambda unit: -unit[1])
+    name, unit = next((name, unit) for name, unit in by_size if (size and size % unit == 0) or unit == 1)
+    return f"{size // unit}{name}"

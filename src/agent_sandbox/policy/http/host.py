@@ -1,0 +1,98 @@
+"""A host in its one canonical form.
+
+Lower case, IDNA2008, no trailing dot; an address as the standard library writes it. A spelling that some resolver
+would read as another host (`127.1`, `0x7f.1`, a full-width letter) is a doubt, not a name.
+"""
+
+import re
+from functools import lru_cache
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.text import safe_repr
+
+# Underscores are no letters of a host name (RFC 1123), but buckets and service records are called so.
+LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+NAME = re.compile(rf"{LABEL}(?:\.{LABEL})*")
+# What inet_aton would take for the end of an address: `1`, `0x7f`, `0177`.
+NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+MAX_LENGTH = 253
+
+
+# The same few hosts are asked for all the time; a doubt is never kept.
+@lru_cache(maxsize=1024)
+def canonical_host(text: str) -> str:
+    """Return the one spelling of a host, or raise Ambiguous.
+
+    >>> canonical_host("Bücher.Example.")
+    'xn--bcher-kva.example'
+    >>> canonical_host("[2001:DB8:0::1]")
+    '2001:db8::1'
+    """
+    if ":" in text or text.startswith("["):
+        return _address_v6(text)
+    name = text.lower() if text.isascii() else _from_unicode(text)
+    name = name.removesuffix(".")
+    if NUMBER.fullmatch(name):
+        return _address_v4(name)
+    if len(name) > MAX_LENGTH or not NAME.fullmatch(name):
+        raise Ambiguous(f"{safe_repr(text)} is no host name")
+    if "xn--" in name:
+        _check_punycode(name)
+    return name
+
+
+def is_address(host: str) -> bool:
+    """Tell whether a canonical host is an IP address."""
+    return ":" in host or NUMBER.fullmatch(host) is not None
+
+
+def _from_unicode(text: str) -> str:
+    # Only ASCII is lowered: `str.lower` would make a plain `k` of the Kelvin sign.
+    return ".".join(map(_ascii_label, text.translate(LOWER).split(".")))
+
+
+def _ascii_label(label: str) -> str:
+    if label.isascii():
+        return label
+    import idna  # noqa: PLC0415 - few hosts are international, and its tables are long
+
+    try:
+        return idna.alabel(label).decode("ascii")
+    except idna.IDNAError as error:
+        raise Ambiguous(f"{safe_repr(label)} is no label of an international host name (IDNA2008)") from error
+
+
+def _check_punycode(name: str) -> None:
+    """Refuse an `xn--` label that is not what its own Unicode form encodes to."""
+    import idna  # noqa: PLC0415 - as above
+
+    for label in name.split("."):
+        if not label.startswith("xn--"):
+            continue
+        try:
+            same = idna.alabel(idna.ulabel(label)) == label.encode()
+        except idna.IDNAError:
+            same = False
+        if not same:
+            raise Ambiguous(f"{safe_repr(label)} is no valid punycode")
+
+
+def _address_v4(name: str) -> str:
+    try:
+        return str(IPv4Address(name))
+    except AddressValueError as error:
+        raise Ambiguous(f"{safe_repr(name)} is an address in a form that programs read differently") from error
+
+
+def _address_v6(text: str) -> str:
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    try:
+        address = IPv6Address(bare)
+    except AddressValueError as error:
+        raise Ambiguous(f"{safe_repr(text)} is no IPv6 address") from error
+    if address.scope_id is not None:
+        raise Ambiguous(f"{safe_repr(text)} names a network interface")
+    # `::ffff:192.0.2.1` leads to 192.0.2.1: one destination, one name.
+    return str(address.ipv4_mapped or address)

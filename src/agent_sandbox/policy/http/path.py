@@ -1,0 +1,129 @@
+r"""A path in its one canonical form, and the ways in which servers may read it.
+
+Canonical: percent-encoded unreserved characters decoded, the hex digits of the others in upper case. What a server
+could resolve to another path (`..`, `%2e`, `//`, `\`) is a doubt: nobody can tell which one was meant.
+"""
+
+import re
+from functools import lru_cache
+from urllib.parse import quote, unquote
+
+from agent_sandbox.policy.errors import Ambiguous
+
+# The short way for nearly every path: nothing in it that could be read in two ways.
+START, REST = r"[A-Za-z0-9_~!$&'()*+,=:@-]", r"[A-Za-z0-9_~!$&'()*+,=:@.-]*+"
+PLAIN = re.compile(rf"(?:/{START}{REST})++/?|/")
+ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
+UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+BEYOND_ASCII = re.compile(r"(?:%[89A-F][0-9A-F])++")
+PARAMETERS = re.compile(r";[^/]*")
+PRINTABLE = {f"%{byte:02X}": chr(byte) for byte in range(0x20, 0x7F) if chr(byte) not in "/%"}
+# A path has a few readings, of which each rule of its host asks the same.
+FEW = 16
+
+DOUBTS_AS_WRITTEN = (
+    (re.compile(r"[^\x21-\x7e]"), "a character that no URL holds"),
+    (re.compile(r"#"), "a fragment"),
+    (re.compile(r"\\|%5[Cc]"), "a backslash, which some servers read as a slash"),
+    (re.compile(r"%(?![0-9A-Fa-f]{2})"), "a `%` without two hex digits"),
+    (re.compile(r"%(?:[01][0-9A-Fa-f]|7[Ff])"), "an encoded control character"),
+    (re.compile(r"%2[Ee]"), "an encoded dot"),
+    (re.compile(r"%25(?:2[EeFf]|5[Cc])"), "a doubly encoded dot or slash"),
+    (re.compile(r"%(?:[Cc][01]|[Ff][5-9A-Fa-f])"), "a byte that UTF-8 never holds"),
+)
+ENCODED_SLASH = (re.compile(r"%2[Ff]"), "an encoded slash, which an entry with `encoded_slash: true` takes")
+DOUBTS_AS_READ = (
+    (re.compile(r"//"), "an empty segment (`//`)"),
+    (re.compile(r"/\.\.?(?:[/;]|\Z)"), "a dot segment"),
+    (re.compile(r"[;=]\.\.?(?:[/;]|\Z)"), "a `;` parameter made of dots"),
+    (re.compile(r"/;"), "a segment of `;` parameters alone"),
+)
+
+
+def canonical_path(raw: str, *, encoded_slash: bool = False) -> str:
+    """Return the one spelling of a path, or raise Ambiguous.
+
+    >>> canonical_path("/%61pi/caf%c3%a9")
+    '/api/caf%C3%A9'
+
+    `encoded_slash` lets `%2F` stand (package registries for npm need it); `readings` then tells both meanings.
+    """
+    if PLAIN.fullmatch(raw):
+        return raw
+    if not raw.startswith("/"):
+        raise Ambiguous("the path does not start with `/`")
+    canonical = ENCODED.sub(_decode_unreserved, raw)
+    # Both: decoding can make a doubt that was not written, as `%25%32%65` makes `%252e`.
+    for written in (raw, canonical):
+        _refuse(written, DOUBTS_AS_WRITTEN if encoded_slash else (*DOUBTS_AS_WRITTEN, ENCODED_SLASH))
+    for reading in (canonical, _decoded(canonical).replace("%2F", "/")):
+        _refuse(reading, DOUBTS_AS_READ)
+    return canonical
+
+
+def readings(path: str) -> tuple[str, ...]:
+    """Return every way in which a server may read a canonical path; most have just one.
+
+    Rules are matched against these: reserved characters decoded, `%2F` kept and as a slash, with `;` parameters and
+    without them. An allow must hold in all of them, a deny in any.
+
+    >>> readings("/%40scope%2Fname")
+    ('/@scope%2Fname', '/@scope/name')
+    """
+    if "%" not in path and ";" not in path:
+        return (path,)
+    return _several(path)
+
+
+@lru_cache(maxsize=FEW)
+def _several(path: str) -> tuple[str, ...]:
+    literal = _decoded(path)
+    slashed = literal.replace("%2F", "/")
+    every = (literal, slashed, PARAMETERS.sub("", literal), PARAMETERS.sub("", slashed))
+    return tuple(dict.fromkeys(every))
+
+
+@lru_cache(maxsize=FEW)
+def segments_of(reading: str) -> tuple[str, ...]:
+    """Return what stands between the slashes.
+
+    >>> segments_of("/a/b")
+    ('', 'a', 'b')
+    """
+    return tuple(reading.split("/"))
+
+
+@lru_cache(maxsize=FEW)
+def in_lower_case(reading: str) -> str:
+    """Return a reading as a host that is blind to case takes it: letters beyond ASCII have a case, too.
+
+    >>> in_lower_case("/%C3%89t%C3%89")
+    '/%c3%a9t%c3%a9'
+    """
+    return (BEYOND_ASCII.sub(_folded, reading) if "%" in reading else reading).lower()
+
+
+def _folded(match: re.Match[str]) -> str:
+    # Bytes that are no UTF-8 stay what they are.
+    return quote(unquote(match[0], errors="surrogateescape").casefold(), errors="surrogateescape")
+
+
+def _refuse(text: str, doubts: tuple[tuple[re.Pattern[str], str], ...]) -> None:
+    for pattern, words in doubts:
+        if pattern.search(text):
+            raise Ambiguous(f"the path holds {words}")
+
+
+def _decode_unreserved(match: re.Match[str]) -> str:
+    written = match[0].upper()
+    character = PRINTABLE.get(written, "")
+    return character if character in UNRESERVED else written
+
+
+def _decoded(path: str) -> str:
+    return ENCODED.sub(_decode_printable, path)
+
+
+def _decode_printable(match: re.Match[str]) -> str:
+    written = match[0].upper()
+    return PRINTABLE.get(written, written)

@@ -1,0 +1,141 @@
+"""Globs of paths: `*` within a segment, `**` for whole segments. Matched from left to right, in bounded steps."""
+
+from collections.abc import Iterator
+from functools import cache
+
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.http.path import readings, segments_of
+
+MAX_STARS = 8
+MAX_SEGMENTS = 32
+
+# A segment is split at its stars: `a*b` is ("a", "b"), and no star makes one piece.
+Segment = tuple[str, ...]
+ANY_SEGMENT: Segment = ("", "")
+ANY_DEPTH: Segment = ("", "", "")
+
+
+def split_glob(canonical: str) -> tuple[Segment, ...]:
+    """Return the segments of a canonical path with stars; decoded after the split, so that `%2A` is a literal star."""
+    if canonical.count("*") > MAX_STARS:
+        raise Unfit(f"a path has at most {MAX_STARS} stars")
+    segments = tuple(tuple(readings(piece)[0] for piece in part.split("*")) for part in canonical.split("/"))
+    if len(segments) > MAX_SEGMENTS:
+        raise Unfit(f"a glob has at most {MAX_SEGMENTS} segments")
+    if any("" in segment[1:-1] and segment != ANY_DEPTH for segment in segments):
+        raise Unfit("`**` stands for whole segments", "write `/**` or `/**/`")
+    return segments
+
+
+def glob_matches(glob: tuple[Segment, ...], path: str) -> bool:
+    """Tell whether the path is in the glob.
+
+    What stands before the first `**` is at the beginning, what stands behind the last one at the end. What is between
+    two of them may be anywhere between: where it is found first leaves the most to all that follows.
+    """
+    segments = segments_of(path)
+    if ANY_DEPTH not in glob:
+        return len(glob) == len(segments) and _all_match(glob, segments, 0)
+    first, last = glob.index(ANY_DEPTH), len(glob) - 1 - glob[::-1].index(ANY_DEPTH)
+    # In the middle `**` may be no segment at all; at the end it is what lies below: `/a/**` is not `/a`.
+    end = len(segments) - max(len(glob) - 1 - last, 1)
+    if first > end or not _all_match(glob[:first], segments, 0):
+        return False
+    if last + 1 < len(glob) and not _all_match(glob[last + 1 :], segments, end):
+        return False
+    at, part = first, first + 1
+    while part <= last:
+        following = glob.index(ANY_DEPTH, part)
+        if part < following:
+            at = _behind(glob[part:following], segments, at, end)
+        if at < 0:
+            return False
+        part = following + 1
+    return True
+
+
+def _behind(part: tuple[Segment, ...], segments: tuple[str, ...], at: int, end: int) -> int:
+    """Return the place behind the first of the segments from `at` to `end` that match this part; -1 for none."""
+    if len(part[0]) == 1 and part[0][0] not in segments:
+        return -1
+    for start in range(at, end - len(part) + 1):
+        if segment_matches(part[0], segments[start]) and _all_match(part, segments, start):
+            return start + len(part)
+    return -1
+
+
+def _all_match(part: tuple[Segment, ...], segments: tuple[str, ...], start: int) -> bool:
+    return all(map(segment_matches, part, segments[start : start + len(part)]))
+
+
+def glob_follows(glob: tuple[Segment, ...], path: str) -> int:
+    """Return how many of the path's segments the glob goes along with: where a miss begins."""
+    places, segments = {0}, path.split("/")
+    for number, segment in enumerate(segments):
+        places = {place for before in places for place in _after(glob, before, segment)}
+        if not places:
+            return number
+    return len(segments)
+
+
+def _after(glob: tuple[Segment, ...], place: int, segment: str) -> Iterator[int]:
+    """Yield the places where the path may stand after this segment."""
+    if place == len(glob):
+        return
+    if glob[place] != ANY_DEPTH:
+        if segment_matches(glob[place], segment):
+            yield place + 1
+        return
+    yield place
+    yield place + 1
+    # In the middle `**` may be no segment at all; at the end it is what lies below: `/a/**` is not `/a`.
+    if place + 1 < len(glob):
+        yield from _after(glob, place + 1, segment)
+
+
+def segment_matches(pieces: Segment, segment: str) -> bool:
+    """Match `a*b*c`: the ends are fixed, the middle is found from left to right."""
+    if len(pieces) == 1:
+        return segment == pieces[0]
+    if pieces == ANY_SEGMENT:
+        return segment != ""
+    first, *middle, last = pieces
+    at, end = len(first), len(segment) - len(last)
+    if at > end or not (segment.startswith(first) and segment.endswith(last)):
+        return False
+    for piece in middle:
+        found = segment.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+def globs_meet(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> bool:
+    """Tell whether a path may be in both; False is a proof.
+
+    >>> globs_meet(split_glob("/a/**"), split_glob("/*/b")), globs_meet(split_glob("/a/*"), split_glob("/b/*"))
+    (True, False)
+    """
+
+    @cache
+    def meet(mine: int, theirs: int) -> bool:
+        rest, others = one[mine:], other[theirs:]
+        if rest[:1] == (ANY_DEPTH,):
+            return meet(mine + 1, theirs) or (bool(others) and meet(mine, theirs + 1))
+        if others[:1] == (ANY_DEPTH,):
+            return meet(mine, theirs + 1) or (bool(rest) and meet(mine + 1, theirs))
+        if not rest or not others:
+            return rest == others
+        return _segments_meet(rest[0], others[0]) and meet(mine + 1, theirs + 1)
+
+    return meet(0, 0)
+
+
+def _segments_meet(one: Segment, other: Segment) -> bool:
+    if len(one) == 1:
+        return segment_matches(other, one[0])
+    if len(other) == 1:
+        return segment_matches(one, other[0])
+    starts, ends = (one[0], other[0]), (one[-1], other[-1])
+    return any(map(str.startswith, starts, reversed(starts))) and any(map(str.endswith, ends, reversed(ends)))

@@ -1,0 +1,118 @@
+"""What a rule may say of hosts: `x`, `*.x` (below x), `.x` (x and below), an address written as such.
+
+`*` is every name and no address. A network comes from `host_services` alone.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import ip_address, ip_network
+from typing import override
+
+from agent_sandbox.policy.errors import Ambiguous, Unfit
+from agent_sandbox.policy.http.addresses import is_liftable
+from agent_sandbox.policy.http.host import canonical_host, is_address
+from agent_sandbox.policy.text import safe_repr
+
+HOST_CHARACTERS = re.compile(r"[\w.:\[\]-]*")
+
+
+class Reach(StrEnum):
+    """Which hosts of a name a pattern takes."""
+
+    EXACT = ""
+    BELOW = "*."
+    APEX_AND_BELOW = "."
+    EVERY = "*"
+    NETWORK = "network"
+    LISTED = "listed"  # in a file of its own: `ListedHosts`
+
+
+NAMED_WHOLE = frozenset({Reach.NETWORK, Reach.LISTED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class HostPattern:
+    """A set of hosts.
+
+    >>> print(parse_host_pattern("*.Example.com"))
+    *.example.com
+    """
+
+    reach: Reach
+    name: str
+
+    @override
+    def __str__(self) -> str:
+        return self.name if self.reach in NAMED_WHOLE else f"{self.reach}{self.name}"
+
+    @property
+    def sample(self) -> str:
+        """A host of the set: its own name, or the first that comes to mind."""
+        return {Reach.BELOW: f"x.{self.name}", Reach.EVERY: "x.example"}.get(self.reach, self.name)
+
+    def matches(self, host: str) -> bool:
+        """Tell whether a canonical host is in the set; the naive twin of the index."""
+        if self.reach is Reach.NETWORK:
+            return is_address(host) and is_liftable(host) and ip_address(host) in ip_network(self.name)
+        if self.reach is Reach.EVERY:
+            return not is_address(host)
+        below = host.endswith(f".{self.name}")
+        return {
+            Reach.EXACT: host == self.name,
+            Reach.BELOW: below,
+            Reach.APEX_AND_BELOW: below or host == self.name,
+        }[self.reach]
+
+    def containing(self) -> Iterator["HostPattern"]:
+        """Yield every pattern that contains all hosts of this one, itself first.
+
+        >>> [str(one) for one in parse_host_pattern("*.a.test").containing()]
+        ['*.a.test', '.a.test', '*.test', '.test', '*']
+        """
+        yield self
+        if self.reach in NAMED_WHOLE or self.reach is Reach.EVERY or is_address(self.name):
+            return
+        if self.reach is not Reach.APEX_AND_BELOW:
+            yield HostPattern(reach=Reach.APEX_AND_BELOW, name=self.name)
+        _, _, parent = self.name.partition(".")
+        while parent:
+            yield HostPattern(reach=Reach.BELOW, name=parent)
+            yield HostPattern(reach=Reach.APEX_AND_BELOW, name=parent)
+            _, _, parent = parent.partition(".")
+        yield EVERY
+
+
+EVERY = HostPattern(reach=Reach.EVERY, name="")
+
+
+def parse_host_pattern(text: str) -> HostPattern:
+    """Return the pattern, or raise Unfit with what is wrong and how to write it."""
+    if text == Reach.EVERY:
+        return EVERY
+    reach = next(reach for reach in (Reach.BELOW, Reach.APEX_AND_BELOW, Reach.EXACT) if text.startswith(reach))
+    name = text[len(reach) :]
+    _refuse_what_is_no_host(text, name)
+    try:
+        name = canonical_host(name)
+    except Ambiguous as doubt:
+        raise Unfit(str(doubt), "write one host: a name such as `example.com`, or an address") from doubt
+    if reach is not Reach.EXACT and is_address(name):
+        raise Unfit(f"`{text}` is a wildcard over an address", "name each address")
+    return HostPattern(reach=reach, name=name)
+
+
+def _refuse_what_is_no_host(text: str, name: str) -> None:
+    shown = safe_repr(text)
+    if "://" in text:
+        raise Unfit(f"{shown} is a URL, not a host", "name the host alone; paths go under `rules`")
+    if "/" in text:
+        hint = "name the host alone; paths go under `rules`, networks under `host_services`"
+        raise Unfit(f"{shown} holds a path", hint)
+    if "*" in name:
+        raise Unfit(f"{shown} has a `*` inside", "a wildcard is written `*.example.com`")
+    if not HOST_CHARACTERS.fullmatch(name):
+        raise Unfit(f"{shown} holds characters that no host has", "write one host, such as `example.com`")
+    if ":" in name and not name.startswith("["):
+        raise Unfit(f"{shown} is not a host alone", "ports go under `ports`; IPv6 is written `[2001:db8::1]`")

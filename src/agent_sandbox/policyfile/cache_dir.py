@@ -1,0 +1,98 @@
+"""Where compiled forms are kept: a folder of our own, in which a file is whole and ours, or as good as absent."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_FILES = 32
+MAX_BYTES = 64 * 1024 * 1024
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: a pipe is opened at once, and seen for what it is.
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+OF_OTHERS = 0o077
+
+
+class _ForeignError(OSError):
+    """Somebody else could have written this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheDir:
+    """A folder for things that can be made again: what goes wrong here is never told, it only takes longer."""
+
+    folder: Path
+
+    def get(self, name: str) -> bytes | None:
+        """Return what was put here under this name; None where that is not, is damaged, or may be another's."""
+        with suppress(OSError), _opened(self.folder) as folder:
+            handle = os.open(name, FILE, dir_fd=folder)
+            with os.fdopen(handle, "rb") as file:
+                _require_own(handle, stat.S_IFREG)
+                digest, content = file.read(65), file.read(MAX_BYTES)
+            return content if digest == _heading(content) else None
+        return None
+
+    def put(self, name: str, content: bytes) -> None:
+        """Keep this, in place of what was; what has been here longest makes room."""
+        if len(content) >= MAX_BYTES:
+            return
+        with suppress(OSError):
+            _make(self.folder)
+            with _opened(self.folder) as folder:
+                _write(folder, name, _heading(content) + content)
+                _make_room(folder)
+
+
+def _heading(content: bytes) -> bytes:
+    return f"{hashlib.sha256(content).hexdigest()}\n".encode()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    folder = os.open(path, FOLDER)
+    try:
+        _require_own(folder, stat.S_IFDIR)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _require_own(handle: int, kind: int) -> None:
+    found = os.fstat(handle)
+    if stat.S_IFMT(found.st_mode) != kind or found.st_uid != os.geteuid() or found.st_mode & OF_OTHERS:
+        raise _ForeignError
+
+
+def _make(folder: Path) -> None:
+    """Make the folder in a place that is ours: who runs this as root leaves nothing of root's in a user's home."""
+    if folder.exists():
+        return
+    if next(above for above in folder.parents if above.exists()).stat().st_uid != os.geteuid():
+        raise _ForeignError
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _write(folder: int, name: str, content: bytes) -> None:
+    temporary = f".{name}.{os.urandom(6).hex()}"
+    try:
+        with os.fdopen(os.open(temporary, NEW, 0o600, dir_fd=folder), "wb") as file:
+            file.write(content)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _make_room(folder: int) -> None:
+    oldest_first = sorted(
+        os.listdir(folder), key=lambda name: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
+    )
+    for name in oldest_first[:-MOST_FILES]:
+        os.unlink(name, dir_fd=folder)

@@ -1,0 +1,141 @@
+"""A policy from its compiled form, where one is kept and nothing that went into it has changed; else from its files."""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.bounded_json import read_json
+from agent_sandbox.policy.compiler.codec import Lists, NotEncodableError, decode_policy, encode_policy
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policyfile.cache_dir import CacheDir
+from agent_sandbox.policyfile.catalogue import services_beside
+from agent_sandbox.policyfile.gc_pause import collector_paused
+from agent_sandbox.policyfile.host_lists import MAX_BYTES as MAX_LIST
+from agent_sandbox.policyfile.host_lists import load_host_list
+from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
+from agent_sandbox.policyfile.text.input_manifest import Read, Reader, Source
+from agent_sandbox.policyfile.text.reading import read_policy
+from agent_sandbox.problems import UserError
+from agent_sandbox.resources import PACKAGE, data_root
+
+ENGINE = ("policy", "policyfile")
+
+
+def load_cached(path: Path, *, layers: Sequence[LayerFile] = (), cache_dir: CacheDir | None) -> Policy:
+    """Return what `load_policy` returns, sooner where the shelf has it; raise UserError with all that is wrong."""
+    present = tuple(layer for layer in layers if layer.is_there)
+    files = (*present, LayerFile(name=PROJECT, path=path))
+
+    def load(read: Read) -> Policy:
+        from agent_sandbox.policyfile.loading import load_policy  # noqa: PLC0415 - what is kept is not parsed
+
+        return load_policy(path, layers=present, read=read)
+
+    question = ["policy", *(f"{file.name} {file.tighten} {file.path.absolute()}" for file in files)]
+    return _kept(cache_dir, question, [str(file.path.absolute()) for file in files], load, encode_policy, decode_policy)
+
+
+def load_offers(path: Path, *, cache_dir: CacheDir | None) -> Mapping[str, Policy]:
+    """Return what each service that this policy may name allows by itself, in the same way."""
+
+    def load(read: Read) -> Mapping[str, Policy]:
+        from agent_sandbox.policy.compiler.compile import offered  # noqa: PLC0415 - as above
+
+        return offered(services_beside(path, read=read))
+
+    def write(offers: Mapping[str, Policy]) -> dict[str, Any]:
+        return {name: encode_policy(offer) for name, offer in offers.items()}
+
+    def read(form: Mapping[str, Any], lists: Lists) -> Mapping[str, Policy]:
+        return {name: decode_policy(offer, lists) for name, offer in form.items()}
+
+    question = ["offers", str(path.absolute().parent), *services_beside(path).names]
+    return _kept(cache_dir, question, [], load, write, read)
+
+
+def _kept[T](  # noqa: PLR0913, PLR0917 - what is kept, and how
+    cache_dir: CacheDir | None,
+    question: Sequence[str],
+    wanted: Sequence[str],
+    load: Callable[[Read], T],
+    write: Callable[[T], Any],
+    read: Callable[[Any, Lists], T],
+) -> T:
+    if cache_dir is None:
+        return load(read_policy)
+    name = _name(question)
+    found = cache_dir.get(name)
+    if found is not None:
+        try:
+            return _read(found, wanted, read)
+        except (_ChangedError, UserError, LookupError, TypeError, ValueError):
+            pass  # as good as absent
+    reader = Reader()
+    made = load(reader.read)
+    try:
+        said = {"sources": list(map(asdict, reader.sources)), "form": write(made)}
+    except NotEncodableError:
+        return made
+    cache_dir.put(name, json.dumps(said, separators=(",", ":")).encode())
+    return made
+
+
+class _ChangedError(Exception):
+    """What it was made of is no longer there."""
+
+
+def _read[T](kept: bytes, wanted: Sequence[str], read: Callable[[Any, Lists], T]) -> T:
+    said = read_json(kept)
+    sources = [Source(**one) for one in said["sources"]]
+    # A layer that was there when it was asked for, and was gone when it was read, would have had no say.
+    if not {*wanted} <= {source.path for source in sources} or not all(source.stands for source in sources):
+        raise _ChangedError
+    # Where a string lies in memory differs from run to run, and lists of hosts go by it: they are read each time.
+    lists = [load_host_list(Path(source.path)) for source in sources if source.limit == MAX_LIST]
+    with collector_paused():
+        return read(said["form"], {listed.name: listed for listed in lists})
+
+
+def _name(question: Sequence[str]) -> str:
+    """Return the name for what answers a question, as this program does on this Python."""
+    return _hashed([_program(), str(data_root()), *question])
+
+
+@cache
+def _program() -> str:
+    """Return a digest of the engine's own source, of all that is installed beside it, and of Python."""
+    return _hashed([sys.version, *_installed(), *(f"{name}\n{path.read_text('utf-8')}" for name, path in _sources())])
+
+
+def _sources() -> list[tuple[str, Path]]:
+    """Return every source and data file of the engine, in subfolders too, with its path below the package."""
+    found: list[tuple[str, Path]] = []
+    for part in ENGINE:
+        for folder, inner, names in os.walk(PACKAGE / part):
+            inner[:] = [name for name in inner if name != "__pycache__"]
+            paths = (Path(folder, name) for name in names if name.endswith((".py", ".yaml")))
+            found += [(path.relative_to(PACKAGE).as_posix(), path) for path in paths]
+    return sorted(found)
+
+
+def _installed() -> list[str]:
+    """Return the names and versions of what Python could import, as pip leaves them."""
+    found: set[str] = set()
+    for folder in sys.path:
+        with suppress(OSError):  # a folder that is not there, or not for us
+            found.update(path.name for path in Path(folder).iterdir() if path.name.endswith("-info"))
+    return sorted(found)
+
+
+def _hashed(parts: Sequence[str]) -> str:
+    """Hash the parts, each with its length: no two lists of parts come to the same text."""
+    return hashlib.sha256(
+        "".join(f"{len(part)}:{part}" for part in parts).encode("utf-8", "surrogateescape")
+    ).hexdigest()

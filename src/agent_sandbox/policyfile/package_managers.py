@@ -1,0 +1,39 @@
+"""What is known of who asks a registry that only a tool's own configuration names: resolved.yaml explains itself."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import cast
+
+from agent_sandbox.policy.explain.package_manager import PackageManager
+from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
+from agent_sandbox.policyfile.resolved import RESOLVED
+
+FILE = "resolved.yaml"
+
+
+def aliases() -> Mapping[str, list[str]]:
+    """Return what else people call each service that is resolved."""
+    return {name: known["also"] for name, known in _known().items()}
+
+
+@cache
+def package_managers() -> tuple[PackageManager, ...]:
+    """Return those who ask; read when they are first wanted."""
+    return tuple(
+        PackageManager(
+            tool=RESOLVED[name],
+            service=name,
+            clients=tuple(known["clients"]),
+            paths=tuple(parse_path_pattern(PathKind.GLOB, path) for path in known["paths"]),
+        )
+        for name, known in _known().items()
+    )
+
+
+@cache
+def _known() -> Mapping[str, Mapping[str, list[str]]]:
+    from agent_sandbox.policyfile.text.document import parse_document  # noqa: PLC0415 - and YAML with it
+
+    text = files("agent_sandbox.policyfile").joinpath(FILE).read_text("utf-8")
+    return cast("dict[str, dict[str, list[str]]]", parse_document(text, file=FILE).value)

@@ -1,0 +1,167 @@
+"""YAML text -> plain values, and the place of each of them.
+
+The YAML of a policy is the plain part of it: mappings, lists, words, whole numbers, `true` and `false`. What YAML adds
+beyond that is where readers differ (`no`, `0o10`, `1:30`) or where bombs are built (aliases), and is refused.
+"""
+
+from dataclasses import dataclass, field
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    Event,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from agent_sandbox.policy.compiler.layer import Location
+from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policyfile.text.scalars import Doubtful, plain_value
+from agent_sandbox.policyfile.text.syntax import syntax_problem
+from agent_sandbox.problems import Problem, UserError
+
+LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MAX_DEPTH = 16
+
+type Value = bool | int | str | list["Value"] | dict[str, "Value"] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A line and a column, counted from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a file says, where each part of it stands, and which of its YAML is refused."""
+
+    value: Value
+    places: dict[Location, Place]
+    keys: dict[Location, Place]
+    problems: tuple[Problem, ...]
+
+    @property
+    def lines(self) -> dict[Location, int]:
+        """The line of each part."""
+        return {location: place.line for location, place in self.places.items()}
+
+
+def parse_document(text: str, *, file: str) -> Document:
+    """Return the document; raise UserError when the text is no YAML at all."""
+    try:
+        loader = LOADER(text)
+    except UnicodeEncodeError as error:  # bytes that were kept as they are
+        raise UserError([Problem(where=file, what="is not UTF-8 text", hint="save it as UTF-8")]) from error
+    try:
+        return _Builder(file=file, loader=loader).document()
+    except yaml.YAMLError as error:
+        raise UserError([syntax_problem(error, text, file)]) from error
+    finally:
+        loader.dispose()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Builder:
+    """Turns the parser's events into values. Depth is bounded, and so is recursion."""
+
+    file: str
+    loader: yaml.SafeLoader
+    places: dict[Location, Place] = field(default_factory=dict)
+    keys: dict[Location, Place] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def document(self) -> Document:
+        value: Value = None
+        seen = False
+        while not isinstance(event := self._next(), StreamEndEvent):
+            if isinstance(event, NodeEvent):
+                if seen:
+                    raise self._stopped_by(event, "a second document", "a policy is one document: take `---` out")
+                value, seen = self._value(event, ()), True
+        return Document(value=value, places=self.places, keys=self.keys, problems=tuple(self.problems))
+
+    def _next(self) -> Event:
+        event: Event = self.loader.get_event()  # type: ignore[no-untyped-call] # the stubs leave it out
+        return event
+
+    def _value(self, event: Event, location: Location) -> Value:
+        self.places[location] = _place(event)
+        if len(location) > MAX_DEPTH:
+            raise self._stopped_by(event, f"more than {MAX_DEPTH} levels deep", "no part of a policy is")
+        self._refuse_extras(event)
+        match event:
+            case ScalarEvent():
+                return self._scalar(event)
+            case SequenceStartEvent():
+                return self._list(location)
+            case MappingStartEvent():
+                return self._mapping(location)
+            case _:
+                return None
+
+    def _list(self, location: Location) -> list[Value]:
+        values: list[Value] = []
+        while not isinstance(event := self._next(), CollectionEndEvent):
+            values.append(self._value(event, (*location, len(values))))
+        return values
+
+    def _mapping(self, location: Location) -> dict[str, Value]:
+        values: dict[str, Value] = {}
+        while not isinstance(event := self._next(), CollectionEndEvent):
+            key = self._key(event)
+            if key in values:
+                self._report(event, f"key {safe_repr(key)} is here twice", "keep one of them")
+                # Read on, and forget: the first one stands.
+                self._value(self._next(), (*location, f"{key} "))
+                continue
+            self.keys[*location, key] = _place(event)
+            values[key] = self._value(self._next(), (*location, key))
+        return values
+
+    def _key(self, event: Event) -> str:
+        self._refuse_extras(event)
+        if not isinstance(event, ScalarEvent):
+            raise self._stopped_by(
+                event, "a key that is no word", "a key is a word before a `:`; text with braces stands in quotes"
+            )
+        if event.value == "<<" and not event.style:
+            self._report(event, "a merge key (`<<`)", "write the entry out")
+        return str(event.value)
+
+    def _scalar(self, event: ScalarEvent) -> Value:
+        if not event.implicit[0]:
+            return str(event.value)
+        try:
+            return plain_value(event.value)
+        except Doubtful as doubt:
+            self._report(event, f"{safe_repr(event.value)} is not text to every reader of YAML", doubt.hint)
+            return str(event.value)
+
+    def _refuse_extras(self, event: Event) -> None:
+        if isinstance(event, AliasEvent):
+            self._report(event, f"an alias (`*{event.anchor}`)", "write the value out")
+        elif isinstance(event, NodeEvent) and event.anchor is not None:
+            self._report(event, f"an anchor (`&{event.anchor}`)", "take it out; each value is written where it counts")
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            self._report(event, f"a tag ({safe_repr(str(tag))})", "take it out; a policy holds plain values")
+
+    def _report(self, event: Event, what: str, hint: str) -> None:
+        place = _place(event)
+        self.problems.append(Problem(where=f"{self.file}:{place.line}:{place.column}", what=what, hint=hint))
+
+    def _stopped_by(self, event: Event, what: str, hint: str) -> UserError:
+        self._report(event, what, hint)
+        return UserError(self.problems)
+
+
+def _place(event: Event) -> Place:
+    mark = event.start_mark
+    return Place(line=mark.line + 1, column=mark.column + 1) if mark else Place(line=1, column=1)

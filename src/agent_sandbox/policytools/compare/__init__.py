@@ -1,0 +1,1 @@
+"""Compare policies and rules: what one covers, where two overlap, what a change opens and closes."""

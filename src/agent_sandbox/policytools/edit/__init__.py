@@ -1,0 +1,1 @@
+"""Edit a policy file in place and keep every other character."""

@@ -1,0 +1,64 @@
+"""The comments of a YAML text by their line: what a person says of an entry, which the values do not hold."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from yaml.tokens import Token
+
+from agent_sandbox.policyfile.text import document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comment:
+    """What it says, and whether it has its line for itself: then it speaks of what stands below."""
+
+    text: str
+    alone: bool
+
+
+def comments_by_line(text: str) -> Mapping[int, Comment]:
+    r"""Return the comment on each line that has one. The text is YAML that has been read already.
+
+    What follows the last token of a line is a comment or nothing: a `#` inside quotes or a block is part of a token.
+
+    >>> comments_by_line("- 'a # b'  # why\n")
+    {1: Comment(text='why', alone=False)}
+    """
+    ends = _ends(text)
+    found = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        end = ends.get(number, 0)
+        rest = line[end:].lstrip()
+        if rest.startswith("#"):
+            found[number] = Comment(text=rest.lstrip("#").strip(), alone=end == 0)
+    return found
+
+
+def remarks(comments: Mapping[int, Comment], line: int) -> tuple[str, ...]:
+    """Return what the comments on a line and directly above it say."""
+    said = [comments[line].text] if line in comments else []
+    while (above := comments.get(line := line - 1)) and above.alone:
+        said.append(above.text)
+    return tuple(filter(None, reversed(said)))
+
+
+def _ends(text: str) -> dict[int, int]:
+    """Return the column where the last token of each line ends; a line inside a token ends after all."""
+    ends: dict[int, int] = {}
+    for token in _tokens(text):
+        first, last = token.start_mark, token.end_mark
+        if first.index == last.index:
+            continue
+        for line in range(first.line, last.line):
+            ends[line + 1] = len(text)
+        ends[last.line + 1] = last.column
+    return ends
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    loader = document.LOADER(text)
+    try:
+        while loader.check_token():
+            yield loader.get_token()  # type: ignore[no-untyped-call] # the stubs leave it out
+    finally:
+        loader.dispose()

@@ -1,0 +1,134 @@
+"""One more entry in a section of a policy file, by one insertion into its text: every other character stays.
+
+A word that says that a section is empty makes room.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+
+from agent_sandbox.policyfile.text.scalars import Doubtful, plain_value
+from agent_sandbox.policytools.edit.outline import Node, Outline, Style, outline
+
+# What ends a line to YAML.
+BREAK = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
+TRAILING_COMMA = re.compile(r"(?:\s|#[^\r\n]*+)*+,")
+SAFE = re.compile(r"[A-Za-z0-9][!-~]*(?: [!-~]+)*")
+NOT_PLAIN = re.compile(r" #|:(?: |$)")
+USUAL_INDENT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insertion:
+    """Text that goes in at one place, for the few characters that it takes the place of."""
+
+    at: int
+    text: str
+    instead_of: int = 0
+
+    def into(self, text: str) -> str:
+        """Return the text with this in it."""
+        return f"{text[: self.at]}{self.text}{text[self.at + self.instead_of :]}"
+
+
+def insertion(text: str, section: str, entry: str) -> Insertion | None:
+    """Return what to put where, so that the section holds the entry, too; None where it is written in no usual way."""
+    shape = outline(text)
+    root = shape.root
+    if root is None or root.is_nothing:
+        return _lines(text, shape.end, f"{section}:", f"{' ' * USUAL_INDENT}- {written(entry)}")
+    if root.style is Style.FLOW:
+        return _in_flow_mapping(text, root, section, entry)
+    here = root.section(section)
+    if here is None:
+        return _new_section(text, shape, root, section, entry)
+    if here.style is Style.FLOW:
+        return _in_flow(text, here, _quoted(entry))
+    if here.style is Style.BLOCK:
+        return _next_item(text, here, entry)
+    return _first_item(text, root, here, entry) if here.is_null else None
+
+
+def written(entry: str) -> str:
+    """Return the entry as a word of block YAML, in quotes where it wants them.
+
+    >>> written("GET https://example.com/a"), written("*.example.com")
+    ('GET https://example.com/a', '"*.example.com"')
+    """
+    try:
+        plain = SAFE.fullmatch(entry) and not NOT_PLAIN.search(entry) and plain_value(entry) == entry
+    except Doubtful:
+        plain = False
+    return entry if plain else _quoted(entry)
+
+
+def _quoted(entry: str) -> str:
+    return json.dumps(entry, ensure_ascii=False)
+
+
+def _in_flow_mapping(text: str, root: Node, section: str, entry: str) -> Insertion:
+    here = root.section(section)
+    if here is not None:
+        return _in_flow(text, here, _quoted(entry))
+    key = _quoted(section) if any(key.quoted for key in root.keys) else section
+    return _in_flow(text, root, f"{key}: [{_quoted(entry)}]")
+
+
+def _in_flow(text: str, here: Node, piece: str) -> Insertion:
+    """Write one more part before the closing bracket, behind the last one."""
+    if here.is_null:
+        return Insertion(at=here.start, text=f"[{piece}]", instead_of=here.end - here.start)
+    if not here.children:
+        return Insertion(at=here.start + 1, text=piece)
+    last = here.children[-1].end
+    comma = TRAILING_COMMA.match(text, last, here.end - 1)
+    return Insertion(at=comma.end(), text=f" {piece}") if comma else Insertion(at=last, text=f", {piece}")
+
+
+def _next_item(text: str, here: Node, entry: str) -> Insertion:
+    gap = here.children[0].column - here.column - 1
+    item = f"{' ' * here.column}-{' ' * (gap if 1 <= gap <= 8 else 1)}{written(entry)}"
+    return _lines(text, _after_line(text, here.end), item)
+
+
+def _first_item(text: str, root: Node, here: Node, entry: str) -> Insertion:
+    item = _lines(text, _after_line(text, here.end), f"{' ' * (root.column + _indent(root))}- {written(entry)}")
+    if here.is_nothing:
+        return item
+    # `null` goes, with the space before it, and a comment behind it stays.
+    at = len(text[: here.start].rstrip(" \t"))
+    return Insertion(at=at, text=f"{text[here.end : item.at]}{item.text}", instead_of=item.at - at)
+
+
+def _new_section(text: str, shape: Outline, root: Node, name: str, entry: str) -> Insertion:
+    margin = " " * root.column
+    apart = any(_below_blank(text[: key.start - key.column]) for key in root.keys[1:])
+    lines = (f"{margin}{name}:", f"{margin}{' ' * _indent(root)}- {written(entry)}")
+    return _lines(text, shape.end, *(("", *lines) if apart else lines))
+
+
+def _below_blank(above: str) -> bool:
+    return not above.splitlines()[-1].strip()
+
+
+def _indent(root: Node) -> int:
+    """Return how far the file's other lists stand from their keys."""
+    lists = (child for child in root.children[1::2] if child.style is Style.BLOCK)
+    return next((child.column - root.column for child in lists), USUAL_INDENT)
+
+
+def _after_line(text: str, at: int) -> int:
+    """Return where the line after the one that holds `at` begins; a block text (`|`) ends at the start of one."""
+    if BREAK.search(text[max(at - 1, 0) : at]):
+        return at
+    found = BREAK.search(text, at)
+    return found.end() if found else len(text)
+
+
+def _lines(text: str, at: int, *lines: str) -> Insertion:
+    """Return whole lines to go in at the start of one, ended as the file ends its lines."""
+    found = BREAK.search(text)
+    ending = found[0] if found else "\n"
+    if at and not BREAK.search(text[at - 1 : at]):
+        return Insertion(at=at, text="".join(f"{ending}{line}" for line in lines))
+    return Insertion(at=at, text="".join(f"{line}{ending}" for line in lines))

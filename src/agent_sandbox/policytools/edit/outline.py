@@ -1,0 +1,114 @@
+"""Where the parts of a policy file lie in its text, to the character: what an edit in place has to know."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from yaml.events import (
+    CollectionEndEvent,
+    CollectionStartEvent,
+    DocumentEndEvent,
+    Event,
+    NodeEvent,
+    ScalarEvent,
+    StreamEndEvent,
+)
+
+from agent_sandbox.policyfile.text.document import LOADER
+
+# What a policy may write where nothing is meant.
+NULLS = frozenset({"", "~", "null"})
+
+
+class Style(StrEnum):
+    """How a part is written."""
+
+    WORD = "word"
+    FLOW = "flow"  # in brackets or braces
+    BLOCK = "block"  # by indentation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A part of the document. `end` is where its last word or bracket ends; what follows is comments and space."""
+
+    style: Style
+    start: int
+    end: int
+    column: int
+    text: str = ""
+    quoted: bool = False
+    children: tuple["Node", ...] = ()
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no word stands here at all, as behind `allow:`."""
+        return self.style is Style.WORD and self.start == self.end
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it says that nothing is here, with a word or without."""
+        return self.style is Style.WORD and not self.quoted and self.text in NULLS
+
+    @property
+    def keys(self) -> tuple["Node", ...]:
+        """The keys, where this is a mapping."""
+        return self.children[0::2]
+
+    def section(self, name: str) -> "Node | None":
+        """Return what stands behind a key of this mapping."""
+        pairs = zip(self.keys, self.children[1::2], strict=True)
+        return next((value for key, value in pairs if key.text == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """The one document of a file, and the place where more could be written below it."""
+
+    root: Node | None
+    end: int
+
+
+def outline(text: str) -> Outline:
+    """Return the outline of a text that `parse_layer` has taken: one document, no aliases, bounded depth."""
+    loader = LOADER(text)
+    try:
+        return _outline(_events(loader), length=len(text))
+    finally:
+        loader.dispose()
+
+
+def _events(loader: object) -> Iterator[Event]:
+    while not isinstance(event := loader.get_event(), StreamEndEvent):  # type: ignore[attr-defined] # no stubs
+        yield event
+
+
+def _outline(events: Iterator[Event], *, length: int) -> Outline:
+    root, end = None, length
+    for event in events:
+        if isinstance(event, NodeEvent):
+            root = _node(event, events)
+        elif isinstance(event, DocumentEndEvent) and event.explicit:
+            end = _index(event.start_mark)
+    return Outline(root=root, end=end)
+
+
+def _node(event: Event, events: Iterator[Event]) -> Node:
+    start, column = _index(event.start_mark), event.start_mark.column if event.start_mark else 0
+    if isinstance(event, ScalarEvent):
+        quoted = event.style in {"'", '"'}
+        end = _index(event.end_mark)
+        return Node(style=Style.WORD, start=start, end=end, column=column, text=event.value, quoted=quoted)
+    children = []
+    while not isinstance(inner := next(events), CollectionEndEvent):
+        children.append(_node(inner, events))
+    if isinstance(event, CollectionStartEvent) and event.flow_style:
+        style, end = Style.FLOW, _index(inner.end_mark)
+    else:
+        # The end that the parser gives lies behind the comments that follow.
+        style, end = Style.BLOCK, children[-1].end if children else start
+    return Node(style=style, start=start, end=end, column=column, children=tuple(children))
+
+
+def _index(mark: object) -> int:
+    return int(getattr(mark, "index", 0))

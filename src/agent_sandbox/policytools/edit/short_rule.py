@@ -1,0 +1,93 @@
+"""One rule in the short form, as a person writes it: its entry, its meaning, and a request that it is about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_sandbox.policy.compiler.expand import expand
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.file.entry_spec import EntrySpec
+from agent_sandbox.policy.file.short_form import HOW
+from agent_sandbox.policy.http.method import NAMEABLE
+from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
+from agent_sandbox.policy.match.path_pattern import PathKind
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policyfile.aliases import service_meant
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policytools.edit.insertion import written
+from agent_sandbox.problems import Problem, UserError
+
+# What no rule names: it stands for whatever a star takes.
+ANY = "-any-"
+SECTIONS = {Effect.ALLOW: "allow", Effect.DENY: "deny"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortRule:
+    """An entry and its section: its text, what that comes to, a request that it takes, and a layer of it alone."""
+
+    effect: Effect
+    section: str
+    text: str
+    spec: EntrySpec
+    rule: Rule
+    request: Request
+    alone: Layer
+
+
+def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
+    """Return the rule that `METHOD URL` or a host means; raise UserError with what is wrong with it."""
+    method, space, url = " ".join(words).strip().partition(" ")
+    text = f"{method.upper()} {url.strip()}" if space else method
+    if text in NAMEABLE:
+        # As the name of a host it would deny nothing.
+        raise UserError([Problem(where=text, what="is a method without an address", hint=HOW)])
+    section = "domains" if effect is Effect.ALLOW and _is_host(text) else SECTIONS[effect]
+    if section == SECTIONS[Effect.DENY] and _is_host(text) and (meant := service_meant(text)):
+        # As a host it would deny nothing of what the service lets through.
+        hint = f"`agent-sandbox policy services show {meant}` lists its hosts"
+        raise UserError([Problem(where=text, what="is a service, not a host", hint=hint)])
+    try:
+        content = f"{section}:\n- {written(text)}\n".encode("utf-8", "surrogateescape")
+        layer = parse_layer(decode_policy(content, file=""), name="", file="", shown="", services=())
+        (rule,) = expand(layer, {}).rules
+        request = sample(rule.conditions)
+    except UserError as error:
+        raise UserError(Problem(where=text, what=found.what, hint=found.hint) for found in error.problems) from error
+    except Ambiguous as doubt:
+        raise UserError([Problem(where=text, what=str(doubt))]) from doubt
+    spec = getattr(layer.spec, section)[0]
+    return ShortRule(effect=effect, section=section, text=text, spec=spec, rule=rule, request=request, alone=layer)
+
+
+def _is_host(text: str) -> bool:
+    """Tell the shortest entry of `domains`, every request to a host, from a request that lacks its method."""
+    return text != "" and not {" ", "/"} & {*text}
+
+
+def sample(asked: Conditions) -> Request:
+    """Return a request that the conditions take: the one that is written there, with `ANY` for a star."""
+    scheme = min(asked.schemes or ("https",))
+    ports = asked.ports or frozenset(DEFAULT_PORTS.values())
+    usual = DEFAULT_PORTS[scheme]
+    return parse_request(
+        scheme=scheme,
+        host=asked.host.sample,
+        port=usual if usual in ports else min(ports),
+        method=_method(asked),
+        target=f"{_path(asked)}{'?' if asked.query else ''}{asked.query or ''}",
+    )
+
+
+def _method(asked: Conditions) -> str:
+    methods = asked.methods or frozenset({"GET"})
+    # GET brings HEAD along, and is what was written.
+    return "GET" if "GET" in methods else min(methods)
+
+
+def _path(asked: Conditions) -> str:
+    if asked.path is None:
+        return "/"
+    return asked.path.text.replace("**", ANY).replace("*", ANY) if asked.path.kind is PathKind.GLOB else asked.path.text

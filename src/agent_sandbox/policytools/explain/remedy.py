@@ -1,0 +1,144 @@
+"""What would let exactly one denied request pass. Every line is tried before it is told."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_sandbox.policy.decision import Cause, Decision, Origin
+from agent_sandbox.policy.engine.decide import decide
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.explain.advice import (
+    BEYOND_AN_ENTRY,
+    OVER_TLS,
+    PLAINLY,
+    entry_below,
+    entry_for_exactly,
+    entry_for_host,
+    entry_for_operation,
+)
+from agent_sandbox.policy.explain.matching_services import matching_services
+from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
+from agent_sandbox.policy.http.method import NAMEABLE
+from agent_sandbox.policy.http.path import readings
+from agent_sandbox.policy.http.request import Request
+from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
+from agent_sandbox.problems import UserError
+
+# What each of the services allows by itself; asked for only where that could help.
+Offers = Callable[[], Mapping[str, Policy]]
+
+UNKNOWN = "what it asks for decides: say it, as in --graphql '{ viewer { login } }'"
+
+
+type Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """An entry of `services` with its options; it goes in the place of the one at `instead_of`, if there is one."""
+
+    entry: Entry
+    instead_of: Origin | None = None
+    # Whether it names repositories where the other means all.
+    closes_others: bool = False
+
+    @property
+    def line(self) -> str:
+        """Return the entry as a line of the policy."""
+        from agent_sandbox.policytools.edit.flow_style import flow  # noqa: PLC0415 - what is allowed needs none of it
+
+        return f"- {flow(self.entry)}"
+
+
+# What could be chosen of those of the services that have options.
+Choices = Callable[[Request, Mapping[str, Policy]], Iterable[Choice]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """The narrowest `line` for a `section` and the services that do as well, or what stands `in_the_way` of any.
+
+    `choices` are services with options that let less through than they would without, or more where that is needed.
+    `package_manager` is the tool that seems to fetch from its registry there, where no service is known to do.
+    """
+
+    section: str = ""
+    line: str = ""
+    choices: tuple[Choice, ...] = ()
+    services: tuple[str, ...] = ()
+    package_manager: PackageManager | None = None
+    in_the_way: str = ""
+    # What the line goes without, and the entry beside it puts in.
+    without: str = ""
+
+
+def no_choices(_request: Request, _offers: Mapping[str, Policy]) -> tuple[Choice, ...]:
+    """Choose nothing: for those who do not ask what would help."""
+    return ()
+
+
+def remedy(
+    policy: Policy, request: Request, decision: Decision, offers: Offers, choices: Choices = no_choices
+) -> Remedy:
+    """Return what a person can do about a denial."""
+    if decision.cause is Cause.RULE:
+        return Remedy(in_the_way=BEYOND_AN_ENTRY[Cause.RULE].format(decision.rule))
+    if why_not := _no_line(request, decision):
+        return Remedy(in_the_way=why_not)
+    ways = readings(request.path)
+    beyond = (str(ceiling.origin) for ceiling in policy.rules.ceilings if ceiling.verdict(request, ways) is None)
+    in_the_way = "; ".join(BEYOND_AN_ENTRY[Cause.CEILING].format(origin) for origin in beyond)
+    if decision.cause is Cause.CEILING:
+        return Remedy(in_the_way=in_the_way)
+    if decision.cause is Cause.OPERATION:
+        line = entry_for_operation(request)
+        works = bool(line) and _allows("domains", line, request)
+        why_not = PLAINLY if request.operation else UNKNOWN
+        return Remedy(section="domains", line=line) if works else Remedy(in_the_way=why_not)
+    section, line = next((way for way in _narrowest_first(request) if _allows(*way, request)), ("", ""))
+    offered = offers()
+    fit, chosen = matching_services(request, offered, policy), tuple(choices(request, offered))
+    package_manager = None if fit or chosen else _package_manager(request)
+    return Remedy(
+        section=section,
+        line=line,
+        choices=chosen,
+        services=fit,
+        package_manager=package_manager,
+        in_the_way=in_the_way,
+        without=decision.wants,
+    )
+
+
+def _no_line(request: Request, decision: Decision) -> str:
+    """Return why no line would help, empty where one may."""
+    if request.method not in NAMEABLE:
+        return f"no rule can name the method {request.method}"
+    if why_private(request.host):
+        return how_to_name(request.host, request.port)
+    return OVER_TLS.format(decision.wants) if decision.wants and request.scheme == "http" else ""
+
+
+def _package_manager(request: Request) -> PackageManager | None:
+    from agent_sandbox.policyfile.package_managers import package_managers  # noqa: PLC0415 - what is allowed needs none of it
+
+    return package_manager_of(request, package_managers())
+
+
+def _narrowest_first(request: Request) -> Iterator[tuple[str, str]]:
+    yield "allow", entry_for_exactly(request)
+    yield "allow", entry_for_exactly(request, query=False)
+    yield "domains", entry_below(request)
+    yield "domains", entry_for_host(request.host, request.port)
+
+
+def _allows(section: str, line: str, request: Request) -> bool:
+    # What is allowed needs no remedy, and none of these.
+    from agent_sandbox.policy.compiler.compile import compile_policy  # noqa: PLC0415 - as said
+    from agent_sandbox.policyfile.parsing import parse_layer  # noqa: PLC0415 - as said
+
+    try:
+        layer = parse_layer(f"{section}:\n  {line}\n", name="trial", file="trial", shown="trial", services=())
+    except UserError:
+        return False
+    return decide(compile_policy([layer], {}), request).allowed

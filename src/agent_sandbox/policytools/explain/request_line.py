@@ -1,0 +1,87 @@
+"""`METHOD URL`, as a person writes it -> the request that a client would make of it."""
+
+import json
+from dataclasses import dataclass
+from typing import override
+
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.http.authority import parse_authority
+from agent_sandbox.policy.http.body_size import parse_body_size
+from agent_sandbox.policy.http.graphql_body import with_body
+from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
+from agent_sandbox.problems import Problem, UserError
+
+Headers = tuple[tuple[str, str], ...]
+MOST_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLine:
+    """A request as it was written down; the size of its body in bytes, None where nothing is said of it.
+
+    `graphql` is a document that it carries, sent as clients send one.
+    """
+
+    method: str
+    url: str
+    headers: Headers = ()
+    body_size: int | None = None
+    graphql: str | None = None
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.method} {self.url}"
+
+
+def read_request(policy: Policy, line: RequestLine) -> Request:
+    """Return the request; raise UserError for what is no URL, and Ambiguous for what the proxy would refuse to read.
+
+    The policy counts: whether a slash may stand encoded in a path is said there, host by host.
+    """
+    scheme, separator, rest = line.url.partition("://")
+    if not separator or scheme.lower() not in DEFAULT_PORTS:
+        hint = "write it as https://host/path"
+        raise UserError([Problem(where=line.url, what="is no http or https URL", hint=hint)])
+    scheme, rest = scheme.lower(), rest.partition("#")[0]
+    end = next((index for index, letter in enumerate(rest) if letter in "/?"), len(rest))
+    host, port = parse_authority(rest[:end], default_port=DEFAULT_PORTS[scheme])
+    request = parse_request(
+        scheme=scheme,
+        host=host,
+        port=port,
+        method=line.method,
+        target=rest[end:] if rest[end:].startswith("/") else f"/{rest[end:]}",
+        headers=line.headers if line.graphql is None else _as_json(line.headers),
+        body_size=line.body_size,
+        encoded_slash=policy.takes_encoded_slash(host),
+    )
+    # Which secrets there are only the proxy knows: here all of them are.
+    request = request._replace(secrets=True)
+    return request if line.graphql is None else with_body(request, json.dumps({"query": line.graphql}).encode())
+
+
+def _as_json(headers: Headers) -> Headers:
+    said = any(name == "content-type" for name, _ in headers)
+    return headers if said else (*headers, ("content-type", "application/json"))
+
+
+def read_header(text: str) -> tuple[str, str]:
+    """Return name and value of `NAME: VALUE`, or raise UserError.
+
+    >>> read_header("Accept: text/html")
+    ('accept', 'text/html')
+    """
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        hint = "write it as `content-type: application/json`"
+        raise UserError([Problem(where=text, what="is no header", hint=hint)])
+    return name.strip().lower(), value.strip()
+
+
+def read_size(text: str) -> int:
+    """Return the number of bytes that `1MiB` or `300` says, or raise UserError."""
+    try:
+        return parse_body_size(int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else text)
+    except Unfit as unfit:
+        raise UserError([Problem(where=text, what="is no size of a body", hint=unfit.hint)]) from unfit

@@ -1,0 +1,109 @@
+"""Cases: requests with the answer that somebody expects, tried on a policy."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.http.request import Request
+from agent_sandbox.policyfile.checking import check_document
+from agent_sandbox.policyfile.text.document import Document, parse_document
+from agent_sandbox.policytools.explain.explaining import Explanation, answer, explain
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
+from agent_sandbox.problems import Problem, UserError
+
+SECTION = "tests"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One request, the answer that is expected, why, and where that was written."""
+
+    origin: Origin
+    expected: Effect
+    line: RequestLine
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a case, with all that explains it where it failed."""
+
+    case: Case
+    came: Explanation
+
+    @property
+    def passed(self) -> bool:
+        """Whether the answer is the one that was expected."""
+        return self.came.decision.effect is self.case.expected
+
+
+def cases_of(layer: Layer) -> tuple[Case, ...]:
+    """Return the cases that a policy file holds."""
+    return tuple(
+        Case(
+            origin=layer.origin(SECTION, number),
+            expected=spec.effect,
+            line=RequestLine(
+                method=spec.method,
+                url=spec.url,
+                headers=tuple((name.lower(), value) for name, value in (spec.headers or {}).items()),
+                body_size=spec.body_size,
+                graphql=spec.graphql,
+            ),
+            reason=spec.reason,
+        )
+        for number, spec in enumerate(layer.spec.tests)
+    )
+
+
+def read_cases(text: str, *, file: str) -> tuple[Case, ...]:
+    """Return the cases of a file that is nothing but the list, or raise UserError with every problem of it."""
+    document = _as_section(parse_document(text, file=file))
+    spec = check_document(document, file=file, services=())
+    lines = {location: place.line for location, place in document.places.items()}
+    return cases_of(Layer(name="cases", file=file, spec=spec, lines=lines))
+
+
+def _as_section(document: Document) -> Document:
+    """Return the document with its list as the section `tests` of a policy: one model reads both."""
+    return replace(
+        document,
+        value={SECTION: document.value},
+        places={(SECTION, *location): place for location, place in document.places.items()},
+        keys={(SECTION, *location): place for location, place in document.keys.items()},
+    )
+
+
+def run_cases(policy: Policy, cases: Sequence[Case]) -> tuple[Outcome, ...]:
+    """Try every case; raise UserError where two of them cannot both hold, whatever the policy says."""
+    if problems := list(_contradictions(policy, cases)):
+        raise UserError(problems)
+    return tuple(_outcome(policy, case) for case in cases)
+
+
+def _outcome(policy: Policy, case: Case) -> Outcome:
+    held = Outcome(case=case, came=answer(policy, case.line))
+    return held if held.passed else Outcome(case=case, came=explain(policy, case.line, offers=dict))
+
+
+def _contradictions(policy: Policy, cases: Iterable[Case]) -> Iterable[Problem]:
+    first: dict[Request | RequestLine, Case] = {}
+    for case in cases:
+        other = first.setdefault(_asked(policy, case.line), case)
+        if other.expected is not case.expected:
+            what = f"{case.line} is to be {DONE[case.expected]} here, and {DONE[other.expected]} at {other.origin}"
+            yield Problem(where=str(case.origin), what=what, hint="one request has one answer: keep one of the two")
+
+
+def _asked(policy: Policy, line: RequestLine) -> Request | RequestLine:
+    """Return what two spellings of the same request have in common."""
+    try:
+        return read_request(policy, line)
+    except Ambiguous:
+        return line
+
+
+DONE = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}

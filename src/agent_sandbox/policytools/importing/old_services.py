@@ -1,0 +1,211 @@
+"""The services of an older policy: by their names where we have them, by their hosts where we do not."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from agent_sandbox.policy.compiler.layer import Layer, Location
+from agent_sandbox.policy.engine.rule import Conditions
+from agent_sandbox.policy.file.service_options import is_repository
+from agent_sandbox.policy.http.query import query_pattern
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, parse_path_pattern
+from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policyfile.text.document import Value, parse_document
+from agent_sandbox.policytools.importing.reading import SERVICE_KEYS, OldFile
+from agent_sandbox.policytools.importing.records import BY_NAME, Record, Taken
+from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines, left_out
+from agent_sandbox.problems import UserError
+
+READING = {"methods": ["GET", "HEAD"]}
+OURS = "`{0}` was all that can be asked of {1}: here it is what `agent-sandbox policy services show {0}` lists"
+GIT = "`git` of single repositories is large files (git-lfs), too, and their addresses without `.git`"
+ONCE = "`{0}` is named at {1}, and stands in a file once: write there what you need of both"
+UNKNOWN = "unknown service {}; name its hosts under `domains` (known are {})"
+# What `repos` let through of each part: at which access, by which methods, which path, and which service of git.
+type Asked = tuple[tuple[str, ...], tuple[str, ...] | None, PathKind, str, str]
+READ, WRITE = ("GET", "HEAD"), ("POST",)
+BOTH, MOST = ("read", "readwrite"), ("readwrite",)
+SCOPED: Mapping[str, tuple[str, Sequence[Asked]]] = {
+    "git": (
+        "github.com",
+        (
+            (BOTH, READ, PathKind.EXACT, "/{}.git/info/refs", "git-upload-pack"),
+            (BOTH, WRITE, PathKind.EXACT, "/{}.git/git-upload-pack", ""),
+            (MOST, READ, PathKind.EXACT, "/{}.git/info/refs", "git-receive-pack"),
+            (MOST, WRITE, PathKind.EXACT, "/{}.git/git-receive-pack", ""),
+        ),
+    ),
+    "api": (
+        "api.github.com",
+        (
+            (("read",), READ, PathKind.PREFIX, "/repos/{}", ""),
+            (MOST, None, PathKind.PREFIX, "/repos/{}", ""),
+        ),
+    ),
+}
+SURFACES = frozenset({"git", "api"})
+AUTH_KEYS = frozenset({"secret", "client_shim"})
+SURFACE_KEYS = frozenset({"access", "auth"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldService:
+    """An entry of `services` in our words, and what it stood for."""
+
+    name: str
+    where: str
+    value: Mapping[str, Any]
+    records: Sequence[Record] = ()
+
+    @property
+    def is_scoped(self) -> bool:
+        """Whether it names single repositories."""
+        return "repos" in self.value
+
+    @property
+    def written(self) -> Any:  # noqa: ANN401 - a name, or keys and values
+        """The entry as our policy has it."""
+        return self.name if set(self.value) == {"name"} else dict(self.value)
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """The services of all files; `known` are ours."""
+
+    known: Mapping[str, Layer]
+    entries: list[OldService] = field(default_factory=list)
+
+    def read(self, old: OldFile, found: Imported, records: list[Record]) -> None:
+        """Take in the services of one file, and add what they stood for to the records."""
+        for number, value in enumerate(old.section("services")):
+            entry = _service(old, value, ("services", number), found)
+            if entry.name not in old_hosts():
+                found.notes.append(
+                    left_out(entry.where, UNKNOWN.format(safe_repr(entry.name), ", ".join(sorted(old_hosts()))))
+                )
+                continue
+            if entry.value.get("merge_mode") == "replace":
+                self.entries = [other for other in self.entries if other.name != entry.name]
+                records[:] = [record for record in records if record.service != entry.name]
+            entry = replace(entry, records=old_records(entry))
+            self.entries.append(entry)
+            records += entry.records
+
+    def put_into(self, found: Imported, standing: Collection[int]) -> list[OldService]:
+        """Write the services, and return those that are ours; `standing` are the ids of the records that count."""
+        # Layers named a service as often as they liked, and a file does it once.
+        first = {entry.name: entry for entry in reversed(self.entries)}
+        ours: list[OldService] = []
+        for entry in self.entries:
+            if entry.name not in self.known:
+                stand = [record for record in entry.records if id(record) in standing]
+                found.domains += (record.value([one.rule for one in record.taken]) for record in stand)
+            elif (named := first[entry.name]) is not entry:
+                if named.value != entry.value:
+                    found.notes.append(left_out(entry.where, ONCE.format(entry.name, named.where)))
+            elif self._is_taken(entry, found):
+                ours.append(entry)
+                found.notes += (Note(where=entry.where, what=what) for what in _ours(entry))
+        return ours
+
+    def _is_taken(self, entry: OldService, found: Imported) -> bool:
+        text = "\n".join(("services:", *entry_lines(entry.written), ""))
+        try:
+            parse_layer(text, name="", file="", shown="", services=self.known)
+        except UserError as error:
+            found.notes += (left_out(entry.where, one.what) for one in error.problems)
+            return False
+        found.services.append(entry.written)
+        return True
+
+
+def _ours(entry: OldService) -> Iterator[str]:
+    """Yield what our service of that name means, where it is not what it was."""
+    if not entry.is_scoped:
+        yield OURS.format(entry.name, ", ".join(old_hosts()[entry.name]))
+    elif "git" in entry.value:
+        yield GIT
+
+
+def old_records(entry: OldService) -> list[Record]:
+    """Return what a service stood for: its hosts, or of its repositories what was asked for."""
+    if entry.is_scoped:
+        return [
+            Record(host=host, where=entry.where, service=entry.name, taken=_of_repositories(entry, part, host, paths))
+            for part, (host, paths) in SCOPED.items()
+            if part in entry.value
+        ]
+    rule = READING if entry.value.get("readonly") else None
+    methods = frozenset(READING["methods"]) if rule else None
+    return [
+        Record(
+            host=host,
+            where=entry.where,
+            service=entry.name,
+            taken=[Taken(rule=rule, conditions=Conditions(host=parse_host_pattern(host), methods=methods))],
+        )
+        for host in old_hosts()[entry.name]
+    ]
+
+
+def _of_repositories(entry: OldService, part: str, host: str, asked: Sequence[Asked]) -> list[Taken]:
+    repositories = [name for name in entry.value["repos"] if is_repository(name) and "*" not in name]
+    access = str(entry.value[part].get("access"))
+    return [
+        Taken(
+            rule={},
+            conditions=Conditions(
+                host=parse_host_pattern(host),
+                methods=None if methods is None else frozenset(methods),
+                path=parse_path_pattern(kind, path.format(name.lower()), any_case=WHOLE),
+                query=query_pattern({"service": [service]}) if service else None,
+            ),
+        )
+        for name in repositories
+        for levels, methods, kind, path, service in asked
+        if access in levels
+    ]
+
+
+@cache
+def old_hosts() -> Mapping[str, tuple[str, ...]]:
+    """Return the hosts of each service there was."""
+    text = files(__package__).joinpath("services.yaml").read_text("utf-8")
+    value = parse_document(text, file="services.yaml").value
+    table = value if isinstance(value, dict) else {}
+    return {name: tuple(map(str, hosts)) for name, hosts in table.items() if isinstance(hosts, list)}
+
+
+def _service(old: OldFile, value: Value, place: Location, found: Imported) -> OldService:
+    if isinstance(value, str):
+        name = value.strip().lower()
+        return OldService(name=name, where=old.where(*place), value={"name": name})
+    values = old.mapping(value, SERVICE_KEYS, *place)
+    name = old.word(values.get("name"), *place, "name").lower()
+    entry: dict[str, Any] = {"name": name}
+    if "merge_mode" in values:
+        entry["merge_mode"] = old.word(values["merge_mode"], *place, "merge_mode").lower()
+    readonly = "readonly" in values and old.flag(values["readonly"], *place, "readonly")
+    if readonly and "surfaces" not in values:
+        entry["readonly"] = True
+    if "repos" in values:
+        entry["repos"] = old.words(values["repos"], *place, "repos")
+    access = "read" if readonly else "readwrite"
+    for surface in old.words(values.get("surfaces", []), *place, "surfaces"):
+        entry[surface] = {"access": access}
+    for surface in sorted(SURFACES & values.keys()):
+        entry[surface] = _surface(old, values[surface], (*place, surface), found)
+    return OldService(name=name, where=old.where(*place), value=entry)
+
+
+def _surface(old: OldFile, value: Value, place: Location, found: Imported) -> dict[str, Any]:
+    values = old.mapping(value, SURFACE_KEYS, *place)
+    surface: dict[str, Any] = {"access": old.word(values.get("access"), *place, "access").lower()}
+    if "auth" in values:
+        surface["auth"] = old.mapping(values["auth"], AUTH_KEYS, *place, "auth")
+        found.notes.append(Note(where=old.where(*place, "auth"), what=BY_NAME))
+    return surface

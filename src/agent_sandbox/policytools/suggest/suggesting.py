@@ -1,0 +1,147 @@
+"""What was denied -> the narrowest rules that would have let it pass, for a person to choose from."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.engine.decide import decide
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.explain.advice import ENCODED
+from agent_sandbox.policy.explain.matching_services import matching_services
+from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
+from agent_sandbox.policy.http.method import NAMEABLE
+from agent_sandbox.policy.http.path import readings
+from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request
+from agent_sandbox.policyfile.package_managers import package_managers
+from agent_sandbox.policytools.edit.short_rule import ShortRule, read_short_rule
+from agent_sandbox.policytools.suggest.denials import REASONS, Denials, Seen
+from agent_sandbox.policytools.suggest.generalising import Pattern, generalise
+from agent_sandbox.policytools.suggest.host_warnings import careful
+from agent_sandbox.policytools.suggest.noise_filter import why_no_wish
+from agent_sandbox.problems import UserError
+
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+ALLOWED_NOW = "it is allowed by now"
+NO_LINE = "no line of the short form can say just this"
+
+type Group = tuple[str, str, int, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A rule, what was seen of it, and what a person should know before saying yes.
+
+    `services` would let all of it pass, too; `package_manager` is the tool that seems to fetch from its registry there.
+    """
+
+    rule: ShortRule
+    seen: Seen
+    values: tuple[tuple[str, ...], ...]
+    warnings: tuple[str, ...]
+    services: tuple[str, ...] = ()
+    package_manager: PackageManager | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Suggestions:
+    """The proposals, most asked for first, and what is not proposed, by the reason why."""
+
+    proposals: list[Proposal] = field(default_factory=list)
+    left_out: dict[str, Seen] = field(default_factory=dict)
+    unreadable: int = 0
+
+
+def suggest(denials: Denials, policy: Policy, offers: Mapping[str, Policy]) -> Suggestions:
+    """Return the rules that would have let pass what was denied for want of one, each no wider than what was seen.
+
+    `offers` is what each service allows that could be named in place of a rule.
+    """
+    left = Denials(others={why: replace(seen) for why, seen in denials.others.items()})
+    groups: defaultdict[Group, dict[str, tuple[Request, Seen]]] = defaultdict(dict)
+    for request, seen in denials.requests.items():
+        why = _why_not(request, denials, policy)
+        if why:
+            left.leave_out(why, seen)
+        else:
+            group = (request.scheme, request.host, request.port, _method(request, denials))
+            path = request.path.translate(ENCODED)
+            groups[group].setdefault(path, (request, Seen()))[1].add(seen)
+    narrow = (proposal for group, asked in groups.items() for proposal in _proposals(group, asked, left))
+    found = [_with_services(proposal, requests, policy, offers) for proposal, requests in narrow]
+    found.sort(key=lambda proposal: (-proposal.seen.count, proposal.rule.text))
+    return Suggestions(proposals=found, left_out=left.others, unreadable=denials.unreadable)
+
+
+def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
+    if request.host in denials.closed:
+        return REASONS["address"]
+    if no_wish := why_no_wish(request.host):
+        return no_wish
+    if request.method not in NAMEABLE:
+        return f"no rule can name the method {request.method}"
+    ways = readings(request.path)
+    here = policy.index.rules_about(request.host, ways)
+    deny = next((rule for rule in here if rule.effect is Effect.DENY and rule.matches(request, ways)), None)
+    if deny:
+        return f"denied by {deny.origin} ({deny})"
+    if any(ceiling.verdict(request, ways) is None for ceiling in policy.rules.ceilings):
+        return REASONS["ceiling"]
+    return ALLOWED_NOW if decide(policy, request._replace(secrets=True)).allowed else ""
+
+
+def _method(request: Request, denials: Denials) -> str:
+    """Count HEAD with the GET that brings it along, where that was asked for as well."""
+    if request.method != "HEAD":
+        return request.method
+    return "GET" if request._replace(method="GET") in denials.requests else "HEAD"
+
+
+def _with_services(
+    proposal: Proposal, requests: Sequence[Request], policy: Policy, offers: Mapping[str, Policy]
+) -> Proposal:
+    first, *others = requests
+    services = tuple(
+        name
+        for name in matching_services(first, offers, policy)
+        if all(decide(offers[name], request).allowed for request in others)
+    )
+    by_path = package_manager_of(first, package_managers())
+    package_manager = next(
+        (package_manager for package_manager in package_managers() if package_manager.tool == proposal.seen.tool),
+        by_path,
+    )
+    return replace(proposal, services=services, package_manager=None if services else package_manager)
+
+
+def _proposals(
+    group: Group, asked: dict[str, tuple[Request, Seen]], left: Denials
+) -> Iterator[tuple[Proposal, Sequence[Request]]]:
+    for pattern in generalise(asked, words=group[-1] in READING):
+        seen = Seen()
+        for path in pattern.paths:
+            seen.add(asked[path][1])
+        rule = _rule(group, pattern)
+        if rule is None or not all(rule.rule.matches(asked[path][0], readings(path)) for path in pattern.paths):
+            left.leave_out(NO_LINE, seen)
+            continue
+        values = tuple(tuple(sorted(pattern.values[star])) for star in sorted(pattern.values))
+        requests = [asked[path][0] for path in sorted(pattern.paths)]
+        yield Proposal(rule=rule, seen=seen, values=values, warnings=tuple(_warnings(group, rule))), requests
+
+
+def _rule(group: Group, pattern: Pattern) -> ShortRule | None:
+    scheme, host, port, method = group
+    written = f"[{host}]" if ":" in host else host
+    address = written if port == DEFAULT_PORTS[scheme] else f"{written}:{port}"
+    try:
+        return read_short_rule(Effect.ALLOW, (f"{method} {scheme}://{address}{pattern.text}",))
+    except UserError:
+        return None
+
+
+def _warnings(group: Group, rule: ShortRule) -> Iterator[str]:
+    scheme, host, _, method = group
+    if method not in READING:
+        yield "it writes: what the agent knows can leave by it"
+    yield from careful(scheme, host, rule.alone)

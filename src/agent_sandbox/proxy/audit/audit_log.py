@@ -1,0 +1,49 @@
+"""Every decision leaves one line: on stdout, in the rotated file, and the last denials in memory.
+
+The health check asks every few seconds, and always the same: it leaves a line when the answer has changed.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+
+from agent_sandbox.proxy.audit.record import AuditRecord, Event, encode, render
+
+REMEMBERED = 1_000
+UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.TLS})
+
+
+class AuditLog:
+    """Takes lines from the front and the hooks. `sinks` get each encoded line and must not block."""
+
+    def __init__(self, sinks: Iterable[Callable[[bytes], None]], *, clock: Callable[[], float]) -> None:
+        self._sinks = tuple(sinks)
+        self._clock = clock
+        self._denials: deque[dict[str, object]] = deque(maxlen=REMEMBERED)
+        self._counts: Counter[str] = Counter()
+        self._health = ""
+
+    def record(self, line: AuditRecord) -> None:
+        """Write `line` down."""
+        if line.event is Event.HEALTH:
+            if line.reason == self._health:
+                return
+            self._health = line.reason
+        if line.event is Event.START:
+            self._counts["start"] += 1
+        values = render(line, now=self._clock())
+        if line.event not in UNCOUNTED:
+            self._counts[line.decision] += 1
+            if line.decision == "deny":
+                self._denials.append(values)
+        encoded = encode(values)
+        for sink in self._sinks:
+            sink(encoded)
+
+    def denials(self, count: int) -> list[dict[str, object]]:
+        """Return the last `count` denials, oldest first."""
+        return list(self._denials)[-count:] if count > 0 else []
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many requests were allowed and denied since the start, and how many asked what an agent's start asks."""
+        return {"allowed": self._counts["allow"], "denied": self._counts["deny"], "starts": self._counts["start"]}

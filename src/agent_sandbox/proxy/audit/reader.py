@@ -1,0 +1,105 @@
+"""Read the traffic log back: its files as one, the oldest line first, and then what is added."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from agent_sandbox.bounded_json import read_json
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.audit.record import Event
+from agent_sandbox.proxy.audit.rotating_file import names_of
+
+# What the stack asks of itself is not what a person looks for.
+LEFT_OUT = frozenset({Event.HEALTH, Event.START})
+
+type Wanted = Callable[[bytes], bool]
+
+
+def wanted(*, denied: bool) -> Wanted:
+    """Return what tells whether a line is to be shown: of the traffic, and with `denied` of that what was denied."""
+
+    def is_wanted(line: bytes) -> bool:
+        try:
+            values = read_json(line)
+        except ValueError:
+            return False  # the machine went down in the middle of it
+        if not isinstance(values, dict):
+            return False
+        return values.get("event") not in LEFT_OUT and (not denied or values.get("decision") == "deny")
+
+    return is_wanted
+
+
+def show(
+    path: Path, write: Callable[[bytes], None], *, wanted: Wanted, tail: int | None, wait: Callable[[], bool]
+) -> None:
+    """Give `write` the wanted lines: the last `tail` of those that are there, and while `wait` is true what comes."""
+    with LogReader(path) as log:
+        write(b"".join(deque((line for line in log.read() if wanted(line)), maxlen=tail)))
+        while wait():
+            write(b"".join(line for line in log.read() if wanted(line)))
+
+
+class LogReader:
+    """Reads whole lines, each once, however the files are rotated meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._files = _open_all(path)
+        self._begun = b""
+        if not self._files:
+            raise UserError([Problem(where=str(path), what="there is no log", hint="has the proxy been started?")])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files:
+            file.close()
+
+    def read(self) -> Iterator[bytes]:
+        """Yield what is there and was not read yet."""
+        while True:
+            yield from self._lines()
+            if len(self._files) == 1 and not self._rotated():
+                return
+            yield from self._lines()  # what came before the file got its other name
+            self._files.pop(0).close()
+
+    def _lines(self) -> Iterator[bytes]:
+        for piece in self._files[0]:
+            self._begun += piece
+            if piece.endswith(b"\n"):
+                line, self._begun = self._begun, b""
+                yield line
+
+    def _rotated(self) -> bool:
+        try:
+            newest = self._path.open("rb")
+        except FileNotFoundError:
+            return False  # between two names
+        if _same(newest, self._files[0]):
+            newest.close()
+            return False
+        self._files.append(newest)
+        return True
+
+
+def _open_all(path: Path) -> list[BinaryIO]:
+    """Open the files, oldest first. They are opened newest first: a rotation meanwhile hides none."""
+    files: list[BinaryIO] = []
+    for name in names_of(path):
+        with suppress(FileNotFoundError):
+            file = name.open("rb")
+            if files and _same(file, files[-1]):
+                file.close()
+            else:
+                files.append(file)
+    return files[::-1]
+
+
+def _same(one: BinaryIO, other: BinaryIO) -> bool:
+    return os.path.sameopenfile(one.fileno(), other.fileno())

@@ -1,0 +1,81 @@
+"""One decision as one line of the traffic log: JSON, ASCII, bounded."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 255, "cause": 16, "scheme": 8, "tool": 16}
+
+
+class Event(StrEnum):
+    """What a line is about."""
+
+    REQUEST = "request"
+    CONNECT = "connect"
+    TUNNEL = "tunnel"  # TLS that went through unopened
+    RAW_TUNNEL = "raw_tunnel"
+    MALFORMED = "malformed"
+    WEBSOCKET = "websocket"
+    TLS = "tls"
+    DNS = "dns"  # somebody asked for a name
+    HEALTH = "health"  # the proxy's container asks the proxy
+    START = "start"  # the agent's container does, when it starts
+    FAULT = "fault"
+    POLICY = "policy"
+
+
+@dataclass(slots=True, kw_only=True)
+class AuditRecord:
+    """The fields of a line. The path goes without its query: values in there can be secret.
+
+    `cause` is what a denial rests on: a `Cause` of the policy's, `address` where the name led to one that must not be
+    reached, and nothing where the request was too doubtful to ask. `tool` is who seemed to ask for packages.
+    """
+
+    event: Event
+    decision: str = "deny"
+    rule: str | None = None
+    cause: str = ""
+    reason: str = ""
+    scheme: str = ""
+    host: str = ""
+    port: int = 0
+    method: str = ""
+    path: str = ""
+    status: int | None = None
+    bytes_in: int = 0
+    bytes_out: int = 0
+    duration_ms: float = 0.0
+    client: str = ""
+    tool: str = ""
+
+
+def render(line: AuditRecord, *, now: float) -> dict[str, object]:
+    """Return what is written and kept of `line`, its texts cut to size and made valid Unicode."""
+    time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    values: dict[str, object] = {"time": time, "event": str(line.event), "decision": line.decision}
+    for name in ("rule", "cause", "reason", "scheme", "host", "port", "method", "path", "status", "tool"):
+        values[name] = _bounded(name, getattr(line, name))
+    for name in ("bytes_in", "bytes_out"):
+        values[name] = getattr(line, name)
+    values["duration_ms"] = round(line.duration_ms, 1)
+    values["client"] = line.client
+    return values
+
+
+def encode(values: dict[str, object]) -> bytes:
+    r"""Return one ASCII line.
+
+    >>> encode({"path": "/\n\x1b[31m"})
+    b'{"path": "/\\n\\u001b[31m"}\n'
+    """
+    return json.dumps(values).encode("ascii") + b"\n"
+
+
+def _bounded(name: str, value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    text = value.encode("utf-8", "backslashreplace").decode()
+    longest = LONGEST[name]
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"

@@ -1,0 +1,45 @@
+"""Is the proxy well? It answers, its policy is valid, and what nobody may reach is denied."""
+
+import socket
+from pathlib import Path
+
+from agent_sandbox.proxy.control.channel import Answer, ask
+
+# No wildcard can allow it, no check at dial would let it pass, and a proxy that fell open would reach nothing there.
+HOST, PORT, PATH = PROBE = ("127.0.0.1", 9, "/agent-sandbox-health")
+QUESTION = f"GET http://{HOST}:{PORT}{PATH} HTTP/1.1\r\nHost: {HOST}:{PORT}\r\nConnection: close\r\n\r\n".encode()
+SECONDS = 3.0
+
+
+def sickness(control: Path, proxy: tuple[str, int]) -> list[str]:
+    """Return what is wrong, nothing if all is well. Raises `UserError` when the proxy does not answer."""
+    return [*_of_policy(ask(control, {"verb": "status"}, seconds=SECONDS)), *_of_denial(proxy)]
+
+
+def _of_policy(status: Answer) -> list[str]:
+    policy = status.get("policy")
+    if not isinstance(policy, dict) or policy.get("valid") is not True:
+        problems = policy.get("problems") if isinstance(policy, dict) else None
+        return [f"the policy is not in force: {problem}" for problem in problems or ["no status"]]
+    return []
+
+
+def _of_denial(proxy: tuple[str, int]) -> list[str]:
+    try:
+        with socket.create_connection(proxy, SECONDS) as connection:
+            connection.settimeout(SECONDS)
+            connection.sendall(QUESTION)
+            answer = _read_all(connection)
+    except OSError as error:
+        return [f"the proxy does not answer at {proxy[0]}:{proxy[1]}: {error}"]
+    head = answer.partition(b"\r\n\r\n")[0].lower()
+    if b"\r\nx-agent-sandbox: blocked" not in head:
+        return ["a denied host is not denied"]
+    return []
+
+
+def _read_all(connection: socket.socket) -> bytes:
+    answer = b""
+    while len(answer) < 65_536 and (data := connection.recv(65_536)):
+        answer += data
+    return answer

@@ -1,0 +1,82 @@
+"""Between mitmproxy's flows and the engine's values: the only module that knows both."""
+
+from mitmproxy import http
+
+from agent_sandbox.policy import Ambiguous, Policy, Request, parse_authority, parse_request
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.wire.header_fields import end_to_end
+from agent_sandbox.proxy.wire.http1_head import LENGTH
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class MismatchError(Ambiguous):
+    """The request names another host than the connection it came over."""
+
+
+def to_request(flow: http.HTTPFlow, tunnel: Tunnel, policy: Policy) -> Request:
+    """Read `flow` as the engine's request. Where it goes is what the front decided; the rest must agree with it.
+
+    Raises `Ambiguous`.
+    """
+    data = flow.request.data
+    scheme = "https" if tunnel.carries is Carries.TLS else "http"
+    host, port = (data.host, data.port) if tunnel.carries is Carries.PROXY else (tunnel.host, tunnel.port)
+    for named in _authorities(flow.request):
+        _check(named, host, port, DEFAULT_PORTS[scheme])
+    target = _ascii(data.path, "path")
+    return parse_request(
+        scheme=scheme,
+        host=host,
+        port=port,
+        method=_ascii(data.method, "method"),
+        target=target,
+        headers=tuple(
+            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in end_to_end(flow.request)
+        ),
+        body_size=_body_size(flow.request),
+        encoded_slash=policy.takes_encoded_slash(host),
+    )
+
+
+def authority(request: Request) -> str:
+    """Return what Host or :authority is to say.
+
+    >>> authority(parse_request(scheme="https", host="a.test", port=8443, method="GET", target="/"))
+    'a.test:8443'
+    """
+    host = f"[{request.host}]" if ":" in request.host else request.host
+    return host if request.port == DEFAULT_PORTS[request.scheme] else f"{host}:{request.port}"
+
+
+def _body_size(request: http.Request) -> int | None:
+    """Return how long the body is, None where nothing says so before it ends."""
+    lengths = [value for name, value in request.data.headers.fields if name.lower() == b"content-length"]
+    if not lengths:
+        return None if request.is_http2 or "transfer-encoding" in request.headers else 0
+    if len(lengths) > 1 or not LENGTH.fullmatch(lengths[0]):
+        raise Ambiguous("a Content-Length that is not a plain number")
+    return int(lengths[0])
+
+
+def _authorities(request: http.Request) -> list[str]:
+    hosts = [_ascii(value, "Host") for name, value in request.data.headers.fields if name.lower() == b"host"]
+    if request.is_http2:
+        return [*filter(None, [_ascii(request.data.authority, ":authority")]), *hosts] or [""]
+    if len(hosts) != 1:
+        raise Ambiguous("not exactly one Host header")
+    return hosts
+
+
+def _check(named: str, host: str, port: int, default_port: int) -> None:
+    if parse_authority(named, default_port=default_port) != (host, port):
+        raise MismatchError(
+            f"host_mismatch: the request names {named[:255]}, its connection was opened to {host}:{port}"
+        )
+
+
+def _ascii(value: bytes, what: str) -> str:
+    try:
+        return value.decode("ascii")
+    except UnicodeDecodeError:
+        raise Ambiguous(f"the {what} is not ASCII") from None

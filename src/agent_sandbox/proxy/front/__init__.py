@@ -1,0 +1,1 @@
+"""Accept clients: explicit proxy, transparent listeners, DNS, CONNECT, and TLS that passes through unopened."""

@@ -1,0 +1,70 @@
+"""Read and decide a CONNECT, before anything is opened for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent_sandbox.policy import Ambiguous, Decision, Policy, advise, decide_connect, parse_authority
+from agent_sandbox.policy.http.host import is_address
+from agent_sandbox.proxy.exchange.denial import Denial
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head
+
+# Where a browser would speak TLS. A denial there is told inside the tunnel, because clients show it to nobody out here.
+EXPLAINED_PORT = 443
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A CONNECT that is answered with 200; `refused` when each request in it will be denied."""
+
+    host: str
+    port: int
+    decision: Decision
+
+    @property
+    def refused(self) -> Decision | None:
+        """The denial that is told inside."""
+        return None if self.decision.allowed else self.decision
+
+
+class ConnectDeniedError(Exception):
+    """A CONNECT that is answered with a denial."""
+
+    def __init__(self, denial: Denial, port: int = 0) -> None:
+        super().__init__(denial.reason)
+        self.denial = denial
+        self.port = port
+
+
+def decide_tunnel(head: Head, policy: Callable[[], Policy]) -> Opened:
+    """Decide the CONNECT in `head`. Raises `ConnectDeniedError`, `BadHeadError`."""
+    host, port = _destination(head)
+    current = policy()
+    decision = decide_connect(current, host=host, port=port)
+    explained = port == EXPLAINED_PORT and not is_address(host)
+    if decision.allowed or explained:
+        return Opened(host=host, port=port, decision=decision)
+    denial = Denial(
+        reason=decision.reason,
+        status=current.settings.block_status,
+        host=host,
+        method="CONNECT",
+        path="",
+        rule=decision.rule,
+        near_miss=decision.near_miss,
+        hint=advise(host, decision),
+    )
+    raise ConnectDeniedError(denial, port)
+
+
+def _destination(head: Head) -> tuple[str, int]:
+    if head.body != 0:
+        raise BadHeadError("a CONNECT with a body")
+    try:
+        destination = parse_authority(head.target, default_port=None)
+        named = parse_authority(head.host, default_port=destination[1]) if head.host else destination
+    except Ambiguous as doubt:
+        raise BadHeadError(f"ambiguous: {doubt}") from doubt
+    # Some clients leave the port out of Host, or say 80 or 443 without meaning it; the name is what counts.
+    if named[0] != destination[0]:
+        raise BadHeadError("the Host of a CONNECT names another host")
+    return destination

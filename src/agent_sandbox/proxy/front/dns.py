@@ -1,0 +1,153 @@
+"""The agent's only name server: every name that the policy allows is the proxy itself, and there are no others.
+
+Nothing is asked of anybody: no name leaves the sandbox before a request for it is allowed. A program that knows no
+proxy connects to the address it gets, and meets the transparent entrances there.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast, override
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.opcode
+import dns.rcode
+import dns.rdataclass
+import dns.rdatatype
+import dns.rrset
+
+from agent_sandbox.policy import Ambiguous, Decision, Policy, canonical_host, decide_connect
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.front.transparent import HTTP_PORT, TLS_PORT
+from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
+from agent_sandbox.proxy.net.linger_close import linger_close
+
+TTL_SECONDS = 5  # a policy may change; the answer costs next to nothing
+# A name has 255 bytes at most; a resolver's question with its extensions is some 100 long. What is longer, or holds
+# more than one question and one record of extensions, is not even parsed: that can take seconds.
+LONGEST_QUESTION = 512
+PLAIN = struct.Struct("!4xHHHH")  # of the header: questions, answers, authorities, additional records
+PATIENCE_SECONDS = 10.0
+CONNECTIONS = 16  # of one client; over it, the one that was idle the longest goes
+QUESTIONS = 100  # on one connection
+# Programs ask for these beside the address, and go on without: an address of another family, hints for HTTP/3 and ECH.
+NOTHING_THERE = frozenset({dns.rdatatype.AAAA, dns.rdatatype.SVCB, dns.rdatatype.HTTPS})
+
+Answer = Callable[[bytes, str], bytes | None]
+Record = Callable[[AuditRecord], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameServer:
+    """Answers questions one by one. `address` is the proxy's own, as the agent reaches it."""
+
+    policy: Callable[[], Policy]
+    address: str
+    record: Record
+
+    def answer(self, question: bytes, client: str) -> bytes | None:
+        """Return the answer to one message; None for what is no question at all."""
+        line = AuditRecord(event=Event.DNS, port=53, client=client)
+        try:
+            _require_plain(question)
+            asked = dns.message.from_wire(question, ignore_trailing=False)
+        except (dns.exception.DNSException, ValueError):
+            line.reason = "not a DNS message, or not a plain question"
+            self.record(line)
+            return None
+        if asked.flags & dns.flags.QR:
+            return None
+        answer = dns.message.make_response(asked, pad=0)
+        self._decide(asked, answer, line)
+        self.record(line)
+        return answer.to_wire()
+
+    def _decide(self, asked: dns.message.Message, answer: dns.message.Message, line: AuditRecord) -> None:
+        """Refuse first; only what the policy allows lifts it."""
+        answer.set_rcode(dns.rcode.REFUSED)
+        if asked.opcode() != dns.opcode.QUERY or len(asked.question) != 1:
+            line.reason = "not one question"
+            return
+        (question,) = asked.question
+        line.host, line.method = question.name.to_text(omit_final_dot=True), dns.rdatatype.to_text(question.rdtype)
+        if question.rdclass != dns.rdataclass.IN or question.rdtype not in {dns.rdatatype.A, *NOTHING_THERE}:
+            line.reason = f"no records of type {line.method} are given out"
+            return
+        answer.set_rcode(dns.rcode.NXDOMAIN)
+        try:
+            line.host = canonical_host(line.host)
+        except Ambiguous as doubt:
+            line.reason = f"ambiguous: {doubt}"
+            return
+        decision = decide_name(self.policy(), line.host)
+        line.decision, line.rule, line.reason = str(decision.effect), decision.rule, decision.reason
+        if decision.allowed:
+            answer.set_rcode(dns.rcode.NOERROR)
+            if question.rdtype == dns.rdatatype.A:
+                answer.answer.append(dns.rrset.from_text(question.name, TTL_SECONDS, "IN", "A", self.address))
+
+
+def _require_plain(question: bytes) -> None:
+    if not PLAIN.size <= len(question) <= LONGEST_QUESTION:
+        raise ValueError("too short or too long")
+    questions, answers, authorities, additional = PLAIN.unpack_from(question)
+    if questions > 1 or answers or authorities or additional > 1:
+        raise ValueError("more than a question")
+
+
+def decide_name(policy: Policy, host: str) -> Decision:
+    """Answer a name: allowed when a request could be, on a port at which the transparent entrances listen."""
+    decisions = [decide_connect(policy, host=host, port=port) for port in (TLS_PORT, HTTP_PORT)]
+    return next((decision for decision in decisions if decision.allowed), decisions[0])
+
+
+class OverUdp(asyncio.DatagramProtocol):
+    """One datagram, one answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.DatagramTransport", transport)
+
+    @override
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        if answer := self._answer(data, addr[0]):
+            self._transport.sendto(answer, addr)
+
+
+class OverTcp:
+    """Question after question on one connection, each behind its length, until the client has no more."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._registry = ConnectionLimiter(limit=CONNECTIONS)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        client = str((writer.get_extra_info("peername") or ("",))[0])
+        with self._registry.admit(client, writer.transport.abort) as place:
+            try:
+                for _ in range(QUESTIONS):
+                    answer = self._answer(await _next_question(reader), client)
+                    if answer is None:
+                        break
+                    place.served()
+                    writer.write(len(answer).to_bytes(2) + answer)
+                    await writer.drain()
+                    # What is buffered is read without a pause: others come between.
+                    await asyncio.sleep(0)
+            except (OSError, TimeoutError, asyncio.IncompleteReadError):
+                pass  # the client is gone, or says nothing more
+            finally:
+                await linger_close(writer, seconds=PATIENCE_SECONDS)
+
+
+async def _next_question(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        length = int.from_bytes(await reader.readexactly(2))
+        return await reader.readexactly(length) if length <= LONGEST_QUESTION else b""

@@ -1,0 +1,39 @@
+"""Opens the entrances for clients that know no proxy: by TLS hello, by Host, and the name server that leads there."""
+
+import asyncio
+from dataclasses import dataclass
+
+from agent_sandbox.proxy.front.dns import NameServer, OverTcp, OverUdp
+from agent_sandbox.proxy.front.transparent import Transparent
+from agent_sandbox.proxy.net.sockets import address_of, listen, listen_udp
+from agent_sandbox.proxy.settings import Entrances
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What listens, and where."""
+
+    open: tuple[asyncio.Server | asyncio.DatagramTransport, ...] = ()
+    listening: dict[str, str]
+
+    def close(self) -> None:
+        """Listen no more."""
+        for entrance in self.open:
+            entrance.close()
+
+
+async def open_entrances(places: Entrances, transparent: Transparent, names: NameServer) -> Opened:
+    """Listen at all of `places`. Raises `UserError`."""
+    servers: dict[str, asyncio.Server] = {}
+    datagrams: list[asyncio.DatagramTransport] = []
+    if places.tls:
+        servers["tls"] = await listen(transparent.serve_tls, *places.tls, option="--tls")
+    if places.http:
+        servers["http"] = await listen(transparent.serve_http, *places.http, option="--http")
+    if places.dns:
+        servers["dns"] = await listen(OverTcp(names.answer).serve, *places.dns, option="--dns")
+        # The same port, also where any one was taken.
+        place = servers["dns"].sockets[0].getsockname()[:2]
+        datagrams.append(await listen_udp(lambda: OverUdp(names.answer), *place, option="--dns"))
+    listening = {name: address_of(server) for name, server in servers.items()}
+    return Opened(open=(*servers.values(), *datagrams), listening=listening)

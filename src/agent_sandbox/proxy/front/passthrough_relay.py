@@ -1,0 +1,164 @@
+"""TLS that goes through unopened, as `inspect: false` says: the bytes of both sides, counted, and not looked at.
+
+Whom the client means was read from its hello, which goes on as it came. Whether the server is who it says, the client
+sees for itself.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.exchange.denial import UNDECIDED
+from agent_sandbox.proxy.exchange.exchange import Meter
+from agent_sandbox.proxy.mitm.session import Engine
+from agent_sandbox.proxy.net.bulk_reader import BulkReader
+from agent_sandbox.proxy.net.linger_close import linger_close
+from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.upstream.dialler import DialError, Refused
+from agent_sandbox.proxy.upstream.proxy_connect import Streams
+from agent_sandbox.proxy.wire.client_hello import read_hello
+
+Read = Callable[[], Awaitable[bytes]]
+
+
+def goes_unopened(tunnel: Tunnel, hello: bytes, policy: Policy) -> bool:
+    """Tell whether what a client said first may go to its server as it is.
+
+    Not so a hello that may hide a second name (ECH): a server of many hosts would go by that one.
+    """
+    if tunnel.carries is not Carries.TLS or tunnel.refused or not policy.passthrough(tunnel.host, tunnel.port):
+        return False
+    said = read_hello(hello)
+    return said is not None and not said.encrypted
+
+
+class Relay:
+    """One connection of a client, the one of its server, and the line that will be written of both."""
+
+    def __init__(
+        self, engine: Engine, tunnel: Tunnel, lead: PeekableReader, writer: asyncio.StreamWriter, *, policy: Policy
+    ) -> None:
+        self._engine = engine
+        self._tunnel = tunnel
+        self._lead = lead
+        self._writers = [writer]
+        self._sent, self._received = Meter(), Meter()
+        self._allowed = decide_connect(policy, host=tunnel.host, port=tunnel.port)
+        self._taken_back = self._over = False
+        self._dialling: asyncio.Task[Streams | None] | None = None
+        self._line = AuditRecord(
+            event=Event.TUNNEL, rule=self._allowed.rule, reason=UNDECIDED.reason, client=tunnel.client
+        )
+        self._line.scheme, self._line.host, self._line.port = str(tunnel.carries), tunnel.host, tunnel.port
+
+    async def run(self) -> None:
+        """Connect, pass on, and write the line, however it ends."""
+        started, line = time.monotonic(), self._line
+        try:
+            streams = await self._reach()
+            if streams is not None:
+                await self._pass_both_ways(*streams)
+        finally:
+            line.bytes_out, line.bytes_in = self._sent.count, self._received.count
+            line.duration_ms = (time.monotonic() - started) * 1000
+            self._engine.record(line)
+            patience = self._engine.limits.closing_seconds
+            await asyncio.gather(*(linger_close(writer, seconds=patience) for writer in self._writers))
+
+    def abort(self) -> None:
+        """End both connections, at once, and the one that is not there yet."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._over = True
+        if self._dialling is not None:
+            self._dialling.cancel()
+
+    async def review(self, revision: PolicyTransition) -> bool:
+        """End what another policy does not let through, or not unopened."""
+        decision = revision.decide_connect(self._tunnel.host, self._tunnel.port)
+        if decision.allowed and revision.new.passthrough(self._tunnel.host, self._tunnel.port):
+            return False
+        why = "what is asked there is looked at now" if decision.allowed else decision.reason
+        self._taken_back = True
+        self._line.decision, self._line.reason = "deny", f"the policy was reloaded: {why}"
+        self.abort()
+        return True
+
+    async def _reach(self) -> Streams | None:
+        """Dial, for as long as the client waits for it."""
+        self._dialling = dialling = asyncio.create_task(self._dial())
+        watching = asyncio.create_task(self._end_with_client())
+        try:
+            await asyncio.wait({dialling})
+        finally:
+            for task in (dialling, watching):
+                task.cancel()
+            # The client's bytes are the next one's to read.
+            await asyncio.wait({dialling, watching})
+        if not (self._over and dialling.cancelled()):
+            return dialling.result()
+        if not self._taken_back:
+            self._line.decision = "allow"
+            self._line.reason = f"{self._allowed.reason}; broken off: the client was gone before its server was reached"
+        return None
+
+    async def _end_with_client(self) -> None:
+        with suppress(OSError):
+            while await self._lead.more():
+                if len(self._lead.ahead) > self._engine.limits.held_bytes:
+                    return
+        self.abort()
+
+    async def _dial(self) -> Streams | None:
+        line = self._line
+        if not self._allowed.allowed:
+            line.reason = self._allowed.reason
+            return None
+        try:
+            streams = await self._engine.dialler.dial(self._tunnel.host, self._tunnel.port)
+        except DialError as error:
+            refused = isinstance(error.why, Refused)
+            line.decision, line.cause = ("deny", "address") if refused else ("allow", "")
+            line.reason = str(error.why)
+            return None
+        self._writers.append(streams[1])
+        line.decision, line.reason = "allow", self._allowed.reason
+        return streams
+
+    async def _pass_both_ways(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (client, _), from_server = self._writers, partial(self._read_server, BulkReader(reader))
+        try:
+            async with asyncio.timeout(self._engine.limits.idle_seconds) as patience, asyncio.TaskGroup() as both:
+                both.create_task(self._pass(self._lead.read, writer, self._sent, patience))
+                both.create_task(self._pass(from_server, client, self._received, patience))
+        except* OSError as broken:
+            self.abort()
+            if not self._taken_back:
+                self._line.reason += f"; broken off: {_told(broken)}"
+
+    async def _read_server(self, server: BulkReader) -> bytes:
+        data = await server.read()
+        self._lead.place.served()
+        return data
+
+    async def _pass(self, read: Read, writer: asyncio.StreamWriter, meter: Meter, patience: asyncio.Timeout) -> None:
+        loop = asyncio.get_running_loop()
+        while data := await read():
+            if not patience.expired():  # bytes may come in the very moment in which the wait for them ends
+                patience.reschedule(loop.time() + self._engine.limits.idle_seconds)
+            writer.write(meter(data))
+            await writer.drain()
+        # TLS with a company's proxy has no half of a connection to close; what runs in it says when it has ended.
+        if writer.can_write_eof():
+            writer.write_eof()
+
+
+def _told(broken: ExceptionGroup[OSError]) -> str:
+    first = broken.exceptions[0]
+    return "neither side said anything for too long" if isinstance(first, TimeoutError) else str(first)

@@ -1,0 +1,80 @@
+"""The entrances for clients that know no proxy: its name server led them here, to port 443 or 80.
+
+What they connected to says nothing: the name in the TLS hello, or the Host of the request, says whom they mean. From
+there on it is a tunnel like any other: decided, resolved anew, checked, pinned.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from agent_sandbox.policy import Ambiguous, Policy, decide_connect, parse_authority
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.exchange.denial import Denial
+from agent_sandbox.proxy.front.connect import Opened
+from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
+from agent_sandbox.proxy.front.first_bytes import judged, whole_head
+from agent_sandbox.proxy.front.rejection import Rejection
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.wire.http1_head import BadHeadError
+from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError, name_in_hello
+
+TLS_PORT, HTTP_PORT = 443, 80
+
+Record = Callable[[AuditRecord], None]
+
+
+class Transparent:
+    """Opens tunnels for connections that never asked for one."""
+
+    def __init__(self, front: ExplicitProxy, policy: Callable[[], Policy], *, limits: Limits, record: Record) -> None:
+        self._front = front
+        self._policy = policy
+        self._limits = limits
+        self._record = record
+
+    async def serve_tls(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection to port 443."""
+        await self._front.serve_by(self._open_tls, reader, writer)
+
+    async def serve_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection to port 80."""
+        await self._front.serve_by(self._open_http, reader, writer)
+
+    async def _open_tls(self, lead: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
+        line = AuditRecord(event=Event.TLS, port=TLS_PORT, client=client)
+        farewell = Rejection(self._record, lead, writer)
+        try:
+            host = await judged(lead, name_in_hello, self._limits)
+        except (RawTunnelError, WrongNameError) as fault:
+            await farewell.refuse(fault, line)
+            return None
+        return self._tunnel(client, Carries.TLS, host, TLS_PORT)
+
+    async def _open_http(self, lead: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
+        try:
+            head, _ = await whole_head(lead, self._limits)
+            host = _host_of(head.host)
+        except BadHeadError as bad:
+            line = AuditRecord(event=Event.MALFORMED, port=HTTP_PORT, client=client)
+            denial = Denial(reason=str(bad), status=bad.status)
+            await Rejection(self._record, lead, writer).deny(denial, line)
+            return None
+        return self._tunnel(client, Carries.HTTP, host, HTTP_PORT)
+
+    def _tunnel(self, client: str, carries: Carries, host: str, port: int) -> Tunnel:
+        opened = Opened(host=host, port=port, decision=decide_connect(self._policy(), host=host, port=port))
+        return Tunnel(client=client, carries=carries, host=host, port=port, refused=opened.refused)
+
+
+def _host_of(named: str | None) -> str:
+    if named is None:
+        raise BadHeadError("no Host header")
+    try:
+        host, port = parse_authority(named, default_port=HTTP_PORT)
+    except Ambiguous as doubt:
+        raise BadHeadError(f"ambiguous: {doubt}") from doubt
+    if port != HTTP_PORT:
+        raise BadHeadError(f"the Host names port {port}, the connection came to port {HTTP_PORT}")
+    return host

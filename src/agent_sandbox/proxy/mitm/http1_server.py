@@ -1,0 +1,170 @@
+"""HTTP/1 from the client: mitmproxy's state machine with our parser in front of it.
+
+mitmproxy alone accepts bare LF, folded lines and spaces before the colon, waits for ever behind a leading CRLF, and
+holds a head of any size.
+"""
+
+from typing import cast, override
+
+import h11
+from h11._readers import ContentLengthReader
+from mitmproxy import http
+from mitmproxy.net.http import http1
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import (
+    HttpEvent,
+    RequestData,
+    RequestEndOfMessage,
+    RequestHeaders,
+    ResponseProtocolError,
+)
+from mitmproxy.proxy.layers.http._http1 import Http1Server, TBodyReader
+
+from agent_sandbox.proxy.exchange.denial import Denial, page
+from agent_sandbox.proxy.exchange.hooks import MalformedHook
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection
+from agent_sandbox.proxy.mitm.stream import MalformedBody
+from agent_sandbox.proxy.tunnel import Tunnel
+from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
+from agent_sandbox.proxy.wire.http1_chunks import ChunkReader
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head, find_end, parse_head
+from agent_sandbox.proxy.wire.http1_target import split_target
+
+Commands = layer.CommandGenerator[None]
+
+
+class StrictHttp1Server(Http1Server):
+    """Reads request heads with `head.parse_head`, within the limits, and closes the connection on a bad one."""
+
+    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
+        super().__init__(context)
+        self.buf = BodyBuffer()
+        self._tunnel = tunnel
+        self._limits = limits
+        self._deadline: commands.RequestWakeup | None = None
+        self._turn: commands.RequestWakeup | None = None
+        self._given_up = False
+
+    @override
+    def _handle_event(self, event: events.Event) -> Commands:
+        if isinstance(event, events.Wakeup):
+            yield from self._on_wakeup(event)
+        else:
+            yield from super()._handle_event(event)
+
+    @override
+    def read_headers(self, event: events.ConnectionEvent) -> Commands:
+        if not isinstance(event, events.DataReceived):
+            yield from super().read_headers(event)
+            return
+        try:
+            end = find_end(bytes(self.buf), self._limits)
+            head = parse_head(bytes(self.buf.maybe_extract_at_most(end) or b""), self._limits) if end else None
+            request = self._request(head) if head else None
+        except BadHeadError as problem:
+            yield from self.refuse(str(problem), problem.status)
+            return
+        if head is None or request is None:
+            yield from self._start_clock()
+            return
+        self._deadline = None
+        self.request = request
+        yield ReceiveHttp(RequestHeaders(self.stream_id, request, head.body == 0))
+        self.body_reader = cast("TBodyReader", self._reader(head))
+        self.state = self.read_body
+        yield from self.state(event)
+
+    @override
+    def send(self, event: HttpEvent) -> Commands:
+        if isinstance(event, ResponseProtocolError) and self.request and self.response:
+            # What there is of the answer is not the whole. Without TLS and a length, a reset alone says so.
+            endless = http1.expected_http_body_size(self.request, self.response) == -1
+            yield AbortConnection(self.conn) if endless else CutConnection(self.conn)
+        else:
+            yield from super().send(event)
+
+    @override
+    def read_body(self, event: events.Event) -> Commands:
+        # Data, or the client's end; of an end in the middle mitmproxy makes what it should.
+        if not isinstance(event, events.DataReceived):
+            yield from super().read_body(event)
+            return
+        try:
+            while (piece := self.body_reader(self.buf)) is not None:
+                if isinstance(piece, h11.EndOfMessage):
+                    yield ReceiveHttp(RequestEndOfMessage(self.stream_id))
+                    yield from self.mark_done(request=True)
+                    return
+                yield ReceiveHttp(RequestData(self.stream_id, bytes(piece.data)))
+        except h11.RemoteProtocolError as error:
+            yield from self._give_up(f"malformed body: {error}")
+
+    def _give_up(self, reason: str) -> Commands:
+        """Have the request answered, or its answer cut, and close: where the next would begin, nobody knows."""
+        self._given_up, self.state = True, self.wait
+        if self.response_done:
+            yield MalformedHook(reason)
+            yield from self.mark_done(response=True)
+        else:
+            yield ReceiveHttp(MalformedBody(self.stream_id, reason))
+
+    @override
+    def mark_done(self, *, request: bool = False, response: bool = False) -> Commands:
+        if self._given_up:
+            yield commands.CloseConnection(self.conn)
+            self.state = self.done
+            return
+        # mitmproxy would read the next request within the end of this one, and so on: thousands in one packet took it
+        # half a minute in which nobody else was served. Each has its turn instead.
+        behind, self.buf = self.buf, BodyBuffer()
+        yield from super().mark_done(request=request, response=response)
+        self.buf = behind
+        if self.state == self.passthrough:
+            yield from self.make_pipe()
+        elif self.buf and self.state == self.read_headers:
+            self._turn = commands.RequestWakeup(0)
+            yield self._turn
+
+    def refuse(self, reason: str, status: int = 400) -> Commands:
+        """Answer, close, and say why in the log."""
+        yield MalformedHook(reason)
+        yield commands.SendData(self.conn, page(Denial(reason=reason, status=status, host=self._tunnel.host)).http1())
+        yield commands.CloseConnection(self.conn)
+        self.state = self.done
+
+    def _request(self, head: Head) -> http.Request:
+        target = split_target(head, self._tunnel)
+        return http.Request(
+            host=target.host,
+            port=target.port,
+            method=head.method.encode(),
+            scheme=b"http" if target.host else b"",
+            authority=b"",
+            path=target.path.encode(),
+            http_version=head.version.encode(),
+            headers=http.Headers(head.fields),
+            content=None,
+            trailers=None,
+            timestamp_start=0.0,
+            timestamp_end=None,
+        )
+
+    def _reader(self, head: Head) -> ChunkReader | ContentLengthReader:
+        if head.body is None:
+            return ChunkReader(line_bytes=self._limits.chunk_line_bytes)
+        return ContentLengthReader(head.body)
+
+    def _start_clock(self) -> Commands:
+        # A head that arrives a byte at a time would keep mitmproxy's own clock from ever striking.
+        if self.buf and self._deadline is None:
+            self._deadline = commands.RequestWakeup(self._limits.head_seconds)
+            yield self._deadline
+
+    def _on_wakeup(self, event: events.Wakeup) -> Commands:
+        if event.command is self._turn and self.state == self.read_headers:
+            yield from self.read_headers(events.DataReceived(self.conn, b""))
+        elif event.command is self._deadline:
+            yield from self.refuse("the request head did not arrive in time", 408)

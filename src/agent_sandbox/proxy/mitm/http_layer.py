@@ -1,0 +1,196 @@
+"""HTTP over one client connection: which server side reads it, and where its requests may be sent."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import override
+
+from mitmproxy.connection import Connection, Server
+from mitmproxy.proxy import events, layer
+from mitmproxy.proxy.commands import CloseConnection, StartHook
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layers.http import (
+    GetHttpConnection,
+    GetHttpConnectionCompleted,
+    HttpLayer,
+    HTTPMode,
+    RegisterHttpConnection,
+)
+from mitmproxy.proxy.layers.tls import ClientTLSLayer
+
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
+from agent_sandbox.proxy.mitm.bulk_tls import BulkTls
+from agent_sandbox.proxy.mitm.coalesce import coalesce
+from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection
+from agent_sandbox.proxy.mitm.http1_server import StrictHttp1Server
+from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
+from agent_sandbox.proxy.mitm.stream import BreakOff, Carried, OwnConnection, StrictStream
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+
+Commands = layer.CommandGenerator[None]
+
+
+@dataclass
+class PolicyReplaced(events.Event):
+    """Another policy is in force. `ended` counts the requests that it broke off."""
+
+    revision: PolicyTransition
+    ended: int = 0
+
+
+class StrictHttpLayer(HttpLayer):
+    """mitmproxy's HTTP layer over our strict ends."""
+
+    def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
+        # In `transparent` mode each request goes to context.server.address, whatever it says of itself.
+        super().__init__(context, HTTPMode.regular if tunnel.carries is Carries.PROXY else HTTPMode.transparent)
+        self._tunnel = tunnel
+        self._limits = limits
+        self._over: set[Connection] = set()
+        self._carried: Carried = {}
+
+    @override
+    def _handle_event(self, event: events.Event) -> Commands:
+        if isinstance(event, PolicyReplaced):
+            yield from self._review(event)
+            return
+        if not isinstance(event, events.Start):
+            yield from super()._handle_event(event)
+            if isinstance(event, events.ConnectionClosed):
+                self._over.add(event.connection)
+            return
+        server = self._server()
+        self.connections[self.context.client] = server
+        yield from self.event_to_child(server, event)
+
+    def _review(self, event: PolicyReplaced) -> Commands:
+        for stream in [*self.streams.values()]:
+            denial = stream.take_back(event.revision) if isinstance(stream, StrictStream) else None
+            if denial is not None:
+                event.ended += 1
+                yield from self._wait_no_longer(stream, denial.reason)
+                yield from self.event_to_child(stream, BreakOff(denial))
+
+    def _wait_no_longer(self, stream: layer.Layer, reason: str) -> Commands:
+        """Tell a stream whose server is being dialled that there is none for it: it hears nothing else until then."""
+        for waiting in self.waiting_for_establishment.values():
+            for command in [command for command in waiting if self.command_sources[command] is stream]:
+                # Not `remove`: what waits for one server is equal.
+                waiting[:] = [other for other in waiting if other is not command]
+                del self.command_sources[command]
+                yield from self.event_to_child(stream, GetHttpConnectionCompleted(command, (None, reason)))
+
+    def _server(self) -> StrictHttp1Server | StrictHttp2Server:
+        context = self.context.fork()
+        if self.context.client.alpn == b"h2":
+            return StrictHttp2Server(context, self._limits)
+        return StrictHttp1Server(context, self._tunnel, self._limits)
+
+    @override
+    def make_stream(self, stream_id: int) -> Commands:
+        self.streams[stream_id] = stream = StrictStream(self.context.fork(), stream_id, self._limits)
+        yield from self.event_to_child(stream, events.Start())
+
+    @override
+    def get_connection(self, event: GetHttpConnection, *, reuse: bool = True) -> Commands:
+        yield from self._let_go_of_servers()
+        # mitmproxy keeps a failed connection's error for as long as the client stays; we try again.
+        for known in self.connections:
+            if isinstance(known, Server) and known not in self.waiting_for_establishment:
+                known.error = None
+        assert isinstance(event, OwnConnection)  # noqa: S101 - our streams ask for no other
+        event.carried = self._carried
+        yield from super().get_connection(event, reuse=reuse)
+        self._carried = {known: self._carried.get(known, event.echoes) for known in self.connections}
+
+    def _let_go_of_servers(self) -> Commands:
+        # mitmproxy keeps every one for as long as the client stays: those that are gone are looked through for each
+        # request, and those that are not have a socket each.
+        in_use = {stream.context.server for stream in self.streams.values()}.union(self.waiting_for_establishment)
+        idle = [known for known in self.connections if isinstance(known, Server) and known not in in_use]
+        for known in self._over.intersection(idle):
+            del self.connections[known]
+        self._over.intersection_update(self.connections)
+        for known in idle[: -self._limits.servers_idle]:
+            if known.connected:
+                yield CloseConnection(known)
+
+    @override
+    def register_connection(self, command: RegisterHttpConnection) -> Commands:
+        yield from super().register_connection(command)
+        if command.err:
+            self._over.add(command.connection)
+
+
+class RejectionTls(BulkTls, ClientTLSLayer):
+    """Tells the client that the end is one. mitmproxy lets it find out, and OpenSSL 3 then reports an attack."""
+
+    @override
+    def send_close(self, command: CloseConnection) -> Commands:
+        # What was cut off must not look like what is whole.
+        if not isinstance(command, CutConnection) and self.conn.tls_established:
+            self.tls.shutdown()
+            yield from self.tls_interact()
+        yield from super().send_close(command)
+
+
+class Destination(layer.Layer):
+    """The outermost layer: binds the connection to what the front decided. No other layer is ever guessed.
+
+    Hooks are run here, in place. mitmproxy makes a task of each and waits for it, four times a request; ours are quick.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        tunnel: Tunnel,
+        limits: Limits,
+        run: Callable[[StartHook], None],
+        abort: Callable[[Connection], None],
+    ) -> None:
+        super().__init__(context)
+        self._run = run
+        self._abort = abort
+        if tunnel.carries is not Carries.PROXY:
+            context.server = Server(address=(tunnel.host, tunnel.port), tls=tunnel.carries is Carries.TLS)
+        if tunnel.carries is Carries.TLS:
+            tls = RejectionTls(context)
+            tls.child_layer = self._http = StrictHttpLayer(context, tunnel, limits)
+            self._child: layer.Layer = tls
+        else:
+            self._child = self._http = StrictHttpLayer(context, tunnel, limits)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way."""
+        return not self._http.streams
+
+    def held(self, *, to_client: bool) -> int:
+        """Return how many bytes wait to be sent to the client, or to servers."""
+        ends = self._http.connections.items()
+        client = self.context.client
+        held = buffered_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
+        return held if to_client else held + waiting_bytes(self._http.streams.values())
+
+    @property
+    def behind(self) -> int:
+        """How much has come over HTTP/1 behind a request that is not answered yet."""
+        end = self._http.connections.get(self.context.client)
+        return len(end.buf) if isinstance(end, StrictHttp1Server) else 0
+
+    @override
+    def _handle_event(self, event: events.Event) -> Commands:
+        # A hook is completed when the event that led to it is, and before the next: as mitmproxy would have it.
+        waiting = deque([event])
+        while waiting:
+            for command in coalesce(self._child.handle_event(waiting.popleft())):
+                if not isinstance(command, StartHook):
+                    if isinstance(command, AbortConnection):
+                        self._abort(command.connection)
+                    yield command
+                    continue
+                self._run(command)
+                if command.blocking:
+                    waiting.append(events.HookCompleted(command))

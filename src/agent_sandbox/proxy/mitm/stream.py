@@ -1,0 +1,291 @@
+"""One request and its response: mitmproxy's, but an answer of ours goes out when it is known, not when a body ends."""
+
+from dataclasses import dataclass
+from typing import override
+
+from mitmproxy import http
+from mitmproxy.connection import Connection
+from mitmproxy.flow import Error
+from mitmproxy.net.http.validate import validate_headers
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layers.http import DropStream, GetHttpConnection, HttpStream, SendHttp
+from mitmproxy.proxy.layers.http._events import (
+    ErrorCode,
+    HttpEvent,
+    RequestData,
+    RequestEndOfMessage,
+    RequestHeaders,
+    RequestProtocolError,
+    RequestTrailers,
+    ResponseEndOfMessage,
+    ResponseProtocolError,
+)
+from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeadersHook
+
+from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
+from agent_sandbox.proxy.exchange.denial import Denial
+from agent_sandbox.proxy.exchange.exchange import Exchange, answer, break_off, exchange_of, failure, not_read, too_large
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.secrets.redactable import told, why_unreadable
+from agent_sandbox.proxy.secrets.redaction import Echoes
+from agent_sandbox.proxy.upstream.dialler import NotReached
+from agent_sandbox.proxy.wire.header_fields import unfolded
+
+Commands = layer.CommandGenerator[None]
+Carried = dict[Connection, Echoes]
+
+
+@dataclass
+class BreakOff(events.Event):
+    """What was allowed is allowed no more."""
+
+    denial: Denial
+
+
+@dataclass
+class MalformedBody(HttpEvent):
+    """The body cannot be read any further. Not mitmproxy's own event for that, which takes the place of any answer."""
+
+    reason: str
+
+
+class OwnConnection(GetHttpConnection):
+    """Asks for a connection on which the same secrets were sent, or none: no echo of others can come from there.
+
+    `carried` is what was sent on those that there are.
+    """
+
+    def __init__(self, request: http.Request, echoes: Echoes) -> None:
+        super().__init__((request.host, request.port), request.scheme == "https", None)
+        self.echoes = echoes
+        self.carried: Carried = {}
+
+    @override
+    def connection_spec_matches(self, connection: Connection) -> bool:
+        return super().connection_spec_matches(connection) and self.carried.get(connection) in (None, self.echoes)
+
+
+class StrictStream(HttpStream):
+    """Answers denials early and upstream failures in our own words, over every protocol version alike."""
+
+    flow: http.HTTPFlow | None = None  # type: ignore[assignment]
+
+    def __init__(self, context: Context, stream_id: int, limits: Limits) -> None:
+        super().__init__(context, stream_id)
+        self._limits = limits
+
+    def take_back(self, revision: PolicyTransition) -> Denial | None:
+        """Note it, and return why, if the request was allowed and would not be now."""
+        exchange = exchange_of(self.flow) if self.flow else None
+        request = exchange.request if exchange else None
+        if exchange is None or request is None or exchange.broken_off is not None:
+            return None
+        decision = revision.decide(request)
+        if decision.allowed:
+            exchange.sent.limit = decision.max_body
+            return None
+        denial = Denial(
+            reason=f"the policy was reloaded: {decision.reason}",
+            status=revision.new.settings.block_status,
+            host=request.host,
+            method=request.method,
+            path=request.path,
+        )
+        # Now, though it may have to wait: a request whose server is being dialled must not be sent when that is done.
+        break_off(exchange, denial, cause=str(decision.cause))
+        return denial
+
+    @override
+    def _handle_event(self, event: events.Event) -> Commands:
+        if isinstance(event, BreakOff):
+            yield from self.break_off(event.denial)
+        elif isinstance(event, MalformedBody):
+            yield from self._refuse_body(event.reason)
+        elif isinstance(event, events.Wakeup):
+            yield from self._read_no_further("the body did not arrive in time", status=408)
+        else:
+            yield from super()._handle_event(event)
+
+    def break_off(self, denial: Denial) -> Commands:
+        """End what goes on, so that neither side takes what it has for the whole."""
+        flow = self._flow
+        if not flow.live:
+            return
+        broken = RequestProtocolError(self.stream_id, denial.reason, ErrorCode.CANCEL)
+        yield SendHttp(broken, self.context.server)
+        if self.server_state in (self.state_stream_response_body, self.state_done, self.state_errored):
+            yield from self._cut(denial.reason)
+        else:
+            flow.response = answer(flow, denial)
+            yield from self._answer()
+
+    @override
+    def state_stream_request_body(self, event: RequestData | RequestTrailers | RequestEndOfMessage) -> Commands:
+        exchange = exchange_of(self._flow)
+        if isinstance(event, RequestData) and exchange is not None and not exchange.sent.takes(len(event.data)):
+            denial = too_large(exchange)
+            break_off(exchange, denial)
+            yield from self.break_off(denial)
+        else:
+            yield from super().state_stream_request_body(event)
+
+    def _cut(self, reason: str) -> Commands:
+        flow = self._flow
+        flow.error = Error(reason)
+        yield HttpErrorHook(flow)
+        yield SendHttp(ResponseProtocolError(self.stream_id, reason, ErrorCode.KILL), self.context.client)
+        flow.live = False
+        self.client_state = self.server_state = self.state_errored
+        yield DropStream(self.stream_id)
+
+    @override
+    def state_wait_for_request_headers(self, event: RequestHeaders) -> Commands:
+        yield from super().state_wait_for_request_headers(event)
+        if self._held:
+            yield commands.RequestWakeup(self._limits.body_seconds)
+        # Bodyless requests are answered by mitmproxy when their end comes, in the same packet.
+        if not event.end_stream and self._answered_by_us():
+            yield from self._answer()
+
+    def _answered_by_us(self) -> bool:
+        waiting = self.client_state == self.state_consume_request_body
+        return waiting and not self._held and self.flow is not None and self.flow.response is not None
+
+    @property
+    def _held(self) -> Exchange | None:
+        """The ledger of a request whose body is held."""
+        exchange = exchange_of(self.flow) if self.flow else None
+        return exchange if exchange is not None and exchange.held else None
+
+    @override
+    def state_consume_request_body(self, event: events.Event) -> Commands:
+        exchange = self._held
+        yield from super().state_consume_request_body(event)
+        if len(self.request_body_buf) > MAX_BODY:
+            yield from self._read_no_further(TOO_LONG, status=413)
+        elif exchange is not None and isinstance(event, RequestEndOfMessage):
+            # On its way, or answered: what is kept no longer counts, nor takes room while the server thinks.
+            data = self._flow.request.data
+            exchange.sent.count = len(data.content or b"") if self._flow.response is None else 0
+            exchange.held, data.content = False, None
+
+    def _read_no_further(self, reason: str, *, status: int) -> Commands:
+        exchange = self._held
+        if exchange is not None and self.client_state == self.state_consume_request_body:
+            self.request_body_buf.clear()  # type: ignore[no-untyped-call]
+            self._flow.response = answer(self._flow, not_read(exchange, reason, status=status))
+            yield from self._answer()
+
+    def _answer(self) -> Commands:
+        self.client_state = self.state_done
+        yield from self.send_response()
+
+    @override
+    def state_done(self, event: RequestData | RequestTrailers | RequestEndOfMessage) -> Commands:
+        """Swallow what is left of a body that was answered early."""
+        yield from ()
+
+    @override
+    def make_server_connection(self) -> layer.CommandGenerator[bool]:
+        request = self._flow.request
+        connection, error = yield OwnConnection(request, self._echoes)
+        exchange = exchange_of(self._flow)
+        if exchange is not None and exchange.broken_off is not None:
+            error = NotReached(exchange.broken_off.reason)
+        if error:
+            yield from self._fail(error if isinstance(error, NotReached) else NotReached(error))
+            return False
+        self.context.server = self._flow.server_conn = connection
+        return True
+
+    @override
+    def handle_protocol_error(self, event: RequestProtocolError | ResponseProtocolError) -> Commands:
+        if isinstance(event, ResponseProtocolError):
+            event = ResponseProtocolError(event.stream_id, told(self._echoes, event.message), event.code)
+        answerable = isinstance(event, ResponseProtocolError) and event.code in (
+            ErrorCode.GENERIC_SERVER_ERROR,
+            ErrorCode.CONNECT_FAILED,
+        )
+        if answerable and self.flow is not None and self.flow.response is None:
+            yield from self._fail(NotReached(event.message))
+        else:
+            yield from super().handle_protocol_error(event)
+
+    def _refuse_body(self, reason: str) -> Commands:
+        if self._held:
+            yield from self._read_no_further(reason, status=400)
+            return
+        request, exchange = self._flow.request, exchange_of(self._flow)
+        path = request.path.partition("?")[0]
+        denial = Denial(status=400, reason=reason, host=request.data.host, method=request.method, path=path)
+        if exchange is not None:
+            break_off(exchange, denial)
+        yield from self.break_off(denial)
+
+    @override
+    def check_invalid(self, request: bool) -> layer.CommandGenerator[bool]:
+        reason = self._invalid(request=request)
+        if reason is None:
+            return False
+        flow = self._flow
+        if request:
+            flow.error = Error(reason)
+            yield HttpRequestHeadersHook(flow)
+            flow.response = answer(flow, Denial(status=400, reason=f"malformed: {reason}"))
+            yield from self._answer()
+        else:
+            yield commands.CloseConnection(flow.server_conn)
+            yield from self._fail(NotReached(f"the server's answer cannot be read: {told(self._echoes, reason)}"))
+        return True
+
+    def _invalid(self, *, request: bool) -> str | None:
+        message = self._flow.request if request else self._flow.response
+        if request and self._flow.request.method == "CONNECT":
+            return "CONNECT where a request is wanted"
+        try:
+            validate_headers(message)  # type: ignore[arg-type] # there is a response when one is checked
+            if isinstance(message, http.Response):
+                message.data.headers.fields = unfolded(message.data.headers.fields)
+                self._check_readable(message)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def _check_readable(self, response: http.Response) -> None:
+        """Refuse an answer that an echo of a secret could not be found in. Raises ValueError."""
+        why = why_unreadable(response.data.headers.fields) if self._echoes else ""
+        if why:
+            raise ValueError(f"{why}, and a secret that was put in could not be seen in it")
+
+    @property
+    def _echoes(self) -> Echoes:
+        """What an echo of the secrets looks like that were put into the request."""
+        exchange = exchange_of(self.flow) if self.flow else None
+        return exchange.echoes if exchange else ()
+
+    @property
+    def _flow(self) -> http.HTTPFlow:
+        assert self.flow is not None  # noqa: S101 - mitmproxy makes it before it asks anything about it
+        return self.flow
+
+    @override
+    def passthrough(self, event: events.Event) -> Commands:
+        if isinstance(event, BreakOff):
+            event = RequestEndOfMessage(self.stream_id)  # as if the client had left
+        yield from super().passthrough(event)
+
+    @override
+    def flow_done(self) -> Commands:
+        if self._flow.websocket is None:
+            yield from super().flow_done()
+            return
+        self.child_layer = WebSocketRelay(self.context, self._flow, self._limits)
+        self._handle_event = self.passthrough  # type: ignore[method-assign] # as mitmproxy does
+        yield SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
+
+    def _fail(self, why: NotReached) -> Commands:
+        self._flow.response = failure(self._flow, why)
+        yield from self._answer()

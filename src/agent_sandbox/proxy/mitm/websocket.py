@@ -1,0 +1,66 @@
+"""A WebSocket: its frames go on as they come. mitmproxy's layer holds each message until it is whole."""
+
+from typing import override
+
+from mitmproxy import http
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layers.websocket import WebsocketEndHook
+
+from agent_sandbox.proxy.exchange.exchange import exchange_of
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
+
+Commands = layer.CommandGenerator[None]
+
+
+class WebSocketRelay(layer.Layer):
+    """Passes the frames of both sides on, counts what is in them, and ends both when one ends."""
+
+    def __init__(self, context: Context, flow: http.HTTPFlow, limits: Limits) -> None:
+        super().__init__(context)
+        self._flow = flow
+        self._limits = limits
+        longest = limits.websocket_bytes
+        self._client = Frames(masked=True, longest=longest)
+        self._server = Frames(masked=False, longest=longest)
+        self._patience: commands.RequestWakeup | None = None
+        self._over = False
+
+    @override
+    def _handle_event(self, event: events.Event) -> Commands:
+        if self._over:
+            return
+        if isinstance(event, events.DataReceived):
+            yield from self._pass(event)
+        else:  # a side has left, or is not waited for any longer
+            yield from self._end()
+
+    def _pass(self, event: events.DataReceived) -> Commands:
+        from_client = event.connection == self.context.client
+        frames = self._client if from_client else self._server
+        try:
+            data = frames.read(event.data)
+        except BadFrameError as bad:
+            yield from self._end(f"; broken off: {'the client' if from_client else 'the server'} sent {bad}")
+            return
+        if data:
+            yield commands.SendData(self.context.server if from_client else self.context.client, data)
+        if self._client.closed and self._server.closed:
+            yield from self._end()
+        elif frames.closed and self._patience is None:
+            # The other side is to say so too; some never do.
+            self._patience = commands.RequestWakeup(self._limits.websocket_closing_seconds)
+            yield self._patience
+
+    def _end(self, why: str = "") -> Commands:
+        self._over = True
+        exchange = exchange_of(self._flow)
+        if exchange is not None:
+            exchange.sent.count += self._client.count
+            exchange.received.count += self._server.count
+            exchange.line.reason += why
+        for connection in (self.context.server, self.context.client):
+            yield commands.CloseConnection(connection)
+        yield WebsocketEndHook(self._flow)
+        self._flow.live = False

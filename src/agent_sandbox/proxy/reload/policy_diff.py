@@ -1,0 +1,86 @@
+"""What another policy changes, in words that fit an answer: a policy can hold a million rules."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from agent_sandbox.policy import Effect, Policy, decide_connect
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.http.request import USUAL_PORTS
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
+from agent_sandbox.proxy.reload.settings_diff import change_beside_rules
+
+SHOWN = 20  # of each kind; the rest is a number
+# Stands for every name below a wildcard. No label begins so, and no rule can name it.
+ANY = "-any-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Rules that are new, rules that are gone, what else changed, and hosts where nothing is allowed any more."""
+
+    added: tuple[Rule, ...]
+    removed: tuple[Rule, ...]
+    others: tuple[str, ...]
+    unreachable: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are of each."""
+        kinds = {"added": self.added, "removed": self.removed, "others": self.others, "unreachable": self.unreachable}
+        return {name: len(kind) for name, kind in kinds.items()}
+
+    def told(self) -> dict[str, object]:
+        """Return it as data, the first of each kind and how many there are."""
+        shown = {"added": _rules(self.added), "removed": _rules(self.removed)}
+        named = {"others": [*self.others[:SHOWN]], "unreachable": [*self.unreachable[:SHOWN]]}
+        return {**shown, **named, "counts": self.counts}
+
+
+def change(old: Policy, new: Policy) -> Change:
+    """Compare two policies. Where a rule is written is no part of what it does."""
+    before, after = _by_meaning(old), _by_meaning(new)
+    return Change(
+        added=tuple(rule for key, rule in after.items() if key not in before),
+        removed=tuple(rule for key, rule in before.items() if key not in after),
+        others=change_beside_rules(old, new),
+        unreachable=tuple(_lost(old, new)),
+    )
+
+
+def _by_meaning(policy: Policy) -> dict[object, Rule]:
+    return {(rule.effect, rule.conditions): rule for rule in policy.rules.rules}
+
+
+def _lost(old: Policy, new: Policy) -> Iterator[str]:
+    rules = chain(old.rules.rules, new.rules.rules)
+    allowing = [rule.conditions for rule in rules if rule.effect is Effect.ALLOW]
+    asked = {(host, port) for conditions in allowing for host in _hosts(conditions.host) for port in _ports(conditions)}
+    before, after = ({host for host, port in asked if _opens(policy, host, port)} for policy in (old, new))
+    yield from sorted(host.replace(ANY, "*") for host in before - after)
+
+
+def _hosts(pattern: HostPattern) -> Iterator[str]:
+    if pattern.reach is not Reach.BELOW:
+        yield pattern.name
+    if pattern.reach is not Reach.EXACT:
+        yield f"{ANY}.{pattern.name}"
+
+
+def _ports(conditions: Conditions) -> Collection[int]:
+    return conditions.ports or USUAL_PORTS
+
+
+def _opens(policy: Policy, host: str, port: int) -> bool:
+    return decide_connect(policy, host=host, port=port).allowed
+
+
+def _rules(rules: Sequence[Rule]) -> list[dict[str, str]]:
+    """Return the first of them, services last: what people wrote comes before what ships."""
+    written = (rule for rule in rules if not _is_of_a_service(rule))
+    shown = islice(chain(written, filter(_is_of_a_service, rules)), SHOWN)
+    return [{"effect": str(rule.effect), "rule": str(rule), "origin": str(rule.origin)} for rule in shown]
+
+
+def _is_of_a_service(rule: Rule) -> bool:
+    return rule.origin.layer.startswith("service ")

@@ -1,0 +1,71 @@
+"""Take the policy file again, at once and for everything: the one path of `reload` and of the watch."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.control.channel import Answer
+from agent_sandbox.proxy.reload.policy_diff import change
+from agent_sandbox.proxy.reload.policy_store import PolicyStore
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+
+COUNTED = (
+    "policy reloaded: {added} rules added, {removed} removed, {others} other changes; "
+    "{unreachable} hosts no longer reachable, {closed} connections closed"
+)
+
+
+type Taken = tuple[PolicyTransition, int]
+
+
+async def _here(work: Coroutine[Any, Any, Taken]) -> Taken:
+    return await work
+
+
+class Reloader:
+    """Reads, replaces, ends what is no longer allowed, and says what that was.
+
+    It may run beside the traffic; `in_traffic` runs the one step that must not.
+    """
+
+    def __init__(
+        self,
+        store: PolicyStore,
+        *,
+        review: Callable[[PolicyTransition], Awaitable[int]],
+        record: Callable[[AuditRecord], None],
+        in_traffic: Callable[[Coroutine[Any, Any, Taken]], Awaitable[Taken]] = _here,
+    ) -> None:
+        self._store = store
+        self._review = review
+        self._record = record
+        self._in_traffic = in_traffic
+        # Of two at once, the one that read the file first must not be the one that comes last.
+        self._one_by_one = asyncio.Lock()
+
+    async def reload(self) -> Answer:
+        """Reload, and answer. An invalid file changes nothing."""
+        async with self._one_by_one:
+            policy = await self._store.read()
+            if policy is None:
+                self._record(_line("deny", f"policy kept, the file has problems: {self._store.problems[0]}"))
+                return {**self._verdict(), "ok": False, "valid": self._store.valid}
+            revision, closed = await self._in_traffic(self._replace(policy))
+            changed = await asyncio.to_thread(change, revision.old, revision.new)
+            self._record(_line("allow", COUNTED.format(**changed.counts, closed=closed)))
+            return {**self._verdict(), "ok": True, "change": changed.told(), "closed": closed}
+
+    async def _replace(self, policy: Policy) -> Taken:
+        revision = PolicyTransition(old=self._store.current, new=policy)
+        self._store.replace(policy)
+        # Nothing is awaited between the two: no request is decided by the new policy on a connection of the old.
+        return revision, await self._review(revision)
+
+    def _verdict(self) -> Answer:
+        return {"digest": self._store.current.digest, "problems": [str(problem) for problem in self._store.problems]}
+
+
+def _line(decision: str, reason: str) -> AuditRecord:
+    return AuditRecord(event=Event.POLICY, decision=decision, reason=reason)

@@ -1,0 +1,160 @@
+"""Find a text in a stream, however its characters are escaped, and however the stream is cut.
+
+`re` and `bytes.find` look for its first characters, escaped or not. Only where those are, Python compares the rest.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from agent_sandbox.proxy.secrets.escapes import LEADS, LONGEST, beginnings, escapes
+
+FIRST = 4  # characters of a text that are searched for
+# How many comparisons a stream may cost: for each byte, and besides. Only a text that repeats itself costs more.
+CREDIT_PER_BYTE, CREDIT = 3, 10_000
+
+Partial = tuple[int, int, int]  # where a match starts, how many characters it has, where the next one is expected
+
+
+@dataclass(frozen=True, slots=True)
+class EscapedText:
+    """A text of printable ASCII, and what its finders search for."""
+
+    text: bytes = field(repr=False)
+    # One of the first characters escaped, those before it plain: a pattern for each lead. Absent leads are skipped.
+    patterns: tuple[tuple[bytes, re.Pattern[bytes]], ...] = field(init=False, repr=False, compare=False)
+    # Any byte that a match may start with.
+    start: re.Pattern[bytes] = field(init=False, repr=False, compare=False)
+    # For each character, how many follow up to the next that could be a lead.
+    plain: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "patterns", tuple(_patterns(self.text)))
+        object.__setattr__(self, "start", re.compile(_start(self.text[:1])))
+        object.__setattr__(self, "plain", _plain(self.text))
+
+
+def _patterns(text: bytes) -> Iterator[tuple[bytes, re.Pattern[bytes]]]:
+    for lead in sorted({escape[:1] for char in text[:FIRST] for escape in escapes(char)}):
+        rests = [{escape[1:] for escape in escapes(char) if escape[:1] == lead} for char in text[:FIRST]]
+        ways = (
+            # Plain characters before it, and what may start the next one behind it: false hits cost Python's time.
+            b"(?<=%s)(?=%s[; ]?%s)" % (re.escape(text[:index] + lead), _tree(rest), _start(text[index + 1 : index + 2]))
+            for index, rest in enumerate(rests)
+            if rest
+        )
+        seconds = sorted({_any_case(rest[:1]) for rest in set[bytes]().union(*rests)})
+        yield lead, re.compile(b"%s(?=%s)(?:%s)" % (re.escape(lead), b"|".join(seconds), b"|".join(ways)))
+
+
+def _start(char: bytes) -> bytes:
+    """Return a pattern of the bytes that a character may start with, escaped or not."""
+    return b"[%s]" % re.escape(b"".join({char, *(escape[:1] for escape in escapes(char[0]))})) if char else b""
+
+
+def _tree(words: set[bytes]) -> bytes:
+    """Return a pattern that matches where one of the words begins, in either case, branching byte by byte."""
+    if b"" in words:
+        return b""
+    branches = (
+        _any_case(first) + _tree({word[1:] for word in words if word[:1] == first})
+        for first in sorted({word[:1] for word in words})
+    )
+    return b"(?:%s)" % b"|".join(branches)
+
+
+def _any_case(char: bytes) -> bytes:
+    return b"[%s%s]" % (char, char.upper()) if char.isalpha() else re.escape(char)
+
+
+def _plain(text: bytes) -> tuple[int, ...]:
+    counts = [0]
+    for char in reversed(text):
+        counts.append(0 if char in LEADS else counts[-1] + 1)
+    return tuple(reversed(counts))
+
+
+class TextFinder:
+    """Finds one text in one stream."""
+
+    def __init__(self, wanted: EscapedText) -> None:
+        self._wanted = wanted
+        self._partials: list[Partial] = []  # matches that may go on in what comes next
+        self._credit: float = CREDIT
+
+    def read(self, data: bytes, known: int) -> list[slice]:
+        """Return where the text is that ends behind the bytes already known; everything, once that costs too much."""
+        self._credit += CREDIT_PER_BYTE * (len(data) - known)
+        seen = {*self._partials, *self._starts(data, known)}
+        found, partials, self._partials = [], list(seen), []
+        while partials and self._credit > 0:
+            self._credit -= 1
+            start, count, at = partials.pop()
+            if count == len(self._wanted.text):
+                found.append(slice(start, at))
+                continue
+            following = {(start, *one) for one in self._following(data, count, at) if one[1] > known}
+            partials += following - seen
+            seen |= following
+            if self._is_unfinished(data, count, at):
+                self._partials.append((start, count, at))
+        if self._credit > 0:
+            return found
+        self._credit, self._partials = float("-inf"), []
+        return [slice(0, len(data))]
+
+    def held(self, data: bytes) -> int:
+        """Return how many bytes at the end may be the beginning of the text."""
+        return len(data) - min((start for start, _, _ in self._partials), default=len(data))
+
+    def forget(self, size: int) -> None:
+        """Count positions from a later byte on: those before it went on."""
+        self._partials = [(start - size, count, at - size) for start, count, at in self._partials]
+
+    def _starts(self, data: bytes, known: int) -> Iterator[Partial]:
+        """Yield the matches that may start behind the bytes already known."""
+        text = self._wanted.text
+        end = max(known, len(data) - FIRST * LONGEST)  # behind it, the first characters may be incomplete
+        at = data.find(text[:FIRST], known)
+        while 0 <= at < end:
+            yield (at, 0, at)
+            at = data.find(text[:FIRST], at + 1)
+        there = (pattern for lead, pattern in self._wanted.patterns if data.find(lead, known) >= 0)
+        for at in (match.start() for pattern in there for match in pattern.finditer(data, known)):
+            for count in range(min(FIRST, len(text))):
+                if known <= at - count < end and data.startswith(text[:count], at - count):
+                    yield (at - count, count, at)
+        for match in self._wanted.start.finditer(data, end):
+            yield (match.start(), 0, match.start())
+
+    def _following(self, data: bytes, count: int, at: int) -> Iterator[tuple[int, int]]:
+        """Yield how many characters a match has and where they end, after what may be the next ones."""
+        text = self._wanted.text
+        if same := _common(text[count : count + self._wanted.plain[count]], data[at : at + self._wanted.plain[count]]):
+            yield (count + same, at + same)
+            return
+        if data[at : at + 1] == text[count : count + 1]:
+            yield (count + 1, at + 1)
+        if data[at : at + 1] in LEADS:
+            window, complete, begun = data[at : at + LONGEST].lower(), escapes(text[count]), beginnings(text[count])
+            for size in range(1, len(window) + 1):
+                if window[:size] in complete:
+                    yield (count + 1, at + size)
+                if window[:size] not in begun:
+                    return
+
+    def _is_unfinished(self, data: bytes, count: int, at: int) -> bool:
+        """Tell whether the data ends within what may be the next character."""
+        return len(data) - at < LONGEST and data[at:].lower() in beginnings(self._wanted.text[count])
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """Return how long the beginning is that both have."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if one[least:middle] == other[least:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least

@@ -1,0 +1,122 @@
+"""Secrets: files in a volume of the proxy's own, each with the hosts that its owner has bound it to."""
+
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_sandbox.bounded_json import NotJsonError, read_json
+from agent_sandbox.policy.errors import Ambiguous, Unfit
+from agent_sandbox.policy.http.host import canonical_host
+from agent_sandbox.policy.match.injection import SECRET, parse_secret_name
+from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.problems import Problem, UserError
+
+ANEW = "agent-sandbox init, then agent-sandbox up, make a stack that has room for it"
+# A shorter one could not be told from other text in what a server answers.
+SHORTEST, LONGEST = 8, 64 * 1024
+VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """A secret; its value is shown by nothing that prints it."""
+
+    name: str
+    hosts: tuple[str, ...]
+    value: str = field(repr=False)
+
+
+def read_secret(folder: Path, name: str) -> Secret | None:
+    """Return the secret, or None where there is none that can be read whole."""
+    if not SECRET.fullmatch(name):
+        return None
+    try:
+        handle = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        whole = os.read(handle, 4 * LONGEST) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+    finally:
+        os.close(handle)
+    return _parsed(name, whole)
+
+
+def _parsed(name: str, data: bytes) -> Secret | None:
+    try:
+        said = read_json(data)
+    except NotJsonError:
+        return None
+    match said:
+        case {"hosts": [*hosts], "value": str() as value} if _is_fit(value):
+            return Secret(name=name, hosts=tuple(map(str, hosts)), value=value)
+    return None
+
+
+def _is_fit(value: str) -> bool:
+    return SHORTEST <= len(value) <= LONGEST and VALUE.fullmatch(value) is not None
+
+
+def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> None:
+    """Write a secret in one step, in place of one of its name; raise UserError for what is none."""
+    problems = list(_problems(name, hosts, value))
+    if problems:
+        raise UserError(problems)
+    said = {"hosts": sorted({canonical_host(host) for host in hosts}), "value": _text(value)}
+    try:
+        _write(folder / name, json.dumps(said).encode("ascii"))
+    except OSError as error:
+        raise UserError([Problem(where="", what=f"it cannot be kept: {error.strerror}", hint=ANEW)]) from error
+
+
+def _write(file: Path, data: bytes) -> None:
+    # No secret is called so: what a fault leaves behind is none.
+    handle, made = tempfile.mkstemp(prefix="~", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(handle)
+        Path(made).replace(file)
+    except BaseException:
+        Path(made).unlink()
+        raise
+
+
+def _problems(name: str, hosts: Sequence[str], value: bytes) -> Iterator[Problem]:
+    try:
+        parse_secret_name(name)
+    except Unfit as unfit:
+        yield Problem(where="", what=unfit.what, hint=unfit.hint)
+    if not hosts:
+        yield Problem(where="", what="no host is named", hint="name each that it may go to: --host api.example.com")
+    for host in hosts:
+        try:
+            canonical_host(host)
+        except Ambiguous as doubt:
+            yield Problem(where="", what=str(doubt), hint="name one host: a secret goes to no wildcard")
+    if not _is_fit(_text(value)):
+        what = f"the value is no {SHORTEST} to {LONGEST} characters of ASCII on one line"
+        yield Problem(where="", what=what, hint='give it on stdin: printf %s "$VALUE" | ...')
+
+
+def _text(value: bytes) -> str:
+    return value.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")
+
+
+def listed(folder: Path) -> list[Secret]:
+    """Return the secrets that there are, by name."""
+    found = (read_secret(folder, path.name) for path in sorted(folder.iterdir())) if folder.is_dir() else ()
+    return [secret for secret in found if secret is not None]
+
+
+def remove_secret(folder: Path, name: str) -> None:
+    """Remove a secret; raise UserError where there is none of that name."""
+    try:
+        (folder / parse_secret_name(name)).unlink()
+    except (Unfit, FileNotFoundError) as error:
+        raise UserError([Problem(where="", what=f"there is no secret {safe_repr(name)}")]) from error

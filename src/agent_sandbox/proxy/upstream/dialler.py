@@ -1,0 +1,210 @@
+"""Resolve, then check, then pin: the address that is dialled is the address that was checked."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from ipaddress import ip_address
+
+from agent_sandbox.policy.http.addresses import is_liftable, why_forbidden
+from agent_sandbox.policy.match.host_service import ENGINE, HostService
+from agent_sandbox.policy.match.private_hosts import why_private
+from agent_sandbox.problems import UserError
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.upstream.overrides import Override
+from agent_sandbox.proxy.upstream.proxy_connect import (
+    NoTunnelError,
+    ProxyEndpoint,
+    Streams,
+    connect_over_tls,
+    open_tunnel,
+)
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+Connect = Callable[[str, int], Awaitable[Streams]]
+PlaceOf = Callable[[str, int], HostService | None]
+HopOf = Callable[[str], ProxyEndpoint | None]
+IsItself = Callable[[str, int], bool]
+
+# What the engine's machine is called in a container; the stack gives the proxy, and nobody else, an address for it.
+ENGINES_NAME = "host.docker.internal"
+# What messages call a company's proxy. They reach the agent, which has no business with its address.
+UPSTREAM = "the upstream proxy"
+
+
+class NotReached(str):
+    """Why no connection came to be. A `str`, because that is what mitmproxy's layers hand from one to the next."""
+
+    __slots__ = ()
+
+
+class Refused(NotReached):
+    """Not dialled at all: the address is one that nothing in the sandbox may reach."""
+
+    __slots__ = ()
+
+
+class DialError(OSError):
+    """Carries the `NotReached`."""
+
+    def __init__(self, why: NotReached) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+# Of its own: names whose servers are silent hold their threads for as long as they like, and a reload wants one too.
+RESOLVERS = ThreadPoolExecutor(max_workers=32, thread_name_prefix="resolver")
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Ask the system's resolver for all addresses of `host`."""
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(RESOLVERS, ask)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+async def connect(address: str, port: int) -> Streams:
+    """Open a TCP connection to a literal address."""
+    return await asyncio.open_connection(address, port)
+
+
+def no_place(_: str, __: int) -> None:
+    """Know no private place."""
+
+
+def no_hop(_: str) -> None:
+    """Know no company's proxy."""
+
+
+def not_itself(_: str, __: int) -> bool:
+    """Know no place where the proxy listens."""
+    return False
+
+
+class Dialler:
+    """Opens every connection that leaves the proxy.
+
+    `place_of` tells where in private networks a host and port lead, `hop_of` which company's proxy is on the way to a
+    host, as the policy that is in force says. Private places are dialled directly.
+    `is_itself` tells whether an address and port are the proxy's own.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it is told, and what tests put in place of the network
+        self,
+        *,
+        limits: Limits,
+        overrides: Iterable[Override] = (),
+        place_of: PlaceOf = no_place,
+        hop_of: HopOf = no_hop,
+        is_itself: IsItself = not_itself,
+        resolve: Resolve = resolve,
+        connect: Connect = connect,
+    ) -> None:
+        self._limits = limits
+        self._overrides = {(entry.host, entry.port): entry for entry in overrides}
+        self._place_of = place_of
+        self._hop_of = hop_of
+        self._is_itself = is_itself
+        self._resolve = resolve
+        self._connect = connect
+
+    async def dial(self, host: str, port: int) -> Streams:
+        """Connect to `host`. Raises `DialError`."""
+        override = self._overrides.get((host, port))
+        if override is not None:
+            return await self._first([override.address], override.to, f"{host}:{port}", self._connect)
+        place = self._place_of(host, port)
+        hop = None if place else self._hop_of(host)
+        if hop is not None:
+            await self._refuse_what_leads_inside(host, port)
+            return await self._through(hop, host, port)
+        addresses = await self._lookup(_name_of(place) if place else host, port, host)
+        to = place.port if place else port
+        self._check(addresses, to, place, host)
+        return await self._first(addresses, to, f"{host}:{port}", self._connect)
+
+    async def _refuse_what_leads_inside(self, host: str, port: int) -> None:
+        """Hold a name against what is known of it here: which address the company's proxy takes, it alone knows."""
+        why = why_private(host)
+        if why is not None:
+            raise DialError(Refused(f"{host} {why}"))
+        try:
+            addresses = await self._lookup(host, port, host, seconds=self._limits.hint_seconds)
+        except DialError:
+            return  # where a company's proxy is, there may be no other way to find a name
+        self._check(addresses, port, None, host)
+
+    async def _through(self, hop: ProxyEndpoint, host: str, port: int) -> Streams:
+        streams = await self._reach(hop)
+        opened = False
+        try:
+            credentials = hop.credentials()
+            await open_tunnel(streams, host, port, credentials=credentials, seconds=self._limits.connect_seconds)
+            opened = True
+        except NoTunnelError as error:
+            raise DialError(NotReached(f"{UPSTREAM} {error}")) from error
+        except UserError as error:
+            raise DialError(NotReached(f"{UPSTREAM} was not asked: {error}")) from error
+        finally:
+            if not opened:
+                streams[1].transport.abort()
+        return streams
+
+    async def _reach(self, hop: ProxyEndpoint) -> Streams:
+        proxy, connect = hop.proxy, self._connect
+        if proxy.tls:
+            connect = partial(connect_over_tls, name=proxy.host, trust=hop.trust())
+        override = self._overrides.get((proxy.host, proxy.port))
+        if override is not None:
+            return await self._first([override.address], override.to, UPSTREAM, connect)
+        # Its address may be a private one: the policy names it, and nothing else is reached by that.
+        place = HostService(name=UPSTREAM, to=proxy.host, port=proxy.port)
+        addresses = await self._lookup(_name_of(place), proxy.port, UPSTREAM)
+        self._check(addresses, proxy.port, place, UPSTREAM)
+        return await self._first(addresses, proxy.port, UPSTREAM, connect)
+
+    async def _lookup(self, host: str, port: int, shown: str, *, seconds: float | None = None) -> list[str]:
+        seconds = seconds or self._limits.resolve_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                addresses = await self._resolve(host, port)
+        except TimeoutError:
+            raise DialError(NotReached(f"{shown} was not resolved within {seconds:g} s")) from None
+        except (OSError, UnicodeError) as error:
+            detail = error.strerror if isinstance(error, OSError) else "not a name"
+            raise DialError(NotReached(f"{shown} does not resolve: {detail}")) from error
+        if not addresses:
+            raise DialError(NotReached(f"{shown} has no address"))
+        return addresses
+
+    def _check(self, addresses: Iterable[str], port: int, place: HostService | None, shown: str) -> None:
+        for address in addresses:
+            kind = why_forbidden(address)
+            if kind is not None and not (place and _lifts(place, address)):
+                raise DialError(Refused(f"{shown} leads to {address}, a {kind} address"))
+            if self._is_itself(address, port):
+                raise DialError(Refused(f"{shown} leads to {address}:{port}, which is the proxy itself"))
+
+    async def _first(self, addresses: list[str], port: int, shown: str, connect: Connect) -> Streams:
+        error: OSError | None = None
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds):
+                for address in addresses:
+                    try:
+                        return await connect(address, port)
+                    except OSError as failed:
+                        error = failed
+        except TimeoutError:
+            raise DialError(NotReached(f"{shown} did not answer in {self._limits.connect_seconds:g} s")) from None
+        raise DialError(NotReached(f"{shown} cannot be reached: {error.strerror if error else ''}")) from error
+
+
+def _name_of(place: HostService) -> str:
+    return ENGINES_NAME if place.to == ENGINE else place.to
+
+
+def _lifts(place: HostService, address: str) -> bool:
+    if not is_liftable(address):
+        return False
+    return place.network is None or ip_address(address) in place.network

@@ -1,0 +1,128 @@
+"""What of a project is on the engine, asked by its label alone: no file of the project has to be right for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_sandbox.backends.project import PROJECT_LABEL
+from agent_sandbox.bounded_json import read_json
+from agent_sandbox.runtime.compose.engine import answer
+from agent_sandbox.stack.limits import size
+
+SERVICE_LABEL = "com.docker.compose.service"
+# In which the services start: each waits for the one before it.
+ORDER = ("proxy", "firewall", "agent")
+# How the engine says that nothing is limited.
+NONE = {"0", "0g", "-1"}
+NANOSECONDS = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container of a stack. `health` is empty where nothing checks it.
+
+    `unchecked` is one that the engine calls unhealthy though no check failed: it was paused. The next check comes
+    within `check_seconds`.
+    """
+
+    id: str
+    service: str
+    image: str
+    state: str
+    health: str = ""
+    unchecked: bool = False
+    check_seconds: float = 0
+    exit_code: int = 0
+    error: str = ""
+    last_check: str = ""
+    networks: tuple[str, ...] = ()
+    limits: Mapping[str, str] = field(default_factory=dict)
+    out_of_memory: bool = False
+    restarts: int = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether it does what it is there for."""
+        return self.state == "running" and self.health in {"", "healthy"}
+
+    @property
+    def condition(self) -> str:
+        """What a person is told of it.
+
+        >>> Container(id="1", service="proxy", image="x", state="running", health="unhealthy").condition
+        'unhealthy'
+        >>> Container(id="1", service="proxy", image="x", state="exited", exit_code=3).condition
+        'exited with code 3'
+        """
+        if self.state == "exited":
+            return f"exited with code {self.exit_code}{', out of memory' if self.out_of_memory else ''}"
+        if self.state != "running":
+            return self.state
+        return "not checked since it was paused" if self.unchecked else self.health or self.state
+
+
+def containers(project: str) -> tuple[Container, ...]:
+    """Return the project's containers, stopped ones too, in the order in which they start."""
+    ids = answer(
+        "ps", "--all", "--quiet", "--filter", f"label={PROJECT_LABEL}={project}", doing="looking for the stack"
+    )
+    if not ids.split():
+        return ()
+    found = read_json(answer("inspect", "--type", "container", *ids.split(), doing="looking at the stack"))
+    return tuple(sorted(map(_container, found), key=_place))
+
+
+def _place(container: Container) -> tuple[int, str]:
+    return ORDER.index(container.service) if container.service in ORDER else len(ORDER), container.service
+
+
+def leftovers(project: str) -> dict[str, tuple[str, ...]]:
+    """Return the names of everything that the project has on the engine, by kind."""
+    label = f"label={PROJECT_LABEL}={project}"
+    questions = {
+        "containers": ("ps", "--all", "--filter", label, "--format", "{{.Names}}"),
+        "networks": ("network", "ls", "--filter", label, "--format", "{{.Name}}"),
+        "volumes": ("volume", "ls", "--filter", label, "--format", "{{.Name}}"),
+    }
+    return {
+        kind: tuple(sorted(answer(*question, doing=f"looking for {kind}").split()))
+        for kind, question in questions.items()
+    }
+
+
+def _container(found: Mapping[str, Any]) -> Container:
+    state, config = found["State"], found["Config"]
+    health = state.get("Health") or {}
+    checks = health.get("Log") or [{}]
+    return Container(
+        id=found["Id"][:12],
+        service=config["Labels"].get(SERVICE_LABEL, ""),
+        image=config["Image"],
+        state=state["Status"],
+        health=health.get("Status", ""),
+        unchecked=health.get("Status") == "unhealthy" and health.get("FailingStreak") == 0,
+        check_seconds=_check_seconds(config.get("Healthcheck") or {}),
+        exit_code=state.get("ExitCode", 0),
+        error=state.get("Error", ""),
+        last_check=checks[-1].get("Output", "").strip(),
+        limits=_limits(found.get("HostConfig") or {}),
+        out_of_memory=state.get("OOMKilled", False),
+        restarts=found.get("RestartCount", 0),
+        networks=tuple(sorted((found.get("NetworkSettings") or {}).get("Networks") or ())),
+    )
+
+
+def _check_seconds(check: Mapping[str, Any]) -> float:
+    """Return how long it takes at most until a container has been checked again."""
+    return float((check.get("Interval") or 0) + (check.get("Timeout") or 0)) / NANOSECONDS
+
+
+def _limits(set_: Mapping[str, Any]) -> dict[str, str]:
+    """Return the limits that are in force, in a person's words."""
+    period = set_.get("CpuPeriod") or 100_000
+    found = {
+        "memory": size(set_.get("Memory") or 0),
+        "cpus": f"{(set_.get('CpuQuota') or 0) / period or (set_.get('NanoCpus') or 0) / 1e9:g}",
+        "pids": str(set_.get("PidsLimit") or 0),
+    }
+    return {name: text for name, text in found.items() if text not in NONE}

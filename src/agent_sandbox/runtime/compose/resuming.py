@@ -1,0 +1,43 @@
+"""Set paused containers going again, and wait until the engine knows how they are.
+
+The engine stops checking a container's health while it is paused, calls it `unhealthy`, and keeps to that after
+`unpause` until the next check is due. Until then compose refuses to start whatever depends on it.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+from agent_sandbox.runtime.compose.containers import Container, containers
+from agent_sandbox.runtime.compose.engine import answer
+
+SECONDS = 0.5  # between two looks
+
+
+def resumed(
+    project: str,
+    found: Sequence[Container],
+    *,
+    tell: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[Container, ...]:
+    """Return the project's containers once none is paused and each has been checked since."""
+    found = tuple(found)
+    paused = [container for container in found if container.state == "paused"]
+    if paused:
+        tell(f"unpausing {_names(paused)}")
+        answer("unpause", *(container.id for container in paused), doing="unpausing the stack")
+        found = containers(project)
+    unchecked = [container for container in found if container.unchecked]
+    if unchecked:
+        tell(f"waiting for the next health check of {_names(unchecked)}, which was paused")
+        # Counted, not timed: a machine that sleeps meanwhile still gets its check.
+        for _ in range(int(max(container.check_seconds for container in unchecked) / SECONDS) + 1):
+            sleep(SECONDS)
+            found = containers(project)
+            if not any(container.unchecked for container in found):
+                break
+    return found
+
+
+def _names(found: Sequence[Container]) -> str:
+    return ", ".join(container.service for container in found)

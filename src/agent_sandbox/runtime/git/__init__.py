@@ -1,0 +1,1 @@
+"""Ask git about a repository without running anything that the repository names."""

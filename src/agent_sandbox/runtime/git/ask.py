@@ -1,0 +1,44 @@
+"""Ask git for what a repository holds. An agent may have written the repository's settings: none of them is run."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.git.git_config import NotSaidError, Patience, Settings
+from agent_sandbox.runtime.host.process import TIMED_OUT, Finished, capture
+
+SECONDS = 30.0
+# An object that is missing is fetched from wherever the settings say, by a program of theirs. In the environment, since
+# `-c protocol.allow=never` speaks only of what the settings leave open: `protocol.ext.allow` stands over it.
+NO_FETCH: Mapping[str, str] = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+# A commit and its parents are what its object says. References below `refs/replace`, grafts and a graph of commits kept
+# beside the objects could say otherwise. Below a file there are no grafts.
+NO_SUBSTITUTES: Mapping[str, str] = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": f"{os.devnull}/none"}
+# A repository's own `core.useReplaceRefs` overrides the variable above.
+NO_SUBSTITUTES_EITHER = ("-c", "core.useReplaceRefs=false", "-c", "core.commitGraph=false")
+# For reading the index: the program that `core.fsmonitor` names would run, and git would stop where the work tree that
+# the settings name is gone.
+NO_PROGRAMS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+NO_WORK_TREE: Mapping[str, str] = {**NO_FETCH, "GIT_OPTIONAL_LOCKS": "0", "GIT_WORK_TREE": "/"}
+WAITS = "git does not answer: the repository's settings include something that never ends"
+WAITS_HINT = "look for a named pipe among the files that `git config --list --show-origin` reads"
+
+
+def ask_git(*words: str, cwd: Path) -> Finished:
+    """Return what git says about objects and references; raises OSError where there is no git.
+
+    Raises UserError where git does not answer.
+    """
+    places = (folder / ".git" for folder in (cwd, *cwd.absolute().parents))
+    repository = next(filter(Path.exists, places), None)
+    try:
+        if repository is not None:
+            Settings(Patience()).of(repository)
+    except NotSaidError as error:
+        raise UserError([Problem(where=str(repository), what=WAITS, hint=WAITS_HINT)]) from error
+    argv = ("git", *NO_SUBSTITUTES_EITHER, *words)
+    said = capture(argv, cwd=cwd, timeout=SECONDS, environment={**NO_FETCH, **NO_SUBSTITUTES})
+    if said.code == TIMED_OUT:
+        raise UserError([Problem(where=str(repository or cwd), what=WAITS, hint=WAITS_HINT)])
+    return said

@@ -1,0 +1,207 @@
+"""Read git's settings of a repository without following its includes: a pipe among them would keep git waiting."""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.runtime.git.repositories import target_of, text_of
+from agent_sandbox.runtime.host.process import TIMED_OUT, Finished, capture
+
+SECONDS = 5.0
+# For all repositories of a project together: an agent can make thousands, and have git wait at each, by a pipe.
+SECONDS_IN_ALL = 10.0
+HOOKS = "hooksPath"
+INCLUDE = "include"
+ORIGIN = "file:"
+UNREADABLE = "no settings that git can read"
+# git itself gives up at ten levels of includes; a repository whose settings name more files than this is not read.
+MAX_INCLUDES = 100
+# Whatever repository we are called in is not the one that is asked about.
+NOWHERE: Mapping[str, str] = {"GIT_DIR": os.devnull}
+# Names are bytes to git: what is not UTF-8 has to come back as it was.
+LOSSLESS = "surrogateescape"
+ROOT = Path("/")
+
+
+class NotSaidError(Exception):
+    """Git did not say in time what a repository's settings name: something in them keeps it waiting."""
+
+
+class Patience:
+    """How long git is waited for, whatever it is asked, by the one who holds this."""
+
+    def __init__(self, seconds: float = SECONDS_IN_ALL, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._end = clock() + seconds
+
+    @property
+    def seconds(self) -> float:
+        """What is left for the next question."""
+        return min(SECONDS, self._end - self._clock())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One line of a file of settings: `key` as git prints it, with section and name in lower case."""
+
+    file: Path
+    key: str
+    value: str
+
+    @property
+    def is_include(self) -> bool:
+        """Whether it names another file of settings, under a condition or not."""
+        return self.key == "include.path" or (self.key.startswith("includeif.") and self.key.endswith(".path"))
+
+    def path(self, base: Path) -> Path:
+        """Return the value as a path, which git takes relative to `base`."""
+        return base / os.path.expanduser(self.value)  # noqa: PTH111 - raises nothing for a user who is not there
+
+
+class Settings:
+    """The settings of a project's repositories, each read once; NotSaidError is raised again at once."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._known: dict[Path, tuple[Setting, ...] | None] = {}
+        self._included: dict[Path, tuple[Setting, ...]] = {}
+        self._of_all: tuple[Setting, ...] | None = None
+
+    def of(self, repository: Path) -> tuple[Setting, ...]:
+        """Return all settings of a repository, and those of every file that they include, whatever the condition.
+
+        `repository` is a directory, or a `.git` file that leads to one. Reading settings runs no program.
+        """
+        place = Path(os.path.realpath(repository))
+        if place not in self._known:
+            self._known[place] = None
+            self._known[place] = tuple(self._read(place))
+        known = self._known[place]
+        if known is None:
+            raise NotSaidError
+        return known
+
+    def give_up(self, repository: Path) -> None:
+        """Raise NotSaidError for this repository from now on."""
+        self._known[Path(os.path.realpath(repository))] = None
+
+    def ask(self, *words: str, environment: Mapping[str, str] = NOWHERE) -> Finished:
+        """Run git in `/`, so that it looks at nothing in the current directory."""
+        seconds = self._patience.seconds
+        if seconds <= 0:
+            raise NotSaidError
+        argv = ("git", *words)
+        said = capture(argv, cwd=ROOT, timeout=seconds, environment=environment, errors=LOSSLESS)
+        if said.code == TIMED_OUT:
+            raise NotSaidError
+        return said
+
+    def in_file(self, file: Path) -> tuple[Setting, ...]:
+        """Return the settings of one file; none where git can't read it. A pipe is not opened."""
+        if not is_regular(file):
+            return ()
+        said = self._try("config", "--file", str(file), "--no-includes", "--list", "-z")
+        return tuple(_setting(file, text) for text in said.split("\0")[:-1])
+
+    def _try(self, *words: str) -> str:
+        try:
+            return self.ask(*words).out
+        except OSError:
+            return ""  # where there is no git, nothing acts on its settings
+
+    def _read(self, place: Path) -> Iterator[Setting]:
+        found = [*self._shared(), *(setting for file in _files(place) for setting in self._include(file))]
+        seen: set[Path] = set()
+        while found:
+            setting = found.pop(0)
+            yield setting
+            if setting.is_include and setting.value:
+                target = setting.path(setting.file.parent)
+                if target not in seen:
+                    seen.add(target)
+                    found += self._include(target, number=len(seen))
+
+    def _shared(self) -> tuple[Setting, ...]:
+        """Return the settings of the user and of the machine."""
+        if self._of_all is None:
+            words = iter(self._try("config", "--no-includes", "--list", "--show-origin", "-z").split("\0"))
+            self._of_all = tuple(
+                _setting(Path(origin.removeprefix(ORIGIN)), text)
+                for origin, text in zip(words, words, strict=False)
+                if origin.startswith(ORIGIN)
+            )
+        return self._of_all
+
+    def _include(self, file: Path, *, number: int = 0) -> tuple[Setting, ...]:
+        """Return the settings of a file, unless git would block on it."""
+        if number > MAX_INCLUDES or _keeps_waiting(file):
+            raise NotSaidError
+        if file not in self._included:
+            self._included[file] = self.in_file(file)
+        return self._included[file]
+
+
+def named(project: Path, repository: Path, base: Path, settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield (`hooksPath` or `include`, path relative to the project): what lies in the project alone.
+
+    A relative `hooksPath` is below `base`, where git runs hooks. Raises `NotSaidError`.
+    """
+    paths: dict[tuple[str, Path], None] = {}
+    for setting in settings.of(repository):
+        # A file that the settings of the user, or of the machine, are read from may lie in the project, too.
+        paths[INCLUDE, setting.file] = None
+        if setting.value and setting.is_include:
+            paths[INCLUDE, setting.path(setting.file.parent)] = None
+        if setting.value and setting.key == "core.hookspath":
+            paths[HOOKS, setting.path(base)] = None
+    for kind, path in paths:
+        yield from _within(project, kind, path)
+
+
+def settings_of(file: Path) -> tuple[str, ...]:
+    """Return each setting of one file as `key`, a line end and its value; that it is no file of settings, as one."""
+    try:
+        # From the root: nothing of the directory that this is called in is looked at.
+        said = capture(("git", "config", "--file", str(file), "--list", "-z"), cwd=ROOT, timeout=SECONDS)
+    except OSError:
+        return ()  # as below
+    return tuple(said.out.split("\0")[:-1]) if said.code == 0 else (UNREADABLE,)
+
+
+def _files(place: Path) -> Iterator[Path]:
+    """Yield the files that hold the settings of a repository, or of the one that a `.git` file leads to."""
+    repository = place if place.is_dir() else target_of(place)
+    if repository is not None:
+        yield Path(os.path.realpath(repository / text_of(repository / "commondir"))) / "config"
+        yield repository / "config.worktree"
+
+
+def is_regular(file: Path) -> bool:
+    """Return whether this is a regular file, or a link to one: opening a pipe would block."""
+    try:
+        return stat.S_ISREG(file.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _keeps_waiting(file: Path) -> bool:
+    """Return whether opening this could block: it is neither a file nor a directory, which git refuses at once."""
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _setting(file: Path, text: str) -> Setting:
+    key, _, value = text.partition("\n")
+    return Setting(file=file, key=key, value=value)
+
+
+def _within(project: Path, kind: str, path: Path) -> Iterator[tuple[str, str]]:
+    relative = os.path.relpath(os.path.normpath(path), project)
+    if relative != "." and not relative.startswith("../") and relative != "..":
+        yield kind, relative

@@ -1,0 +1,1 @@
+"""This machine: processes, files, git, and the user's own directories."""

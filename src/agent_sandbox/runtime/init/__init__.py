@@ -1,0 +1,1 @@
+"""Render a project's stack: gather facts, compare with what exists, write."""

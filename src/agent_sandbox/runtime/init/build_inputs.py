@@ -1,0 +1,61 @@
+"""What a build is made of: whose images, and what the user adds."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Build, Cache, Freshness
+from agent_sandbox.images import Image, images_for
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.init.facts import owner_of
+from agent_sandbox.runtime.project.installed import images_of, read_project
+from agent_sandbox.runtime.project.root import COMPOSE_FILE, find_root
+
+BEGIN = b"-----BEGIN CERTIFICATE-----"
+KEY = b"PRIVATE KEY-----"
+
+
+def images_to_build(
+    agents: tuple[str, ...], path: Path | None, *, cwd: Path, opened: Callable[[], Project]
+) -> tuple[Image, ...]:
+    """Return the images of the named agents, or of the project's stack, as it is `opened`, where none is named."""
+    root = find_root(path, cwd=cwd)
+    installed = root is not None and (root / COMPOSE_FILE).exists()
+    templates = data_root() / "templates"
+    if not agents and not installed:
+        known = ", ".join(known_agents(templates))
+        where, what = str(root or cwd), "there is no stack here, and no agent is named"
+        raise UserError([Problem(where=where, what=what, hint=f"agent-sandbox build AGENT, with one of: {known}")])
+    if not agents:
+        return images_of(opened())
+    owner = read_project(root).owner if root and installed else owner_of(root or cwd)
+    images = (image for agent in agents for image in images_for(load_manifest(templates, agent), owner))
+    return tuple({image.name: image for image in images}.values())
+
+
+def build_of(images: tuple[Image, ...], *, base_image: str, extra_ca: Path | None, anew: bool = False) -> Build:
+    """Return the build; `anew` builds all of it, without the cache."""
+    return Build(
+        images=images,
+        freshness=Freshness.ALL if anew else Freshness.OUTDATED,
+        cache=Cache.IGNORE if anew else Cache.USE,
+        base_image=base_image,
+        extra_ca=checked_ca(extra_ca) if extra_ca else None,
+    )
+
+
+def checked_ca(file: Path) -> Path:
+    """Return the file's absolute path once it is known to hold certificates and no key."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise UserError([Problem(where=str(file), what=f"the extra CA can't be read: {error.strerror}")]) from error
+    if BEGIN not in content:
+        hint = "it has to hold `-----BEGIN CERTIFICATE-----`; openssl x509 -inform der -in FILE converts a DER file"
+        raise UserError([Problem(where=str(file), what="this is no PEM certificate", hint=hint)])
+    if KEY in content:
+        what = "this holds a private key, which no build may see"
+        raise UserError([Problem(where=str(file), what=what, hint="give a file with the certificates alone")])
+    return file.absolute()

@@ -1,0 +1,187 @@
+"""`init`: looks at a project, renders its stack, compares with what is there. Writing is a second step."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.detect import gathered, namings
+from agent_sandbox.images import agent_name, proxy_name
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.foreign import load_foreign
+from agent_sandbox.render.notes import notes
+from agent_sandbox.render.paths import COMPOSE, PATHS, POLICY
+from agent_sandbox.render.policy import Offered
+from agent_sandbox.render.project import reconcile, render_project
+from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
+from agent_sandbox.render.record import Record, parse_record
+from agent_sandbox.render.template import Templates
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
+from agent_sandbox.runtime.init.facts import find_project, look_at, machine
+from agent_sandbox.runtime.policies.registries import known_places, this_machine, whole
+from agent_sandbox.runtime.policies.scan import naming_files
+from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
+from agent_sandbox.runtime.protect.protected import Protection, find_protected, spelled
+from agent_sandbox.runtime.protect.snapshot import recorded
+from agent_sandbox.stack.build import StackImages, build_stack
+from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limits
+from agent_sandbox.stack.model import Limits, Stack
+from agent_sandbox.stack.workspace import Ide, Workspace
+
+TITLE_LENGTH = 100
+LOST = "was protected and is now a link or a pipe, which can't be protected"
+LOST_HINT = "replace it with a file or a directory or remove it; or run agent-sandbox init at a terminal and agree"
+# What plain `docker compose` takes by itself, in its own order.
+OWN_STACKS = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user asked for; None where an earlier `init`'s choice stays, or the default is taken."""
+
+    agent: str
+    path: Path
+    title: str | None
+    ide: Ide | None
+    on_conflict: OnConflict
+    detect: bool
+    # By name, as they were said; those of an earlier `init` stay.
+    limits: Mapping[str, str] = field(default_factory=dict)
+    # Protected paths that the user agreed to give up.
+    let_go: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Everything that `init` would do."""
+
+    project: Path
+    stack: Stack
+    workspace: Workspace
+    changes: tuple[Change, ...]
+    offered: Offered
+    notes: tuple[str, ...]
+    protection: Protection
+
+    @property
+    def conflicts(self) -> tuple[Change, ...]:
+        """The files on which a person has to decide."""
+        return tuple(change for change in self.changes if change.verdict is Verdict.KEPT)
+
+    def write(self) -> None:
+        """Write what changes: all of it or nothing. Raises UserError if a protection would end without a yes."""
+        if self.protection.lost:
+            raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
+        texts = {change.path: change.after for change in self.changes if change.writes}
+        remove_leftovers(self.project, PATHS)
+        # The proxy reads the policy as another user, and what is checked in with the code is no secret.
+        write_all(self.project, texts, shared={POLICY})
+        make_folders(self.project, (one.path for one in self.workspace.protected if one.always))
+
+
+def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
+    """Return what `init` would write; only reads."""
+    templates = data_root() / "templates"
+    manifest = load_manifest(templates, wish.agent)
+    project = find_project(wish.path, environ)
+    present = {path: read_text(project, path) for path in PATHS}
+    record = parse_record(present[COMPOSE] or "")
+    before = _protected_before(project, present[COMPOSE] or "", environ)
+    protection = find_protected(project, before=before, let_go=wish.let_go)
+    workspace = look_at(
+        project,
+        title=_title(wish, record, project),
+        ide=wish.ide or (record.ide if record else Ide.VSCODE),
+        limits=limits(wish.limits, record.limits if record else DEFAULT, spelled="--{}"),
+        environ=environ,
+        protected=protection.paths,
+    )
+    images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
+    stack = build_stack(manifest, workspace, images)
+    offered = _offered(project, environ, detect=wish.detect)
+    rendered = render_project(Templates(templates), stack, manifest, workspace, offered)
+    former = frozenset({record.name} if record else ())
+    changes = reconcile(rendered, present, former=former, on_conflict=wish.on_conflict)
+    if record and record.agent != manifest.name and wish.on_conflict is OnConflict.KEEP:
+        changes = tuple(_kept_for(record.agent, change) for change in changes)
+    return Prepared(
+        project=project,
+        stack=stack,
+        workspace=workspace,
+        changes=changes,
+        offered=offered,
+        notes=(
+            *notes(changes, manifest, offered, _own_stacks(project)),
+            *_beyond(workspace.limits),
+            *_about(protection, wish.let_go),
+        ),
+        protection=protection,
+    )
+
+
+def _protected_before(project: Path, compose: str, environ: Mapping[str, str]) -> frozenset[str]:
+    """Return what the compose file protects now, and what it protected when the stack last started."""
+    try:
+        document = load_foreign(compose, file=COMPOSE)
+    except UserError:
+        document = {}
+    paths = read_only_mounts(document if isinstance(document, dict) else {}).union(recorded(project, environ).paths)
+    return frozenset(path for path in paths if path.isprintable())
+
+
+def _about(protection: Protection, let_go: Collection[str]) -> Iterator[str]:
+    """Yield notes about earlier protections, and about directories that were not searched."""
+    if protection.kept:
+        yield f"{listed(protection.kept)}: still protected, though this search found nothing that refers to it"
+    yield from (f"{path}: {LOST}" for path in protection.lost)
+    if let_go:
+        yield f"{listed(sorted(let_go))}: no longer protected: the agent can write it after the next start"
+    if protection.gone:
+        yield f"{listed(protection.gone)}: no longer protected, because it is gone"
+    if protection.unsearched:
+        yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
+
+
+def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offered:
+    """Return the hosts that the project's files name; with `detect`, those that this machine knows too are allowed."""
+    named = tuple(namings(naming_files(project)))
+    known = known_places(this_machine(environ)) if detect and named else frozenset()
+    return Offered(
+        allowed=gathered(one for one in named if whole(one[1]) in known),
+        left=gathered(one for one in named if whole(one[1]) not in known),
+        detect=detect,
+    )
+
+
+def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the agent whose stack an earlier `init` has written there, None where there is none."""
+    record = parse_record(read_text(find_project(path, environ), COMPOSE) or "")
+    return record.agent if record else None
+
+
+def _beyond(chosen: Limits) -> Iterator[str]:
+    """Yield what was chosen and is more than this machine has; of the defaults, which fit most, `doctor` tells."""
+    for name, has in beyond(chosen, **machine()).items():
+        if name in kept(chosen):
+            yield f"--{name} {kept(chosen)[name]} is more than this machine has, which is {has}: here it limits nothing"
+
+
+def _kept_for(agent: str, change: Change) -> Change:
+    """Keep the stack of another agent as if somebody had edited it: who wants this one in its place says so."""
+    swaps = change.path == COMPOSE and change.verdict is Verdict.UPDATED
+    return replace(change, verdict=Verdict.KEPT, why=f"it is the stack of `{agent}`") if swaps else change
+
+
+def _own_stacks(project: Path) -> tuple[str, ...]:
+    return tuple(name for name in OWN_STACKS if (project / name).exists())[:1]
+
+
+def _title(wish: Wish, record: Record | None, project: Path) -> str:
+    if wish.title is None:
+        own = "".join(letter if letter.isprintable() else "-" for letter in project.name)
+        return record.title if record else own[:TITLE_LENGTH]
+    if not wish.title.strip() or not wish.title.isprintable() or len(wish.title) > TITLE_LENGTH:
+        what = f"{wish.title!r} is no name: up to {TITLE_LENGTH} characters that can be printed"
+        raise UserError([Problem(where="--name", what=what)])
+    return wish.title

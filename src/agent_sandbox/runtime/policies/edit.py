@@ -1,0 +1,46 @@
+"""Edits a policy file where it lies: read whole, proved in memory, replaced in one step, never through a link."""
+
+import codecs
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from agent_sandbox.policy.compiler.compile import compile_policy
+from agent_sandbox.policyfile import LayerFile, load_layer, parse_layer, services_beside
+from agent_sandbox.policyfile.layer_file import PROJECT
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policyfile.text.reading import read_policy
+from agent_sandbox.policytools.edit.editing import Edited, Readers, Standing, edit
+from agent_sandbox.policytools.edit.short_rule import ShortRule
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.files import write_all
+from agent_sandbox.runtime.policies.layers import layers_here
+from agent_sandbox.runtime.project.root import POLICY_FILE
+
+MARK = "\ufeff"
+
+
+def planned_edit(file: Path, wanted: ShortRule, environ: Mapping[str, str]) -> tuple[str, Edited | Standing]:
+    """Return the text of the file and what the rule would make of it; raise UserError where it can't be put in."""
+    text = decode_policy(read_policy(file), file=str(file))
+    return text, edit(text, wanted, _readers(file, environ))
+
+
+def write_edit(file: Path, before: str, after: Edited) -> None:
+    """Put the new text in the place of the old one, byte order mark and all; raise UserError if that has changed."""
+    content = read_policy(file)
+    mark = MARK if content.startswith(codecs.BOM_UTF8) else ""
+    if content != f"{mark}{before}".encode():
+        raise UserError([Problem(where=str(file), what="was changed by somebody else meanwhile", hint="try again")])
+    # In a project, no link is followed below its root: `.devcontainer` may be one, made by whoever can write there.
+    inside = file.parts[-2:] == POLICY_FILE.parts
+    root = file.parent.parent if inside else file.parent
+    write_all(root, {str(file.relative_to(root)): f"{mark}{after.text}"})
+
+
+def _readers(file: Path, environ: Mapping[str, str]) -> Readers:
+    services = services_beside(file)
+    own = LayerFile(name=PROJECT, path=file)
+    around = [load_layer(layer, services=services) for layer in layers_here(environ, beside=file)]
+    layer = partial(parse_layer, name=own.name, file=str(file), shown=own.shown, services=services.names)
+    return Readers(file=str(file), layer=layer, policy=lambda layer: compile_policy([*around, layer], services))

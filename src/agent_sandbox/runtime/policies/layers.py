@@ -1,0 +1,55 @@
+"""The policy of a project as this machine makes it: with the user's layer and the organisation's."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.http.request import Request
+from agent_sandbox.policyfile import LayerFile, layer_beside, services_beside
+from agent_sandbox.policyfile.cache_dir import CacheDir
+from agent_sandbox.policyfile.cached import load_cached, load_offers
+from agent_sandbox.policyfile.layer_file import PROJECT as NAME
+from agent_sandbox.policytools.explain.remedy import Choice
+from agent_sandbox.runtime.host.user_dirs import cache_directory, layer_folders
+
+FILE = "policy.yaml"
+PROJECT = ".devcontainer"
+
+
+def load_here(policy: Path, environ: Mapping[str, str]) -> Policy:
+    """Load a policy with the layers of this machine; raise UserError with what is wrong in any of them."""
+    return load_cached(policy, layers=layers_here(environ, beside=policy), cache_dir=_cache_dir(environ))
+
+
+def offers_here(policy: Path, environ: Mapping[str, str]) -> Mapping[str, Policy]:
+    """Return what each service that a policy may name allows by itself; raise UserError in the same way."""
+    return load_offers(policy, cache_dir=_cache_dir(environ))
+
+
+def choices_here(policy: Path, request: Request, offers: Mapping[str, Policy]) -> Iterator[Choice]:
+    """Yield what a policy could choose of the services that speak of the host, so that the request passes."""
+    from agent_sandbox.policyfile import load_layer  # noqa: PLC0415 - what is allowed needs no parser
+    from agent_sandbox.policytools.explain.service_choice import chosen_for  # noqa: PLC0415 - as said
+
+    services = services_beside(policy)
+    speaking = {name: services[name] for name, offer in offers.items() if offer.index.rules_for(request.host)}
+    having = {name: service for name, service in speaking.items() if service.spec.declared}
+    if having:
+        yield from chosen_for(request, load_layer(LayerFile(name=NAME, path=policy), services=services), having)
+
+
+def _cache_dir(environ: Mapping[str, str]) -> CacheDir | None:
+    """Return where compiled forms are kept: nowhere, where an agent could write them for its user."""
+    folder = cache_directory(environ)
+    try:
+        if folder is None or any((above / PROJECT).exists() for above in folder.resolve().parents):
+            return None
+    except (OSError, RuntimeError):  # no way there, or links that lead in a circle
+        return None
+    return CacheDir(folder=folder / "policies")
+
+
+def layers_here(environ: Mapping[str, str], *, beside: Path) -> tuple[LayerFile, ...]:
+    """Return the layers that are there, lowest first, beside a policy that may itself be one of them."""
+    every = (layer_beside(name, folder / FILE) for name, folder in layer_folders(environ).items())
+    return tuple(layer for layer in every if layer.is_there and layer.path != beside.absolute())

@@ -1,0 +1,22 @@
+"""Services of the agent that the policy does not name: another agent's, after a change of agents."""
+
+from collections.abc import Callable
+
+from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.backends.project import Project
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.problems import UserError
+from agent_sandbox.resources import data_root
+
+LACKING = "no policy names the service `{0}`, by which {1} reaches its API: add `- {0}` under `services` in {2}"
+
+
+def lacking(project: Project, load: Callable[[], Policy]) -> tuple[str, ...]:
+    """Say which services of its agent the policy lacks; of one that can't be read nothing is said here."""
+    try:
+        named = {rule.origin.layer for rule in load().rules.rules}
+        wanted = load_manifest(data_root() / "templates", project.agent).services
+    except UserError:
+        return ()
+    policy = project.policy.relative_to(project.root)
+    return tuple(LACKING.format(name, project.agent, policy) for name in wanted if f"service {name}" not in named)

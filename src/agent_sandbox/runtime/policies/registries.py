@@ -1,0 +1,218 @@
+"""Asks the tools of this machine, and the files of a project, which registries packages are fetched from.
+
+Tools are asked from `/`, and Python in its isolated mode: a project can't have its own code run, nor its own settings
+taken for the user's. Its files are read as text.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from agent_sandbox.detect import Offer, Place, gathered, place_of, places
+from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.host.process import capture
+from agent_sandbox.runtime.host.user_dirs import home_directory
+from agent_sandbox.runtime.policies.scan import naming_files
+
+ROOT = Path("/")
+URL = re.compile(r"https?://[^\s'\",\]]+")
+MAX_BYTES = 1 << 20
+# Which files of a project speak of which tool's registries.
+FILES: Mapping[str, tuple[str, ...]] = {
+    "debian": (),
+    "node": ("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", ".npmrc", ".yarnrc*"),
+    "python": ("uv.lock", "poetry.lock", "requirements*.txt", "pip.conf", "pyproject.toml", "uv.toml"),
+}
+PIP_INDEX = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
+PIP_MORE = ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
+NPM = ("npm_config_registry", "NPM_CONFIG_REGISTRY", "YARN_NPM_REGISTRY_SERVER", "YARN_REGISTRY")
+PIP_KEYS = re.compile(r"^\S+\.(index-url|extra-index-url|find-links)=(.*)$", re.MULTILINE)
+# pip knows both: where it asks for versions, and where the files are that the answer names.
+PIP_DEFAULT = """
+from pip._internal.models.index import PyPI as known
+print(known.simple_url, f'https://{known.file_storage_domain}/')
+"""
+
+Naming = tuple[str, Place]
+Namings = Iterator[Naming]
+Run = Callable[[Sequence[str]], str]
+USUAL = {"https": 443, "http": 80}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What can be asked: variables, programs, and files below a root."""
+
+    environ: Mapping[str, str]
+    run: Run
+    root: Path = ROOT
+
+    def variables(self, names: Iterable[str]) -> Namings:
+        """Yield what these variables name."""
+        for name in names:
+            yield from urls_in(name, self.environ.get(name, ""))
+
+    def of_home(self, *paths: str) -> Namings:
+        """Yield what these files of the user's home name."""
+        home = home_directory(self.environ)
+        if home is not None:
+            for path in paths:
+                yield from ((f"~/{path}", place) for place in places(Path(path).name, text_of(home / path)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What names registries: the machine (and files pointed at), and the project, which agents write."""
+
+    machine: tuple[Naming, ...]
+    project: tuple[Naming, ...] = ()
+
+    @property
+    def asked(self) -> tuple[Offer, ...]:
+        """What the project's files alone name, so that a person has to say yes."""
+        known = {whole(place) for _, place in self.machine}
+        return gathered(naming for naming in self.project if whole(naming[1]) not in known)
+
+    def offers(self, taken: Collection[str] = ()) -> tuple[Offer, ...]:
+        """Return what the machine names, with these hosts of the project's."""
+        known = {whole(place) for _, place in self.machine}
+        more = [one for one in self.project if whole(one[1]) in known or one[1][1] in taken]
+        return gathered([*self.machine, *more])
+
+
+def whole(place: Place) -> Place:
+    """Return a place with its port, where none was written."""
+    scheme, host, port = place
+    return scheme, host, port or USUAL[scheme]
+
+
+def this_machine(environ: Mapping[str, str]) -> Machine:
+    """Return the machine that we run on."""
+    return Machine(environ=environ, run=answer_of, root=ROOT)
+
+
+def answer_of(argv: Sequence[str]) -> str:
+    """Return what a program prints when it is asked from `/`, and nothing where it is not there or fails."""
+    try:
+        finished = capture(argv, cwd=ROOT)
+    except OSError:
+        return ""
+    return finished.out if finished.code == 0 else ""
+
+
+def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Path] = ()) -> Named:
+    """Return what names the registries of one service; raise UserError where nothing names any."""
+    found = Named(
+        machine=tuple(dict.fromkeys((*ASK[name](machine), *_of_files(name, more)))),
+        project=tuple(dict.fromkeys(_of_project(name, project))),
+    )
+    if not (found.machine or found.project):
+        what = "nothing on this machine or in the project names a registry with a public name"
+        hint = (
+            f"configure {RESOLVED[name]}, or name a file of its configuration: --from FILE; "
+            "a mirror in a private network goes under `host_services` in policy.yaml"
+        )
+        raise UserError([Problem(where=name, what=what, hint=hint)])
+    return found
+
+
+def known_places(machine: Machine) -> frozenset[Place]:
+    """Return every place that this machine itself fetches packages from, whatever a project says."""
+    return frozenset(whole(place) for ask in ASK.values() for _, place in ask(machine))
+
+
+def ask_pip(machine: Machine) -> Namings:
+    """Yield what pip and uv are configured with, or, where nobody has chosen an index, what pip itself asks."""
+    config = PIP_KEYS.findall(machine.run((_python(machine), "-I", "-m", "pip", "config", "list")))
+    chosen = [
+        *machine.variables(PIP_INDEX),
+        *(one for key, value in config if key == "index-url" for one in urls_in("pip's configuration", value)),
+        *machine.of_home(".config/uv/uv.toml"),
+    ]
+    yield from chosen
+    yield from machine.variables(PIP_MORE)
+    yield from (one for key, value in config if key != "index-url" for one in urls_in("pip's configuration", value))
+    if not chosen:
+        yield from urls_in("pip's own default", machine.run((_python(machine), "-I", "-c", PIP_DEFAULT)))
+
+
+def ask_npm(machine: Machine) -> Namings:
+    """Yield what npm is configured with, or asks by itself, and what the user's files say of scopes and of Yarn."""
+    yield from machine.variables(NPM)
+    yield from urls_in("npm's configuration", machine.run(("npm", "config", "get", "registry")))
+    yield from machine.of_home(".npmrc", ".yarnrc", ".yarnrc.yml")
+
+
+def ask_apt(machine: Machine) -> Namings:
+    """Yield what apt's sources name, where this machine is a Debian."""
+    etc = machine.root / "etc"
+    if not re.search(r"^ID=\"?debian\"?$", text_of(etc / "os-release"), re.MULTILINE):
+        return
+    folder = etc / "apt"
+    for path in (folder / "sources.list", *sorted((folder / "sources.list.d").glob("*"))):
+        yield from urls_in(f"/{path.relative_to(machine.root)}", apt_uris(path.name, text_of(path)))
+
+
+ASK: Mapping[str, Callable[[Machine], Namings]] = {
+    "debian": ask_apt,
+    "node": ask_npm,
+    "python": ask_pip,
+}
+
+
+def apt_uris(name: str, text: str) -> str:
+    """Return the lines of a sources file that name archives: neither comments nor what is turned off."""
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    if name.endswith(".list"):
+        return "\n".join(line for line in lines if re.match(r"deb(-src)?\s", line))
+    if not name.endswith(".sources"):
+        return ""
+    stanzas = ("\n".join(lines)).split("\n\n")
+    enabled = (stanza for stanza in stanzas if not re.search(r"^Enabled:\s*no\b", stanza, re.MULTILINE | re.IGNORECASE))
+    return "\n".join(line for stanza in enabled for line in stanza.splitlines() if line.startswith("URIs:"))
+
+
+def urls_in(by: str, text: str) -> Namings:
+    """Yield each URL of a text, as named by somebody."""
+    return ((by, place) for url in URL.findall(text) for place in place_of(url))
+
+
+def text_of(path: Path) -> str:
+    """Return the beginning of a file of this machine, and nothing where there is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _python(machine: Machine) -> str:
+    """Return a Python that has pip: the user's own, or else ours."""
+    own = "python3"
+    return own if machine.run((own, "-I", "-m", "pip", "--version")) else sys.executable
+
+
+def _of_project(name: str, project: Path) -> Namings:
+    for path, text in naming_files(project).items():
+        last = path.rpartition("/")[2]
+        if any(fnmatchcase(last, pattern) for pattern in FILES[name]):
+            yield from ((path, place) for place in places(last, text))
+
+
+def _of_files(name: str, files: Sequence[Path]) -> Namings:
+    for path in files:
+        try:
+            text = path.read_bytes()[:MAX_BYTES].decode(errors="replace")
+        except OSError as error:
+            raise UserError([Problem(where=str(path), what=f"can't be read: {error.strerror}")]) from error
+        yield from _said(name, path.name, text)
+
+
+def _said(name: str, file: str, text: str) -> Namings:
+    if name == "debian":
+        return urls_in(file, apt_uris(file, text))
+    return ((file, place) for place in places(file, text))

@@ -1,0 +1,33 @@
+"""Reads, within bounds, the files of a project that may name hosts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent_sandbox.detect import is_looked_at
+from agent_sandbox.runtime.host.files import read_bytes
+
+# Enough to meet every registry of a large lock file, little enough not to be felt.
+MAX_BYTES = 1 << 20
+MAX_FILES = 40
+FOLDERS = ("", "gradle/wrapper")
+
+
+def naming_files(project: Path) -> dict[str, str]:
+    """Return path to text of the lock and configuration files; what can't be read is passed over."""
+    found: dict[str, str] = {}
+    for path in sorted(_candidates(project))[:MAX_FILES]:
+        try:
+            data = read_bytes(project, path, limit=MAX_BYTES)
+        except OSError:
+            continue
+        found[path] = (data or b"").decode(errors="replace")
+    return found
+
+
+def _candidates(project: Path) -> Iterator[str]:
+    for folder in FOLDERS:
+        try:
+            names = [path.name for path in (project / folder).iterdir()]
+        except OSError:
+            continue
+        yield from (f"{folder}/{name}".lstrip("/") for name in names if is_looked_at(name))

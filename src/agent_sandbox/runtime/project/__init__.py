@@ -1,0 +1,1 @@
+"""Which stack a project has, and what its owner has trusted."""

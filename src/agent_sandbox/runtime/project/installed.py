@@ -1,0 +1,173 @@
+"""Find the stack that a project has, by the file that `init` wrote."""
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.backends.project import Project
+from agent_sandbox.images import Image, base_name, images_for
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.project.dotenv import compose_files
+from agent_sandbox.runtime.project.root import COMPOSE_FILE, find_root
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.stack.limits import LIMITS
+from agent_sandbox.stack.naming import stack_name
+from agent_sandbox.stack.workspace import Owner
+
+RECORD = "x-agent-sandbox"
+OURS = "agent-sandbox/"
+MOST_DIGITS = 10
+
+
+def open_project(path: Path | None, *, cwd: Path) -> Project:
+    """Return the project at `path`, or the one that `cwd` lies in; a stack of another directory's is refused.
+
+    Where the user has said yes to its files, it is what they said then: compose is given these and no others. Where
+    they have not, it is given none: what runs is found by its name.
+    """
+    root = _require_stack(find_root(path, cwd=cwd), cwd)
+    store = open_store(os.environ)
+    trusted = store.load(root)
+    if trusted:
+        return parse_project(root, trusted.files[str(COMPOSE_FILE)], files=store.copies(trusted))
+    project = read_project(root)
+    require_own(project)
+    return replace(project, files=())
+
+
+def is_own(project: Project) -> bool:
+    """Return whether the stack was made for this directory: a copy names the containers of its original."""
+    return project.name.endswith(stack_name("", str(project.root.resolve())).removeprefix("project"))
+
+
+def require_own(project: Project) -> None:
+    """Refuse to touch the stack of another directory."""
+    if not is_own(project):
+        what = f"the stack {project.name} belongs to another directory: this project was moved, copied or cloned"
+        hint = f"agent-sandbox init {project.agent} gives it a stack of its own"
+        raise UserError([Problem(where=str(project.root / COMPOSE_FILE), what=what, hint=hint)])
+
+
+def require_outermost(folder: Path) -> None:
+    """Refuse a second stack below a project that has one, where nobody has asked for it."""
+    root = find_root(None, cwd=folder)
+    if root is not None and root != folder:
+        what = f"this lies in {root}, which has a stack already"
+        hint = f"--path {shlex.quote(str(root))} means that one, --path . makes another one here"
+        raise UserError([Problem(where=str(folder), what=what, hint=hint)])
+
+
+def find_project(path: Path | None, *, cwd: Path) -> Project:
+    """Return the project at `path`, or the one that `cwd` lies in, as its files are, whoever's its stack is."""
+    return read_project(_require_stack(find_root(path, cwd=cwd), cwd))
+
+
+def _require_stack(root: Path | None, cwd: Path) -> Path:
+    if root is None or not (root / COMPOSE_FILE).exists():
+        known = ", ".join(known_agents(data_root() / "templates"))
+        hint = f"agent-sandbox init AGENT makes one, with one of: {known}"
+        raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
+    return root
+
+
+def read_project(root: Path) -> Project:
+    """Return what the project's own files say of its stack."""
+    text = read_text(root, str(COMPOSE_FILE)) or ""
+    return parse_project(root, text, files=compose_files(root, COMPOSE_FILE))
+
+
+def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
+    """Return what a compose file says of the stack at `root`, which is made up of `files`."""
+    file = root / COMPOSE_FILE
+    document = _document(text, file)
+    record = _mapping(document.get(RECORD))
+    name, agent, dev = document.get("name"), record.get("agent"), record.get("dev")
+    if not (isinstance(name, str) and isinstance(agent, str) and isinstance(dev, str)):
+        what = f"this compose file is not agent-sandbox's: it has no `name` or no `{RECORD}`"
+        raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
+    return Project(
+        root=root,
+        name=name,
+        agent=agent,
+        owner=_owner(file, dev),
+        images=tuple(dict.fromkeys(_images(document))),
+        files=files,
+    )
+
+
+def read_compose(root: Path) -> Mapping[str, Any]:
+    """Return the project's compose file as it stands there; nothing where it is no mapping."""
+    return _document(read_text(root, str(COMPOSE_FILE)) or "", root / COMPOSE_FILE)
+
+
+def bound_by(root: Path, service: str) -> frozenset[str]:
+    """Return the paths of the host that a service of the project's compose file mounts."""
+    said = _mapping(_mapping(read_compose(root).get("services")).get(service)).get("volumes")
+    volumes = said if isinstance(said, list) else []
+    return frozenset(str(_mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
+
+
+def limits_said(root: Path) -> dict[str, str]:
+    """Return the agent's limits as the project's compose file has them, by name; what is written otherwise is none."""
+    agent = _mapping(_mapping(read_compose(root).get("services")).get("agent"))
+    said = {"memory": agent.get("mem_limit"), "pids": agent.get("pids_limit")}
+    quota, period = (_whole(agent.get(key)) for key in ("cpu_quota", "cpu_period"))
+    if quota and period:
+        said["cpus"] = quota / period
+    read = {name: LIMITS[name].read(str(value)) for name, value in said.items()}
+    return {name: LIMITS[name].shown(value) for name, value in read.items() if value is not None}
+
+
+def _whole(value: Any) -> int:  # noqa: ANN401 - whatever stands there
+    text = str(value)
+    return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else 0
+
+
+def own_images(project: Project) -> tuple[str, ...]:
+    """Return the images of ours that the project's stack is made of, those that others start from last."""
+    own = (image for image in dict.fromkeys(project.images) if image.startswith(OURS))
+    return (*own, base_name())
+
+
+def images_of(project: Project) -> tuple[Image, ...]:
+    """Return what has to be built for the project; a stack of another version is a problem, not a surprise."""
+    known = images_for(load_manifest(data_root() / "templates", project.agent), project.owner)
+    names = {image.name for image in known}
+    foreign = [image for image in project.images if image.startswith(OURS) and image not in names]
+    if foreign:
+        where = str(project.root / COMPOSE_FILE)
+        hint = f"agent-sandbox init {project.agent} brings the stack up to date"
+        what = "this agent-sandbox does not make the image {}: the stack is of another version"
+        raise UserError(Problem(where=where, what=what.format(image), hint=hint) for image in foreign)
+    return tuple(image for image in known if image.name in (*project.images, base_name()))
+
+
+def _document(text: str, file: Path) -> Mapping[str, Any]:
+    from agent_sandbox.render.foreign import load_foreign  # noqa: PLC0415 - only commands about a stack need YAML
+
+    return _mapping(load_foreign(text, file=str(file)))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - whatever stands in a user's file
+    return value if isinstance(value, dict) else {}
+
+
+def _images(document: Mapping[str, Any]) -> Iterator[str]:
+    for service in _mapping(document.get("services")).values():
+        image = _mapping(service).get("image")
+        if isinstance(image, str):
+            yield image
+
+
+def _owner(file: Path, dev: str) -> Owner:
+    uid, _, gid = dev.partition(":")
+    if not all(one.isascii() and one.isdigit() and len(one) <= MOST_DIGITS for one in (uid, gid)):
+        what = f"`{RECORD}.dev` is `{dev}`; it has to be two numbers, `UID:GID`"
+        raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
+    return Owner(uid=int(uid), gid=int(gid))

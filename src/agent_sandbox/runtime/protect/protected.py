@@ -1,0 +1,213 @@
+"""What of a project is protected: the rows of the table, put in the places where this project has them."""
+
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import yaml
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.git.git_config import NotSaidError, Patience, Settings, named
+from agent_sandbox.runtime.git.repositories import GIT, Found, Kind, Place, search, target_of
+from agent_sandbox.runtime.git.submodules import names_by
+from agent_sandbox.runtime.protect.listing import Listing
+from agent_sandbox.stack.workspace import Access, Protected
+
+TABLE = data_root() / "templates" / "_shared" / "protected.yaml"
+# `init` goes by what it hears: it waits longer than those who only look.
+SECONDS_TO_PROTECT = 60.0
+NOT_SAID = "git did not say in time what its settings name: what it runs from there could not be protected"
+NOT_SAID_HINT = "see what `git config --list` waits for there: a pipe among the files that they include, perhaps"
+UNPRINTABLE = "this name can't be printed, so nothing in it can be protected"
+UNPRINTABLE_HINT = "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
+BEFORE = "was protected before; this search found nothing that refers to it"
+PINNED = "may be written to, but not moved away and put back with something else in it"
+
+type Table = Mapping[str, tuple[Protected, ...]]
+
+
+@cache
+def load_table(file: Path = TABLE) -> Table:
+    """Return the rows by section; a row's path is relative to the places that the section is about."""
+    sections = yaml.load(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
+    return {section: tuple(Protected(**row) for row in rows) for section, rows in sections.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """What should be protected, whether it can be or not, and the directories that were not searched."""
+
+    rows: tuple[Protected, ...]
+    unsearched: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """What is mounted, outer paths first, and what became of the paths that were protected before.
+
+    `kept` exist and stay protected, though the search did not find them. `lost` are links or pipes now, which can't be
+    protected. `gone` do not exist any more.
+    """
+
+    paths: tuple[Protected, ...]
+    kept: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()
+
+
+def find_protected(project: Path, *, before: Collection[str] = (), let_go: Collection[str] = ()) -> Protection:
+    """Return what is mounted: real files and directories, what `init` makes, and what was protected `before`.
+
+    An agent can make a search miss what an earlier one found. So a path that was protected `before` stays protected
+    while it exists, unless a person has `let_go` of it. Raises UserError if something found can't be protected.
+    """
+    found = candidates(project, patience=Patience(SECONDS_TO_PROTECT))
+    if problems := tuple(_refusals(found.rows)):
+        raise UserError(problems)
+    rows = [one for one in found.rows if is_real(project, one.path) or _is_to_be_made(project, one)]
+    covered = {one.path for one in rows}
+    missed = [path for path in sorted(set(before) - set(let_go)) if not covered.intersection((path, *_parents(path)))]
+    kept = tuple(path for path in missed if is_real(project, path))
+    there = {path for path in missed if is_there(project / path)}
+    return Protection(
+        paths=with_pins([*rows, *(Protected(path=path, why=BEFORE) for path in kept)]),
+        kept=kept,
+        lost=tuple(path for path in missed if path in there.difference(kept)),
+        gone=tuple(path for path in missed if path not in there),
+        unsearched=found.unsearched,
+    )
+
+
+def _refusals(rows: Iterable[Protected]) -> Iterator[Problem]:
+    """Yield what stops `init`: one problem for each repository that is silent, and for each name to be changed."""
+    silent = (one.path for one in rows if one.why == NOT_SAID)
+    yield from (Problem(where=spelled(path), what=NOT_SAID, hint=NOT_SAID_HINT) for path in silent)
+    unprintable: dict[str, Protected] = {}
+    for one in rows:
+        name = next((name for name in (*_parents(one.path)[::-1], one.path) if not name.isprintable()), None)
+        if name is not None:
+            unprintable.setdefault(name, one)
+    for name, one in unprintable.items():
+        what = f"{UNPRINTABLE}: {spelled(one.path)} ({one.why})"
+        yield Problem(where=spelled(name), what=what, hint=UNPRINTABLE_HINT)
+
+
+def candidates(project: Path, *, patience: Patience | None = None) -> Candidates:
+    """Return everything that is there and should be protected, links too, and what `init` makes.
+
+    A repository whose settings git does not tell is one of them as a whole, for the reason `NOT_SAID`.
+    """
+    project = Path(os.path.realpath(project))
+    settings = Settings(patience or Patience())
+    found = search(project, names_of=names_by(settings))
+    rows = (one for one in _placed(project, load_table(), found, settings) if _counts(project, one))
+    return Candidates(rows=tuple(rows), unsearched=found.unsearched)
+
+
+def _counts(project: Path, one: Protected) -> bool:
+    return one.always or is_there(project / one.path)
+
+
+def spelled(path: str) -> str:
+    r"""Return a path with unprintable characters escaped as in a shell's `$'...'`.
+
+    >>> spelled("docs\u200b/\udcff")
+    'docs\\u200b/\\xff'
+    """
+    return "".join(sign if sign.isprintable() else _spelled(sign) for sign in path)
+
+
+def _spelled(sign: str) -> str:
+    byte = ord(sign) - 0xDC00  # of a name that is not UTF-8
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else ascii(sign)[1:-1]
+
+
+def _placed(project: Path, table: Table, found: Found, settings: Settings) -> Iterator[Protected]:
+    listing = Listing(project)
+    yield from _at(listing, "", table["workspace"])
+    for place in found.places:
+        # Where git's own directory has no hooks, `init` makes what `git init` would have made. Others are left alone.
+        rows = table[place.kind.value] if GIT in Path(place.path).parts else _where_there(table[place.kind.value])
+        yield from _at(listing, place.path, rows)
+        yield from _named(project, place, table["settings"], settings)
+
+
+def _named(project: Path, place: Place, rows: Iterable[Protected], settings: Settings) -> Iterator[Protected]:
+    """Yield the paths that the settings of a repository name."""
+    whys = {row.path: row.why for row in rows}
+    folder = project / place.path
+    repository, base = folder, folder.parent if folder.name == GIT else folder
+    if place.kind is Kind.POINTER:
+        repository, base = target_of(folder / GIT) or folder / GIT, folder
+    try:
+        yield from (Protected(path=path, why=whys[kind]) for kind, path in named(project, repository, base, settings))
+    except NotSaidError:
+        pointed = place.kind is Kind.POINTER
+        yield Protected(path=f"{place.path}/{GIT}".lstrip("/") if pointed else place.path or ".", why=NOT_SAID)
+
+
+def _at(listing: Listing, place: str, rows: Iterable[Protected]) -> Iterator[Protected]:
+    for row in rows:
+        plain = f"{place}/{row.path}".lstrip("/")
+        for path in listing.matching(place, row.path):
+            yield Protected(path=path, why=row.why, always=row.always and path == plain)
+
+
+def _where_there(rows: Iterable[Protected]) -> Iterator[Protected]:
+    return (replace(row, always=False) for row in rows)
+
+
+def with_pins(found: Iterable[Protected]) -> tuple[Protected, ...]:
+    """Return each path once, without those that lie in another one, and with the directories that must stay.
+
+    Pinned are the directories from the first one with a dot on. Not the ones above: nothing is simply moved over the
+    edge of a mount, and sources are moved about. Where such a directory is moved, the mount is missed in its place.
+    """
+    every: dict[str, Protected] = {}
+    for one in found:
+        every.setdefault(one.path, one)
+    kept = {path: one for path, one in every.items() if not any(parent in every for parent in _parents(path))}
+    pins = {
+        parent: Protected(path=parent, access=Access.PINNED, why=PINNED)
+        for path in kept
+        for parent in _parents(path)
+        if any(part.startswith(".") for part in PurePosixPath(parent).parts)
+    }
+    return tuple(sorted((kept | pins).values(), key=lambda one: PurePosixPath(one.path).parts))
+
+
+def _parents(path: str) -> tuple[str, ...]:
+    return tuple(str(parent) for parent in PurePosixPath(path).parents if parent.parts)
+
+
+def is_there(place: Path) -> bool:
+    """Say whether there is anything, a link too."""
+    try:
+        place.lstat()
+    except OSError:
+        return False
+    return True
+
+
+def _is_to_be_made(project: Path, one: Protected) -> bool:
+    parent = str(PurePosixPath(one.path).parent)
+    return one.always and not is_there(project / one.path) and (parent == "." or is_real(project, parent))
+
+
+def is_real(project: Path, path: str) -> bool:
+    """Say whether a file or directory is there, without a symbolic link on the way: the engine would follow it."""
+    place = project
+    for part in Path(path).parts:
+        place /= part
+        try:
+            mode = place.lstat().st_mode
+        except OSError:
+            return False
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            return False
+    return True

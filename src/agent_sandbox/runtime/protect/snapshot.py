@@ -1,0 +1,133 @@
+"""What protected files held when they were last protected: by it, what was written meanwhile can be shown."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from agent_sandbox.bounded_json import read_json
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.git.git_config import settings_of
+from agent_sandbox.runtime.git.repositories import GIT
+from agent_sandbox.runtime.host.files import problem_of, read_bytes, write_all
+from agent_sandbox.runtime.host.user_dirs import state_directory
+from agent_sandbox.runtime.project.installed import read_compose
+from agent_sandbox.runtime.protect.mount_checks import has_two_names, read_only_mounts
+from agent_sandbox.runtime.protect.protected import is_real
+
+FOLDER = "protected"
+MOST_FILES = 200
+MOST_BYTES = 64 << 10
+LOSSLESS = "surrogateescape"
+NOT_ALONE = "not this file alone: what it holds can be written elsewhere"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The texts of files by their path in the project, and of git's settings each `key` with its value.
+
+    `paths` are those that were protected; `pending` have ceased to be, and nobody has said yes to them since.
+    """
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+
+    def below(self, path: str) -> dict[str, str]:
+        """Return the texts of a file, or of what lies in a folder."""
+        return {name: text for name, text in self.texts.items() if name == path or name.startswith(f"{path}/")}
+
+
+def read_held(root: Path, paths: Iterable[str]) -> Held:
+    """Read what these files, and the files in these folders, hold now."""
+    texts = {name: text for path in paths for name, text in _texts(root, path)}
+    settings = {name: _settings(root, name) for name in texts if is_settings(name)}
+    return Held(texts=texts, settings=settings)
+
+
+def is_settings(path: str) -> bool:
+    """Say whether a file is one of git's settings, most of which run nothing."""
+    place = Path(path)
+    return GIT in place.parts and place.name in {"config", "config.worktree"}
+
+
+def protected_paths(root: Path) -> tuple[str, ...]:
+    """Return what the stack of the project mounts read-only."""
+    return tuple(sorted(read_only_mounts(read_compose(root))))
+
+
+def recorded(root: Path, environ: Mapping[str, str]) -> Held:
+    """Return what was held when the stack last started; nothing where it never did, or nobody can say."""
+    try:
+        said = read_json((_folder(environ) / _name(root)).read_text("utf-8"))
+        settings = {path: tuple(found) for path, found in said["settings"].items()}
+        paths, pending = (tuple(said.get(name, ())) for name in ("paths", "pending"))
+        return Held(texts=dict(said["texts"]), settings=settings, paths=paths, pending=pending)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return Held()
+
+
+def record(root: Path, environ: Mapping[str, str]) -> None:
+    """Remember what is held now that it is protected."""
+    paths = protected_paths(root)
+    _write(root, environ, replace(read_held(root, paths), paths=paths))
+
+
+def leave_pending(root: Path, environ: Mapping[str, str], then: Held, paths: tuple[str, ...]) -> None:
+    """Remember that these are still to be looked at."""
+    _write(root, environ, replace(then, pending=paths))
+
+
+def _write(root: Path, environ: Mapping[str, str], what: Held) -> None:
+    folder = _folder(environ)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UserError([problem_of(str(folder), error)]) from error
+    write_all(folder, {_name(root): json.dumps(asdict(what))})
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    return state_directory(environ) / FOLDER
+
+
+def _name(root: Path) -> str:
+    return f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
+
+
+def _texts(root: Path, path: str) -> Iterator[tuple[str, str]]:
+    place = root / path
+    names = [path] if place.is_symlink() or not place.is_dir() else list(_inside(root, path))
+    yield from ((name, text) for name in names[:MOST_FILES] if (text := _text(root, name)) is not None)
+    if len(names) > MOST_FILES:
+        rest = hashlib.sha256("".join(_text(root, name) or "" for name in names[MOST_FILES:]).encode("utf-8", LOSSLESS))
+        yield f"{path}/...", f"{len(names) - MOST_FILES} more files, sha256 {rest.hexdigest()}\n"
+
+
+def _inside(root: Path, path: str) -> Iterator[str]:
+    for folder, folders, files in os.walk(root / path):
+        folders.sort()
+        yield from (str((Path(folder) / name).relative_to(root)) for name in sorted(files))
+
+
+def _settings(root: Path, path: str) -> tuple[str, ...]:
+    """Return nothing that could be harmless where the agent can put something else there while it is protected."""
+    return settings_of(root / path) if is_real(root, path) and not has_two_names(root, path) else (NOT_ALONE,)
+
+
+def _text(root: Path, path: str) -> str | None:
+    place = root / path
+    if place.is_symlink():
+        return f"a link to {place.readlink()}\n"
+    try:
+        data = read_bytes(root, path, limit=MOST_BYTES + 1)
+    except OSError as error:
+        return f"can't be read: {error.strerror}\n"
+    if data is None:
+        return None
+    if len(data) > MOST_BYTES:
+        return f"more than {MOST_BYTES >> 10} KiB, beginning with sha256 {hashlib.sha256(data).hexdigest()}\n"
+    return f"{NOT_ALONE}\n" * has_two_names(root, path) + data.decode(errors=LOSSLESS)

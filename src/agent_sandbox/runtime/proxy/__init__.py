@@ -1,0 +1,1 @@
+"""Talk to a running proxy and read its log."""

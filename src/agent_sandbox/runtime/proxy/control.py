@@ -1,0 +1,83 @@
+"""Ask the running proxy: in its container by the backend's command, or on this machine by its control socket."""
+
+import json
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.backends.plan import Plan, RunCommand
+from agent_sandbox.bounded_json import read_json
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.compose.engine import needs_docker
+from agent_sandbox.runtime.compose.faults import problem_of
+from agent_sandbox.runtime.host.process import capture, watch
+from agent_sandbox.runtime.proxy.decisions import read_line
+
+SECONDS = 30.0
+MENDABLE, USAGE = 1, 2  # exit codes of the proxy's program
+STOPPED = Problem(where="proxy", what="it was stopped or restarted while it was read", hint="agent-sandbox status")
+
+OTHER = Problem(
+    where="proxy", what="the one that runs is of another version", hint="agent-sandbox init, then agent-sandbox up"
+)
+
+
+def ask_stack(plan: Plan) -> Mapping[str, Any]:
+    """Run the one command of the plan and return the proxy's answer, also when that is a refusal."""
+    (step,) = (step for step in plan if isinstance(step, RunCommand))
+    with needs_docker():
+        done = capture(step.argv, cwd=step.cwd, timeout=SECONDS)
+    answer = _object(done.out)
+    if answer is None:
+        raise UserError([problem_of(done.err or done.out, doing=step.purpose)])
+    return answer
+
+
+def tell_stack(plan: Plan, *, stdin: bytes = b"") -> str:
+    """Run the one command of the plan with this on its stdin, and return what it prints; its problems are raised."""
+    (step,) = (step for step in plan if isinstance(step, RunCommand))
+    with needs_docker():
+        done = capture(step.argv, cwd=step.cwd, timeout=SECONDS, stdin=stdin)
+    if done.code == 0:
+        return done.out
+    if done.code == USAGE:
+        raise UserError([OTHER])
+    said = [Problem(where="", what=line) for line in done.err.splitlines() if done.code == MENDABLE]
+    raise UserError(said or [problem_of(done.err or done.out, doing=step.purpose)])
+
+
+def watch_stack(plan: Plan, *, on_line: Callable[[str], None]) -> None:
+    """Run the one command of the plan and hand on each line, until it ends."""
+    (step,) = (step for step in plan if isinstance(step, RunCommand))
+    with needs_docker():
+        done = watch(step.argv, cwd=step.cwd, on_line=on_line)
+    if done.code != 0:
+        said = "\n".join(line for line in done.out.split("\n") if line and read_line(line) is None)
+        raise UserError([problem_of(said, doing=step.purpose) if said else STOPPED])
+
+
+def ask_socket(path: Path, verb: str) -> Mapping[str, Any]:
+    """Return the answer of a proxy on this machine."""
+    try:
+        with socket.socket(socket.AF_UNIX) as talk:
+            talk.settimeout(SECONDS)
+            talk.connect(str(path))
+            talk.sendall(json.dumps({"verb": verb}).encode() + b"\n")
+            with talk.makefile("rb") as answers:
+                answer = _object(answers.readline().decode("utf-8", "replace"))
+    except OSError as error:
+        what = f"no proxy answers here: {error.strerror or error}"
+        hint = "`agent-sandbox proxy run` prints its control socket when it is ready"
+        raise UserError([Problem(where=str(path), what=what, hint=hint)]) from error
+    if answer is None:
+        raise UserError([Problem(where=str(path), what="what answers here is no proxy of agent-sandbox")])
+    return answer
+
+
+def _object(text: str) -> Mapping[str, Any] | None:
+    try:
+        value = read_json(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,24 @@
+"""The secrets that a running proxy holds: their names and hosts. Nothing gives a value back."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from agent_sandbox.backends.plan import Plan
+from agent_sandbox.bounded_json import read_json
+from agent_sandbox.policytools.unset_secrets import Bound
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.proxy.control import OTHER, tell_stack
+
+
+def held_secrets(plan: Plan) -> tuple[Bound, ...]:
+    """Run the one command of the plan, which lists them, and return what is listed, by name."""
+    try:
+        listed = tuple(_read(read_json(tell_stack(plan))))
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError([OTHER]) from error
+    return tuple(sorted(listed, key=lambda one: one.name))
+
+
+def _read(rows: Any) -> Iterator[Bound]:  # noqa: ANN401 - whatever the answer holds
+    for row in rows:
+        yield Bound(name=str(row["name"]), hosts=tuple(sorted(map(str, row["hosts"]))))

@@ -1,0 +1,52 @@
+"""What `init` and `policy allow` write by the user's own command is trusted by that; what they found is not."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from agent_sandbox.render.paths import COMPOSE, POLICY
+from agent_sandbox.render.reconcile import Verdict
+from agent_sandbox.runtime.init.initialise import Prepared
+from agent_sandbox.runtime.project.trust_snapshot import MARK, Standing, look
+from agent_sandbox.runtime.project.trust_store import Store, open_store
+from agent_sandbox.runtime.trust.expected_files import generated
+from agent_sandbox.runtime.trust.prompt import changes
+
+
+def remember(store: Store, prepared: Prepared, now: Standing) -> None:
+    """Record what `init` has just written, beside what was trusted before."""
+    before = store.load(now.root) or replace(now, compose=(COMPOSE,), files={})
+    merged = {
+        change.path: change.after
+        for change in prepared.changes
+        if change.before is not None and before.files.get(change.path) == change.before
+    }
+    fresh = {
+        change.path: change.after
+        for change in prepared.changes
+        if change.path == POLICY and change.verdict is Verdict.WRITTEN
+    }
+    compose = now.compose if now.compose == (COMPOSE,) else before.compose
+    files = {**before.files, **merged, **generated(prepared), **fresh}
+    store.save(replace(before, owner=now.owner, compose=compose, files=files))
+
+
+@contextmanager
+def remembering(policy: Path, texts: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[None]:
+    """While files of a project's `policy` become these `texts`: trust that, if all of it was trusted before."""
+    root, store = policy.absolute().parent.parent, open_store(environ)
+    trusted = store.load(root) if policy.absolute() == root / POLICY else None
+    if trusted is None:
+        yield
+        return
+    before = look(root, environ)
+    seen = not before.policy.keys() & set(changes(before, trusted))
+    yield
+    wanted = {**_policy(before), **texts}
+    if seen and _policy(look(root, environ)) == wanted:
+        store.save(replace(trusted, files={**trusted.files, **wanted}))
+
+
+def _policy(standing: Standing) -> dict[str, str]:
+    return {path: text.removeprefix(MARK) for path, text in standing.policy.items()}

@@ -1,0 +1,139 @@
+"""What a person is asked: all that a project wants, or what has changed since the last yes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
+from agent_sandbox.runtime.project.trust_snapshot import SERVICES, Standing, agent_can_write, look
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.trust.host_access import members, mounts, require_whole, variables
+
+OWNER = "its owner"
+# A policy may name a million hosts; what it reaches is told beside this.
+MOST_LINES = 20_000
+FIRST = 5  # hosts of a list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What `init` would write: the files that are all ours, by path, and what devcontainer.json has to say."""
+
+    files: Mapping[str, str]
+    members: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a yes would mean. Where something was trusted already, only what is new."""
+
+    standing: Standing
+    fingerprint: str
+    changed: tuple[str, ...]
+    known: bool
+    reaches: tuple[str, ...]
+    mounts: tuple[str, ...]
+    injects: tuple[str, ...]
+    editor: tuple[str, ...]
+    notes: tuple[str, ...]
+    differences: tuple[str, ...]
+
+
+def changes(now: Standing, trusted: Standing | None) -> tuple[str, ...]:
+    """Return what has to be looked at, by name: nothing where all is as it was trusted, or asks for less.
+
+    A policy that narrows asks for less. So does a file that is gone, but for those of the stack: a mount less can be a
+    wall less.
+    """
+    if trusted is None:
+        return tuple(now.files)
+    files = [path for path, text in now.files.items() if text != trusted.files.get(path)]
+    widened = any(path in now.policy for path in files) and _reaches(now, trusted)
+    return (
+        *((OWNER,) if now.owner not in (None, trusted.owner) else ()),
+        *((DOTENV,) if now.compose != trusted.compose else ()),
+        *(path for path in files if path not in now.policy or widened),
+    )
+
+
+def unseen_in(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what of the project at `root` the user has not said yes to."""
+    return changes(look(root, environ), open_store(environ).load(root))
+
+
+def question_about(now: Standing, trusted: Standing | None, written: Written) -> Question:
+    """Return the question; `written` is what `init` would write here."""
+    require_whole(now)
+    as_written = [path for path, text in written.files.items() if now.files.get(path) == text]
+    before = trusted or Standing(root=now.root, owner=None, compose=(), files={})
+    return Question(
+        standing=now,
+        fingerprint=now.apart_from(as_written).fingerprint,
+        changed=changes(now, trusted),
+        known=trusted is not None,
+        reaches=_reaches(now, before),
+        mounts=_beyond(mounts(now), mounts(before)),
+        injects=_beyond(variables(now), variables(before)),
+        editor=_beyond(*(members(one.files.get(DEVCONTAINER), written.members) for one in (now, before))),
+        notes=(*_notes(now, before), *_lists(now, before)),
+        differences=tuple(_differences(now, before, written)),
+    )
+
+
+def _reaches(now: Standing, before: Standing) -> tuple[str, ...]:
+    from agent_sandbox.runtime.trust.reach_diff import reaches  # noqa: PLC0415 - brings pydantic; most runs ask nothing
+
+    return reaches(now, before)
+
+
+def _beyond(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(line for line in now if line not in before)
+
+
+def _notes(now: Standing, before: Standing) -> Iterator[str]:
+    if now.owner not in (None, before.owner):
+        yield f"this directory belongs to user {now.owner}, who can change all of it"
+    if before.compose != tuple(path for path in now.compose if path in before.compose):  # fewer, or in another order
+        named, names = (", ".join(standing.compose) for standing in (before, now))
+        yield f"the stack was made of {named}; by `COMPOSE_FILE` in {DOTENV} it is now made of {names}"
+    for path in now.compose:
+        if agent_can_write(path):
+            yield f"{path}, named by COMPOSE_FILE in {DOTENV}, is the agent's to write: move it into .devcontainer"
+
+
+def _lists(now: Standing, before: Standing) -> Iterator[str]:
+    """Yield what a list that was not there before holds: of services that were resolved, the rules are told."""
+    for path in now.lists.keys() - {POLICY, *SERVICES, *before.files}:
+        hosts = [line.strip() for line in now.files[path].splitlines() if line.partition("#")[0].strip()]
+        more = ", ..." if len(hosts) > FIRST else ""
+        yield f"{path} names {len(hosts)} hosts: {', '.join(hosts[:FIRST])}{more}"
+
+
+def _differences(now: Standing, before: Standing, written: Written) -> Iterator[str]:
+    """Yield what was trusted against what there is now; of the stack's file, at first, what `init` would write.
+
+    The policy's own text is shown at first, too. A file that the stack is no longer made of is shown as taken out: what
+    it added may have been a wall.
+    """
+    dropped = (path for path in before.compose if path not in now.compose)
+    for path in (
+        *now.compose,
+        *(path for path in (DEVCONTAINER, *now.policy) if path == POLICY or path in before.files),
+    ):
+        old = before.files.get(path, written.files.get(path, "") if path == COMPOSE else "")
+        yield from _difference(path, old, now.files.get(path, ""), bounded=path in now.policy)
+    for path in dropped:
+        yield from _difference(path, before.files[path], "")
+
+
+def _difference(path: str, old: str, new: str, *, bounded: bool = False) -> Iterator[str]:
+    before, after = old.splitlines(), new.splitlines()
+    if bounded and len(before) + len(after) > MOST_LINES:
+        yield f"{path} is too long to compare line by line"
+    elif before == after and old != new:
+        yield f"{path} differs in how its lines end"
+    else:
+        from difflib import unified_diff  # noqa: PLC0415 - most often nothing has changed
+
+        yield from unified_diff(before, after, f"a/{path}", f"b/{path}", lineterm="")

@@ -1,0 +1,33 @@
+from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, command_path, in_python, load
+from vectors import each
+
+PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]
+
+
+@each("path", PATHS)
+def test_every_command_is_a_function_of_its_own_name_in_a_module_of_its_own_name(path: tuple[str, ...]) -> None:
+    module = load(*path)
+    assert callable(getattr(module, in_python(path[-1])))
+    assert getattr(module, in_python(path[-1])).__doc__
+
+
+def test_every_line_of_help_fits_into_eighty_columns() -> None:
+    texts = [*COMMANDS.values(), *(text for group, names in GROUPS.values() for text in (group, *names.values()))]
+    assert [text for text in texts if len(text) > 60 or not text.endswith(".")] == []
+
+
+@each(
+    ("words", "expected"),
+    [
+        ((), None),
+        (("up",), ("up",)),
+        (("up", "--help"), ("up",)),
+        (("policy",), None),
+        (("policy", "check", "x"), ("policy", "check")),
+        (("policy", "nonsense"), None),
+        (("nonsense",), None),
+        (("--version", "up"), None),
+    ],
+)
+def test_a_command_is_known_by_its_first_words(words: tuple[str, ...], expected: tuple[str, ...] | None) -> None:
+    assert command_path(words) == expected

@@ -1,0 +1,74 @@
+import sys
+import types
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.cli.framework import main
+from agent_sandbox.problems import Problem, UserError
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, function: Callable[[], object], *argv: str) -> int:
+    """Run `version` as if this function were it."""
+    module = types.ModuleType("agent_sandbox.cli.version")
+    vars(module)["version"] = function
+    monkeypatch.setitem(sys.modules, "agent_sandbox.cli.version", module)
+    with pytest.raises(SystemExit) as left:
+        main.run(["version", *argv])
+    return int(left.value.code or 0)
+
+
+def test_a_command_that_returns_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer(monkeypatch, lambda: None) == 0
+
+
+def test_a_command_may_pass_on_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer(monkeypatch, lambda: 42) == 42
+
+
+def test_what_the_user_can_mend_is_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def version() -> None:
+        raise UserError([Problem(where="f:1", what="is wrong", hint="mend it"), Problem(where="", what="so is this")])
+
+    assert answer(monkeypatch, version) == 1
+    assert capsys.readouterr().err == "error: f:1: is wrong\n  hint: mend it\nerror: so is this\n"
+
+
+def test_interrupted_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version() -> None:
+        raise KeyboardInterrupt
+
+    assert answer(monkeypatch, version) == 130
+
+
+def test_an_option_that_there_is_not_is_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(monkeypatch, lambda: None, "--nonsense") == 2
+    assert "No such option" in capsys.readouterr().err
+
+
+def test_a_module_may_have_a_word_in_how_its_arguments_are_read() -> None:
+    module = types.ModuleType("x")
+    vars(module)["CONTEXT"] = {"ignore_unknown_options": True}
+    assert main._context(module) == {"help_option_names": ["-h", "--help"], "ignore_unknown_options": True}
+    assert main._context(None) == {"help_option_names": ["-h", "--help"]}
+
+
+def test_only_the_command_that_is_asked_for_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[tuple[str, ...]] = []
+
+    def load(*path: str) -> types.ModuleType:
+        loaded.append(path)
+        module = types.ModuleType("x")
+        setattr(module, path[-1], lambda: None)
+        return module
+
+    monkeypatch.setattr(main, "load", load)
+    main.build_app(["policy", "check", "--json"])
+    assert loaded == [("policy", "check")]
+    main.build_app(["nonsense"])
+    assert loaded == [("policy", "check")]
+
+
+def test_a_command_is_found_for_completion() -> None:
+    assert main.command_for(("completion",)).name == "completion"
+    assert main.command_for(("policy", "check")).name == "check"

@@ -1,0 +1,49 @@
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+from agent_sandbox.cli.framework.main import _guarded
+from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.framework.plain_help import PlainCommand
+
+
+def sample(
+    method: Annotated[str, Argument(help="GET, POST, ...")],
+    files: Annotated[list[Path], typer.Argument(help="Some files.", metavar="FILE")],
+    other: Annotated[Path | None, Argument(help="One more.")] = None,
+    *,
+    count: Annotated[str, Option(help="How many.")] = "1",
+    where: Annotated[Path | None, Option(help="Where to.", metavar="DIRECTORY")] = None,
+    state: Annotated[Path | None, Option(help="What it was.")] = None,
+    dry_run: Annotated[bool, Option(help="Do nothing.")] = False,
+) -> None:
+    """Do it."""
+
+
+EXPECTED = """\
+Usage: sample [OPTIONS] METHOD FILE... [OTHER]
+
+  Do it.
+
+Arguments:
+  METHOD  GET, POST, ...
+  FILE    Some files.
+  OTHER   One more.
+
+Options:
+  --count COUNT      How many.  [default: 1]
+  --where DIRECTORY  Where to.
+  --state FILE       What it was.
+  --dry-run          Do nothing.
+  --help             Show this message and exit.
+"""
+
+
+def test_help_names_what_it_takes_and_no_types(capsys: pytest.CaptureFixture[str]) -> None:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(cls=PlainCommand)(_guarded(sample))
+    with pytest.raises(SystemExit):
+        app(args=["--help"], prog_name="sample")
+    assert capsys.readouterr().out == EXPECTED

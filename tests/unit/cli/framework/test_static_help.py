@@ -1,0 +1,80 @@
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox import __version__
+from agent_sandbox.cli.framework.commands import GROUPS
+from agent_sandbox.cli.framework.main import run
+from agent_sandbox.cli.framework.static_help import answer, complete, group_help, root_help, usage
+from vectors import each
+
+
+@pytest.fixture
+def typers_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Return what typer prints for a command line, on a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def ask(*argv: str) -> str:
+        with pytest.raises(SystemExit):
+            run(argv)
+        return capsys.readouterr().out
+
+    return ask
+
+
+@each("path", [(), *((group,) for group in GROUPS)])
+@each("option", ["--help", "-h"])
+def test_the_static_help_is_what_typer_prints(
+    path: tuple[str, ...], option: str, typers_own: Callable[..., str]
+) -> None:
+    assert f"{answer((*path, option))}\n" == typers_own(*path, option)
+
+
+def test_the_version_is_known() -> None:
+    assert answer(["--version"]) == f"agent-sandbox {__version__}"
+
+
+@each("argv", [(), ("init",), ("init", "--help"), ("--version", "x"), ("policy",), ("nonsense",)])
+def test_all_else_is_for_typer(argv: tuple[str, ...]) -> None:
+    assert answer(argv) is None
+
+
+@each(
+    ("words", "names"),
+    [
+        (["in"], ["init"]),
+        (["p"], ["policy", "proxy"]),
+        (["proxy", ""], ["run", "reload", "restart", "logs"]),
+        (["policy", "ch"], ["check"]),
+        (["--v"], ["--version"]),
+        (["-"], ["--version", "--help"]),
+        (["zzz"], []),
+    ],
+)
+def test_names_are_completed(words: list[str], names: list[str]) -> None:
+    text = complete(words)
+    assert text is not None
+    assert [line.split("\t")[0] for line in text.splitlines()] == names
+
+
+@each("words", [[], ["init", ""], ["init", "--"], ["policy", "--"], ["policy", "check", ""]])
+def test_options_and_words_of_a_command_are_for_typer(words: list[str]) -> None:
+    assert complete(words) is None
+
+
+def test_a_candidate_comes_with_its_help() -> None:
+    assert answer(["__complete", "dow"]) == "down\tStop the stack; state and history stay."
+
+
+def test_typer_is_not_needed() -> None:
+    assert "typer" not in vars(sys.modules["agent_sandbox.cli.framework.static_help"])
+
+
+def test_where_no_command_is_named_the_help_stands_in() -> None:
+    assert [usage(argv) for argv in ([], ["proxy"], ["up"], ["policy", "check"])] == [
+        root_help(),
+        group_help("proxy"),
+        None,
+        None,
+    ]

@@ -1,0 +1,50 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends import compose
+from agent_sandbox.backends.plan import RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps.execute import backend, execute, require_made, require_ready, require_running
+from agent_sandbox.problems import UserError
+from agent_sandbox.stack.workspace import Owner
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+
+PROJECT = Project(root=Path("/p"), name="app-1", agent="example", owner=Owner(), images=(), files=())
+
+
+def test_stacks_are_kept_by_compose() -> None:
+    assert backend() is compose
+
+
+def test_a_plan_is_carried_out_or_printed(
+    docker: FakeDocker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docker.says("hello")
+    plan = (RunCommand(argv=("docker", "hello"), cwd=tmp_path, project="x", purpose="greeting"),)
+    execute(plan, dry_run=True)
+    assert (capsys.readouterr(), docker.calls) == (("docker hello\n", ""), [])
+    execute(plan, quiet=True)
+    assert (capsys.readouterr(), docker.calls) == (("", ""), ["hello"])
+
+
+@pytest.mark.parametrize(
+    ("state", "made", "running", "ready"),
+    [
+        ("healthy", True, True, True),
+        ("unhealthy", True, True, False),
+        ("exited", True, False, False),
+    ],
+)
+def test_how_far_a_service_has_to_be_is_said(
+    docker: FakeDocker, state: str, *, made: bool, running: bool, ready: bool
+) -> None:
+    with_containers(docker, proxy=state)
+    outcomes = []
+    for require in (require_made, require_running, require_ready):
+        try:
+            outcomes.append(require(PROJECT, "proxy").service == "proxy")
+        except UserError:
+            outcomes.append(False)
+    assert outcomes == [made, running, ready]

@@ -1,0 +1,79 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.steps.policy_file import find_policy, layer_lines, named_policy, require_policy, shown
+from agent_sandbox.policyfile import layer_beside, load_policy
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.project.installed import read_project
+
+
+def test_the_policy_is_looked_for_upwards(tmp_path: Path) -> None:
+    inside = tmp_path / "src" / "deep"
+    inside.mkdir(parents=True)
+    file = tmp_path / ".devcontainer" / "policy.yaml"
+    file.parent.mkdir()
+    file.touch()
+    assert find_policy(None, cwd=inside) == file
+
+
+def test_a_policy_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "src"):
+        (folder / ".devcontainer").mkdir(parents=True)
+        (folder / ".devcontainer" / "policy.yaml").touch()
+    assert find_policy(None, cwd=tmp_path / "src") == tmp_path / "src" / ".devcontainer" / "policy.yaml"
+    (tmp_path / ".devcontainer" / "docker-compose.yml").touch()
+    assert find_policy(None, cwd=tmp_path / "src") == tmp_path / ".devcontainer" / "policy.yaml"
+
+
+def test_a_path_is_not_searched(tmp_path: Path) -> None:
+    assert find_policy(tmp_path, cwd=Path("/")) == tmp_path / ".devcontainer" / "policy.yaml"
+
+
+def test_where_there_is_none_the_next_step_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as raised:
+        find_policy(None, cwd=tmp_path)
+    expected = (
+        f"{tmp_path}: there is no .devcontainer/policy.yaml here or above;"
+        " name a file, or `agent-sandbox init AGENT` writes one"
+    )
+    assert str(raised.value) == expected
+
+
+def test_a_file_is_shown_as_it_would_be_typed() -> None:
+    assert shown(Path("/a/b/c"), cwd=Path("/a")) == Path("b/c")
+    assert shown(Path("/x/c"), cwd=Path("/a")) == Path("/x/c")
+
+
+def test_before_a_stack_runs_its_policy_is_read_and_what_it_would_not_see_is_said(
+    project: Path, fenced: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = fenced / "etc"
+    folder.mkdir()
+    (folder / "policy.yaml").write_text("deny: [a.test]")
+    require_policy(read_project(project))
+    assert capsys.readouterr().err.startswith(f"{folder}/policy.yaml is there, but the stack was made without it: ")
+    (folder / "policy.yaml").write_text("deny: [*]")
+    with pytest.raises(UserError):
+        require_policy(read_project(project))
+
+
+def test_a_policy_is_named_once_or_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    one, other = tmp_path / "one.yaml", Path("/other.yaml")
+    assert [named_policy(one, None, path=None), named_policy(None, other, path=None)] == [Path("one.yaml"), other]
+    assert named_policy(None, None, path=Path("/a")) == Path("/a/.devcontainer/policy.yaml")
+    with pytest.raises(UserError, match=r"^/other.yaml: a second policy; name FILE or --policy, not both$"):
+        named_policy(one, other, path=None)
+
+
+def test_the_files_that_took_part_are_told_with_what_they_narrow(tmp_path: Path) -> None:
+    project, user, organisation = (tmp_path / name for name in ("policy.yaml", "user.yaml", "organisation.yaml"))
+    project.write_text("domains: [example.org]")
+    user.write_text("domains: [example.org]")
+    organisation.write_text("domains: [example.org]")
+    layers = (layer_beside("user", user), layer_beside("organisation", organisation))
+    assert list(layer_lines(load_policy(project, layers=layers), layers)) == [
+        f"with user/user.yaml: {user}",
+        f"with organisation/organisation.yaml: {organisation}, and nothing passes that it does not allow",
+    ]

@@ -1,0 +1,104 @@
+from pathlib import Path
+
+import pytest
+
+from asking import Ask
+from person import Person
+
+COMPOSE = ".devcontainer/docker-compose.yml"
+QUESTION = "Let the agent write this from now on? [y/N] "
+KEPT = f"Protected so far; this search found nothing that refers to:\n  tools/hooks\n{QUESTION}"
+LOST = f"Protected so far; now a link or a pipe, which can't be protected:\n  .vscode\n{QUESTION}"
+NEXT = "\nNext:\n  agent-sandbox up               # has the stack take up what has changed\n"
+STILL = "note: tools/hooks: still protected, though this search found nothing that refers to it\n"
+
+
+@pytest.fixture
+def kept(empty_project: Path, ask: Ask) -> Path:
+    """Make a project whose directory of hooks is protected, though nothing names it any more."""
+    (empty_project / "tools" / "hooks").mkdir(parents=True)
+    git = empty_project / ".git"
+    for name in ("objects", "refs"):
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n")
+    ask("init", "claude")
+    (git / "config").write_text("")
+    return empty_project
+
+
+@pytest.fixture
+def lost(empty_project: Path, ask: Ask) -> Path:
+    """Make a project in which something that was protected is a link now."""
+    (empty_project / ".vscode").mkdir()
+    ask("init", "claude")
+    (empty_project / ".vscode").rmdir()
+    (empty_project / ".vscode").symlink_to("elsewhere")
+    return empty_project
+
+
+def is_mounted(project: Path, path: str) -> bool:
+    return f"/workspace/{path}," in (project / COMPOSE).read_text()
+
+
+@pytest.mark.parametrize("answer", ["", "n\n", "no\n", "\n", "yess\n"])
+def test_without_a_yes_it_stays_protected(kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setattr("sys.stdin", Person(answer))
+    asked = ask("init", "claude")
+    assert (asked.code, asked.err, is_mounted(kept, "tools/hooks")) == (0, KEPT + STILL + NEXT, True)
+
+
+@pytest.mark.parametrize("answer", ["y\n", "YES\n"])
+def test_with_a_yes_it_is_protected_no_more(kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setattr("sys.stdin", Person(answer))
+    asked = ask("init", "claude")
+    assert asked.code == 0
+    assert asked.err.startswith(
+        f"{KEPT}note: tools/hooks: no longer protected: the agent can write it after the next start\n"
+    )
+    assert not is_mounted(kept, "tools/hooks")
+
+
+@pytest.mark.parametrize("option", ["--json", "--dry-run"])
+def test_nobody_is_asked_by_a_program_or_a_dry_run(
+    kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", Person("y\n"))
+    asked = ask("init", "claude", option)
+    assert (asked.code, QUESTION in asked.err, is_mounted(kept, "tools/hooks")) == (0, False, True)
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_where_nobody_sits_nothing_is_dropped(kept: Path, ask: Ask, force: tuple[str, ...]) -> None:
+    asked = ask("init", "claude", *force)
+    assert (asked.code, asked.err, is_mounted(kept, "tools/hooks")) == (0, STILL + NEXT, True)
+
+
+def test_a_search_that_was_not_finished_drops_nothing_and_asks_nothing(
+    kept: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Person("y\n"))
+    monkeypatch.setattr("agent_sandbox.runtime.git.repositories.MAX_FOLDERS", 2)
+    asked = ask("init", "claude")
+    assert (asked.code, QUESTION in asked.err, is_mounted(kept, "tools/hooks")) == (0, False, True)
+    assert "not searched for repositories" in asked.err
+
+
+def test_what_can_not_be_protected_any_more_stops_it_where_nobody_sits(lost: Path, ask: Ask) -> None:
+    before = (lost / COMPOSE).read_text()
+    asked = ask("init", "claude", "--force")
+    assert (asked.code, (lost / COMPOSE).read_text()) == (1, before)
+    assert asked.err == (
+        "error: .vscode: was protected and is now a link or a pipe, which can't be protected\n"
+        "  hint: replace it with a file or a directory or remove it; "
+        "or run agent-sandbox init at a terminal and agree\n"
+    )
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
+def test_what_can_not_be_protected_any_more_takes_a_yes(
+    lost: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
+) -> None:
+    monkeypatch.setattr("sys.stdin", Person(answer))
+    asked = ask("init", "claude")
+    assert (asked.code, asked.err.startswith(LOST), is_mounted(lost, ".vscode")) == (code, True, code == 1)

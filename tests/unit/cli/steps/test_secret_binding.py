@@ -1,0 +1,44 @@
+import pytest
+
+from agent_sandbox.cli.steps.secret_binding import read_binding
+from agent_sandbox.policytools.unset_secrets import Bound
+from agent_sandbox.problems import UserError
+from vectors import each
+
+
+def test_hosts_are_read_as_the_policy_reads_them_and_each_counts_once() -> None:
+    hosts = ("API.Example.com.", "api.example.com", "bücher.example", "192.0.2.1", "[2001:DB8::1]")
+    expected = Bound(name="a.b", hosts=("api.example.com", "xn--bcher-kva.example", "192.0.2.1", "2001:db8::1"))
+    assert read_binding("a.b", hosts) == expected
+
+
+@each(
+    ("host", "problem"),
+    [
+        ("*", "`*` is a wildcard"),
+        ("*.example.com", "`*.example.com` is a wildcard"),
+        (".example.com", "`.example.com` is a wildcard"),
+        ("https://example.com", "'https://example.com' is a URL, not a host"),
+        ("example.com/x", "'example.com/x' holds a path"),
+        ("example.com:443", "'example.com:443' is not a host alone"),
+        ("127.1", "'127.1' is an address in a form that programs read differently"),
+        ("", "'' is no host name"),
+    ],
+)
+def test_nothing_but_one_host_is_taken(host: str, problem: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_binding("a", [host])
+    (found,) = caught.value.problems
+    assert found.where == "--host"
+    assert found.what.partition(", and")[0] == problem
+    assert found.hint
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(UserError) as caught:
+        read_binding("a b", ["x y", "ok.test", "*.z.test"])
+    assert [(one.where, one.what) for one in caught.value.problems] == [
+        ("NAME", "'a b' is no name of a secret"),
+        ("--host", "'x y' holds characters that no host has"),
+        ("--host", "`*.z.test` is a wildcard, and a secret goes to one host"),
+    ]

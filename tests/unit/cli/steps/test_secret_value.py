@@ -1,0 +1,105 @@
+import io
+import sys
+from collections.abc import Callable
+
+import pytest
+import typer
+
+from agent_sandbox.cli.steps.secret_value import read_value
+from agent_sandbox.problems import Problem, UserError
+from person import Person
+from vectors import each
+
+VALUE = b"correct horse"
+SHORT = Problem(
+    where="x",
+    what="it has under 8 characters",
+    hint="so short a one can't be told from other text in what a server answers; have a longer one made",
+)
+LINES = Problem(where="x", what="it has more than one line", hint="give the line alone that is the secret")
+ODD = Problem(
+    where="x",
+    what="it holds characters that are no printable ASCII",
+    hint="a header takes no others; what is encoded (base64, hex) has to be given so",
+)
+SPACE = Problem(where="x", what="it begins or ends with a space", hint="a header ends before it; give the secret alone")
+LONG = Problem(where="x", what="it has more than 64 KiB", hint="a secret is one line, as it stands in a header")
+NONE = Problem(where="x", what="there is no value", hint="pipe it in, or run this at a terminal, which asks for it")
+
+type Pipe = Callable[[bytes], None]
+
+
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Pipe:
+    return lambda said: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(said)))
+
+
+@each("end", [b"", b"\n", b"\r\n"])
+def test_one_line_end_behind_a_value_that_is_piped_in_is_none_of_it(end: bytes, pipe: Pipe) -> None:
+    pipe(VALUE + end)
+    assert read_value("x") == VALUE
+
+
+def test_a_value_may_be_as_long_as_it_may(pipe: Pipe) -> None:
+    pipe(b"x" * 65536 + b"\r\n")
+    assert read_value("x") == b"x" * 65536
+
+
+@each(
+    ("said", "problems"),
+    [
+        (b"", [NONE]),
+        (b"\n", [NONE]),
+        (b"1234567\n", [SHORT]),
+        (VALUE + b"\n\n", [LINES]),
+        (VALUE + b"\r", [LINES]),
+        (b"one\ntwo", [LINES, SHORT]),
+        (VALUE + b"\0", [ODD]),
+        (VALUE + b"\t", [ODD]),
+        (VALUE + b"\x7f", [ODD]),
+        ("pässwörter".encode(), [ODD]),
+        (VALUE + b"\xff", [ODD]),
+        (VALUE + b" ", [SPACE]),
+        (b" " + VALUE, [SPACE]),
+        (b" a\n\0", [LINES, ODD, SPACE, SHORT]),
+        (b"x" * 65537, [LONG]),
+        (b"x" * 1_000_000, [LONG]),
+    ],
+)
+def test_what_no_header_could_hold_is_refused_and_not_shown(said: bytes, problems: list[Problem], pipe: Pipe) -> None:
+    pipe(said)
+    with pytest.raises(UserError) as caught:
+        read_value("x")
+    assert list(caught.value.problems) == problems
+
+
+def test_at_a_terminal_it_is_asked_for_twice_without_an_echo(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, dict[str, bool]]] = []
+
+    def prompt(text: str, **how: bool) -> str:
+        asked.append((text, how))
+        return VALUE.decode()
+
+    monkeypatch.setattr(sys, "stdin", Person())
+    monkeypatch.setattr(typer, "prompt", prompt)
+    assert read_value("x") == VALUE
+    assert asked == [("value of x", {"hide_input": True, "confirmation_prompt": True, "err": True})]
+
+
+@each("typed", ["pässwörter", "correct horse\udcff"])
+def test_what_is_typed_is_looked_at_as_well(typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Person())
+    monkeypatch.setattr(typer, "prompt", lambda *_, **__: typed)
+    with pytest.raises(UserError) as caught:
+        read_value("x")
+    assert list(caught.value.problems) == [ODD]
+
+
+def test_who_types_nothing_more_has_interrupted_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prompt(*_: object, **__: object) -> str:
+        raise typer.Abort
+
+    monkeypatch.setattr(sys, "stdin", Person())
+    monkeypatch.setattr(typer, "prompt", prompt)
+    with pytest.raises(KeyboardInterrupt):
+        read_value("x")

@@ -1,0 +1,172 @@
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.steps import trust_gate
+from agent_sandbox.cli.steps.trust_gate import agree, as_lines, open_known, open_trusted, open_unasked
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.project.trust_snapshot import Standing, look
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.trust.prompt import Question, unseen_in
+from person import Person
+
+POLICY = ".devcontainer/policy.yaml"
+QUESTION = Question(
+    standing=Standing(root=Path("/home/ann/app"), owner=None, compose=(), files={}),
+    fingerprint="0123",
+    changed=(POLICY,),
+    known=False,
+    reaches=("any method example.org", "service github: 4 rules"),
+    mounts=("agent: . as /workspace",),
+    injects=(),
+    editor=(),
+    notes=(),
+    differences=(),
+)
+SHOWN = """\
+/home/ann/app asks for this:
+  reaches       any method example.org
+                service github: 4 rules
+  mounts        agent: . as /workspace
+  injects       nothing
+fingerprint 0123
+"""
+WIDER = "version: 1\ndomains: [example.org, example.net]\n"
+
+
+def refused(question: Question, yes: str = "") -> int:
+    return exit_code(lambda: agree(question, yes=yes))
+
+
+def test_what_a_project_asks_for_reads_at_one_glance() -> None:
+    assert "\n".join(as_lines(QUESTION)) + "\n" == SHOWN
+
+
+def test_of_a_change_only_what_is_new_is_shown_with_the_difference() -> None:
+    question = replace(
+        QUESTION,
+        known=True,
+        reaches=(),
+        injects=("TOKEN",),
+        editor=('on this machine, initializeCommand: "make"',),
+        notes=("this directory belongs to user 7, who can change all of it",),
+        differences=("--- a/x", "+++ b/x", "+y"),
+    )
+    assert list(as_lines(question)) == [
+        "/home/ann/app asks for more than you have said yes to:",
+        "  also mounts   agent: . as /workspace",
+        "  also injects  TOKEN, from your shell",
+        '  editor        on this machine, initializeCommand: "make"',
+        "  note          this directory belongs to user 7, who can change all of it",
+        "",
+        "--- a/x",
+        "+++ b/x",
+        "+y",
+        "",
+        "fingerprint 0123",
+    ]
+
+
+def test_what_is_very_long_is_counted_but_a_difference_is_shown_whole() -> None:
+    many = tuple(f"any method {number}.test" for number in range(70))
+    lines = list(as_lines(replace(QUESTION, reaches=many, differences=many)))
+    assert (lines[60], lines[61]) == (
+        "                any method 59.test",
+        "                ... and 10 more lines: look into the file",
+    )
+    assert lines[-2:] == ["", "fingerprint 0123"]
+    assert list(many) == lines[-72:-2]
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 1), ("\n", 1), ("", 1)])
+def test_a_person_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, code: int
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Person(typed))
+    assert refused(QUESTION) == code
+    no = "error: /home/ann/app: you have not said yes to it, so nothing was done\n" if code else ""
+    assert capsys.readouterr().err == f"{SHOWN}Say yes to this? [y/N] {no}"
+
+
+def test_without_a_terminal_it_is_refused_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(QUESTION) == 1
+    assert capsys.readouterr().err == (
+        f"{SHOWN}error: /home/ann/app: nobody has said yes to {POLICY}, and there is no terminal to ask at\n"
+        "  hint: agent-sandbox trust, at a terminal; or, after a look: --yes 0123\n"
+    )
+
+
+def test_a_fingerprint_is_a_yes_to_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(QUESTION, "0123") == 0
+    assert capsys.readouterr().err == ""
+    assert refused(QUESTION, "012") == 1
+    assert capsys.readouterr().err == (
+        f"{SHOWN}error: /home/ann/app: what it asks for now has not the fingerprint that was given, 012\n"
+        "  hint: look at it; then: --yes 0123\n"
+    )
+
+
+def test_a_name_in_a_project_can_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    refused(replace(QUESTION, mounts=("agent: \x1b[2K/ as /x\n  injects nothing",)))
+    assert "  mounts        agent: \\x1b[2K/ as /x\\x0a  injects nothing\n" in capsys.readouterr().err
+
+
+def test_what_the_user_has_said_yes_to_is_opened_unasked(project: Path) -> None:
+    opened = open_trusted(None, cwd=project)
+    assert opened.files == open_store(os.environ).copies(look(project, os.environ))
+
+
+def test_a_yes_is_remembered(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / POLICY).write_text(WIDER)
+    monkeypatch.setattr(sys, "stdin", Person("y\n"))
+    first, second = open_trusted(None, cwd=project), open_trusted(None, cwd=project)
+    assert first == second
+
+
+def test_a_policy_that_narrows_is_not_asked_about_nor_forgotten(project: Path) -> None:
+    before = (project / POLICY).read_text()
+    (project / POLICY).write_text("version: 1\n")
+    open_trusted(None, cwd=project)
+    (project / POLICY).write_text(before)
+    assert open_trusted(None, cwd=project).name == "app-1"
+
+
+def test_what_changes_while_it_is_looked_at_is_not_taken(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(_: Question, **_yes: str) -> None:
+        (project / POLICY).write_text(f"{WIDER}services: [github]\n")
+
+    (project / POLICY).write_text(WIDER)
+    monkeypatch.setattr(trust_gate, "agree", slowly)
+    with pytest.raises(UserError) as raised:
+        open_trusted(None, cwd=project)
+    expected = f"{project}: it was changed while you looked; run it again: you will be shown the difference"
+    assert str(raised.value) == expected
+    assert unseen_in(project, os.environ) == (POLICY,)
+
+
+def test_to_enter_a_stack_an_earlier_yes_is_enough(project: Path) -> None:
+    (project / POLICY).write_text(WIDER)
+    assert open_known(None, cwd=project).name == "app-1"
+    open_store(os.environ).forget(project)
+    with pytest.raises(UserError, match="and there is no terminal to ask at"):
+        open_known(None, cwd=project)
+
+
+def test_a_copy_of_a_project_is_sent_to_init_before_anything_is_asked(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    (project / POLICY).write_text(WIDER)
+    with pytest.raises(UserError, match="the stack app-1 belongs to another directory"):
+        open_trusted(project, cwd=project)
+
+
+def test_a_plan_that_is_only_printed_has_the_files_that_a_yes_would_be_to(project: Path) -> None:
+    trusted = open_unasked(None, cwd=project).files
+    assert trusted == open_store(os.environ).copies(look(project, os.environ))
+    open_store(os.environ).forget(project)
+    assert open_unasked(None, cwd=project).files == (project / ".devcontainer" / "docker-compose.yml",)

@@ -1,0 +1,117 @@
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps.unprotected_writes import UNTOLD, put_off, review
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.compose.containers import Container
+from agent_sandbox.runtime.protect.mount_checks import Inside
+from agent_sandbox.runtime.protect.snapshot import Held, leave_pending, read_held, recorded
+from agent_sandbox.stack.workspace import Owner
+from fake_docker import FakeDocker
+from person import Person
+
+CONFIG = ".git/config"
+AGENT = Container(id="agent0000000", service="agent", image="x", state="running")
+INSPECTED = {
+    "Id": AGENT.id,
+    "State": {"Status": "running"},
+    "Config": {"Image": "x", "Labels": {"com.docker.compose.service": "agent"}},
+}
+REPLACED = f"{CONFIG}: it was replaced on the host, and the agent can write it since"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Have a repository whose settings were recorded, and git beside the fake docker."""
+    docker.says("stop")
+    monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], os.defpath)))
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    leave_pending(tmp_path, os.environ, read_held(tmp_path, [CONFIG]), ())
+    return Project(root=tmp_path, name="app-1", agent="example", owner=Owner(), images=(), files=())
+
+
+def write(project: Project, key: str, value: str) -> None:
+    subprocess.run(["git", "-C", project.root, "config", key, value], check=True)
+
+
+def test_what_git_writes_every_day_is_shown_and_goes_on(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(repository, "remote.origin.url", "https://example.com/x.git")
+    assert review(repository, [AGENT], Inside(lost=(CONFIG,))) == (CONFIG,)
+    told = capsys.readouterr().err.splitlines()
+    assert (told[0], told[-2:]) == (REPLACED, ['  +[remote "origin"]', "  +\turl = https://example.com/x.git"])
+    assert docker.calls == ["stop --time 2 agent0000000"]
+
+
+def test_what_may_run_is_asked_about_and_a_second_start_is_no_yes(
+    repository: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(repository, "core.fsmonitor", "\x1b[31m./x")
+    monkeypatch.setattr(sys, "stdin", Person("\n"))
+    with pytest.raises(UserError) as no:
+        review(repository, [AGENT], Inside(lost=(CONFIG,)))
+    what = "you have not said yes to it, so the agent stays stopped"
+    assert str(no.value) == f"{repository.root}: {what}; mend the file; then: agent-sandbox up"
+    told = capsys.readouterr().err
+    question = f"This may run on your machine: {CONFIG}: core.fsmonitor. Did you, or a tool of yours, write it? [y/N] "
+    assert (told.endswith(question), "\x1b" in told, "\\x1b[31m./x" in told) == (True, False, True)
+    monkeypatch.setattr(sys, "stdin", Person("y\n"))
+    assert review(repository, [], Inside()) == (CONFIG,)
+
+
+def test_without_a_terminal_nothing_is_started(repository: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(repository, "core.hooksPath", "x")
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    with pytest.raises(UserError) as refused:
+        review(repository, [], Inside(lost=(CONFIG,)))
+    what = f"this may run on your machine: {CONFIG}: core.hookspath; the agent is stopped, and nothing was started"
+    hint = "mend it, or say yes at a terminal: agent-sandbox up"
+    assert str(refused.value) == f"{repository.root}: {what}; {hint}"
+    assert recorded(repository.root, os.environ).pending == (CONFIG,)
+
+
+def test_where_nothing_is_lost_nothing_is_looked_at(repository: Project, docker: FakeDocker) -> None:
+    assert review(repository, [AGENT], Inside()) == ()
+    assert docker.calls == []
+
+
+def test_an_agent_that_keeps_its_container_from_telling_hides_nothing(
+    repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = (".devcontainer", ".env", CONFIG)
+    leave_pending(repository.root, os.environ, replace(recorded(repository.root, os.environ), paths=paths), ())
+    (repository.root / ".env").write_text("A=1")
+    assert review(repository, [AGENT], Inside(silent=True)) == ()
+    # It could write what is looked at.
+    assert docker.calls == ["stop --time 2 agent0000000"]
+    write(repository, "core.fsmonitor", "./x")
+    assert review(repository, [AGENT], Inside()) == ()
+    monkeypatch.setattr(sys, "stdin", Person("\n"))
+    with pytest.raises(UserError):
+        review(repository, [replace(AGENT, state="exited")], Inside(silent=True))
+    assert capsys.readouterr().err.splitlines()[0] == f"{CONFIG}: {UNTOLD}"
+    assert recorded(repository.root, os.environ).pending == (CONFIG,)
+
+
+def test_what_is_lost_when_the_containers_go_is_shown_by_the_next_start(
+    repository: Project, docker: FakeDocker
+) -> None:
+    docker.says("ps --all", out="agent0000000").says("inspect", out=json.dumps([INSPECTED]))
+    docker.says("exec", out=f"{CONFIG}\n", code=1)
+    put_off(repository)
+    assert recorded(repository.root, os.environ).pending == (CONFIG,)
+
+
+def test_what_was_never_recorded_is_shown_whole(repository: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    leave_pending(repository.root, os.environ, Held(), ())
+    review(repository, [], Inside(lost=(CONFIG,)))
+    assert capsys.readouterr().err.splitlines()[1] == "  --- /dev/null"

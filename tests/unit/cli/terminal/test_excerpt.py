@@ -1,0 +1,25 @@
+from agent_sandbox.cli.terminal.excerpt import excerpt
+from agent_sandbox.problems import Problem
+from vectors import each
+
+LINES = ["version: 1", "domains: [a b, c]", '  - "x y"  ', "\t- a", f"{' ' * 200}a", ""]
+
+
+@each(
+    ("where", "expected"),
+    [
+        ("p:1:1", ["  1 | version: 1", "    | ^^^^^^^"]),
+        ("a:b/p:2:11", ["  2 | domains: [a b, c]", "    |           ^"]),
+        ("p:2:16", ["  2 | domains: [a b, c]", "    |                ^"]),
+        ("p:3:5", ['  3 |   - "x y"', "    |     ^^^^^"]),
+        ("p:4:2", ["  4 | \t- a"]),
+        ("p:5:201", [f"  5 | {' ' * 100}"]),
+        ("p:6:1", ["  6 | ", "    | ^"]),
+        ("p:7:1", []),
+        ("p:0:1", []),
+        ("p:1", []),
+        ("", []),
+    ],
+)
+def test_a_caret_stands_below_the_word_that_a_problem_speaks_of(where: str, expected: list[str]) -> None:
+    assert excerpt(Problem(where=where, what="x"), LINES) == "\n".join(expected)

@@ -1,0 +1,140 @@
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import pytest
+
+from agent_sandbox.policy import Layer, Policy, compile_policy
+from agent_sandbox.policy.compiler.codec import CONDITIONS, DEFAULTS, NotEncodableError, decode_policy, encode_policy
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.match.host_list import parse_host_list
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.policy.match.upstream import Authorities
+
+type LayerOf = Callable[..., Layer]
+type PolicyOf = Callable[..., Policy]
+
+EVERYTHING = """
+domains:
+- a.test
+- {host: "*.b.test", merge_mode: replace}
+- host: .c.test
+  ports: [8443]
+  encoded_slash: true
+  rules:
+  - {methods: [GET], schemes: [https], path: {exact: /x}, query: {exact: {q: ["1", "2"]}}, reason: "why: this"}
+  - {path: {prefix: /v1/}, headers: {x: "y"}, max_body: 1MiB}
+  - {path: {glob: /a/*/**}, graphql: {query: [viewer], mutation: [a, b]}}
+- {host: d.test, inspect: false}
+- host: f.test
+  transform:
+    request:
+      headers:
+        Authorization: {secret: a, transform: {type: basic, username: bot}}
+        X-Key: {secret: b, transform: {type: bearer}}
+      on_existing_header: replace
+allow: [GET https://e.test/]
+deny: [POST https://a.test/admin/**]
+host_services: {db: {to: 10.1.2.3:5432}, net: {to: 10.2.0.0/16, ports: [80, 81]}}
+settings: {block_status: 418, inspect: true, reload: watch}
+"""
+
+
+def again(policy: Policy) -> Policy:
+    return decode_policy(json.loads(json.dumps(encode_policy(policy))), {})
+
+
+@pytest.mark.parametrize("text", ["", "domains: [a.test]", EVERYTHING])
+def test_what_is_read_is_what_was_written(policy_of: PolicyOf, text: str) -> None:
+    policy = policy_of(text)
+    assert again(policy) == policy
+    # These count for nothing when rules are compared.
+    read, written = (
+        [(rule.verdict, rule.ports, rule.methods, rule.plain) for rule in one.rules.rules]
+        for one in (again(policy), policy)
+    )
+    assert read == written
+
+
+def test_a_ceiling_comes_back_with_its_rules(policy_of: PolicyOf) -> None:
+    policy = policy_of("domains: [a.test]")
+    tight = policy_of("tighten: true\ndomains: [a.test]\nsettings: {inspect: true}")
+    both = Policy.of(policy.rules + tight.rules)
+    assert len(both.rules.ceilings) == 1
+    assert again(both) == both
+
+
+def test_a_service_that_is_replaced_stays_so() -> None:
+    policy = Policy.of(RuleSet(replaced=frozenset({"service x"})))
+    assert again(policy) == policy
+
+
+def test_what_is_read_can_no_more_be_changed_than_what_was_compiled(policy_of: PolicyOf) -> None:
+    (rule,) = again(policy_of("domains: [a.test]")).rules.rules
+    for value, part in ((rule, "effect"), (rule.conditions, "host"), (rule.origin, "line"), (rule.verdict, "effect")):
+        with pytest.raises(AttributeError):
+            setattr(value, part, None)
+
+
+@pytest.mark.parametrize(
+    "said", ["ca: corp.pem", "proxy: 'https://proxy.corp.example:3129', no_proxy: [.near.example]"]
+)
+def test_what_a_company_puts_between_comes_back_with_its_certificates(layer_of: LayerOf, said: str) -> None:
+    layer = layer_of(f"domains: [a.test]\nsettings: {{upstream: {{{said}}}}}")
+    authorities = Authorities(name="corp.pem (sha256 1)", pem="-----BEGIN") if said.startswith("ca") else None
+    policy = compile_policy([replace(layer, authorities=authorities)], {})
+    read = again(policy)
+    assert (read, read.authorities) == (policy, policy.authorities)
+    assert policy.settings.upstream
+    assert read.settings.upstream
+    assert read.settings.upstream.origin == policy.settings.upstream.origin
+
+
+def test_a_list_of_hosts_is_read_anew_and_found_by_what_stood_in_it() -> None:
+    listed, _ = parse_host_list("a.test\n*.b.test", name="hosts.txt")
+    origin = Origin(file="policy.yaml", line=1, layer="project")
+    policy = Policy.of(RuleSet(rules=(Rule(effect=Effect.ALLOW, conditions=Conditions(host=listed), origin=origin),)))
+    form = json.loads(json.dumps(encode_policy(policy)))
+    read = decode_policy(form, {listed.name: listed})
+    assert (read, read.rules.rules[0].conditions.host) == (policy, listed)
+    with pytest.raises(KeyError):
+        decode_policy(form, {"hosts.txt (sha256 other)": listed})
+
+
+def test_a_list_of_which_something_was_replaced_has_none() -> None:
+    listed, _ = parse_host_list("a.test", name="hosts.txt")
+    less = listed.without([parse_host_pattern("a.test")])
+    origin = Origin(file="policy.yaml", line=1, layer="user")
+    rule = Rule(effect=Effect.ALLOW, conditions=Conditions(host=less), origin=origin)
+    with pytest.raises(NotEncodableError):
+        encode_policy(Policy.of(RuleSet(rules=(rule,))))
+
+
+def test_each_condition_has_a_form() -> None:
+    assert {part.name for part in fields(Conditions) if part.init} == {"host", *CONDITIONS}
+
+
+def test_a_condition_without_a_form_is_never_forgotten(policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = policy_of("domains: [{host: a.test, rules: [{max_body: 1}]}]")
+    monkeypatch.delitem(CONDITIONS, "max_body")
+    with pytest.raises(NotEncodableError):
+        encode_policy(policy)
+    assert again(policy_of("domains: [a.test]")) == policy_of("domains: [a.test]")
+    assert DEFAULTS["max_body"] is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreRules(RuleSet):
+    """Rules, and something more of a later day."""
+
+    more: int = 0
+
+
+def test_neither_is_another_part_of_the_whole(policy_of: PolicyOf) -> None:
+    policy = policy_of("")
+    assert again(replace(policy, rules=MoreRules())) == policy
+    for rules in (MoreRules(more=1), RuleSet(settings={"level": ["a", "b"]})):
+        with pytest.raises(NotEncodableError):
+            encode_policy(replace(policy, rules=rules))

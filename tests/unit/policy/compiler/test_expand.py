@@ -1,0 +1,242 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from agent_sandbox.policy.compiler.expand import expand
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.engine.rule import Conditions
+from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policy.http.request import USUAL_PORTS
+from agent_sandbox.policy.match.host_list import parse_host_list
+from agent_sandbox.policyfile import parse_service
+from agent_sandbox.problems import UserError
+from vectors import each
+
+type LayerOf = Callable[..., Layer]
+
+
+def test_an_allow_means_as_little_as_is_useful_and_a_deny_everything(layer_of: LayerOf) -> None:
+    rules = expand(layer_of("domains: [a.test]\ndeny: [a.test]"), {}).rules
+    host = rules[0].conditions.host
+    assert [(rule.effect, rule.conditions) for rule in rules] == [
+        (Effect.ALLOW, Conditions(host=host, ports=USUAL_PORTS, methods=STANDARD)),
+        (Effect.DENY, Conditions(host=host)),
+    ]
+
+
+def test_graphql_is_asked_by_post_whether_the_rule_says_so_or_not(layer_of: LayerOf) -> None:
+    rules = "[{graphql: {query: [a]}}, {methods: [POST], graphql: {query: [a]}}]"
+    layer = layer_of(f"domains: [{{host: a.test, rules: {rules}}}]")
+    first, second = (rule.conditions for rule in expand(layer, {}).rules)
+    assert first == second
+    assert first.methods == frozenset({"POST"})
+
+
+def test_each_rule_of_an_entry_is_one_and_keeps_its_line_and_reason(layer_of: LayerOf) -> None:
+    layer = layer_of(
+        """
+        domains:
+          - host: a.test
+            reason: of the entry
+            rules:
+              - methods: [GET]
+              - methods: [POST]
+                reason: of the rule
+        """
+    )
+    told = [(str(rule), str(rule.origin), rule.reason) for rule in expand(layer, {}).rules]
+    assert told == [
+        ("GET, HEAD a.test", "policy.yaml:6", "of the entry"),
+        ("POST a.test", "policy.yaml:7", "of the rule"),
+    ]
+
+
+def test_the_rules_of_an_entry_share_its_ports(layer_of: LayerOf) -> None:
+    text = "domains: [{host: a.test, ports: [443, 8443], rules: [{path: {exact: /a}}, {path: {exact: /b}}]}]"
+    one, other = expand(layer_of(text), {}).rules
+    assert one.conditions.ports == frozenset({443, 8443})
+    assert one.conditions.ports is other.conditions.ports
+
+
+def test_a_service_brings_its_rules_with_its_own_origin(layer_of: LayerOf) -> None:
+    service = replace(layer_of("domains: [s.test]\ndeny: [t.test]"), name="service x", file="services/x.yaml")
+    layer = layer_of("services: [x]\ndomains: [a.test]").spec
+    project = replace(service, name="project", file="policy.yaml", spec=layer)
+    told = [(str(rule.conditions.host), rule.origin.layer) for rule in expand(project, {"x": service}).rules]
+    assert told == [("s.test", "service x"), ("t.test", "service x"), ("a.test", "project")]
+
+
+def test_settings_are_carried(layer_of: LayerOf) -> None:
+    assert expand(layer_of("settings: {block_status: 418}"), {}).settings == {"block_status": 418}
+
+
+def test_what_a_company_puts_between_is_carried_with_its_layer_also_by_one_that_narrows(layer_of: LayerOf) -> None:
+    upstream = "settings: {upstream: {proxy: 'http://proxy.corp.example:3128'}}"
+    layers = [layer_of(upstream, name="user"), layer_of(f"tighten: true\n{upstream}", name="organisation")]
+    said = [expand(layer, {}).settings["upstream"] for layer in layers]
+    assert [one.layer for one in said] == ["user", "organisation"]
+
+
+@pytest.mark.parametrize(("inspect", "insists"), [("true", True), ("false", False)])
+def test_of_a_narrowing_layer_only_the_setting_that_narrows_is_carried(
+    layer_of: LayerOf, inspect: str, *, insists: bool
+) -> None:
+    rules = expand(layer_of(f"tighten: true\nsettings: {{block_status: 418, inspect: {inspect}}}"), {})
+    assert (rules.settings, rules.always_inspects) == ({"block_status": 418}, insists)
+
+
+def test_a_layer_that_only_narrows_has_denies_and_a_ceiling(layer_of: LayerOf) -> None:
+    said = expand(layer_of("domains: [a.test]\ndeny: [b.test]\ntighten: true"), {})
+    assert [str(rule.conditions.host) for rule in said.rules] == ["b.test"]
+    (ceiling,) = said.ceilings
+    assert ([str(rule.conditions.host) for rule in ceiling.rules], str(ceiling.origin)) == (["a.test"], "policy.yaml:3")
+
+
+@each(
+    ("written", "ceilings"),
+    [
+        ("services: [{name: x, readonly: true}]", [()]),  # it only publishes: of that, reading is nothing
+        ("services: []", [()]),
+        ("domains:", [()]),
+        ("allow: []", [()]),
+        ("host_services: {}", [()]),
+        ("allow_all: true", [()]),
+        ("allow_all: false", []),
+        ("deny: [a.test]", []),
+        ("settings: {inspect: true}", []),
+    ],
+)
+def test_a_narrowing_layer_that_names_an_allow_has_a_ceiling_even_if_it_comes_to_nothing(
+    layer_of: LayerOf, written: str, ceilings: list[tuple[()]]
+) -> None:
+    service = layer_of("domains: [{host: a.test, rules: [{methods: [PUT]}]}]", name="service x")
+    said = expand(layer_of(f"tighten: true\n{written}"), {"x": service})
+    assert [ceiling.rules for ceiling in said.ceilings] == ceilings
+
+
+def test_an_entry_that_replaces_drops_what_services_of_the_same_layer_allow_of_its_host(layer_of: LayerOf) -> None:
+    service = layer_of("domains: [a.test, b.test]\ndeny: [a.test]", name="service x", file="services/x.yaml")
+    layer = layer_of("services: [x]\ndomains: [{host: a.test, merge_mode: replace, ports: [1]}]")
+    said = expand(layer, {"x": service})
+    assert [str(rule.origin) for rule in said.rules] == ["services/x.yaml:1", "services/x.yaml:2", "policy.yaml:2"]
+    assert said.replaced == {layer.spec.domains[0].host}
+
+
+def test_a_service_that_replaces_names_the_layer_whose_rules_are_dropped(layer_of: LayerOf) -> None:
+    service = layer_of("domains: [a.test]", name="service x", file="services/x.yaml")
+    said = expand(layer_of("services: [{name: x, merge_mode: replace}]"), {"x": service})
+    assert (said.replaced, len(said.rules)) == (frozenset({"service x"}), 1)
+
+
+def test_a_private_place_is_an_allow_of_what_it_is_asked_for_by(layer_of: LayerOf) -> None:
+    layer = layer_of(
+        """
+        host_services:
+          ollama: {to: host:11434, methods: [GET], reason: models}
+          lan: {to: 10.1.2.0/24, ports: [80, 8080]}
+        """
+    )
+    got = expand(layer, {})
+    told = [(str(rule), str(rule.origin), rule.reason, rule.conditions.ports) for rule in got.rules]
+    assert told == [
+        ("GET, HEAD ollama on port 11434", "policy.yaml:3", "models", frozenset({11434})),
+        ("any method 10.1.2.0/24 on port 80, 8080", "policy.yaml:4", "", frozenset({80, 8080})),
+    ]
+    assert [(row.name, str(row.asked), row.to) for row in got.host_services] == [
+        ("ollama", "ollama", "host"),
+        ("lan", "10.1.2.0/24", ""),
+    ]
+
+
+def test_a_narrowing_layer_leads_to_no_private_place(layer_of: LayerOf) -> None:
+    got = expand(layer_of("tighten: true\nhost_services: {db: {to: db.internal:1}}"), {})
+    assert (got.rules, got.host_services, len(got.ceilings)) == ((), (), 1)
+
+
+def test_a_service_has_no_private_place_nor_a_list(layer_of: LayerOf) -> None:
+    listed, _ = parse_host_list("a.test", name="hosts.txt")
+    service = replace(layer_of("host_services: {db: {to: evil.test:1}}", name="service x"), listed=listed)
+    got = expand(layer_of("services: [x]"), {"x": service})
+    assert (got.rules, got.host_services) == ((), ())
+
+
+def test_a_list_of_hosts_is_one_rule(layer_of: LayerOf) -> None:
+    listed, _ = parse_host_list("a.test", name="hosts.txt")
+    layer = replace(layer_of("version: 1\ndomains_file: hosts.txt"), listed=listed)
+    told = [(str(rule), str(rule.origin)) for rule in expand(layer, {}).rules]
+    assert told == [(f"any method {listed}", "policy.yaml:2")]
+
+
+FORGE = """
+options: {repos: repositories, git: {access: [read, readwrite]}}
+domains:
+  - host: a.test
+    rules:
+      - {methods: [GET], path: {prefix: "/{repo}/"}}
+      - {methods: [POST], path: {exact: "/{repo}/push"}, when: {git: readwrite}}
+deny: [b.test]
+"""
+
+
+def of_forge(layer_of: LayerOf, entry: str) -> list[str]:
+    service = parse_service(FORGE, name="x", file="x.yaml", shown="x.yaml")
+    return [f"{rule.effect} {rule}" for rule in expand(layer_of(f"services: [{entry}]"), {"x": service}).rules]
+
+
+@pytest.mark.parametrize(
+    ("entry", "rules"),
+    [
+        ("x", ["allow GET, HEAD a.test/*/*", "allow GET, HEAD a.test/*/*/**"]),
+        ("{name: x, repos: [o/n]}", ["allow GET, HEAD a.test/o/n/..."]),
+        (
+            "{name: x, repos: [o/n], git: {access: readwrite}}",
+            ["allow GET, HEAD a.test/o/n/...", "allow POST a.test/o/n/push"],
+        ),
+        (
+            "{name: x, repos: [o/n], git: {access: readwrite}, readonly: true}",
+            ["allow GET, HEAD a.test/o/n/..."],
+        ),
+    ],
+)
+def test_of_a_service_comes_what_is_chosen_and_all_that_it_denies(
+    layer_of: LayerOf, entry: str, rules: list[str]
+) -> None:
+    assert of_forge(layer_of, entry) == [*rules, "deny any method b.test"]
+
+
+def test_an_option_that_only_the_service_can_refuse_is_told_by_its_line(layer_of: LayerOf) -> None:
+    with pytest.raises(UserError) as error:
+        of_forge(layer_of, "{name: x, repos: [o]}")
+    hint = 'write `owner/name`, or "owner/*" for all of an owner'
+    assert str(error.value) == f"policy.yaml:1: 'o' is no repository; {hint}"
+
+
+def test_a_deny_takes_its_path_in_any_case_and_an_allow_as_it_is_written(layer_of: LayerOf) -> None:
+    rules = "[{host: a.test, rules: [{path: {prefix: /Admin}}]}]"
+    allow, deny = (rule.conditions.path for rule in expand(layer_of(f"domains: {rules}\ndeny: {rules}"), {}).rules)
+    assert allow is not None
+    assert deny is not None
+    assert [path.matches("/aDMIN") for path in (allow, deny)] == [False, True]
+
+
+KEY = "{request: {headers: {X: {secret: %s, transform: {type: bearer}}}}}"
+
+
+def test_a_rule_says_for_itself_what_is_put_in_or_its_entry_does_and_it_goes_over_https(layer_of: LayerOf) -> None:
+    text = (
+        f"domains: [{{host: a.test, transform: {KEY % 'a'}, rules: [{{methods: [GET]}}, {{transform: {KEY % 'b'}}}]}}]"
+    )
+    rules = expand(layer_of(text), {}).rules
+    assert [str(rule.conditions.inject) for rule in rules] == ["secret a in x", "secret b in x"]
+    assert {rule.conditions.schemes for rule in rules} == {frozenset({"https"})}
+
+
+def test_a_layer_that_only_narrows_puts_nothing_in(layer_of: LayerOf) -> None:
+    with pytest.raises(UserError) as raised:
+        expand(layer_of(f"tighten: true\ndomains:\n- {{host: a.test, transform: {KEY % 'a'}}}"), {})
+    assert str(raised.value.problems[0]) == (
+        "policy.yaml:3: a layer that only narrows puts nothing in, and this is secret a in x; "
+        "take it out: it goes with the layer that allows the request"
+    )

@@ -1,0 +1,158 @@
+import pytest
+
+from agent_sandbox.policy.engine.covers import covers
+from agent_sandbox.policy.engine.rule import Conditions
+from agent_sandbox.policy.http.graphql_operation import operation_pattern
+from agent_sandbox.policy.http.headers import header_pattern
+from agent_sandbox.policy.http.query import query_pattern
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.policy.match.injection import Credential, injection
+from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, PathPattern, parse_path_pattern
+from vectors import each
+
+ANY = parse_host_pattern("a.test")
+ALL = Conditions(host=ANY)
+
+
+@each(
+    ("wide", "narrow", "expected"),
+    [
+        ("a.test", "a.test", True),
+        ("a.test", "b.test", False),
+        ("a.test", "*.a.test", False),
+        ("*.a.test", "b.a.test", True),
+        ("*.a.test", "a.test", False),
+        ("*.a.test", "*.b.a.test", True),
+        ("*.a.test", ".b.a.test", True),
+        ("*.a.test", ".a.test", False),
+        (".a.test", "*.a.test", True),
+        (".a.test", ".a.test", True),
+        (".b.a.test", ".a.test", False),
+        (".a.test", "*.ba.test", False),
+        ("*", "*.a.test", True),
+        ("*", "a.test", True),
+        ("*", "*", True),
+        ("*", ".a.test", True),
+        ("*", "203.0.113.7", False),
+        ("*.a.test", "*", False),
+    ],
+)
+def test_a_wider_host_takes_in_a_narrower_one(wide: str, narrow: str, *, expected: bool) -> None:
+    first, second = (Conditions(host=parse_host_pattern(text)) for text in (wide, narrow))
+    assert covers(first, second) is expected
+
+
+def path(text: str) -> PathPattern:
+    kind, _, pattern = text.partition(" ")
+    return parse_path_pattern(PathKind(kind), pattern)
+
+
+@each(
+    ("wide", "narrow", "expected"),
+    [
+        ("exact /a", "exact /a", True),
+        ("exact /a", "prefix /a", False),
+        ("exact /a", "glob /a", False),  # the same, and not proven
+        ("prefix /a", "exact /a/b", True),
+        ("prefix /a", "exact /ab", False),
+        ("prefix /a", "prefix /a/", True),
+        ("prefix /a/", "prefix /a", False),
+        ("prefix /a", "glob /a/**/b", True),
+        ("prefix /a", "glob /a*/b", False),
+        ("glob /**", "prefix /", True),
+        ("glob /a/**", "prefix /a", False),
+        ("glob /a/**", "prefix /a/", True),
+        ("glob /*/b", "glob /a*/b", True),
+        ("glob /a*c/b", "glob /ab*c/b", True),
+        ("glob /a*c/b", "glob /a*/b", False),
+        ("glob /*", "glob /**", False),
+        ("glob /**", "glob /*", True),
+        ("glob /**/b", "glob /a/*/b", True),
+        ("glob /**/b", "glob /a/**/b", True),
+        ("glob /a/**/b", "glob /**/b", False),
+        ("glob /a/*", "glob /a/*/b", False),
+        ("glob /a", "glob /b", False),
+        ("glob /a*", "glob /*", False),
+    ],
+)
+def test_a_wider_path_takes_in_a_narrower_one(wide: str, narrow: str, *, expected: bool) -> None:
+    first, second = (Conditions(host=ANY, path=path(text)) for text in (wide, narrow))
+    assert covers(first, second) is expected
+
+
+@pytest.mark.parametrize("text", ["exact /a", "prefix /", "glob /**"])
+def test_a_path_that_is_not_asked_for_is_every_path(text: str) -> None:
+    asked = Conditions(host=ANY, path=path(text))
+    assert (covers(ALL, asked), covers(asked, ALL)) == (True, not text.startswith("exact"))
+
+
+NARROWER = [
+    Conditions(host=ANY, ports=frozenset({443})),
+    Conditions(host=ANY, schemes=frozenset({"https"})),
+    Conditions(host=ANY, methods=frozenset({"GET"})),
+    Conditions(host=ANY, query=query_pattern({"a": ["b"]})),
+    Conditions(host=ANY, headers=header_pattern({"x-a": "b"})),
+    Conditions(host=ANY, max_body=5),
+    Conditions(host=ANY, graphql=operation_pattern({"query": ["a"]})),
+    Conditions(host=ANY, inject=injection([Credential(header="x-key", secret="a")])),
+]
+
+
+@each("narrower", NARROWER)
+def test_what_asks_for_more_is_narrower(narrower: Conditions) -> None:
+    assert (covers(ALL, narrower), covers(narrower, ALL), covers(narrower, narrower)) == (True, False, True)
+
+
+def test_sets_and_sizes_are_compared() -> None:
+    wide = Conditions(host=ANY, ports=frozenset({80, 443}), max_body=6, headers=header_pattern({"x-a": "b"}))
+    both = header_pattern({"x-a": "b", "x-b": "c"})
+    narrow = Conditions(host=ANY, ports=frozenset({443}), max_body=5, headers=both)
+    assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
+
+
+def test_both_schemes_are_every_scheme_and_another_query_is_none() -> None:
+    assert covers(Conditions(host=ANY, schemes=frozenset({"http", "https"})), ALL)
+    one, two = (Conditions(host=ANY, query=query_pattern(asked)) for asked in ({"a": ["1"]}, {"a": ["1"], "b": ["2"]}))
+    assert not covers(one, two)
+
+
+def test_a_list_of_operations_takes_in_a_shorter_one() -> None:
+    wide, narrow = (
+        Conditions(host=ANY, graphql=operation_pattern(named))
+        for named in ({"query": ["a", "b"], "mutation": ["c"]}, {"query": ["b"]})
+    )
+    assert (covers(wide, narrow), covers(narrow, wide)) == (True, False)
+
+
+def test_a_rule_that_puts_something_else_in_is_another_one() -> None:
+    one, other = (
+        Conditions(host=ANY, inject=injection([Credential(header="x-key", secret=secret)])) for secret in ("a", "b")
+    )
+    assert not covers(one, other)
+
+
+def test_an_encoded_slash_is_taken_only_by_what_takes_it() -> None:
+    taking = Conditions(host=ANY, encoded_slash=True)
+    assert (covers(taking, ALL), covers(ALL, taking)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "expected"),
+    [
+        (("prefix /r/o", (3, 4)), ("exact /r/o/x", (3, 4)), True),
+        (("prefix /r/o", (3, 4)), ("exact /r/o/x", None), True),
+        (("prefix /r/o", None), ("exact /r/o/x", (3, 4)), False),
+        (("prefix /", None), ("exact /r/o/x", (3, 4)), True),
+        (("prefix /R", WHOLE), ("exact /r/o/x", (3, 4)), True),
+        (("prefix /r", WHOLE), ("prefix /R/O", WHOLE), True),
+        (("prefix /r", None), ("prefix /r/o", WHOLE), False),
+    ],
+)
+def test_a_path_in_one_case_does_not_take_in_one_in_any(
+    wide: tuple[str, tuple[int, int] | None], narrow: tuple[str, tuple[int, int] | None], *, expected: bool
+) -> None:
+    first, second = (
+        Conditions(host=ANY, path=parse_path_pattern(PathKind(text.split()[0]), text.split()[1], any_case=part))
+        for text, part in (wide, narrow)
+    )
+    assert covers(first, second) is expected

@@ -1,0 +1,266 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from agent_sandbox.policy.compiler.compile import compile_policy
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
+from agent_sandbox.policy.engine.decide import allows, awaits_operation, decide, decide_connect, decide_with_secrets
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.http.graphql_operation import Operation
+from agent_sandbox.policy.http.request import Request
+from vectors import each
+
+type LayerOf = Callable[..., Layer]
+type PolicyOf = Callable[[str], Policy]
+type RequestOf = Callable[[str], Request]
+
+POLICY = """
+domains:
+  - a.test
+  - host: "*.wild.test"
+    ports: [8443]
+  - host: api.test
+    rules:
+      - {methods: [GET], path: {prefix: /v1/}}
+      - {methods: [POST], schemes: [https], path: {exact: /v1/items}}
+deny:
+  - host: a.test
+    rules: [{path: {prefix: /admin}, reason: not for agents}]
+  - bad.wild.test
+"""
+
+
+def by(effect: Effect, line: int, reason: str = "") -> Decision:
+    verb = "allowed" if effect is Effect.ALLOW else "denied"
+    origin = Origin(file="policy.yaml", line=line, layer="project")
+    return Decision(effect=effect, rule=str(origin), origin=origin, reason=f"{verb} by {origin}{reason}")
+
+
+@each(
+    ("line", "decision"),
+    [
+        ("GET https://a.test/", by(Effect.ALLOW, 3)),
+        ("DELETE http://a.test/x", by(Effect.ALLOW, 3)),
+        ("GET https://a.test/admin/x", by(Effect.DENY, 12, ": not for agents")),
+        ("GET https://a.test/%61dmin", by(Effect.DENY, 12, ": not for agents")),
+        ("GET https://a.test/admin;x=1", by(Effect.DENY, 12, ": not for agents")),
+        ("GET https://x.y.wild.test:8443/", by(Effect.ALLOW, 4)),
+        ("GET https://bad.wild.test:8443/", by(Effect.DENY, 13)),
+        ("HEAD https://api.test/v1/x", by(Effect.ALLOW, 8)),
+        ("POST https://api.test/v1/items", by(Effect.ALLOW, 9)),
+    ],
+)
+def test_a_rule_decides(policy_of: PolicyOf, request_of: RequestOf, line: str, decision: Decision) -> None:
+    assert decide(policy_of(POLICY), request_of(line)) == decision
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("GET https://evil.test/", "no rule allows host evil.test"),
+        (
+            "TRACE https://a.test/",
+            "host a.test is allowed, method TRACE is not: policy.yaml:3 allows any method a.test",
+        ),
+        (
+            "POST http://api.test/v1/items",
+            "host api.test is allowed, scheme http is not: policy.yaml:9 allows POST https://api.test/v1/items",
+        ),
+    ],
+)
+def test_without_a_rule_it_is_denied(policy_of: PolicyOf, request_of: RequestOf, line: str, reason: str) -> None:
+    got = decide(policy_of(POLICY), request_of(line))
+    assert (got.effect, got.rule, got.reason) == (Effect.DENY, None, reason)
+
+
+@each(
+    ("host", "port", "effect", "reason"),
+    [
+        ("a.test", 443, "allow", "allowed by policy.yaml:3"),
+        ("api.test", 80, "allow", "allowed by policy.yaml:9"),
+        ("x.wild.test", 8443, "allow", "allowed by policy.yaml:4"),
+        ("bad.wild.test", 8443, "deny", "denied by policy.yaml:13"),
+        ("a.test", 22, "deny", "host a.test is allowed, port 22 is not: policy.yaml:3 allows any method a.test"),
+        ("evil.test", 443, "deny", "no rule allows host evil.test"),
+    ],
+)
+def test_a_connect_is_decided_on_host_and_port(
+    policy_of: PolicyOf, host: str, port: int, effect: str, reason: str
+) -> None:
+    got = decide_connect(policy_of(POLICY), host=host, port=port)
+    assert (got.effect, got.reason) == (effect, reason)
+
+
+@pytest.mark.parametrize(
+    ("rules", "line", "limit"),
+    [
+        ("[{max_body: 1KB}, {max_body: 3KB}, {max_body: 2KB}]", 3, 3000),
+        ("[{max_body: 0}, {path: {prefix: /}}, {max_body: 1GB}]", 3, None),
+        ("[{path: {prefix: /x}}, {max_body: 1KB}]", 3, 1000),
+    ],
+)
+def test_the_largest_body_of_all_that_allow_may_follow(
+    policy_of: PolicyOf, request_of: RequestOf, rules: str, line: int, limit: int | None
+) -> None:
+    got = decide(policy_of(f"domains:\n  - host: a.test\n    rules: {rules}"), request_of("POST https://a.test/"))
+    assert got == replace(by(Effect.ALLOW, line), max_body=limit)
+
+
+def test_a_policy_that_cannot_be_read_allows_nothing(request_of: RequestOf) -> None:
+    assert allows(Policy.deny_all("broken"), request_of("GET https://a.test/")) is False
+
+
+def test_a_connect_has_no_body(policy_of: PolicyOf) -> None:
+    policy = policy_of("domains: [{host: a.test, rules: [{max_body: 1KB}]}]")
+    assert decide_connect(policy, host="a.test", port=443) == by(Effect.ALLOW, 1)
+
+
+def test_a_policy_that_cannot_be_read_denies_everything_and_says_why(request_of: RequestOf) -> None:
+    policy = Policy.deny_all("policy.yaml:3:5: unknown key 'x'")
+    expected = Decision(
+        effect=Effect.DENY, rule=None, origin=None, reason="policy.yaml:3:5: unknown key 'x'", cause=Cause.POLICY
+    )
+    assert decide(policy, request_of("GET https://a.test/")) == expected
+    assert decide_connect(policy, host="a.test", port=443) == expected
+
+
+@each("text", ["", "{}", "# nothing\n", "domains: []", "domains:\n  # - a.test\n", "deny: [b.test]"])
+def test_a_policy_without_an_allow_denies_everything(policy_of: PolicyOf, request_of: RequestOf, text: str) -> None:
+    got = decide(policy_of(text), request_of("GET https://a.test/"))
+    expected = Decision(
+        effect=Effect.DENY, rule=None, origin=None, reason="policy.yaml allows nothing yet", cause=Cause.EMPTY
+    )
+    assert got == decide_connect(policy_of(text), host="a.test", port=443) == expected
+
+
+@each("text", ["domains: [a.test]", "domains: [b.test]", "domains: [a.test]\ndeny: [a.test]", ""])
+@each("above", ["domains: [a.test]", "domains: [b.test]"])
+def test_what_is_allowed_is_told_without_words(layer_of: LayerOf, request_of: RequestOf, text: str, above: str) -> None:
+    narrowing = layer_of(f"tighten: true\n{above}", name="team", file="team.yaml")
+    policy, request = compile_policy([narrowing, layer_of(text)], {}), request_of("GET https://a.test/")
+    assert allows(policy, request) is decide(policy, request).allowed
+
+
+def test_a_policy_with_denies_alone_names_the_one_that_matches(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("deny: [a.test]")
+    assert decide(policy, request_of("GET https://a.test/")) == by(Effect.DENY, 1)
+    assert decide_connect(policy, host="a.test", port=443) == by(Effect.DENY, 1)
+
+
+def test_a_denied_host_with_no_allow_has_no_nearest_rule(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("domains: [a.test]\ndeny: [{host: b.test, ports: [1]}]")
+    assert decide(policy, request_of("GET https://b.test/")).reason == "no rule allows host b.test"
+
+
+def test_what_goes_beyond_a_narrowing_layer_is_denied(layer_of: LayerOf, request_of: RequestOf) -> None:
+    policy = compile_policy([layer_of("tighten: true\ndomains: [a.test]"), layer_of("domains: [a.test, b.test]")], {})
+    told = "layer project (policy.yaml:1) narrows what all others allow: no rule allows host b.test"
+    assert decide(policy, request_of("GET https://b.test/")).reason == told
+    assert decide_connect(policy, host="b.test", port=443).reason == told
+    assert decide(policy, request_of("GET https://a.test/")) == by(Effect.ALLOW, 1)
+    assert decide_connect(policy, host="a.test", port=443) == by(Effect.ALLOW, 1)
+
+
+@pytest.mark.parametrize(("ceiling", "project"), [("1KB", "2KB"), ("2KB", "1KB")])
+def test_of_a_policy_and_a_narrowing_layer_the_smaller_limit_holds(
+    layer_of: LayerOf, request_of: RequestOf, ceiling: str, project: str
+) -> None:
+    def entry(size: str) -> str:
+        return f"domains: [{{host: a.test, rules: [{{max_body: {size}}}]}}]"
+
+    policy = compile_policy([layer_of(f"tighten: true\n{entry(ceiling)}"), layer_of(entry(project))], {})
+    assert decide(policy, request_of("POST https://a.test/")).max_body == 1000
+
+
+GRAPHQL = "domains: [{host: a.test, rules: [{schemes: [https], path: {exact: /graphql}, graphql: {query: [viewer]}}]}]"
+VIEWER = Operation(kind="query", fields=frozenset({"viewer"}))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("POST https://a.test/graphql", True),
+        ("POST http://a.test/graphql", False),
+        ("GET https://a.test/graphql", False),
+        ("POST https://b.test/graphql", False),
+    ],
+)
+def test_a_body_is_awaited_only_where_it_could_make_the_request_allowed(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, *, expected: bool
+) -> None:
+    policy, request = policy_of(GRAPHQL), request_of(line)
+    assert not decide(policy, request).allowed
+    assert awaits_operation(policy, request) is expected
+    assert decide(policy, request._replace(operation=VIEWER)).allowed is expected
+
+
+def test_no_body_is_awaited_twice_nor_where_no_rule_asks_for_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    request = request_of("POST https://a.test/graphql")
+    assert not awaits_operation(policy_of(GRAPHQL), request._replace(operation=VIEWER))
+    assert not awaits_operation(policy_of("allow: [GET https://a.test/graphql]"), request)
+
+
+SECRETS = """
+domains:
+- host: a.test
+  transform: {request: {headers: {X: {secret: wide, transform: {type: bearer}}}}}
+- host: a.test
+  transform: {request: {headers: {X: {secret: narrow, transform: {type: bearer}}}}}
+  rules: [{path: {prefix: /narrow/}, max_body: 1KB}]
+- {host: a.test, rules: [{path: {prefix: /open/}}]}
+deny: [POST https://a.test/**]
+"""
+
+
+@each(
+    ("line", "without", "filled"),
+    [
+        ("GET https://a.test/x", "deny", ("allow", "policy.yaml:3", "secret wide in x")),
+        ("GET https://a.test/narrow/", "deny", ("allow", "policy.yaml:7", "secret narrow in x")),
+        ("GET https://a.test/open/", "allow", ("allow", "policy.yaml:3", "secret wide in x")),
+        ("POST https://a.test/x", "deny", ("deny", "policy.yaml:9", "None")),
+        ("GET http://a.test/x", "deny", ("deny", None, "None")),
+    ],
+)
+def test_a_secret_is_that_of_the_most_specific_rule_that_has_one(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, without: str, filled: tuple[str, str | None, str]
+) -> None:
+    policy, request = policy_of(SECRETS), request_of(line)
+    decision, injection = decide_with_secrets(policy, request)
+    assert (str(decision.effect), decision.rule, str(injection)) == filled
+    assert decision.max_body == (1000 if "narrow" in line else None)
+    assert str(decide(policy, request).effect) == without
+
+
+@each(
+    ("more", "limit"),
+    [
+        ("", 10),
+        ("{path: {prefix: /}, max_body: 100}, ", 100),
+        ("{path: {prefix: /}, max_body: 5000}, ", 1000),
+    ],
+)
+def test_how_much_may_follow_a_secret_say_rules_that_put_it_in(layer_of: LayerOf, more: str, limit: int) -> None:
+    put_in = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
+    project = f"""
+domains:
+- {{host: a.test, {put_in}, rules: [{more}{{path: {{prefix: /x}}, max_body: 10}}]}}
+- a.test
+"""
+    ceiling = "tighten: true\ndomains: [{host: a.test, rules: [{max_body: 1000}]}]"
+    policy = compile_policy([layer_of(ceiling), layer_of(project)], {})
+    request = Request(scheme="https", host="a.test", port=443, method="POST", path="/x", query="")
+    assert decide_with_secrets(policy, request)[0].max_body == limit
+
+
+def test_a_policy_without_secrets_is_asked_once(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy, request = policy_of("domains: [a.test]"), request_of("GET https://a.test/")
+    assert decide_with_secrets(policy, request) == (decide(policy, request), None)
+
+
+def test_what_only_others_allow_has_nothing_put_in(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of(f"{SECRETS}\nallow: [GET https://b.test/]")
+    decision, injection = decide_with_secrets(policy, request_of("GET https://b.test/"))
+    assert (decision.allowed, injection) == (True, None)

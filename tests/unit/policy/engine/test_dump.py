@@ -1,0 +1,52 @@
+from collections.abc import Callable
+
+from agent_sandbox.policy.engine.dump import dump_rule
+from agent_sandbox.policy.engine.policy import Policy
+
+
+def test_a_rule_is_told_in_one_canonical_spelling(policy_of: Callable[[str], Policy]) -> None:
+    policy = policy_of(
+        """
+        domains:
+          - host: "*.A.test"
+            ports: [8443, 443]
+            encoded_slash: true
+            inspect: true
+            rules:
+              - {methods: [POST, GET], schemes: [https], path: {prefix: /v1}, query: {exact: {b: x, a: [z, w]}}}
+              - {headers: {X-B: "1", X-A: "2"}, max_body: 1KB}
+              - {graphql: {query: [viewer, node], mutation: [addComment]}}
+              - transform: {request: {headers: {X-Key: {secret: a, transform: {type: bearer}}}}}
+        """
+    )
+    expected = {
+        "effect": "allow",
+        "host": "*.a.test",
+        "ports": [443, 8443],
+        "schemes": ["https"],
+        "methods": ["GET", "HEAD", "POST"],
+        "path": {"prefix": "/v1"},
+        "query": [["a", "w"], ["a", "z"], ["b", "x"]],
+        "encoded_slash": True,
+        "inspect": True,
+        "origin": {"file": "policy.yaml", "line": 8, "layer": "project"},
+        "reason": "",
+    }
+    first, second, third, fourth = (dump_rule(rule) for rule in policy.rules.rules)
+    assert first == expected
+    assert third["graphql"] == {"mutation": ["addComment"], "query": ["node", "viewer"]}
+    assert third["methods"] == ["POST"]
+    bearer = {"secret": "a", "transform": {"type": "bearer"}}
+    assert fourth["transform"] == {"request": {"headers": {"x-key": bearer}, "on_existing_header": "fail"}}
+    assert fourth["schemes"] == ["https"]
+    assert (second["headers"], second["max_body"]) == ({"x-a": "2", "x-b": "1"}, 1000)
+
+
+def test_what_is_not_asked_for_is_left_out(policy_of: Callable[[str], Policy]) -> None:
+    policy = policy_of("domains: [a.test]\ndeny: [b.test]")
+    assert dump_rule(policy.rules.rules[1]) == {
+        "effect": "deny",
+        "host": "b.test",
+        "origin": {"file": "policy.yaml", "line": 2, "layer": "project"},
+        "reason": "",
+    }

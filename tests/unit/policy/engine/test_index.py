@@ -1,0 +1,73 @@
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.engine.index import build_index
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
+
+
+def the_rule(host: str, line: int = 1) -> Rule:
+    origin = Origin(file="policy.yaml", line=line, layer="project")
+    return Rule(effect=Effect.ALLOW, conditions=Conditions(host=parse_host_pattern(host)), origin=origin)
+
+
+def hosts_for(host: str, *patterns: str) -> list[str]:
+    index = build_index(map(the_rule, patterns))
+    return [str(rule.conditions.host) for rule in index.rules_for(host)]
+
+
+def test_the_nearest_name_comes_first() -> None:
+    patterns = ("*.test.example", "a.b.test.example", ".b.test.example", "*.a.b.test.example", "b.test.example")
+    assert hosts_for("a.b.test.example", *patterns) == ["a.b.test.example", ".b.test.example", "*.test.example"]
+
+
+def test_an_apex_is_taken_by_a_dot_and_not_by_a_star() -> None:
+    assert hosts_for("wild.test", "*.wild.test", ".wild.test") == [".wild.test"]
+
+
+def test_a_host_that_nobody_names_has_no_rules() -> None:
+    assert hosts_for("evilwild.test", "*.wild.test", "wild.test") == []
+
+
+def test_an_address_has_only_rules_that_name_it() -> None:
+    assert hosts_for("2001:db8::1", "[2001:db8::1]", "a.test") == ["2001:db8::1"]
+
+
+def test_the_order_of_rules_never_matters() -> None:
+    rules = [the_rule("a.test", line) for line in (3, 1, 2)]
+    assert build_index(rules) == build_index(reversed(rules))
+
+
+def test_an_address_has_the_rules_of_its_networks() -> None:
+    pattern = HostPattern(reach=Reach.NETWORK, name="10.1.0.0/16")
+    origin = Origin(file="policy.yaml", line=1, layer="project")
+    rules = [Rule(effect=Effect.ALLOW, conditions=Conditions(host=pattern), origin=origin), the_rule("10.1.2.3", 2)]
+    index = build_index(rules)
+    found = {host: [str(rule.conditions.host) for rule in index.rules_for(host)] for host in ("10.1.2.3", "10.2.2.3")}
+    assert found == {"10.1.2.3": ["10.1.2.3", "10.1.0.0/16"], "10.2.2.3": []}
+
+
+def test_the_rules_about_a_path_are_those_of_the_host_and_of_all_above() -> None:
+    index = build_index(map(the_rule, ("a.test.example", "*.test.example", "b.test.example")))
+    assert index.rules_about("a.test.example", ("/",)) == index.rules_for("a.test.example")
+    assert len(index.rules_about("a.test.example", ("/",))) == 2
+
+
+def test_every_name_is_taken_and_no_address() -> None:
+    assert hosts_for("a.test", "*", "a.test") == ["a.test", "*"]
+    assert hosts_for("203.0.113.7", "*") == []
+
+
+def test_a_host_is_named_by_one_rule_or_by_several_and_not_by_those_of_all_above() -> None:
+    one, two, beside, above = the_rule("two.test", 1), the_rule("two.test", 2), the_rule("one.test"), the_rule("*")
+    index = build_index([two, above, beside, one])
+    found = [index.naming(host) for host in ("one.test", "two.test", "none.test")]
+    assert found == [(beside,), (one, two), ()]
+    assert [index.rules_about(host, ("/",)) for host in ("one.test", "two.test")] == [
+        (beside, above),
+        (one, two, above),
+    ]
+
+
+def test_a_path_is_looked_for_among_the_rules_of_the_host_and_of_those_above() -> None:
+    for patterns, found in ((("a.test",), ["a.test"]), (("a.test", "*"), ["a.test", "*"])):
+        index = build_index(map(the_rule, patterns))
+        assert [str(rule.conditions.host) for rule in index.rules_about("a.test", ("/",))] == found

@@ -1,0 +1,66 @@
+from collections.abc import Callable
+
+from agent_sandbox.policy.compiler.compile import compile_policy
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.engine.passthrough import goes_unopened
+from vectors import each
+
+type LayerOf = Callable[..., Layer]
+
+UNREAD = "{host: a.test, inspect: false}"
+
+
+@each(
+    ("text", "unopened"),
+    [
+        ("domains: [a.test]", False),
+        (f"domains: [{UNREAD}]", True),
+        ("domains: [{host: .a.test, inspect: false}]", True),
+        (f"domains: [{UNREAD}, a.test, .a.test]", True),
+        (f"domains: [{UNREAD}, {{host: .a.test, inspect: true}}]", False),
+        (f"domains: [{UNREAD}, {{host: .a.test, rules: [{{path: {{prefix: /x}}}}]}}]", False),
+        (f"domains: [{UNREAD}, {{host: a.test, rules: [{{methods: [GET]}}]}}]", False),
+        (f"domains: [{UNREAD}, {{host: a.test, ports: [80], rules: [{{methods: [GET]}}]}}]", True),
+        (f"domains: [{UNREAD}]\nallow: [GET https://a.test/]", False),
+        (f"domains: [{UNREAD}]\ndeny: [POST https://a.test/x]", False),
+        (f"domains: [{UNREAD}]\ndeny: [a.test]", False),
+        (f"domains: [{UNREAD}]\ndeny: [{{host: a.test, ports: [8443]}}, b.test]", True),
+        ("domains: [a.test]\nsettings: {inspect: false}", True),
+        ("domains: [{host: a.test, inspect: true}]\nsettings: {inspect: false}", False),
+        ("domains: [{host: a.test, rules: [{methods: [GET]}]}]\nsettings: {inspect: false}", False),
+        ("domains: [{host: a.test, ports: [8443], inspect: false}]", False),
+        ("domains: [b.test]\nsettings: {inspect: false}", False),
+        ("deny: [a.test]\nsettings: {inspect: false}", False),
+    ],
+)
+def test_tls_goes_through_unopened_only_where_nothing_inside_is_asked_for(
+    layer_of: LayerOf, text: str, *, unopened: bool
+) -> None:
+    assert compile_policy([layer_of(text)], {}).passthrough("a.test", 443) is unopened
+
+
+@each(
+    ("above", "unopened"),
+    [
+        ("domains: [a.test]", True),
+        ("domains: [.a.test, {host: a.test, rules: [{methods: [GET]}]}]", True),
+        ("domains: [{host: a.test, rules: [{methods: [GET]}]}]", False),
+        ("domains: [{host: a.test, inspect: true}]", False),
+        ("domains: [{host: a.test, ports: [80]}]", False),
+        ("deny: [b.test]", True),
+        ("settings: {inspect: true}", False),
+        ("settings: {inspect: false}", True),
+    ],
+)
+def test_a_narrowing_layer_may_have_more_opened(layer_of: LayerOf, above: str, *, unopened: bool) -> None:
+    layers = [layer_of(f"tighten: true\n{above}"), layer_of(f"domains: [{UNREAD}]")]
+    assert compile_policy(layers, {}).passthrough("a.test", 443) is unopened
+
+
+def test_a_narrowing_layer_has_nothing_more_go_through_unopened(layer_of: LayerOf) -> None:
+    layers = [layer_of("domains: [a.test]"), layer_of("tighten: true\nsettings: {inspect: false}")]
+    assert not compile_policy(layers, {}).passthrough("a.test", 443)
+
+
+def test_a_host_without_a_rule_is_opened() -> None:
+    assert not goes_unopened([], [], port=443, inspect=False)

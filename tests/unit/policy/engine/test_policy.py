@@ -1,0 +1,110 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from agent_sandbox.policy.compiler.compile import compile_policy
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.match.host_service import HostService
+from agent_sandbox.policy.match.upstream import Authorities
+
+type LayerOf = Callable[..., Layer]
+type PolicyOf = Callable[[str], Policy]
+
+WRITTEN = """
+domains:
+  - b.test
+  - {host: a.test, rules: [{methods: [GET, POST], path: {prefix: /x}}]}
+"""
+THE_SAME = """
+# Another order, another case, another spelling, and a reason.
+domains:
+  - host: A.test.
+    reason: because
+    ports: [80, 443]
+    rules: [{path: {prefix: "/%78"}, methods: [POST, HEAD, GET]}]
+  - b.test
+settings: {block_status: 403}
+"""
+
+
+def test_a_digest_tells_what_a_policy_does_not_how_it_is_written(policy_of: PolicyOf) -> None:
+    assert policy_of(WRITTEN).digest == policy_of(THE_SAME).digest
+
+
+@pytest.mark.parametrize("change", ["deny: [c.test]", "settings: {block_status: 418}", "allow: [GET https://c.test/]"])
+def test_a_digest_changes_with_what_a_policy_does(policy_of: PolicyOf, change: str) -> None:
+    assert policy_of(WRITTEN).digest != policy_of(f"{WRITTEN}\n{change}").digest
+
+
+def test_a_policy_knows_whether_a_rule_or_a_ceiling_asks_what_a_body_does(layer_of: Callable[..., Layer]) -> None:
+    plain = layer_of("domains: [a.test]")
+    asking = layer_of("{tighten: true, domains: [{host: a.test, rules: [{graphql: {query: [a]}}]}]}")
+    asks = [compile_policy(layers, {}).asks_operations for layers in ([plain], [asking, plain])]
+    assert asks == [False, True]
+
+
+def test_a_digest_is_the_same_on_every_machine(policy_of: PolicyOf) -> None:
+    expected = "421fdab9cadfc20feea8ef46ccb64a75984dd6df520a21e5713d005454dc8be8"
+    assert policy_of(WRITTEN).digest == expected
+
+
+def test_a_denial_is_403_unless_the_policy_says_so(policy_of: PolicyOf) -> None:
+    statuses = [policy_of(text).settings.block_status for text in ("", "settings: {block_status: 418}")]
+    assert statuses == [403, 418]
+
+
+def test_a_policy_that_could_not_be_read_knows_why() -> None:
+    policy = Policy.deny_all("policy.yaml:3: unknown key")
+    assert (policy.refusal, policy.rules.rules) == ("policy.yaml:3: unknown key", ())
+
+
+def test_an_encoded_slash_stands_where_an_entry_takes_it_or_nothing_is_allowed_anyway(policy_of: PolicyOf) -> None:
+    policy = policy_of(
+        "domains: [b.test, {host: a.test, encoded_slash: true}]\ndeny: [{host: c.test, encoded_slash: true}]"
+    )
+    hosts = ("a.test", "b.test", "c.test", "d.test")
+    assert [host for host in hosts if policy.takes_encoded_slash(host)] == ["a.test", "c.test", "d.test"]
+
+
+def test_tls_goes_through_unopened_where_an_entry_says_so_unless_a_layer_insists(
+    policy_of: PolicyOf, layer_of: Callable[[str], Layer]
+) -> None:
+    unopened = "domains: [{host: a.test, inspect: false}, b.test]"
+    insisting = layer_of("tighten: true\nsettings: {inspect: true}")
+    hosts = ("a.test", "b.test")
+    policies = (policy_of(unopened), compile_policy([insisting, layer_of(unopened)], {}))
+    assert [[policy.passthrough(host, 443) for host in hosts] for policy in policies] == [[True, False], [False, False]]
+    assert len({policy.digest for policy in policies}) == 2
+
+
+def test_a_digest_changes_with_a_ceiling(layer_of: Callable[..., Layer], policy_of: PolicyOf) -> None:
+    narrowing = layer_of("tighten: true\ndomains: [b.test]")
+    within = compile_policy([layer_of(WRITTEN), narrowing], {})
+    assert within.digest == compile_policy([narrowing, layer_of(THE_SAME)], {}).digest != policy_of(WRITTEN).digest
+
+
+def test_a_private_place_leads_where_the_policy_says_and_counts_in_the_digest(policy_of: PolicyOf) -> None:
+    one, other = (policy_of(f"host_services: {{db: {{to: {to}}}}}") for to in ("host:5432", "10.1.2.3:5432"))
+    assert one.host_service("db", 5432) == HostService(name="db", to="host", port=5432)
+    assert one.host_service("db", 80) is None
+    assert other.host_service("10.1.2.3", 5432) == HostService(name="db", to="10.1.2.3", port=5432)
+    assert one.digest != policy_of("host_services: {db: {to: db:5432}}").digest
+
+
+def test_a_host_is_reached_through_the_company_s_proxy_that_the_policy_names(layer_of: LayerOf) -> None:
+    written = "settings: {upstream: {proxy: 'http://proxy.corp.example:3128', ca: x.pem, no_proxy: [near.example]}}"
+    authorities = Authorities(name="x.pem (sha256 1)", pem="-----BEGIN")
+    policy = compile_policy([replace(layer_of(written), authorities=authorities)], {})
+    assert (str(policy.upstream_proxy("a.test")), policy.upstream_proxy("near.example")) == (
+        "http://proxy.corp.example:3128",
+        None,
+    )
+    assert policy.authorities == "-----BEGIN"
+    silent = compile_policy([layer_of("")], {})
+    assert (silent.upstream_proxy("a.test"), silent.authorities) == (None, "")
+    others = [replace(authorities, name="x.pem (sha256 2)"), None]
+    digests = {compile_policy([replace(layer_of(written), authorities=one)], {}).digest for one in others}
+    assert len(digests | {policy.digest, silent.digest}) == 4
+    assert compile_policy([layer_of(written)], {}).authorities == ""

@@ -1,0 +1,17 @@
+from agent_sandbox.policy.engine.settings import Settings, dump_settings, settings_of
+from agent_sandbox.policy.match.upstream import Upstream
+
+
+def test_what_nobody_says_has_its_usual_value() -> None:
+    assert settings_of({}) == Settings(block_status=403, inspect=True, reload="restart")
+
+
+def test_what_is_said_stands() -> None:
+    said = {"block_status": 418, "inspect": False, "reload": "watch"}
+    assert settings_of(said) == Settings(block_status=418, inspect=False, reload="watch")
+
+
+def test_settings_are_dumped_as_plain_data() -> None:
+    upstream = Upstream(layer="user")
+    assert dump_settings(Settings()) == {"block_status": 403, "inspect": True, "reload": "restart", "upstream": None}
+    assert dump_settings(Settings(upstream=upstream))["upstream"] == upstream.dumped()

@@ -1,0 +1,221 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policy.compiler.compile import compile_policy
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.engine.decide import decide, decide_connect
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.explain.advice import (
+    FILE,
+    PLAINLY,
+    advise,
+    entry_for_exactly,
+    entry_for_host,
+    entry_for_operation,
+)
+from agent_sandbox.policy.explain.package_manager import PackageManager
+from agent_sandbox.policy.http.graphql_operation import Operation
+from agent_sandbox.policy.http.request import Request
+from vectors import each
+
+type PolicyOf = Callable[[str], Policy]
+type RequestOf = Callable[[str], Request]
+
+POLICY = "domains: [{host: a.test, rules: [{methods: [GET]}]}]\ndeny: [b.test]"
+APPLY = "then: agent-sandbox proxy reload"
+
+
+@each(
+    ("line", "advice"),
+    [
+        ("GET https://a.test/", ""),
+        ("GET https://c.test/x", f"add `- GET https://c.test/x` under `allow` in .devcontainer/policy.yaml, {APPLY}"),
+        (
+            "POST https://a.test/x?y",
+            f"add `- POST https://a.test/x` under `allow` in .devcontainer/policy.yaml, {APPLY}",
+        ),
+        (
+            "GET https://10.0.0.1/",
+            ("10.0.0.1 is no public address (private): name it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
+        ),
+        (
+            "GET https://203.0.113.7/",
+            f"add `- GET https://203.0.113.7/` under `allow` in .devcontainer/policy.yaml, {APPLY}",
+        ),
+        (
+            "GET https://slash.test/it's/@b%2Fc",
+            (
+                "add `- {host: slash.test, ports: [443], encoded_slash: true, "
+                "rules: [{methods: [GET], schemes: [https], path: {prefix: '/it''s/'}}]}` "
+                f"under `domains` in .devcontainer/policy.yaml, {APPLY}"
+            ),
+        ),
+        (
+            "GET https://c.test/a;b",
+            (
+                "add `- {host: c.test, ports: [443], "
+                "rules: [{methods: [GET], schemes: [https], path: {prefix: '/'}}]}` "
+                f"under `domains` in .devcontainer/policy.yaml, {APPLY}"
+            ),
+        ),
+        ("GTE https://a.test/", "no rule can name the method GTE"),
+        ("TRACE https://c.test/", "no rule can name the method TRACE"),
+        (
+            "GET https://b.test/",
+            f"a deny always wins: take out or narrow the entry at policy.yaml:2, {APPLY}",
+        ),
+    ],
+)
+def test_a_denial_says_how_to_allow_exactly_this(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, advice: str
+) -> None:
+    request = request_of(line)
+    assert advise(request, decide(policy_of(POLICY), request)) == advice
+
+
+def test_a_policy_that_cannot_be_read_is_to_be_mended() -> None:
+    policy = Policy.deny_all("broken")
+    advice = advise("a.test", decide_connect(policy, host="a.test", port=443))
+    assert advice == f"see `agent-sandbox policy check`, mend .devcontainer/policy.yaml, {APPLY}"
+
+
+@each("text", ["", "version: 1", "domains: []", "deny: [b.test]"])
+def test_with_a_policy_that_allows_nothing_yet_the_line_that_would_is_told(
+    policy_of: PolicyOf, request_of: RequestOf, text: str
+) -> None:
+    policy, request = policy_of(text), request_of("GET https://a.test/x")
+    advice = advise(request, decide(policy, request), services=["a"])
+    line = "add `- GET https://a.test/x` under `allow` in .devcontainer/policy.yaml"
+    assert advice == f"{line}, or `- a` under `services`, {APPLY}"
+    advice = advise("a.test", decide_connect(policy, host="a.test", port=443))
+    assert advice == f"add `- a.test` under `domains` in .devcontainer/policy.yaml, {APPLY}"
+
+
+def test_what_a_narrowing_layer_refuses_is_advised_to_whoever_keeps_it(
+    layer_of: Callable[..., Layer], request_of: RequestOf
+) -> None:
+    narrowing = layer_of("tighten: true\ndomains: [b.test]", name="team", file="team.yaml")
+    request = request_of("GET https://a.test/")
+    decision = decide(compile_policy([narrowing, layer_of("domains: [a.test]")], {}), request)
+    assert advise(request, decision) == f"whoever keeps team.yaml:1 has to allow it there too, {APPLY}"
+
+
+def test_a_connect_to_another_port_is_advised_by_host(policy_of: PolicyOf) -> None:
+    decision = decide_connect(policy_of(POLICY), host="a.test", port=22)
+    advice = advise("a.test", decision, port=22)
+    assert advice == f"add `- {{host: a.test, ports: [22]}}` under `domains` in .devcontainer/policy.yaml, {APPLY}"
+
+
+@pytest.mark.parametrize(
+    ("host", "advice"),
+    [
+        ("203.0.113.7", f"add `- 203.0.113.7` under `domains` in .devcontainer/policy.yaml, {APPLY}"),
+        (
+            "10.0.0.1",
+            "10.0.0.1 is no public address (private): name it under `host_services`: `NAME: {to: 10.0.0.1:443}`",
+        ),
+    ],
+)
+def test_a_connect_is_advised_as_a_request_there_would_be(policy_of: PolicyOf, host: str, advice: str) -> None:
+    assert advise(host, decide_connect(policy_of(POLICY), host=host, port=443)) == advice
+
+
+def test_services_that_would_allow_it_are_told_beside_the_line(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    request = request_of("GET https://c.test/x")
+    advice = advise(request, decide(policy_of(POLICY), request), services=("github", "copilot"))
+    line = "add `- GET https://c.test/x` under `allow` in .devcontainer/policy.yaml"
+    assert advice == f"{line}, or `- github` under `services`, or `- copilot` under `services`, {APPLY}"
+
+
+@each(
+    ("line", "for_host", "for_request"),
+    [
+        ("GET https://c.test/", "- c.test", "- GET https://c.test/"),
+        ("GET http://c.test:8080/a?b=1", "- {host: c.test, ports: [8080]}", "- GET http://c.test:8080/a?b=1"),
+        ("GET https://[2001:db8::1]/", '- "[2001:db8::1]"', "- GET https://[2001:db8::1]/"),
+        ("GET https://c.test/a*b", "- c.test", "- GET https://c.test/a%2Ab"),
+        ('GET https://c.test/"`', "- c.test", "- GET https://c.test/%22%60"),
+        ("GET https://c.test/it's:", "- c.test", "- 'GET https://c.test/it''s:'"),
+    ],
+)
+def test_a_line_can_be_put_into_the_file_as_it_is(
+    request_of: RequestOf, line: str, for_host: str, for_request: str
+) -> None:
+    request = request_of(line)
+    assert (entry_for_host(request.host, request.port), entry_for_exactly(request)) == (for_host, for_request)
+
+
+ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {mutation: [a, b]}"
+GRAPHQL = "domains: [{host: a.test, rules: [{path: {exact: /graphql}, graphql: {query: [viewer]}}]}]"
+
+
+@pytest.mark.parametrize(
+    ("operation", "advice"),
+    [
+        (
+            Operation(kind="mutation", fields=frozenset({"b", "a"})),
+            f"add `- {{host: a.test, ports: [443], rules: [{{{ONE}}}]}}` under `domains` in {FILE}, {APPLY}",
+        ),
+        (Operation(kind="subscription", fields=frozenset({"a"})), PLAINLY),
+        (Operation(doubt="no JSON"), PLAINLY),
+        (None, PLAINLY),
+    ],
+)
+def test_an_operation_is_advised_by_its_name(
+    policy_of: PolicyOf, request_of: RequestOf, operation: Operation | None, advice: str
+) -> None:
+    request = request_of("POST https://a.test/graphql")._replace(operation=operation)
+    assert advise(request, decide(policy_of(GRAPHQL), request)) == advice
+
+
+def test_an_operation_at_a_private_place_is_advised_as_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy = policy_of("host_services: {db: {to: host:81, graphql: {query: [viewer]}}}")
+    request = request_of("POST http://db:81/")._replace(operation=Operation(kind="query", fields=frozenset({"a"})))
+    expected = "db can only lead to a private place: name it under `host_services`: `NAME: {to: db:81}`"
+    assert advise(request, decide(policy, request)) == expected
+
+
+def test_the_line_for_an_operation_is_one_of_the_language(request_of: RequestOf, policy_of: PolicyOf) -> None:
+    fields = {"a", "_", "n", "Y", "no", "On", "true", "FALSE", "null", "off", "yes"}
+    operation = Operation(kind="query", fields=frozenset(fields))
+    request = request_of("POST https://[2606:4700::1]/it's*")._replace(operation=operation)
+    assert decide(policy_of(f"domains: [{entry_for_operation(request).removeprefix('- ')}]"), request).allowed
+
+
+def test_where_a_tool_seems_to_fetch_packages_what_finds_its_registry_is_told(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    request = request_of("GET https://c.test/simple/a/")
+    decision, package_manager = (
+        decide(policy_of(POLICY), request),
+        PackageManager(tool="pip", service="python", clients=(), paths=()),
+    )
+    first = "add `- GET https://c.test/simple/a/` under `allow` in .devcontainer/policy.yaml"
+    assert (
+        advise(request, decision, package_manager=package_manager)
+        == f"{first}, or for all that pip fetches {package_manager.way}, {APPLY}"
+    )
+    assert (
+        advise(request, decision, package_manager=package_manager, services=["py"])
+        == f"{first}, or `- py` under `services`, {APPLY}"
+    )
+
+
+@each(
+    ("line", "told"),
+    [
+        (
+            "POST https://s.test/x",
+            "add `- POST https://s.test/x` under `allow` in .devcontainer/policy.yaml, "
+            "which goes without secret key in x-key (policy.yaml:1): widen that entry to have it put in, " + APPLY,
+        ),
+        ("GET http://s.test/x", "ask for https: secret key in x-key (policy.yaml:1) goes over nothing else"),
+    ],
+)
+def test_beside_an_entry_with_a_secret_a_line_that_goes_without_is_told_to(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, told: str
+) -> None:
+    key = "{request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
+    policy = policy_of(f"domains: [{{host: s.test, transform: {key}, rules: [{{methods: [GET]}}]}}]")
+    assert advise(request_of(line), decide(policy, request_of(line))) == told

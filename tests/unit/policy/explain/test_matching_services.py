@@ -1,0 +1,33 @@
+from collections.abc import Callable
+
+from agent_sandbox.policy.compiler.compile import compile_policy, offered
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policy.explain.matching_services import matching_services
+from agent_sandbox.policy.http.request import Request
+
+
+def test_the_services_that_allow_a_request_are_told_the_narrowest_first(
+    layer_of: Callable[..., Layer], request_of: Callable[[str], Request], policy_of: Callable[[str], Policy]
+) -> None:
+    policy = policy_of("domains: [x.test]")
+    services = {
+        "wide": layer_of("domains: [a.test, b.test, c.test]"),
+        "narrow": layer_of("domains: [a.test]"),
+        "reading": layer_of("domains: [{host: a.test, rules: [{methods: [GET]}]}, d.test, e.test]"),
+        "other": layer_of("domains: [z.test]"),
+        "four": layer_of("domains: [a.test, b.test, c.test, d.test]"),
+    }
+    offers = offered(services)
+    assert matching_services(request_of("GET https://a.test/"), offers, policy) == ("narrow", "wide", "reading")
+    assert matching_services(request_of("POST https://a.test/"), offers, policy) == ("narrow", "wide", "four")
+    assert matching_services(request_of("GET https://nobody.test/"), offers, policy) == ()
+
+
+def test_a_service_that_is_named_already_is_not_offered_again(
+    layer_of: Callable[..., Layer], request_of: Callable[[str], Request]
+) -> None:
+    services = {"x": layer_of("domains: [{host: a.test, rules: [{methods: [GET]}]}]", name="service x")}
+    policy = compile_policy([layer_of("services: [x]")], services)
+    offers = offered({"x": layer_of("domains: [a.test]")})
+    assert matching_services(request_of("POST https://a.test/"), offers, policy) == ()

@@ -1,0 +1,176 @@
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agent_sandbox.policy.file.spec import PolicySpec
+from agent_sandbox.policy.http.headers import header_pattern
+from agent_sandbox.policy.http.query import query_pattern
+from agent_sandbox.policy.match.host_pattern import EVERY, parse_host_pattern
+from agent_sandbox.policy.match.host_service import Target, host_service_row
+from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
+from vectors import each
+
+
+def told(value: object) -> list[tuple[tuple[int | str, ...], str]]:
+    with pytest.raises(ValidationError) as raised:
+        PolicySpec.model_validate(value)
+    return [(error["loc"], error["type"]) for error in raised.value.errors()]
+
+
+def test_one_value_of_a_parameter_needs_no_list() -> None:
+    def policy(value: object) -> PolicySpec:
+        rule = {"query": {"exact": {"ref": value}}}
+        return PolicySpec.model_validate({"domains": [{"host": "a.test", "rules": [rule]}]})
+
+    assert policy("main") == policy(["main"])
+
+
+@pytest.mark.parametrize("kind", ["exact", "prefix", "glob"])
+def test_a_rule_holds_values_not_text(kind: str) -> None:
+    rule = {"methods": ["GET"], "path": {kind: "/a"}, "query": {"exact": {"ref": "main"}}}
+    spec = PolicySpec.model_validate({"domains": [{"host": "*.A.test", "rules": [rule]}]})
+    (entry,) = spec.domains
+    (read,) = entry.rules
+    assert entry.host == parse_host_pattern("*.a.test")
+    assert read.path is not None
+    assert read.path.pattern == parse_path_pattern(PathKind(kind), "/a")
+    assert read.query is not None
+    assert read.query.pattern == query_pattern({"ref": ["main"]})
+
+
+@each(
+    ("entry", "expected"),
+    [
+        ({"ports": [0]}, [(("ports", 0), "greater_than_equal")]),
+        ({"ports": ["443"]}, [(("ports", 0), "int_type")]),
+        ({"ports": [True]}, [(("ports", 0), "int_type")]),
+        ({"ports": []}, [(("ports",), "unfit")]),
+        ({"rules": []}, [(("rules",), "unfit")]),
+        ({"rules": [{"methods": "GET"}]}, [(("rules", 0, "methods"), "tuple_type")]),
+        ({"rules": [{"methods": ["GTE"]}]}, [(("rules", 0, "methods", 0), "word")]),
+        ({"rules": [{"methods": ["TRACE"]}]}, [(("rules", 0, "methods", 0), "word")]),
+        ({"rules": [{"schemes": ["ftp"]}]}, [(("rules", 0, "schemes", 0), "literal_error")]),
+        ({"rules": [{}, {"reason": "x"}]}, [(("rules", 0), "unfit"), (("rules", 1), "unfit")]),
+        ({"rules": [{"path": {}}]}, [(("rules", 0, "path"), "unfit")]),
+        ({"rules": [{"path": {"exact": "/a", "prefix": "/b"}}]}, [(("rules", 0, "path"), "unfit")]),
+        ({"rules": [{"path": {"exact": "/a/../b"}}]}, [(("rules", 0, "path", "exact"), "unfit")]),
+        ({"rules": [{"path": {"exact": None}}]}, [(("rules", 0, "path", "exact"), "string_type")]),
+        ({"rules": None}, [(("rules",), "tuple_type")]),
+        ({"rules": [{"methods": None}]}, [(("rules", 0, "methods"), "tuple_type")]),
+        ({"rules": [{"path": None}]}, [(("rules", 0, "path"), "unfit")]),
+        ({"rules": [{"query": None}]}, [(("rules", 0, "query"), "unfit")]),
+        ({"rules": [{"query": {}}]}, [(("rules", 0, "query", "exact"), "missing")]),
+        ({"rules": [{"query": {"exact": {"a": []}}}]}, [(("rules", 0, "query", "exact", "a"), "unfit")]),
+        ({"rules": [{"headers": {"x": 1}}]}, [(("rules", 0, "headers", "x"), "string_type")]),
+        ({"rules": [{"headers": None}]}, [(("rules", 0, "headers"), "unfit")]),
+        ({"rules": [{"max_body": "1M"}]}, [(("rules", 0, "max_body"), "unfit")]),
+        ({"rules": [{"max_body": None}]}, [(("rules", 0, "max_body"), "unfit")]),
+        ({"encoded_slash": "yes"}, [(("encoded_slash",), "bool_type")]),
+        ({"inspect": None}, [(("inspect",), "unfit")]),
+        ({"inspect": False, "rules": [{"methods": ["GET"]}]}, [(("inspect",), "unfit")]),
+        ({"inspect": False, "encoded_slash": True}, [(("inspect",), "unfit")]),
+        ({"reason": "a\u001b[31m"}, [(("reason",), "unfit")]),
+        ({"reason": "a" * 1001}, [(("reason",), "string_too_long")]),
+    ],
+)
+def test_every_problem_of_an_entry_is_told_where_it_stands(entry: dict[str, Any], expected: list[Any]) -> None:
+    here = [(("domains", 0, *location), kind) for location, kind in expected]
+    assert told({"domains": [{"host": "a.test", **entry}]}) == here
+
+
+def test_an_allow_names_public_addresses_alone_a_deny_any() -> None:
+    assert told({"domains": ["203.0.113.7", "10.0.0.1"]}) == [(("domains", 1), "unfit")]
+    assert len(PolicySpec.model_validate({"deny": ["10.0.0.1"]}).deny) == 1
+
+
+def test_headers_are_a_pattern_and_a_size_is_a_number() -> None:
+    rules = [{"headers": {"Accept": "x"}, "max_body": "1KB"}, {"methods": ["GET"]}]
+    (entry,) = PolicySpec.model_validate({"domains": [{"host": "a.test", "rules": rules}]}).domains
+    read = [(rule.header_pattern, rule.max_body) for rule in entry.rules]
+    assert read == [(header_pattern({"accept": "x"}), 1000), (None, None)]
+
+
+def test_a_deny_has_no_size() -> None:
+    rules = [{"headers": {"accept": "x"}}, {"max_body": "1KB"}]
+    assert told({"deny": [{"host": "a.test", "rules": rules}]}) == [(("deny", 0, "rules", 1, "max_body"), "unfit")]
+
+
+def test_a_host_alone_may_say_whether_it_is_inspected_and_one_with_rules_that_it_is() -> None:
+    entries = [
+        {"host": "a.test", "inspect": False},
+        {"host": "a.test", "inspect": True, "rules": [{"methods": ["GET"]}]},
+    ]
+    assert [entry.inspect for entry in PolicySpec.model_validate({"domains": entries}).domains] == [False, True]
+    assert told({"deny": [entries[0]]}) == [(("deny", 0, "inspect"), "unfit")]
+
+
+def place(**keys: object) -> dict[str, object]:
+    return {"host_services": {"x": keys}}
+
+
+def test_a_private_place_knows_how_it_is_asked_for() -> None:
+    (service,) = PolicySpec.model_validate(place(to="host:80", methods=["GET"])).host_services.values()
+    assert service.row("x") == host_service_row("x", Target(to="host", port=80), ())
+    assert service.methods == ("GET",)
+
+
+@each(
+    ("keys", "expected"),
+    [
+        ({}, [(("to",), "missing")]),
+        ({"to": 80}, [(("to",), "string_type")]),
+        ({"to": "host"}, [(("to",), "unfit")]),
+        ({"to": "10.0.0.0/24"}, [((), "unfit")]),
+        ({"to": "host:80", "ports": [80]}, [((), "unfit")]),
+        ({"to": "host:80", "rules": []}, [(("rules",), "extra_forbidden")]),
+        ({"to": "host:80", "path": {"regex": "x"}}, [(("path", "regex"), "extra_forbidden")]),
+    ],
+)
+def test_what_is_no_private_place_is_refused_where_it_stands(keys: dict[str, object], expected: list[Any]) -> None:
+    assert told(place(**keys)) == [(("host_services", "x", *location), kind) for location, kind in expected]
+    assert told({"host_services": {"X": {"to": "host:80"}}}) == [(("host_services", "X", "[key]"), "unfit")]
+
+
+def test_an_allow_is_no_wildcard_over_strangers_a_deny_may_be() -> None:
+    assert told({"domains": ["*.com", "*.example.com"]}) == [(("domains", 0), "unfit")]
+    assert len(PolicySpec.model_validate({"deny": ["*.com", ".github.io"]}).deny) == 2
+
+
+def test_every_name_may_be_meant_by_one_star() -> None:
+    (entry,) = PolicySpec.model_validate({"allow_all": True, "domains": [{"host": "*", "ports": [443]}]}).domains
+    assert entry.host == EVERY
+
+
+def test_a_rule_on_graphql_is_one_that_some_request_can_match() -> None:
+    def domains(**rule: object) -> dict[str, object]:
+        return {"domains": [{"host": "a.test", "rules": [{"graphql": {"query": ["viewer"]}, **rule}]}]}
+
+    (entry,) = PolicySpec.model_validate(domains()).domains
+    assert entry.rules[0].graphql is not None
+    assert told(domains(methods=["GET"])) == [(("domains", 0, "rules", 0), "unfit")]
+
+
+def test_every_host_is_an_entry_only_where_all_are_meant_and_never_lets_private_ones_by() -> None:
+    assert [str(entry.host) for entry in PolicySpec.model_validate({"allow_all": True, "domains": ["*"]}).domains] == [
+        "*"
+    ]
+    for refused in ({"domains": ["*"]}, {"allow_all": True, "domains": ["*", "localhost"]}):
+        with pytest.raises(ValidationError):
+            PolicySpec.model_validate(refused)
+
+
+def test_a_secret_goes_with_an_allow_that_is_inspected_and_goes_over_https() -> None:
+    key = {"request": {"headers": {"X-Key": {"secret": "key", "transform": {"type": "bearer"}}}}}
+
+    def domains(**entry: object) -> dict[str, object]:
+        return {"domains": [{"host": "a.test", **entry}]}
+
+    (entry,) = PolicySpec.model_validate(domains(transform=key, rules=[{"transform": key}])).domains
+    assert [entry.transform is None, entry.rules[0].transform is None] == [False, False]
+    clear = {"schemes": ["http"]}
+    assert told(domains(rules=[{"transform": key, **clear}])) == [(("domains", 0, "rules", 0), "unfit")]
+    assert told(domains(transform=key, rules=[clear])) == [(("domains", 0), "unfit")]
+    assert told(domains(transform=key, inspect=False)) == [(("domains", 0, "inspect"), "unfit")]
+    denies = {"deny": [{"host": "a.test", "transform": key, "rules": [{"transform": key}]}]}
+    assert told(denies) == [(("deny", 0, "rules", 0, "transform"), "unfit"), (("deny", 0, "transform"), "unfit")]

@@ -1,0 +1,76 @@
+from typing import Annotated, Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from agent_sandbox.policy.file.fields import (
+    AtLeastOne,
+    BodySize,
+    Headers,
+    Host,
+    Method,
+    Port,
+    Ports,
+    QueryValues,
+    Text,
+    Written,
+    path_of,
+    refused,
+    written_out,
+)
+from agent_sandbox.policy.file.short_form import write_out_host
+from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
+from vectors import each
+
+
+def read(of: Any, value: object) -> Any:  # noqa: ANN401 - a type as pydantic reads it
+    return TypeAdapter(of).validate_python(value)
+
+
+def why_not(of: Any, value: object) -> str:  # noqa: ANN401 - a type as pydantic reads it
+    with pytest.raises(ValidationError) as raised:
+        read(of, value)
+    return raised.value.errors()[0]["type"]
+
+
+def test_a_text_over_several_lines_is_one_line() -> None:
+    assert read(Text, "first\n  second\n") == "first second"
+
+
+def test_a_pattern_and_a_short_spelling_are_read_by_the_engines_own_parsers() -> None:
+    prefix = read(Annotated[PathPattern, path_of(PathKind.PREFIX)], "/a")
+    assert prefix == parse_path_pattern(PathKind.PREFIX, "/a")
+    assert read(Method, "GET") == "GET"
+    assert read(Ports, [*range(1, 101)]) == (*range(1, 101),)
+    assert read(Written[BodySize], "1KB") == 1000
+    assert read(Headers, {"Accept": "x"}) == {"Accept": "x"}
+    assert read(Annotated[dict[str, str], written_out(write_out_host)], "a.test") == {"host": "a.test"}
+
+
+def test_one_value_of_a_parameter_is_a_list_of_one() -> None:
+    assert read(QueryValues, "main") == read(QueryValues, ["main"]) == ("main",)
+
+
+@each(
+    ("of", "value", "kind"),
+    [
+        (Text, "a\x1b[31m", "unfit"),
+        (Text, "a" * 1001, "string_too_long"),
+        (Port, 0, "greater_than_equal"),
+        (Port, 65536, "less_than_equal"),
+        (Method, "GTE", "word"),
+        (Method, 1, "string_type"),
+        (Host, "*a", "unfit"),
+        (AtLeastOne[Port], [], "unfit"),
+        (AtLeastOne[Port], 443, "tuple_type"),
+        (Ports, [], "unfit"),
+        (Ports, [*range(1, 102)], "unfit"),
+        (Written[str], None, "unfit"),
+        (BodySize, "1M", "unfit"),
+        (Headers, {"te": "x"}, "unfit"),
+        (Headers, {"x": 1}, "string_type"),
+        (Annotated[str, refused("not here", "elsewhere")], "x", "unfit"),
+    ],
+)
+def test_what_does_not_fit_is_refused(of: Any, value: object, kind: str) -> None:  # noqa: ANN401 - as above
+    assert why_not(of, value) == kind

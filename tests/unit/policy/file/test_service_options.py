@@ -1,0 +1,187 @@
+import pickle
+from typing import Any
+
+import pytest
+
+from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, UnfitOption, choose
+from agent_sandbox.policy.match.injection import Credential, injection
+from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
+from vectors import each
+
+READWRITE = ("read", "readwrite")
+BASIC = Auth(host="git.test", username="bot", client_shim="git-askpass")
+DECLARED: Declared = {
+    "repos": "repositories",
+    "git": Access(levels=READWRITE, auth=BASIC),
+    "api": Access(levels=READWRITE, auth=Auth(host="api.test")),
+    "wiki": Access(levels=READWRITE),
+}
+LEAST = dict.fromkeys(("git", "api", "wiki"), ("read",))
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ({}, Chosen(levels=LEAST)),
+        ({"git": {"access": "readwrite"}}, Chosen(levels={"git": READWRITE})),
+        ({"api": {"access": "read"}}, Chosen(levels={"api": ("read",)})),
+        (
+            {"repos": ["B/x", "a/*", "b/X"]},
+            Chosen(repositories=("a/*", "b/x"), levels=LEAST),
+        ),
+    ],
+)
+def test_what_is_not_named_is_at_its_least_unless_another_is(given: dict[str, Any], chosen: Chosen) -> None:
+    assert choose("github", DECLARED, given) == chosen
+
+
+LIST = "write `repos: [owner/name]`"
+NAME = 'write `owner/name`, or "owner/*" for all of an owner'
+ACCESS = "write `git: {access: read}`"
+AUTH = "write `auth: {secret: NAME}`"
+
+
+def with_auth(**auth: object) -> dict[str, object]:
+    return {"repos": ["a/b"], "git": {"access": "read", "auth": auth}}
+
+
+@each(
+    ("given", "what", "hint", "at"),
+    [
+        ({"repo": []}, "service github has no option 'repo'", "did you mean `repos`?", ("repo",)),
+        (
+            {"zzz": 1},
+            "service github has no option 'zzz'",
+            "known are api, git, merge_mode, readonly, repos, wiki",
+            ("zzz",),
+        ),
+        ({"repos": "a/b"}, "`repos` is a list of repositories", LIST, ("repos",)),
+        ({"repos": []}, "`repos` is a list of repositories", LIST, ("repos",)),
+        ({"repos": ["a/b", 1]}, "this is no repository", NAME, ("repos", 1)),
+        ({"repos": ["a"]}, "'a' is no repository", NAME, ("repos", 0)),
+        ({"repos": ["*/b"]}, "'*/b' is no repository", NAME, ("repos", 0)),
+        ({"repos": ["a/b*"]}, "'a/b*' is no repository", NAME, ("repos", 0)),
+        ({"repos": ["a/b/c"]}, "'a/b/c' is no repository", NAME, ("repos", 0)),
+        ({"repos": ["a/.."]}, "'a/..' is no repository", NAME, ("repos", 0)),
+        ({"repos": ["a/b.git"]}, "'a/b.git' is no repository", NAME, ("repos", 0)),
+        ({"repos": ["https://example.com/a/b"]}, "'https://example.com/a/b' is no repository", NAME, ("repos", 0)),
+        ({"git": "read"}, "`git` says how much with `access`", ACCESS, ("git",)),
+        ({"git": {}}, "`git` says how much with `access`", ACCESS, ("git",)),
+        (
+            {"wiki": {"access": "read", "auth": {}}},
+            "unknown key 'auth'",
+            "write `wiki: {access: read}`",
+            ("wiki", "auth"),
+        ),
+        ({"git": {"access": "read", "auth": {}}}, "`auth` names a secret", AUTH, ("git", "auth")),
+        ({"git": {"access": "read", "auth": "token"}}, "`auth` names a secret", AUTH, ("git", "auth")),
+        (with_auth(secret="t", x="y"), "unknown key 'x'", AUTH, ("git", "auth", "x")),
+        (
+            with_auth(secret="a b"),
+            "'a b' is no name of a secret",
+            "write letters, digits, `.`, `_` and `-`: `github.token`",
+            ("git", "auth", "secret"),
+        ),
+        (
+            with_auth(secret="t", client_shim={"kind": "env"}),
+            "no `client_shim` of `git`",
+            "write `client_shim: {kind: git-askpass}`",
+            ("git", "auth", "client_shim"),
+        ),
+        (
+            {"git": {"access": "read", "auth": {"secret": "t"}}},
+            "a secret goes to repositories that are named",
+            LIST,
+            ("git",),
+        ),
+        ({"git": {"access": "reed"}}, "unknown access 'reed'", "did you mean `read`?", ("git", "access")),
+        ({"git": {"access": "READ"}}, "unknown access 'READ'", "did you mean `read`?", ("git", "access")),
+        ({"git": {"access": True}}, "unknown access 'True'", "known are read, readwrite", ("git", "access")),
+    ],
+)
+def test_an_option_that_a_service_does_not_take_is_told(
+    given: dict[str, Any], what: str, hint: str, at: tuple[str | int, ...]
+) -> None:
+    with pytest.raises(UnfitOption) as unfit:
+        choose("github", DECLARED, given)
+    assert (unfit.value.what, unfit.value.hint, unfit.value.at) == (what, hint, at)
+
+
+@each(
+    ("when", "meets"),
+    [
+        ({}, True),
+        ({"git": "read"}, True),
+        ({"git": "readwrite"}, True),
+        ({"api": "read"}, False),
+        ({"repos": "named"}, True),
+        ({"repos": "any"}, False),
+        ({"repos": "named", "api": "read"}, False),
+    ],
+)
+def test_a_rule_is_meant_when_all_that_it_asks_is_chosen(when: dict[str, str], *, meets: bool) -> None:
+    chosen = choose("github", DECLARED, {"repos": ["a/b"], "git": {"access": "readwrite"}})
+    assert chosen.meets(when) is meets
+    assert choose("github", DECLARED, {}).meets({"repos": "any"})
+
+
+@each(
+    ("kind", "text", "repos", "paths"),
+    [
+        (PathKind.PREFIX, "/plain", ["a/b"], ["/plain/..."]),
+        (PathKind.PREFIX, "/{repo}", ["A/b"], ["/a/b/..."]),
+        (PathKind.EXACT, "/repos/{repo}", ["a/b", "c/d"], ["/repos/a/b", "/repos/c/d"]),
+        (PathKind.GLOB, "/{repo}/x/*", ["a/b", "c/*"], ["/a/b/x/*", "/c/*/x/*"]),
+        (PathKind.EXACT, "/{repo}", ["c/*"], ["/c/*"]),
+        (PathKind.PREFIX, "/{repo}", ["c/*"], ["/c/*", "/c/*/**"]),
+        (PathKind.GLOB, "/{repo}/x", [], ["/*/*/x"]),
+        (PathKind.PREFIX, "/{repo}/", [], ["/*/*", "/*/*/**"]),
+    ],
+)
+def test_a_path_is_one_for_each_repository(kind: PathKind, text: str, repos: list[str], paths: list[str]) -> None:
+    chosen = choose("github", DECLARED, {"repos": repos} if repos else {})
+    assert [str(path) for path in chosen.paths(parse_path_pattern(kind, text))] == paths
+
+
+@each(
+    ("reading", "matches"),
+    [
+        ("/repos/owner/name/x", True),
+        ("/repos/OWNER/Name/x", True),
+        ("/Repos/owner/name/x", False),
+        ("/repos/owner/name/X", False),
+        ("/repos/owner/names/x", False),
+    ],
+)
+def test_only_the_name_of_a_repository_is_blind_to_case(reading: str, *, matches: bool) -> None:
+    (path,) = choose("x", DECLARED, {"repos": ["Owner/NAME"]}).paths(
+        parse_path_pattern(PathKind.EXACT, "/repos/{repo}/x")
+    )
+    assert path.matches(reading) is matches
+
+
+def test_a_problem_of_an_option_survives_a_copy() -> None:
+    copy = pickle.loads(pickle.dumps(UnfitOption("what", "hint", "repos", 1)))  # noqa: S301 - our own
+    assert (copy.what, copy.hint, copy.at) == ("what", "hint", ("repos", 1))
+
+
+def test_a_secret_goes_with_the_rules_of_its_option_at_its_host() -> None:
+    chosen = choose("github", DECLARED, with_auth(secret="t"))
+    basic = injection([Credential(header="authorization", secret="t", username="bot")])
+    assert chosen.secret_for("git.test", {"repos": "named", "git": "read"}) == basic
+    assert chosen.secret_for("other.test", {"git": "read"}) is None
+    assert chosen.secret_for("git.test", {"api": "read"}) is None
+
+
+def test_what_a_client_is_given_in_place_of_a_secret_is_replaced() -> None:
+    shim = {"kind": "git-askpass"}
+    chosen = choose("github", DECLARED, with_auth(secret="t", client_shim=shim))
+    secret = chosen.secret_for("git.test", {"git": "read"})
+    assert secret is not None
+    assert secret.replaces
+
+
+def test_a_service_without_repositories_takes_a_secret_as_well() -> None:
+    declared = {"api": Access(levels=("read",), auth=Auth(host="api.test"))}
+    chosen = choose("s", declared, {"api": {"access": "read", "auth": {"secret": "t"}}})
+    assert chosen.secret_for("api.test", {"api": "read"}) == injection([Credential(header="authorization", secret="t")])

@@ -1,0 +1,82 @@
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.file.entry_spec import RuleSpec
+from agent_sandbox.policy.file.service_options import choose
+from agent_sandbox.policy.file.service_spec import AccessSpec, ServiceRuleSpec, ServiceSpec, variants
+from agent_sandbox.policy.file.spec import ServiceFileSpec
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from vectors import each
+
+GITHUB = ServiceFileSpec.model_validate(
+    {"options": {"repos": "repositories", "git": {"access": ["read", "readwrite"]}}, "domains": ["a.test"]}
+)
+HOST = parse_host_pattern("a.test")
+SERVICES = {"github": Layer(name="service github", file="github.yaml", spec=GITHUB, lines={})}
+
+
+def told(value: object, known: object) -> list[tuple[tuple[int | str, ...], str, Any]]:
+    with pytest.raises(ValidationError) as raised:
+        ServiceSpec.model_validate(value, context={"services": known})
+    return [(error["loc"], error["type"], error.get("ctx", {}).get("at")) for error in raised.value.errors()]
+
+
+def test_a_service_is_one_that_is_known() -> None:
+    assert told({"name": "clod"}, ["claude"]) == [(("name",), "word", None)]
+    assert told({"name": "x", "merge_mode": "add", "readonly": 1}, ["x"]) == [
+        (("merge_mode",), "literal_error", None),
+        (("readonly",), "bool_type", None),
+    ]
+
+
+def test_options_are_checked_where_the_service_is_at_hand() -> None:
+    assert told({"name": "github", "repos": ["a/b", "c"]}, SERVICES) == [((), "unfit", ("repos", 1))]
+    good = ServiceSpec.model_validate(
+        {"name": "github", "repos": ["a/b"], "readonly": True}, context={"services": SERVICES}
+    )
+    assert good.chosen(GITHUB.declared) == choose("github", GITHUB.declared, {"repos": ["a/b"]}, readonly=True)
+    assert ServiceSpec.model_validate({"name": "x", "repos": 1}, context={"services": ["x"]}).model_extra == {
+        "repos": 1
+    }
+
+
+@each(
+    ("rule", "readonly", "methods"),
+    [
+        ({}, False, [()]),
+        ({}, True, [("GET", "HEAD")]),
+        ({"methods": ["GET", "POST"]}, True, [("GET",)]),
+        ({"methods": ["POST"]}, True, []),
+        ({"methods": ["POST"], "reads": True}, True, [("POST",)]),
+        ({"when": {"git": "readwrite"}}, False, []),
+    ],
+)
+def test_a_rule_comes_to_what_is_chosen(rule: dict[str, Any], methods: object, *, readonly: bool) -> None:
+    chosen = choose("github", GITHUB.declared, {}, readonly=readonly)
+    assert [variant.methods for variant in variants(HOST, ServiceRuleSpec.model_validate(rule), chosen)] == methods
+
+
+def test_a_rule_is_one_for_each_repository() -> None:
+    chosen = choose("github", GITHUB.declared, {"repos": ["a/b", "c/*"]})
+    rule = ServiceRuleSpec.model_validate({"path": {"prefix": "/{repo}/"}})
+    paths = [str(variant.path and variant.path.pattern) for variant in variants(HOST, rule, chosen)]
+    assert paths == ["/a/b/...", "/c/*", "/c/*/**"]
+
+
+def test_an_entry_without_rules_can_be_read_alone_too() -> None:
+    (rule,) = variants(HOST, RuleSpec(), choose("x", {}, {}, readonly=True))
+    assert rule.methods == ("GET", "HEAD")
+
+
+def test_a_secret_goes_with_the_rules_that_ask_for_its_option() -> None:
+    access = AccessSpec.model_validate(
+        {"access": ["read"], "auth": {"host": "a.test", "type": "basic", "username": "bot"}}
+    )
+    chosen = choose("x", {"git": access.declared}, {"git": {"access": "read", "auth": {"secret": "token"}}})
+    (with_it,) = variants(HOST, ServiceRuleSpec.model_validate({"when": {"git": "read"}}), chosen)
+    (without,) = variants(HOST, ServiceRuleSpec.model_validate({"methods": ["GET"]}), chosen)
+    assert str(with_it.transform and with_it.transform.injection) == "secret token in authorization as 'bot'"
+    assert without.transform is None

@@ -1,0 +1,53 @@
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.file.settings_spec import SettingsSpec
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.policy.match.upstream import Authorities, Upstream, UpstreamProxy
+
+PROXY = "http://proxy.corp.example:3128"
+HERE = Origin(file="user/policy.yaml", line=3, layer="user")
+CA = Authorities(name="corp-ca.pem (sha256 0a1b)", pem="...")
+
+
+def test_settings_are_those_that_are_written() -> None:
+    written = {"inspect": False, "reload": "watch"}
+    assert SettingsSpec.model_validate(written).said_at(HERE, None) == written
+    assert SettingsSpec().said_at(HERE, None) == {}
+
+
+def test_what_a_company_puts_between_is_said_as_a_whole_and_by_whom() -> None:
+    written = {"proxy": PROXY, "ca": "corp-ca.pem", "no_proxy": ["b.example", ".a.example", "b.example"]}
+    said = SettingsSpec.model_validate({"upstream": written}).said_at(HERE, CA)
+    assert said == {
+        "upstream": Upstream(
+            layer="user",
+            proxy=UpstreamProxy(tls=False, host="proxy.corp.example", port=3128),
+            no_proxy=(parse_host_pattern("b.example"), parse_host_pattern(".a.example")),
+            ca=CA,
+        )
+    }
+    assert said["upstream"].origin == HERE
+    unread = SettingsSpec.model_validate({"upstream": {"ca": "corp-ca.pem"}}).said_at(HERE, None)["upstream"]
+    assert (str(unread), unread.ca.pem) == ("corp-ca.pem may sign for every host", "")
+
+
+@pytest.mark.parametrize(
+    ("written", "what"),
+    [
+        ({}, "`upstream` names neither a proxy nor an authority"),
+        ({"ca": "a.pem", "no_proxy": ["a.example"]}, "`no_proxy` stands without a `proxy`"),
+        ({"proxy": PROXY, "no_proxy": ["*"]}, "`no_proxy: [*]` would use the proxy for nothing"),
+        ({"proxy": PROXY, "no_proxy": []}, "an empty list says nothing"),
+        ({"proxy": PROXY, "ca": "/etc/ssl/ca.pem"}, "certificates lie in a file beside the policy"),
+        ({"proxy": "http://me:pw@proxy.corp.example:3128"}, "the proxy is written with credentials"),
+        ({"proxy": None}, "nothing stands here"),
+    ],
+)
+def test_what_does_nothing_or_makes_no_sense_is_refused(written: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        SettingsSpec.model_validate({"upstream": written})
+    assert [error["msg"] for error in caught.value.errors()] == [what]

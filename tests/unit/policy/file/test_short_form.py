@@ -1,0 +1,142 @@
+from typing import Any
+
+import pytest
+
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.file.short_form import write_out_allow, write_out_deny, write_out_host, write_out_rule
+from vectors import each
+
+
+@each(
+    ("line", "host", "ports", "conditions"),
+    [
+        ("GET https://a.test", "a.test", [443], {"path": {"exact": "/"}}),
+        ("GET http://a.test/", "a.test", [80], {"path": {"exact": "/"}}),
+        ("GET https://a.test:8443/x", "a.test", [8443], {"path": {"exact": "/x"}}),
+        ("GET https://a.test/x/*", "a.test", [443], {"path": {"glob": "/x/*"}}),
+        ("GET https://[2001:db8::1]/x", "[2001:db8::1]", [443], {"path": {"exact": "/x"}}),
+        (
+            "GET https://*.a.test?q=a+b&q",
+            "*.a.test",
+            [443],
+            {"path": {"exact": "/"}, "query": {"exact": {"q": ["a b", ""]}}},
+        ),
+        ("GET https://a.test/x?", "a.test", [443], {"path": {"exact": "/x"}, "query": {"exact": {}}}),
+        (
+            "GET https://a.test?q=%ff&q=2",
+            "a.test",
+            [443],
+            {"path": {"exact": "/"}, "query": {"exact": {"q": ["\udcff", "2"]}}},
+        ),
+    ],
+)
+def test_a_line_is_written_out_as_an_entry(line: str, host: str, ports: list[int], conditions: dict[str, Any]) -> None:
+    rule = {"methods": ["GET"], "schemes": [line.split("://", maxsplit=1)[0].split()[1]], **conditions}
+    assert write_out_allow(line) == {"host": host, "ports": ports, "rules": [rule]}
+
+
+def test_a_deny_without_a_port_is_for_every_port() -> None:
+    rule = {"methods": ["POST"], "schemes": ["https"], "path": {"exact": "/x"}}
+    assert write_out_deny("POST https://a.test/x") == {"host": "a.test", "rules": [rule]}
+    assert write_out_deny("POST https://a.test:444/x") == {"host": "a.test", "rules": [rule], "ports": [444]}
+
+
+def test_a_deny_without_a_path_is_for_every_path() -> None:
+    rule = {"methods": ["POST"], "schemes": ["https"]}
+    assert write_out_deny("POST https://a.test") == {"host": "a.test", "rules": [rule]}
+
+
+def test_a_deny_may_be_a_host() -> None:
+    assert write_out_deny("a.test") == write_out_host("a.test") == {"host": "a.test"}
+
+
+@each("line", ["https://a.test/x", "http://a.test"])
+def test_a_deny_of_a_url_wants_its_method(line: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_deny(line)
+    hint = f"write its method before it: `GET {line}`"
+    assert (unfit.value.what, unfit.value.hint) == (f"{line!r} is no `METHOD URL`", hint)
+
+
+@pytest.mark.parametrize("value", [None, 1, ["a.test"], {"host": "a.test"}])
+def test_what_is_no_line_is_left_to_the_model(value: object) -> None:
+    assert write_out_host(value) is value
+    assert write_out_deny(value) is value
+
+
+@each(
+    "line",
+    [
+        "GET",
+        "host",
+        "GET a.test/x",
+        "GET //a.test/x",
+        "GET ftp://a.test/x",
+        "GET https://",
+        "GET https:///x",
+        "GET https://a.test:port/x",
+        "GET https://[2001:db8::1/x",
+        "https://a.test/\x1b",
+        "",
+    ],
+)
+def test_what_is_no_method_and_url_is_refused(line: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_allow(line)
+    hint = "write a method and a whole address: `GET https://example.com/path`"
+    assert (unfit.value.what, unfit.value.hint) == (f"{line!r} is no `METHOD URL`", hint)
+
+
+@each("line", ["a.test", "*.a.test", ".a.test", "bücher.test"])
+def test_a_host_alone_is_sent_to_where_it_goes(line: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_allow(line)
+    one = "for one request write a method and a whole address: `GET https://example.com/path`"
+    assert unfit.value.hint == f"a host alone goes under `domains`; {one}"
+
+
+def test_a_url_that_lacks_its_method_is_shown_with_one() -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_allow("https://a.test/x")
+    assert unfit.value.hint == "write its method before it: `GET https://a.test/x`"
+
+
+def test_an_allow_is_a_line() -> None:
+    with pytest.raises(Unfit, match="an entry of `allow` is one line"):
+        write_out_allow({"host": "a.test"})
+
+
+@pytest.mark.parametrize(
+    ("rule", "written_out"),
+    [
+        ({"method": "get", "scheme": "HTTPS"}, {"methods": ["GET"], "schemes": ["https"]}),
+        ({"methods": ["GET"]}, {"methods": ["GET"]}),
+        ({"method": 1}, {"method": 1}),
+        ("x", "x"),
+    ],
+)
+def test_one_method_and_one_scheme_are_lists_of_one(rule: object, written_out: object) -> None:
+    assert write_out_rule(rule) == written_out
+
+
+@pytest.mark.parametrize("rule", [{}, {"reason": "it is needed"}])
+def test_a_rule_has_a_condition(rule: object) -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_rule(rule)
+    hint = "write one, such as `methods: [GET]`; if every request is meant, take `rules` out"
+    assert (unfit.value.what, unfit.value.hint) == ("a rule without a condition is about every request", hint)
+
+
+def test_a_rule_says_a_thing_once() -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_rule({"method": "GET", "methods": ["POST"]})
+    assert (unfit.value.what, unfit.value.hint) == ("`method` and `methods` say the same thing", "keep `methods`")
+
+
+def test_a_fragment_is_refused_for_no_client_sends_it() -> None:
+    with pytest.raises(Unfit) as unfit:
+        write_out_allow("GET https://a.test/?a=1#b")
+    assert (unfit.value.what, unfit.value.hint) == (
+        "'GET https://a.test/?a=1#b' holds a fragment",
+        "leave it out: no client sends it",
+    )

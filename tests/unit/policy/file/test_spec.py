@@ -1,0 +1,94 @@
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agent_sandbox.policy.file.service_options import Access
+from agent_sandbox.policy.file.spec import MODELS, RESERVED_KEYS, PolicySpec, ServiceFileSpec
+from vectors import each
+
+
+def told(value: object, services: tuple[str, ...] = ()) -> list[tuple[tuple[int | str, ...], str]]:
+    with pytest.raises(ValidationError) as raised:
+        PolicySpec.model_validate(value, context={"services": services})
+    return [(error["loc"], error["type"]) for error in raised.value.errors()]
+
+
+def test_nothing_written_is_a_policy_that_says_nothing() -> None:
+    assert PolicySpec.model_validate({}) == PolicySpec()
+
+
+def test_a_section_whose_lines_are_all_comments_is_empty() -> None:
+    sections = dict.fromkeys(("services", "domains", "allow", "deny", "tests", "host_services"))
+    assert PolicySpec.model_validate(sections) == PolicySpec(
+        services=(), domains=(), allow=(), deny=(), tests=(), host_services={}
+    )
+
+
+def test_short_spellings_are_entries_like_the_long_ones() -> None:
+    short = PolicySpec.model_validate({"services": ["x"], "domains": ["a.test"], "deny": ["b.test"]})
+    long = PolicySpec.model_validate(
+        {"services": [{"name": "x"}], "domains": [{"host": "a.test"}], "deny": [{"host": "b.test"}]}
+    )
+    assert short == long
+
+
+def test_a_reason_over_several_lines_is_one_line() -> None:
+    assert PolicySpec.model_validate({"reason": "first\n  second\n"}).reason == "first second"
+
+
+@each(
+    ("value", "expected"),
+    [
+        ({"domain": []}, [(("domain",), "extra_forbidden")]),
+        ({"version": 2}, [(("version",), "literal_error")]),
+        ({"domains": "a.test"}, [(("domains",), "tuple_type")]),
+        ({"domains": [None]}, [(("domains", 0), "model_type")]),
+        ({"domains": [{}]}, [(("domains", 0, "host"), "missing")]),
+        ({"domains": [{"host": 1}]}, [(("domains", 0, "host"), "string_type")]),
+        ({"domains": ["*"]}, [(("domains", 0), "unfit")]),
+        ({"domains": ["203.0.113.7", "10.0.0.1"]}, [(("domains", 1), "unfit")]),
+        ({"allow": [{"host": "a.test"}]}, [(("allow", 0), "unfit")]),
+        ({"settings": {"block_status": 500}}, [(("settings", "block_status"), "literal_error")]),
+        ({"settings": {"inspect": None}}, [(("settings", "inspect"), "unfit")]),
+        ({"settings": {"reload": "never"}}, [(("settings", "reload"), "literal_error")]),
+        ([], [((), "model_type")]),
+    ],
+)
+def test_what_is_no_policy_is_refused_where_it_stands(value: object, expected: list[Any]) -> None:
+    assert told(value) == expected
+
+
+@pytest.mark.parametrize("section", ["domains", "allow"])
+def test_every_host_is_named_only_where_all_are_meant(section: str) -> None:
+    entries = {"domains": ["*"], "allow": ["GET https://*/"]}[section]
+    assert told({section: entries}) == told({section: entries, "allow_all": False}) == [((section, 0), "unfit")]
+    policy = PolicySpec.model_validate({"allow_all": True, section: entries})
+    assert [str(entry.host) for entry in getattr(policy, section)] == ["*"]
+    assert [str(entry.host) for entry in PolicySpec.model_validate({"deny": ["*"]}).deny] == ["*"]
+
+
+def test_all_problems_are_told_at_once() -> None:
+    assert len(told({"version": 2, "domains": ["*a", "*", {"host": "a.test", "prots": [1]}], "x": 1})) == 5
+
+
+def test_a_service_is_one_that_is_known() -> None:
+    assert told({"services": ["clod"]}, services=("claude",)) == [(("services", 0, "name"), "word")]
+
+
+def test_below_each_key_stands_the_model_whose_words_are_known_there() -> None:
+    below = {key for key, field in PolicySpec.model_fields.items() if field.annotation not in {int, str, bool}}
+    assert below - {"version", "domains_file"} <= set(MODELS)
+
+
+def test_a_policy_offers_no_options_a_service_those_that_it_declares() -> None:
+    options = {"repos": "repositories", "git": {"access": ["read", "readwrite"]}}
+    declared = ServiceFileSpec.model_validate({"options": options}).declared
+    assert declared == {"repos": "repositories", "git": Access(levels=("read", "readwrite"))}
+    assert PolicySpec().declared == {}
+
+
+def test_a_key_is_either_built_or_reserved() -> None:
+    built = {(where, key) for where, model in MODELS.items() for key in model.model_fields}
+    assert RESERVED_KEYS & built == set()
+    assert {where for where, _ in RESERVED_KEYS} <= set(MODELS)

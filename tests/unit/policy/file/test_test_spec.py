@@ -1,0 +1,56 @@
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.file.test_spec import TestSpec
+from vectors import each
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ({"allow": "GET https://a.test/x?y=1"}, (Effect.ALLOW, "GET", "https://a.test/x?y=1")),
+        ({"deny": "POST http://[::1]:8080"}, (Effect.DENY, "POST", "http://[::1]:8080")),
+        # What the door would refuse to read is a case like any other: it is denied.
+        ({"deny": "GET https://a.test/../b"}, (Effect.DENY, "GET", "https://a.test/../b")),
+    ],
+)
+def test_a_case_is_a_request_and_the_answer_that_is_expected(case: dict[str, Any], expected: object) -> None:
+    read = TestSpec.model_validate(case)
+    assert (read.effect, read.method, read.url) == expected
+    assert (read.headers, read.body_size, read.reason) == (None, None, "")
+
+
+def test_a_case_may_name_headers_and_the_size_of_the_body() -> None:
+    case = {"allow": "POST https://a.test/", "headers": {"Accept": "x"}, "body_size": "1KB", "reason": "why"}
+    read = TestSpec.model_validate(case)
+    assert (read.headers, read.body_size, read.reason) == ({"Accept": "x"}, 1000, "why")
+
+
+@each(
+    ("case", "expected"),
+    [
+        ({}, ((), "unfit")),
+        ({"allow": "GET https://a.test/", "deny": "GET https://a.test/"}, ((), "unfit")),
+        ({"allow": None}, (("allow",), "string_type")),
+        ({"allow": "a.test"}, (("allow",), "unfit")),
+        ({"deny": "get https://a.test/"}, (("deny",), "unfit")),
+        ({"deny": "GET ftp://a.test/"}, (("deny",), "unfit")),
+        ({"deny": "GET https:///x"}, (("deny",), "unfit")),
+        ({"deny": "GET https://a.test/", "body_size": "1M"}, (("body_size",), "unfit")),
+        ({"deny": "GET https://a.test/", "headers": {"a": 1}}, (("headers", "a"), "string_type")),
+        ({"deny": "GET https://a.test/", "header": {}}, (("header",), "extra_forbidden")),
+    ],
+)
+def test_what_is_no_case_is_refused_where_it_stands(case: dict[str, Any], expected: object) -> None:
+    with pytest.raises(ValidationError) as raised:
+        TestSpec.model_validate(case)
+    assert [(error["loc"], error["type"]) for error in raised.value.errors()] == [expected]
+
+
+def test_a_case_may_carry_graphql_which_has_its_own_size() -> None:
+    assert TestSpec.model_validate({"allow": "POST https://a.test/", "graphql": "{a}"}).graphql == "{a}"
+    with pytest.raises(ValidationError, match="a body of its own size"):
+        TestSpec.model_validate({"allow": "POST https://a.test/", "graphql": "{a}", "body_size": 1})

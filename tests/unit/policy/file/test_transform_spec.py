@@ -1,0 +1,130 @@
+import pytest
+
+from agent_sandbox.policy.file.spec import PolicySpec
+from agent_sandbox.policy.match.injection import Credential, injection
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.problems import UserError
+from vectors import each
+
+
+def read(text: str) -> PolicySpec:
+    return parse_layer(text, name="project", file="p", shown="p", services=()).spec
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(UserError) as raised:
+        read(text)
+    return [str(problem) for problem in raised.value.problems]
+
+
+def test_headers_are_read_with_their_secrets() -> None:
+    text = """\
+domains:
+  - host: a.test
+    transform:
+      request:
+        headers:
+          Authorization: {secret: forge.token, transform: {type: basic, username: bot}}
+          X-Key: {secret: key, transform: {type: bearer}}
+        on_existing_header: replace
+    rules:
+      - {methods: [GET], transform: {request: {headers: {X-Key: {secret: other, transform: {type: bearer}}}}}}
+"""
+    (entry,) = read(text).domains
+    basic = Credential(header="authorization", secret="forge.token", username="bot")
+    own = entry.rules[0].transform
+    assert entry.transform is not None
+    assert own is not None
+    assert entry.transform.injection == injection([basic, Credential(header="x-key", secret="key")], replaces=True)
+    assert own.injection == injection([Credential(header="x-key", secret="other")])
+
+
+EXAMPLE = "{Authorization: {secret: NAME, transform: {type: bearer}}}"
+MANY = ", ".join(f"X-{number}: {{secret: s, transform: {{type: bearer}}}}" for number in range(17))
+TWICE = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
+UNOPENED = (
+    "`inspect: false` lets TLS through unopened, and this entry asks for what is inside; "
+    "take out `inspect`, or `rules`, `encoded_slash` and `transform`"
+)
+
+
+@each(
+    ("headers", "expected"),
+    [
+        ("{}", f"1:57: `headers` names no header; write `headers: {EXAMPLE}`"),
+        (f"{{{MANY}}}", "1:57: `headers` names more than 16 headers; no request wants so many secrets"),
+        (
+            "{X-A: {secret: s, transform: {type: bearer}}, x_a: {secret: s, transform: {type: bearer}}}",
+            f"1:57: `headers` names a header twice; {TWICE}",
+        ),
+        (
+            "{Host: {secret: s, transform: {type: bearer}}}",
+            "1:57: no rule can ask for the header `host`; the entry names the host",
+        ),
+        ("{X: {transform: {type: bearer}}}", "1:61: `secret` is missing"),
+        ("{X: {secret: s}}", "1:61: `transform` is missing"),
+        ("{X: {secret: s, transform: {type: Bearer}}}", "1:91: 'Bearer' does not go here; did you mean `bearer`?"),
+        ("{X: {secret: s, transform: {type: token}}}", "1:91: 'token' does not go here; write 'basic' or 'bearer'"),
+        ("{X: {secret: s, transform: {typ: bearer}}}", "1:85: unknown key 'typ'; did you mean `type`?"),
+        (
+            "{X: {secret: s, transform: {type: basic}}}",
+            "1:84: `type: basic` wants a user name; write `username: NAME` beside it",
+        ),
+        (
+            "{X: {secret: s, transform: {type: bearer, username: u}}}",
+            "1:84: `type: bearer` has no user name; take `username` out, or write `type: basic`",
+        ),
+        (
+            "{X: {secret: s, transform: {type: basic, username: 'a:b'}}}",
+            "1:108: 'a:b' is no user name; write it in ASCII, without a colon",
+        ),
+        (
+            "{X: {secret: a/b, transform: {type: bearer}}}",
+            "1:70: 'a/b' is no name of a secret; write letters, digits, `.`, `_` and `-`: `github.token`",
+        ),
+        ("{X: {secrets: s, transform: {type: bearer}}}", "1:62: unknown key 'secrets'; did you mean `secret`?"),
+    ],
+)
+def test_what_can_not_be_meant_is_told_where_it_stands(headers: str, expected: str) -> None:
+    text = f"domains: [{{host: a.test, transform: {{request: {{headers: {headers}}}}}}}]"
+    assert f"p:{expected}" in problems(text)
+
+
+KEY = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
+
+
+@each(
+    ("text", "expected"),
+    [
+        (
+            f"domains: [{{host: a.test, {KEY}, rules: [{{schemes: [https, http]}}]}}]",
+            "p:1:122: a secret goes over https alone; write `schemes: [https]`",
+        ),
+        (
+            f"domains: [{{host: a.test, rules: [{{schemes: [http], {KEY}}}]}}]",
+            "p:1:44: a secret goes over https alone; write `schemes: [https]`",
+        ),
+        (
+            f"domains: [{{host: a.test, {KEY}, inspect: false}}]",
+            f"p:1:113: {UNOPENED}",
+        ),
+        (
+            f"deny: [{{host: a.test, {KEY}}}]",
+            "p:1:34: a deny puts nothing in; take `transform` out; it goes with what is allowed",
+        ),
+        (
+            f"deny: [{{host: a.test, rules: [{{methods: [GET], {KEY}}}]}}]",
+            "p:1:59: a deny puts nothing in; take `transform` out; it goes with what is allowed",
+        ),
+        (
+            "domains: [{host: a.test, transform: {response: {}}}]",
+            "p:1:38: unknown key 'response'; known are request",
+        ),
+        (
+            f"domains: [{{host: a.test, transform: {{request: {{headers: {KEY[31:-2]}, on_existing_header: keep}}}}}}]",
+            "p:1:122: 'keep' does not go here; write 'fail' or 'replace'",
+        ),
+    ],
+)
+def test_a_secret_goes_where_it_can_be_kept(text: str, expected: str) -> None:
+    assert expected in problems(text)

@@ -1,0 +1,79 @@
+import pytest
+
+from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.http.graphql_document import MAX_LENGTH, operation_of
+from vectors import each
+
+
+@each(
+    ("document", "expected"),
+    [
+        ("{ viewer { login } }", "query viewer"),
+        ("query { a b c }", "query a, b, c"),
+        ("mutation M($x: Int) { harmless: deleteRepository(id: $x) { id } }", "mutation deleteRepository"),
+        ("subscription { issueChanged { id } }", "subscription issueChanged"),
+        ("{ ... { a ... on Query { b } } ...F } fragment F on Query { c ...F }", "query a, b, c"),
+        ("{ ...F ...F } fragment F on Query { a ...G } fragment G on Query { b ...F }", "query a, b"),
+        ("{ a { deleteRepository node @include(if: true) { id } } }", "query a"),
+        ('{ a(b: "} mutation { c }") { d } } # } mutation { e }\n', "query a"),
+        ('{ a(b: """\n} mutation { c } \\""" {\n""") { d } }', "query a"),
+        ("{,,a,,b,,}", "query a, b"),
+        ("{ __typename __schema { types { name } } }", "query __schema, __typename"),
+    ],
+)
+def test_the_fields_at_the_top_are_found_however_they_are_written(document: str, expected: str) -> None:
+    assert str(operation_of(document, None)) == expected
+
+
+def test_of_several_operations_the_one_that_is_named_counts() -> None:
+    document = "query A { a } mutation B { b } { c }"
+    assert [str(operation_of(document, name)) for name in ("A", "B")] == ["query a", "mutation b"]
+
+
+NO_GRAPHQL = "a document that is no GraphQL, or too deep or long"
+
+
+@each(
+    ("document", "name", "doubt"),
+    [
+        ("", None, NO_GRAPHQL),
+        ("{", None, NO_GRAPHQL),
+        ("{ a } }", None, NO_GRAPHQL),
+        ("query A { a } query A { b }", "A", "not one operation that is meant"),
+        ("query A { a } query B { b }", None, "not one operation that is meant"),
+        ("query A { a }", "B", "not one operation that is meant"),
+        ("{ a }", "A", "not one operation that is meant"),
+        ("fragment F on Query { a }", None, "not one operation that is meant"),
+        ("{ ...F }", None, "a fragment that is not there"),
+        ("{ ...F } fragment F on Query { ...F }", None, "an operation that asks for nothing"),
+        ("{ a @skip(if: true) }", None, "a directive at the top of the operation"),
+        ("query @x { a }", None, "a directive at the top of the operation"),
+        ("{ ... @include(if: false) { a } }", None, "a directive at the top of the operation"),
+        ("{ ...F @defer } fragment F on Query { a }", None, "a directive at the top of the operation"),
+        ("{ ...F } fragment F on Query @x { a }", None, "a directive at the top of the operation"),
+        (
+            "{ ...F } fragment F on Query { a } fragment F on Query { b }",
+            None,
+            "a document with a fragment twice, or with more than operations and fragments",
+        ),
+        (
+            "{ a } type Query { a: Int }",
+            None,
+            "a document with a fragment twice, or with more than operations and fragments",
+        ),
+        ("{ a(b: 'c') }", None, NO_GRAPHQL),
+        ("\ufeff{ a }", None, "a document with characters beyond ASCII: values go into `variables`"),
+        ("{ a } # \u2028 mutation", None, "a document with characters beyond ASCII: values go into `variables`"),
+        ("{ a\x0b }", None, "a document with characters beyond ASCII: values go into `variables`"),
+        ("{ a\0 }", None, "a document with characters beyond ASCII: values go into `variables`"),
+        ("{ " + "a " * 2000 + "}", None, NO_GRAPHQL),
+        ("{ a(b: " + "[" * 1500 + ") }", None, NO_GRAPHQL),
+        ("{ a " * 900 + "}" * 900, None, NO_GRAPHQL),
+        ("#\n" * 4000 + "{ a }", None, NO_GRAPHQL),
+        (" " * MAX_LENGTH + "{ a }", None, f"a document of more than {MAX_LENGTH} characters"),
+    ],
+)
+def test_what_leaves_doubt_is_told(document: str, name: str | None, doubt: str) -> None:
+    with pytest.raises(Ambiguous) as raised:
+        operation_of(document, name)
+    assert doubt == str(raised.value)

@@ -1,0 +1,113 @@
+import pytest
+
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.http.headers import Headers, Sent, header_pattern
+from vectors import each
+
+ONE_EACH = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
+JSON = header_pattern({"Content-Type": "application/JSON", "X-Mode": "Dry"})
+
+
+def sent(*values: str, mode: str = "Dry") -> Sent:
+    return [*(("Content-Type", value) for value in values), ("x-mode", mode), ("x-other", "1")]
+
+
+@each(
+    ("headers", "answers"),
+    [
+        (sent("application/json"), (True, True)),
+        (sent("Application/JSON ; charset=utf-8"), (True, True)),
+        (sent(" application/json\t"), (True, True)),
+        (sent("application/json", "application/json"), (True, True)),
+        # What one server reads as JSON and another as something else: no allow takes it, every deny does.
+        (sent("application/json", "text/html"), (False, True)),
+        (sent("application/json, text/html"), (False, True)),
+        (sent("application/json;x=, text/html"), (False, True)),
+        (sent("text/plain;application/json"), (False, True)),
+        (sent('"application/json"'), (False, True)),
+        (sent("application/json", mode="dry"), (False, True)),
+        # A server that makes a variable of each header takes these for one, and the last of them may count.
+        ([*sent("application/json"), ("X_Mode", "wet")], (False, True)),
+        ([*sent("application/json"), ("x_mode", "Dry")], (False, True)),
+        ([("content_type", "application/json"), ("X_MODE", "Dry")], (False, True)),
+        (sent("application/json", mode="wet, dry"), (False, True)),
+        (sent("application/json5"), (False, False)),
+        (sent("text/html"), (False, False)),
+        (sent("application/json", mode="wet"), (False, False)),
+        (sent(), (False, False)),
+        ([], (False, False)),
+    ],
+)
+def test_an_allow_wants_each_header_with_no_other_value_a_deny_wants_it_among_others(
+    headers: Sent, answers: tuple[bool, bool]
+) -> None:
+    assert (JSON.is_all_of(headers), JSON.is_within(headers)) == answers
+
+
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        (sent("application/json"), []),
+        ([*sent("application/json"), ("X_Mode", "Dry")], ["header x_mode beside x-mode"]),
+        ([("x-mode", "a\x1b"), ("x-mode", "Dry")], ["header content-type (none)", r"header x-mode 'a\x1b', 'Dry'"]),
+    ],
+)
+def test_each_header_that_differs_is_named_with_what_was_sent(headers: Sent, told: list[str]) -> None:
+    assert list(JSON.differences(headers)) == told
+
+
+@each("value", ['"a"', "a;b", "a, b", 'x, "a"', "x, a;b", "x;a"])
+def test_a_deny_finds_a_value_that_holds_what_parts_others(value: str) -> None:
+    named = value.removeprefix("x").lstrip(",; ")
+    assert header_pattern({"x-tag": named}).is_within([("x-tag", value)])
+
+
+def test_a_pattern_reads_as_headers_do() -> None:
+    assert str(JSON) == "content-type: application/json and x-mode: Dry"
+
+
+@each(
+    ("named", "what", "hint"),
+    [
+        ({}, "`headers` names no header", "take it out, or write `headers: {content-type: application/json}`"),
+        (
+            {"Accept": "a", "accept": "a"},
+            "`headers` names a header twice",
+            ONE_EACH,
+        ),
+        ({"x-a": "a", "x_a": "a"}, "`headers` names a header twice", ONE_EACH),
+        ({"a b": "x"}, "'a b' is no name of a header", "write a name such as `content-type`"),
+        ({"é": "x"}, r"'\xe9' is no name of a header", "write a name such as `content-type`"),
+        ({"Host": "a.test"}, "no rule can ask for the header `host`", "the entry names the host"),
+        (
+            {"content-length": "1"},
+            "no rule can ask for the header `content-length`",
+            "the size of a body is `max_body`",
+        ),
+        ({"te": "x"}, "no rule can ask for the header `te`", "it speaks of the connection and is not passed on"),
+        ({"x": "é"}, r"'\xe9' is no value of a header", "write it as it is sent, in ASCII, no spaces around it"),
+        ({"x": " a"}, "' a' is no value of a header", "write it as it is sent, in ASCII, no spaces around it"),
+        ({"x": "a\nb"}, r"'a\nb' is no value of a header", "write it as it is sent, in ASCII, no spaces around it"),
+        (
+            {"content-type": "text/html; charset=utf-8"},
+            "'text/html; charset=utf-8' is no media type alone",
+            "write one such as `application/json`, no parameters",
+        ),
+        (
+            {"content-type": "json"},
+            "'json' is no media type alone",
+            "write one such as `application/json`, no parameters",
+        ),
+    ],
+)
+def test_a_header_that_no_rule_can_ask_for_is_refused(named: dict[str, str], what: str, hint: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        header_pattern(named)
+    assert (unfit.value.what, unfit.value.hint) == (what, hint)
+
+
+def test_headers_that_were_read_answer_every_pattern() -> None:
+    read = Headers(sent("application/json, text/html"))
+    for _ in range(2):
+        assert (JSON.is_all_of(read), JSON.is_within(read)) == (False, True)
+    assert (read.holds("x-mode", "dry"), read.holds("x-mode", "wet"), read.holds("x-none", "")) == (True, False, False)

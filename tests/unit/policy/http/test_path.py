@@ -1,0 +1,59 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.http.path import canonical_path, in_lower_case, readings, segments_of
+from vectors import each
+
+VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "vectors/paths.yaml").read_text("utf-8"))
+
+
+@each("vector", VECTORS)
+def test_a_path_has_one_canonical_form_or_is_doubtful(vector: dict[str, Any]) -> None:
+    if "is" in vector:
+        assert canonical_path(vector["path"]) == vector["is"], vector["why"]
+        assert list(readings(vector["is"])) == vector.get("reads", [vector["is"]]), vector["why"]
+        return
+    with pytest.raises(Ambiguous) as doubt:
+        canonical_path(vector["path"])
+    assert str(doubt.value) == f"the path holds {vector['doubt']}", vector["why"]
+
+
+@each("path", ["", "*", "x", "http://allowed.test/", "?x"])
+def test_a_path_starts_with_a_slash(path: str) -> None:
+    with pytest.raises(Ambiguous, match="the path does not start with `/`"):
+        canonical_path(path)
+
+
+def test_an_encoded_slash_stands_where_it_is_asked_for_and_is_read_both_ways() -> None:
+    path = canonical_path("/@scope%2fname", encoded_slash=True)
+    assert path == "/@scope%2Fname"
+    assert readings(path) == ("/@scope%2Fname", "/@scope/name")
+
+
+@each("path", ["/a%2f%2e%2e%2fb", "/a%2f..%2fb", "/a%2f%2fb", "/a/%2fb", "/a%2f..;x", "/a%2f;x/b"])
+def test_an_encoded_slash_never_hides_another_doubt(path: str) -> None:
+    with pytest.raises(Ambiguous):
+        canonical_path(path, encoded_slash=True)
+
+
+@each(
+    ("reading", "expected"),
+    [
+        ("/A%2FB", "/a%2fb"),
+        ("/%C3%89", "/%c3%a9"),
+        ("/%D0%96x", "/%d0%b6x"),
+        ("/%C3%9F", "/ss"),
+        ("/%E2%84%AA", "/k"),
+        ("/%C3x%FF", "/%c3x%ff"),
+    ],
+)
+def test_letters_beyond_ascii_have_a_case_and_what_is_none_stays(reading: str, expected: str) -> None:
+    assert in_lower_case(reading) == expected == in_lower_case(expected)
+
+
+def test_segments_stand_between_the_slashes() -> None:
+    assert segments_of("/a//b/") == ("", "a", "", "b", "")

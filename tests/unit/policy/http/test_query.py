@@ -1,0 +1,90 @@
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agent_sandbox.policy.http.query import other_method, parameters_of, query_pattern
+from vectors import each
+
+PATTERN = query_pattern({"ref": ["main"], "q": ["a b", "é"]})
+
+
+@each(
+    ("query", "answers"),
+    [
+        ("ref=main&q=a+b&q=%c3%a9", (True, True)),
+        ("q=%C3%A9&%72ef=main&q=a%20b", (True, True)),
+        ("ref=main&q=a+b&q=%c3%a9&x=1", (False, True)),
+        ("ref=main&q=a+b&q=%c3%a9&", (False, True)),
+        ("ref=main&ref=main&q=a+b&q=%c3%a9", (False, True)),
+        ("ref=main&q=a+b", (False, False)),
+        ("ref=Main&q=a+b&q=%c3%a9", (False, True)),
+        ("x=1;REF=main;q=a+b%20&q=%c3%89", (False, True)),
+        ("ref=mainly&q=a+b&q=%c3%a9", (False, False)),
+        ("", (False, False)),
+    ],
+)
+def test_an_allow_wants_these_and_no_others_a_deny_wants_them_among_others(
+    query: str, answers: tuple[bool, bool]
+) -> None:
+    assert (PATTERN.is_all_of(query), PATTERN.is_within(query)) == answers
+
+
+@each(
+    ("query", "expected"),
+    [
+        ("", []),
+        ("flag", [("flag", "")]),
+        ("a=1&&b==", [("a", "1"), ("", ""), ("b", "=")]),
+        ("a=%zz%", [("a", "%zz%")]),
+        ("a=%ff", [("a", "\udcff")]),
+    ],
+)
+def test_no_part_of_a_query_goes_unseen(query: str, expected: list[tuple[str, str]]) -> None:
+    assert parameters_of(query) == expected
+
+
+def test_a_pattern_with_no_parameters_takes_the_empty_query_alone() -> None:
+    nothing = query_pattern({})
+    assert (nothing.is_all_of(""), nothing.is_all_of("x")) == (True, False)
+
+
+def test_a_pattern_reads_like_a_query() -> None:
+    assert str(query_pattern({"b": ["2"], "a": ["1\n", "\udcff"]})) == "a=1%0A&a=%FF&b=2"
+
+
+VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "vectors/queries.yaml").read_text("utf-8"))
+ANSWERS = {"both": (True, True), "deny": (False, True), "neither": (False, False)}
+
+
+@each("vector", VECTORS)
+def test_a_condition_on_the_query_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
+    listed = {name: [value] if isinstance(value, str) else value for name, value in vector["exact"].items()}
+    pattern = query_pattern(listed)
+    asked = [(query, ANSWERS[key]) for key in ANSWERS for query in vector[key]]
+    assert [(query, (pattern.is_all_of(query), pattern.is_within(query))) for query, _ in asked] == asked
+
+
+@each(
+    ("query", "method", "named"),
+    [
+        ("_method=DELETE", "GET", "DELETE"),
+        ("a=1;_METHOD=delete", "POST", "DELETE"),
+        ("%5Fmeth%6Fd=%44ELETE", "GET", "DELETE"),
+        (".method=PUT", "POST", "PUT"),
+        ("[method=PUT", "POST", "PUT"),
+        ("%00_method=+patch%20", "POST", "PATCH"),
+        ("x-http-method-override=PUT", "POST", "PUT"),
+        ("X_HTTP_Method=PUT", "POST", "PUT"),
+        ("_method=GET&_method=PUT", "GET", "PUT"),
+        ("_method=GET", "GET", ""),
+        ("_method=card", "POST", ""),
+        ("payment_method=PUT", "POST", ""),
+        ("method=PUT", "POST", ""),
+        ("q=_method%3DPUT", "POST", ""),
+        ("a=%20", "POST", ""),
+        ("a=1", "POST", ""),
+    ],
+)
+def test_a_method_that_a_query_names_is_found_however_it_is_written(query: str, method: str, named: str) -> None:
+    assert other_method(query, method) == named

@@ -1,0 +1,81 @@
+from typing import Any
+
+import pytest
+
+from agent_sandbox.policy.errors import Ambiguous
+from agent_sandbox.policy.http.bounds import MAX_TARGET
+from agent_sandbox.policy.http.request import Request, parse_request
+from vectors import each
+
+PLAIN: dict[str, Any] = {"scheme": "https", "host": "allowed.test", "port": 443, "method": "GET", "target": "/api/x"}
+
+
+def test_a_request_is_normalised_once_at_the_door() -> None:
+    got = parse_request(
+        scheme="https", host="ALLOWED.test.", port=443, method="GET", target="/%61pi/caf%c3%a9?q=%61#"[:-1]
+    )
+    expected = Request(
+        scheme="https", host="allowed.test", port=443, method="GET", path="/api/caf%C3%A9", query="q=%61", headers=()
+    )
+    assert got == expected
+
+
+def test_headers_and_the_size_of_the_body_are_carried_as_they_are() -> None:
+    got = parse_request(**PLAIN, headers=(("Accept", "*/*"),), body_size=3)
+    assert (got.headers, got.body_size) == ((("Accept", "*/*"),), 3)
+    assert parse_request(**PLAIN).body_size is None
+
+
+@pytest.mark.parametrize(("target", "expected"), [("", "/"), ("?x=1", "/?x=1"), ("/a?", "/a"), ("/a?b?c", "/a?b?c")])
+def test_what_was_decided_is_what_is_forwarded(target: str, expected: str) -> None:
+    assert parse_request(**PLAIN | {"target": target}).target == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "url"),
+    [
+        ({}, "https://allowed.test/api/x"),
+        ({"port": 8443}, "https://allowed.test:8443/api/x"),
+        ({"scheme": "http"}, "http://allowed.test:443/api/x"),
+        ({"host": "2001:db8::1", "target": "/?q"}, "https://[2001:db8::1]/?q"),
+    ],
+)
+def test_the_url_of_a_request_is_whole(changes: dict[str, Any], url: str) -> None:
+    assert parse_request(**PLAIN | changes).url == url
+
+
+@each(
+    ("changes", "doubt"),
+    [
+        ({"scheme": "HTTPS"}, "'HTTPS' is no scheme of HTTP"),
+        ({"scheme": "ftp"}, "'ftp' is no scheme of HTTP"),
+        ({"port": 0}, "0 is no port"),
+        ({"port": 65536}, "65536 is no port"),
+        ({"host": "127.1"}, "'127.1' is an address in a form that programs read differently"),
+        ({"method": "get"}, "'get' is no method"),
+        ({"target": "*"}, "the path does not start with `/`"),
+        ({"target": "https://evil.test/"}, "the path does not start with `/`"),
+        ({"target": "/a?%00b=1"}, "the query holds a character that no URL holds, a NUL, or a fragment"),
+        ({"target": "/a?b#c"}, "the query holds a character that no URL holds, a NUL, or a fragment"),
+        ({"target": "/a?b c"}, "the query holds a character that no URL holds, a NUL, or a fragment"),
+        ({"target": "/a?b\n"}, "the query holds a character that no URL holds, a NUL, or a fragment"),
+        ({"target": "/a?é"}, "the query holds a character that no URL holds, a NUL, or a fragment"),
+        (
+            {"target": "/a?_method=delete"},
+            "the query names another method, DELETE, which some servers take for the request's",
+        ),
+        (
+            {"target": "/@scope%2fname"},
+            "the path holds an encoded slash, which an entry with `encoded_slash: true` takes",
+        ),
+        ({"target": "/" + "a" * MAX_TARGET}, "the target is longer than 32768 characters"),
+    ],
+)
+def test_a_request_that_can_be_read_in_two_ways_is_doubtful(changes: dict[str, Any], doubt: str) -> None:
+    with pytest.raises(Ambiguous) as raised:
+        parse_request(**PLAIN | changes)
+    assert str(raised.value) == doubt
+
+
+def test_an_encoded_slash_passes_the_door_only_where_a_policy_takes_it() -> None:
+    assert parse_request(**PLAIN | {"target": "/@scope%2fname"}, encoded_slash=True).path == "/@scope%2Fname"

@@ -1,0 +1,120 @@
+from itertools import permutations
+
+import pytest
+
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.match.host_list import MOST_UNFIT, Unlisted, parse_file_name, parse_host_list
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from vectors import each
+
+LIST = """\
+# a comment
+a.test   # after a host, too
+\tB.Test.
+  \t
+bücher.example
+*.wild.test
+.both.test\r
+203.0.113.7
+
+x_y-z.test"""
+
+
+@each(
+    ("host", "expected"),
+    [
+        ("a.test", True),
+        ("b.test", True),
+        ("xn--bcher-kva.example", True),
+        ("a.b.wild.test", True),
+        ("wild.test", False),
+        ("both.test", True),
+        ("x.both.test", True),
+        ("203.0.113.7", True),
+        ("x_y-z.test", True),
+        ("x.a.test", False),
+        ("after", False),
+        ("comment", False),
+    ],
+)
+def test_a_line_is_a_host_as_under_domains(host: str, *, expected: bool) -> None:
+    listed, unfit = parse_host_list(LIST, name="hosts.txt")
+    assert (listed.matches(host), unfit) == (expected, [])
+
+
+def test_a_list_is_known_by_its_file_and_by_what_stands_in_it() -> None:
+    one, again, other = (parse_host_list(text, name="hosts.txt")[0] for text in ("a.test", "a.test", "b.test"))
+    assert str(one) == "hosts.txt (sha256 52dcf5eeb77a59de2eb7221158d2316a1fce8c55c61ee02f63f378d048feed6c)"
+    assert one == again != other
+    assert not one.matches("b.test")
+
+
+def test_a_line_that_cannot_be_allowed_is_told_with_its_number() -> None:
+    _, unfit = parse_host_list(
+        "a.test\n*.com\n\nhttps://x.test/\n10.0.0.1\n-a.test\nlocalhost\ndb.internal\n", name="hosts.txt"
+    )
+    assert [(one.line, one.what) for one in unfit] == [
+        (2, "`*.com` takes in every name that anybody registers below `com`"),
+        (4, "'https://x.test/' is a URL, not a host"),
+        (5, "10.0.0.1 is no public address (private)"),
+        (6, "'-a.test' is no host name"),
+        (7, "localhost can only lead to a private place"),
+        (8, "db.internal can only lead to a private place"),
+    ]
+    assert isinstance(unfit[0], Unlisted)
+
+
+@each("line", ["a" * 64 + ".test", ".".join(["a" * 50] * 6), "xn--a.test", "a.xn--a", "a-.test", "1.2"])
+def test_what_looks_plain_and_is_none_is_refused(line: str) -> None:
+    assert len(parse_host_list(line, name="x")[1]) == 1
+
+
+def test_a_list_of_nonsense_is_not_read_to_its_end() -> None:
+    _, unfit = parse_host_list("*\n" * 10 * MOST_UNFIT, name="x")
+    assert [one.line for one in unfit] == list(range(1, MOST_UNFIT + 1))
+
+
+@each("name", ["../hosts.txt", "/etc/hosts", "a/b", "", ".hosts", "a\n", "x" * 101])
+def test_a_list_is_a_file_beside_the_policy(name: str) -> None:
+    with pytest.raises(Unfit) as caught:
+        parse_file_name(name)
+    assert caught.value.what == "a list of hosts is a file beside the policy"
+    assert parse_file_name("hosts-1.txt") == "hosts-1.txt"
+
+
+def test_a_list_tells_its_file() -> None:
+    listed, _ = parse_host_list("a.test", name="long-hosts.txt")
+    assert listed.file == "long-hosts.txt"
+
+
+@each(
+    ("dropped", "left"),
+    [
+        ("a.test", ["b.test", "x.b.test", "x.c.test"]),
+        (".b.test", ["a.test", "x.c.test"]),
+        ("*.b.test", ["a.test", "b.test", "x.c.test"]),
+        ("*.c.test", ["a.test", "b.test", "x.b.test"]),
+        # A wildcard takes whatever is written below it, too.
+        ("*.test", []),
+        ("*", []),
+    ],
+)
+def test_what_is_replaced_is_no_longer_in_it(dropped: str, left: list[str]) -> None:
+    listed, _ = parse_host_list("a.test\n.b.test\n*.c.test", name="hosts.txt")
+    less = listed.without([parse_host_pattern(dropped)])
+    hosts = ("a.test", "b.test", "x.b.test", "x.c.test", "d.test")
+    assert [host for host in hosts if less.matches(host)] == left
+    assert str(less) == f"{listed} without {dropped}"
+    assert less.without([parse_host_pattern(dropped)]) is less
+
+
+@pytest.mark.parametrize("other", ["*.a.test", "x.b.test", "c.test", "d.test", ".d.test"])
+def test_what_is_not_written_in_it_is_not_taken_out(other: str) -> None:
+    listed, _ = parse_host_list("a.test\n.b.test\n*.c.test", name="hosts.txt")
+    assert listed.without([parse_host_pattern(other)]) is listed
+
+
+def test_it_does_not_matter_in_how_many_steps_it_is_replaced() -> None:
+    listed, _ = parse_host_list("a.test\nb.test\nc.test", name="hosts.txt")
+    for first, second in permutations(map(parse_host_pattern, ("a.test", "b.test", "*.test", ".test", "*")), 2):
+        assert listed.without([second]).without([first]) == listed.without([first, second])

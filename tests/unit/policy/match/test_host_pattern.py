@@ -1,0 +1,64 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
+from vectors import each
+
+VECTORS: list[dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parents[1] / "vectors/host_patterns.yaml").read_text("utf-8")
+)
+
+
+@each("vector", VECTORS)
+def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
+    if "unfit" in vector:
+        with pytest.raises(Unfit) as unfit:
+            parse_host_pattern(vector["pattern"])
+        assert f"{unfit.value.what}; {unfit.value.hint}" == vector["unfit"]
+        return
+    pattern = parse_host_pattern(vector["pattern"])
+    hosts = [*vector["takes"], *vector["leaves"]]
+    assert [host for host in hosts if pattern.matches(host)] == vector["takes"]
+
+
+def test_a_pattern_is_shown_in_its_canonical_form() -> None:
+    patterns = [parse_host_pattern(text) for text in ("*.Example.COM", ".bücher.example", "a.test.")]
+    assert [str(pattern) for pattern in patterns] == ["*.example.com", ".xn--bcher-kva.example", "a.test"]
+
+
+def test_two_spellings_of_a_pattern_are_one_value() -> None:
+    assert parse_host_pattern("*.A.test.") == HostPattern(reach=Reach.BELOW, name="a.test")
+
+
+def test_a_network_takes_the_addresses_in_it_that_may_be_lifted() -> None:
+    pattern = HostPattern(reach=Reach.NETWORK, name="100.64.0.0/10")
+    hosts = ("100.64.0.1", "100.127.255.255", "100.100.100.200", "100.128.0.1", "fd00::1", "100.64.test", "test")
+    assert (str(pattern), [host for host in hosts if pattern.matches(host)]) == ("100.64.0.0/10", list(hosts[:2]))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sample"),
+    [("a.test", "a.test"), ("*.a.test", "x.a.test"), (".a.test", "a.test"), ("*", "x.example")],
+)
+def test_a_pattern_can_tell_a_host_that_it_takes(pattern: str, sample: str) -> None:
+    read = parse_host_pattern(pattern)
+    assert read.sample == sample
+    assert read.matches(sample)
+
+
+@each(
+    ("text", "containing"),
+    [
+        ("a.test", ["a.test", ".a.test", "*.test", ".test", "*"]),
+        ("*.a.test", ["*.a.test", ".a.test", "*.test", ".test", "*"]),
+        (".a.test", [".a.test", "*.test", ".test", "*"]),
+        ("*", ["*"]),
+        ("203.0.113.7", ["203.0.113.7"]),
+    ],
+)
+def test_a_pattern_knows_every_pattern_that_contains_it(text: str, containing: list[str]) -> None:
+    assert [str(one) for one in parse_host_pattern(text).containing()] == containing

@@ -1,0 +1,55 @@
+import pytest
+
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.file.transform_spec import TransformSpec
+from agent_sandbox.policy.match.injection import Credential, injection, parse_secret_name
+
+TOKEN = Credential(header="authorization", secret="forge.token", username="bot")
+KEY = Credential(header="x-key", secret="key")
+
+
+def test_all_of_it_is_told_by_the_headers() -> None:
+    told = "secret forge.token in authorization as 'bot' and secret key in x-key"
+    assert str(injection([KEY, TOKEN])) == told
+    assert str(injection([KEY, TOKEN], replaces=True)) == f"{told} in place of what is sent"
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_what_is_written_reads_back_as_it_was(*, replaces: bool) -> None:
+    both = injection([KEY, TOKEN], replaces=replaces)
+    assert TransformSpec.model_validate(both.written).injection == both
+
+
+def test_it_is_written_in_the_words_of_the_language() -> None:
+    assert injection([TOKEN]).written == {
+        "request": {
+            "headers": {
+                "authorization": {"secret": "forge.token", "transform": {"type": "basic", "username": "bot"}},
+            },
+            "on_existing_header": "fail",
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "github.agent-sandbox.push_token", "..a", "A" * 100, "npm_token_for_publishing", "sk-of-the-team-2"]
+)
+def test_a_name_of_a_secret_is_one_of_a_file(name: str) -> None:
+    assert parse_secret_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "-a", "a/b", "a b", "é", "a\n", "A" * 101])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(Unfit) as raised:
+        parse_secret_name(name)
+    assert raised.value.hint == "write letters, digits, `.`, `_` and `-`: `github.token`"
+
+
+@pytest.mark.parametrize(
+    "value", ["ghp_0123456789abcdef", "github_pat_11ABCDEFG0123456789_x", "sk-ant-api03-0123456789"]
+)
+def test_a_secret_in_place_of_its_name_is_refused_and_not_repeated(value: str) -> None:
+    with pytest.raises(Unfit) as raised:
+        parse_secret_name(value)
+    assert raised.value.what == "a secret itself stands where its name belongs"
+    assert value not in raised.value.hint

@@ -1,0 +1,53 @@
+import pytest
+
+from agent_sandbox.policy.match.private_hosts import NOTHING_LIFTS, how_to_name, why_private
+from vectors import each
+
+
+@each(
+    "host",
+    [
+        "db",
+        "localhost",
+        "a.localhost",
+        "printer.local",
+        "host.docker.internal",
+        "metadata.google.internal",
+        "nas.lan",
+        "router.home",
+        "x.home.arpa",
+        "wiki.corp",
+        "x.intranet",
+        "x.private",
+        "localhost.localdomain",
+    ],
+)
+def test_a_name_that_no_public_name_server_answers_for_can_only_be_private(host: str) -> None:
+    assert why_private(host) == "can only lead to a private place"
+
+
+@each("host", ["example.com", "local.example.com", "internal.test", "arpa.test", "203.0.113.7"])
+def test_other_hosts_may_be_public(host: str) -> None:
+    assert why_private(host) is None
+
+
+@pytest.mark.parametrize(("host", "kind"), [("10.0.0.1", "private"), ("::1", "unspecified, loopback or v4-compatible")])
+def test_a_private_address_is_told_by_its_kind(host: str, kind: str) -> None:
+    assert why_private(host) == f"is no public address ({kind})"
+
+
+@each(
+    ("host", "hint"),
+    [
+        ("db.internal", "name it under `host_services`: `NAME: {to: db.internal:80}`"),
+        ("10.0.0.1", "name it under `host_services`: `NAME: {to: 10.0.0.1:80}`"),
+        ("fd00::1", 'name it under `host_services`: `NAME: {to: "[fd00::1]:80"}`'),
+        ("localhost", "the engine's machine is named under `host_services`: `NAME: {to: host:80}`"),
+        ("a.localhost", "the engine's machine is named under `host_services`: `NAME: {to: host:80}`"),
+        ("127.0.0.1", "the engine's machine is named under `host_services`: `NAME: {to: host:80}`"),
+        ("169.254.169.254", NOTHING_LIFTS),
+        ("100.100.100.200", NOTHING_LIFTS),
+    ],
+)
+def test_what_reaches_a_private_host_is_told(host: str, hint: str) -> None:
+    assert how_to_name(host, 80) == hint

@@ -1,0 +1,102 @@
+import pytest
+
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.policy.match.upstream import (
+    HOW,
+    Authorities,
+    Upstream,
+    UpstreamProxy,
+    parse_ca_name,
+    parse_upstream_proxy,
+)
+
+CA = Authorities(name="corp-ca.pem (sha256 0a1b)", pem="...")
+PROXY = UpstreamProxy(tls=False, host="proxy.corp.example", port=3128)
+AROUND = tuple(map(parse_host_pattern, (".near.example", "198.51.100.7")))
+
+
+@pytest.mark.parametrize(
+    ("written", "means"),
+    [
+        ("http://proxy.corp.example:3128", PROXY),
+        ("HTTP://Proxy.Corp.Example.:3128/", PROXY),
+        ("https://proxy.corp.example:443", UpstreamProxy(tls=True, host="proxy.corp.example", port=443)),
+        ("http://10.1.2.3:8080", UpstreamProxy(tls=False, host="10.1.2.3", port=8080)),
+        ("http://[fd12::1]:8080", UpstreamProxy(tls=False, host="fd12::1", port=8080)),
+        ("http://203.0.113.9:8080", UpstreamProxy(tls=False, host="203.0.113.9", port=8080)),
+        ("http://host:3128", UpstreamProxy(tls=False, host="host", port=3128)),
+    ],
+)
+def test_a_proxy_is_a_scheme_a_host_and_a_port(written: str, means: UpstreamProxy) -> None:
+    assert parse_upstream_proxy(written) == means
+    assert parse_upstream_proxy(str(means)) == means
+
+
+@pytest.mark.parametrize(
+    ("written", "what", "hint"),
+    [
+        ("socks5://proxy.corp.example:1080", "'socks5://proxy.corp.example:1080' is no proxy", HOW),
+        ("proxy.corp.example:3128", "'proxy.corp.example:3128' is no proxy", HOW),
+        ("http://proxy.corp.example:3128/path", "'http://proxy.corp.example:3128/path' is no proxy", HOW),
+        ("http://", "'http://' is no proxy", HOW),
+        ("http://proxy.corp.example", "'http://proxy.corp.example' is no proxy: the port is missing", HOW),
+        ("http://127.1:8", "'http://127.1:8' is no proxy: ", HOW),
+        ("http://localhost:3128", "`localhost` is the sandbox's proxy itself", "http://host:3128"),
+        ("http://x.localhost:3128", "`x.localhost` is the sandbox's proxy itself", "http://host:3128"),
+        ("http://127.0.0.1:3128", "no proxy is dialled at 127.0.0.1 (loopback)", "http://host:3128"),
+        ("http://169.254.169.254:80", "no proxy is dialled at 169.254.169.254 (link-local)", ""),
+        ("http://[fd00:ec2::254]:80", "no proxy is dialled at fd00:ec2::254 (private)", ""),
+    ],
+)
+def test_what_is_no_proxy_is_refused_with_what_to_write(written: str, what: str, hint: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        parse_upstream_proxy(written)
+    assert unfit.value.what.startswith(what)
+    assert hint in unfit.value.hint
+
+
+@pytest.mark.parametrize("text", ["http://me:hunter2@proxy.corp.example:3128", "me:hunter2@proxy.corp.example"])
+def test_credentials_are_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        parse_upstream_proxy(text)
+    assert unfit.value.what == "the proxy is written with credentials"
+    assert "`upstream-auth`" in unfit.value.hint
+    assert "hunter2" not in unfit.value.what + unfit.value.hint
+
+
+def test_a_host_goes_through_the_proxy_unless_it_is_left_out() -> None:
+    upstream = Upstream(layer="user", proxy=PROXY, no_proxy=AROUND)
+    hosts = ("far.example", "near.example", "x.near.example", "198.51.100.7")
+    assert [upstream.leads(host) for host in hosts] == [PROXY, None, None, None]
+    assert Upstream(layer="user", ca=CA).leads("far.example") is None
+
+
+def test_what_it_means_is_said_in_words_and_as_data() -> None:
+    whole = Upstream(layer="user", proxy=PROXY, no_proxy=AROUND, ca=CA)
+    assert str(whole) == (
+        "all that is allowed goes through http://proxy.corp.example:3128, but for .near.example, 198.51.100.7; "
+        "corp-ca.pem (sha256 0a1b) may sign for every host"
+    )
+    assert whole.dumped() == {
+        "layer": "user",
+        "proxy": "http://proxy.corp.example:3128",
+        "no_proxy": [".near.example", "198.51.100.7"],
+        "ca": "corp-ca.pem (sha256 0a1b)",
+    }
+    assert Upstream(layer="user", proxy=PROXY).dumped()["ca"] is None
+    assert str(Upstream(layer="user", proxy=PROXY)) == "all that is allowed goes through http://proxy.corp.example:3128"
+    alone = Upstream(layer="user", ca=CA)
+    assert (str(alone), alone.dumped()["proxy"]) == ("corp-ca.pem (sha256 0a1b) may sign for every host", None)
+
+
+def test_certificates_lie_beside_the_policy() -> None:
+    assert parse_ca_name("corp-ca.pem") == "corp-ca.pem"
+    with pytest.raises(Unfit, match="certificates lie in a file beside the policy"):
+        parse_ca_name("../corp-ca.pem")
+
+
+def test_certificates_tell_the_file_that_they_are_from() -> None:
+    assert (
+        Authorities(name="corp.pem (sha256 00)", pem="").file == Authorities(name="corp.pem", pem="").file == "corp.pem"
+    )

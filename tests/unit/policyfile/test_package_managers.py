@@ -1,0 +1,16 @@
+from agent_sandbox.policyfile.package_managers import aliases, package_managers
+from agent_sandbox.policyfile.resolved import COMMAND, RESOLVED
+
+
+def test_each_service_that_is_resolved_has_its_words_and_no_other_has() -> None:
+    assert list(aliases()) == list(RESOLVED)
+    assert [tool for name, tool in RESOLVED.items() if tool not in aliases()[name]] == []
+
+
+def test_each_says_the_command_that_resolves_it() -> None:
+    assert {package_manager.service: package_manager.tool for package_manager in package_managers()} == RESOLVED
+    for package_manager in package_managers():
+        assert (
+            package_manager.way
+            == f"`{COMMAND} {package_manager.service}`, then `- {package_manager.service}` under `services`"
+        )

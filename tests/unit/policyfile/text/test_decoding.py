@@ -1,0 +1,36 @@
+import codecs
+
+import pytest
+
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.problems import UserError
+from vectors import each
+
+
+@pytest.mark.parametrize(
+    "content", ["domains: [bücher.example]".encode(), codecs.BOM_UTF8 + "domains: [bücher.example]".encode()]
+)
+def test_utf8_is_read_with_and_without_a_byte_order_mark(content: bytes) -> None:
+    assert decode_policy(content, file="policy.yaml") == "domains: [bücher.example]"
+
+
+@each(
+    ("content", "message"),
+    [
+        ("a: é\nb: é ".encode() + b"\xe9", "policy.yaml:2:6: byte 0xe9 is not UTF-8; save the file as UTF-8"),
+        (b"\xff", "policy.yaml:1:1: byte 0xff is not UTF-8; save the file as UTF-8"),
+        (b"a\0b", r"policy.yaml:1:2: a character that a text file does not hold: '\x00'; take it out"),
+        (
+            "a: é\n  \x1b[31m".encode(),
+            r"policy.yaml:2:3: a character that a text file does not hold: '\x1b'; take it out",
+        ),
+        ("# \u202eb".encode(), r"policy.yaml:1:3: a character that a text file does not hold: '\u202e'; take it out"),
+        ("a\ufeff".encode(), r"policy.yaml:1:2: a character that a text file does not hold: '\ufeff'; take it out"),
+        ("domains: []".encode("utf-16"), "policy.yaml: is UTF-16; save the file as UTF-8"),
+        (codecs.BOM_UTF16_BE + b"\0d", "policy.yaml: is UTF-16; save the file as UTF-8"),
+    ],
+)
+def test_what_is_not_utf8_is_told_where_it_stands(content: bytes, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        decode_policy(content, file="policy.yaml")
+    assert str(error.value) == message

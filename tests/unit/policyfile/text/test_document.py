@@ -1,0 +1,105 @@
+import pytest
+import yaml
+
+from agent_sandbox.policyfile.text import document
+from agent_sandbox.policyfile.text.document import Document, Place, parse_document
+from agent_sandbox.problems import UserError
+from vectors import each
+
+LOADERS = [yaml.SafeLoader, yaml.CSafeLoader]
+SAMPLE = """\
+domains:
+  - a.test
+  - host: "b.test"
+    ports: [443, 80]
+settings:
+"""
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_values_keep_their_places(loader: type[yaml.SafeLoader], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "LOADER", loader)
+    expected = Document(
+        value={"domains": ["a.test", {"host": "b.test", "ports": [443, 80]}], "settings": None},
+        places={
+            (): Place(line=1, column=1),
+            ("domains",): Place(line=2, column=3),
+            ("domains", 0): Place(line=2, column=5),
+            ("domains", 1): Place(line=3, column=5),
+            ("domains", 1, "host"): Place(line=3, column=11),
+            ("domains", 1, "ports"): Place(line=4, column=12),
+            ("domains", 1, "ports", 0): Place(line=4, column=13),
+            ("domains", 1, "ports", 1): Place(line=4, column=18),
+            ("settings",): Place(line=5, column=10),
+        },
+        keys={
+            ("domains",): Place(line=1, column=1),
+            ("domains", 1, "host"): Place(line=3, column=5),
+            ("domains", 1, "ports"): Place(line=4, column=5),
+            ("settings",): Place(line=5, column=1),
+        },
+        problems=(),
+    )
+    assert parse_document(SAMPLE, file="policy.yaml") == expected
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "---\n...\n"])
+def test_a_file_without_a_word_is_nothing(text: str) -> None:
+    got = parse_document(text, file="policy.yaml")
+    assert (got.value, got.problems) == (None, ())
+
+
+@pytest.mark.parametrize("text", ["a: [x]\r\nb: y", "%YAML 1.2\n---\na: [x]\nb: y\n...\n", "{a: ['x'], 'b': \"y\"}"])
+def test_other_spellings_say_the_same(text: str) -> None:
+    assert parse_document(text, file="policy.yaml").value == {"a": ["x"], "b": "y"}
+
+
+def test_what_is_in_quotes_is_text() -> None:
+    assert parse_document("""['no', "1", '', "null"]""", file="policy.yaml").value == ["no", "1", "", "null"]
+
+
+@each(
+    ("text", "messages"),
+    [
+        ("a: 1\nb: 2\na: 3", ["policy.yaml:3:1: key 'a' is here twice; keep one of them"]),
+        ("a: &x 1", ["policy.yaml:1:4: an anchor (`&x`); take it out; each value is written where it counts"]),
+        ("a: *x", ["policy.yaml:1:4: an alias (`*x`); write the value out"]),
+        ("<<: {}", ["policy.yaml:1:1: a merge key (`<<`); write the entry out"]),
+        ("'<<': {}", []),
+        ("a: !!str 1", ["policy.yaml:1:4: a tag ('tag:yaml.org,2002:str'); take it out; a policy holds plain values"]),
+        (
+            "a: !!python/name:id [x]",
+            ["policy.yaml:1:4: a tag ('tag:yaml.org,2002:python/name:id'); take it out; a policy holds plain values"],
+        ),
+        ("&x a: 1", ["policy.yaml:1:1: an anchor (`&x`); take it out; each value is written where it counts"]),
+        ("a: no", ["policy.yaml:1:4: 'no' is not text to every reader of YAML; quote it: \"no\", or write `false`"]),
+    ],
+)
+def test_yaml_on_which_readers_differ_is_refused_where_it_stands(text: str, messages: list[str]) -> None:
+    assert [str(problem) for problem in parse_document(text, file="policy.yaml").problems] == messages
+
+
+def test_a_second_value_of_a_key_is_forgotten() -> None:
+    assert parse_document("a: 1\na: [2, {b: 3}]\nc: 4", file="policy.yaml").value == {"a": 1, "c": 4}
+
+
+@each(
+    ("text", "message"),
+    [
+        ("a: 1\n---\nb: 2", "policy.yaml:3:1: a second document; a policy is one document: take `---` out"),
+        (
+            "- {{x}}.test",
+            "policy.yaml:1:4: a key that is no word; a key is a word before a `:`; text with braces stands in quotes",
+        ),
+        (
+            "? [a]\n: b",
+            "policy.yaml:1:3: a key that is no word; a key is a word before a `:`; text with braces stands in quotes",
+        ),
+        ("[" * 100_000, "policy.yaml:1:18: more than 16 levels deep; no part of a policy is"),
+        ("a: [\n", "policy.yaml:2:1: is no YAML here: did not find expected node content"),
+    ],
+)
+def test_yaml_that_is_no_policy_at_all_stops_the_reading(text: str, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        parse_document(text, file="policy.yaml")
+    assert str(error.value) == message

@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policyfile.text.input_manifest import Reader, Source
+from agent_sandbox.policyfile.text.reading import MAX_BYTES
+from agent_sandbox.problems import UserError
+
+OF_A = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
+
+
+def test_what_has_been_read_is_known_by_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_text("a")
+    monkeypatch.chdir(tmp_path)
+    reader = Reader()
+    assert reader.read(Path("x"), own_folder=True) == b"a"
+    source = Source(path=str(tmp_path / "x"), limit=MAX_BYTES, own_folder=True, digest=OF_A)
+    assert list(reader.sources) == [source]
+
+
+def test_a_source_stands_until_anything_else_is_read_there(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_text("a")
+    source = Source(path=str(file), limit=MAX_BYTES, own_folder=False, digest=OF_A)
+    assert source.stands
+    file.write_text("b")
+    assert not source.stands
+    file.unlink()
+    assert not source.stands
+    (tmp_path / "y").write_text("a")
+    file.symlink_to(tmp_path / "y")
+    assert not source.stands
+
+
+def test_of_a_file_that_changed_meanwhile_not_all_can_stand(tmp_path: Path) -> None:
+    reader = Reader()
+    for text in ("a", "b"):
+        (tmp_path / "x").write_text(text)
+        reader.read(tmp_path / "x")
+    assert sorted(source.stands for source in reader.sources) == [False, True]
+
+
+def test_what_cannot_be_read_is_a_problem_as_ever(tmp_path: Path) -> None:
+    reader = Reader()
+    with pytest.raises(UserError):
+        reader.read(tmp_path / "x")
+    assert list(reader.sources) == []

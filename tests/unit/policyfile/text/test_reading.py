@@ -1,0 +1,84 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policyfile.text.reading import MAX_BYTES, MIB, read_policy
+from agent_sandbox.problems import UserError
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(UserError) as error:
+        read_policy(path)
+    assert len(error.value.problems) == 1
+    return str(error.value).removeprefix(f"{path}: ")
+
+
+def test_a_regular_file_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_bytes(b"\xff\x00")
+    assert read_policy(path) == b"\xff\x00"
+
+
+def test_a_missing_file_says_what_makes_one_where_something_does(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "policy.yaml") == "no such file; `agent-sandbox init AGENT` writes one"
+    assert refusal(tmp_path / "hosts.txt") == "no such file"
+
+
+def test_a_fifo_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert refusal(tmp_path / "fifo") == "is no regular file; a policy is a text file"
+
+
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    assert refusal(tmp_path) == "is no regular file; a policy is a text file"
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("domains: []")
+    (tmp_path / "link").symlink_to("target")
+    assert refusal(tmp_path / "link") == "is a symbolic link; put the file itself there"
+
+
+def test_a_link_in_place_of_the_folder_is_not_followed_where_trust_follows_none(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "x.yaml").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("real")
+    assert read_policy(tmp_path / "real" / "x.yaml", own_folder=True) == b"x"
+    with pytest.raises(UserError) as error:
+        read_policy(tmp_path / "link" / "x.yaml", own_folder=True)
+    assert str(error.value) == f"{tmp_path / 'link'}: is a symbolic link; put the folder itself there"
+
+
+def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refused)
+    assert (
+        refusal(tmp_path / "policy.yaml")
+        == "cannot be read: Permission denied; `agent-sandbox doctor` says what is closed"
+    )
+    assert refusal(tmp_path / "hosts.txt") == "cannot be read: Permission denied"
+
+
+def test_in_a_closed_folder_nothing_more_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refused)
+    monkeypatch.setattr(Path, "is_symlink", refused)
+    with pytest.raises(UserError) as error:
+        read_policy(tmp_path / "services" / "node.yaml", own_folder=True)
+    assert str(error.value) == f"{tmp_path / 'services' / 'node.yaml'}: cannot be read: Permission denied"
+
+
+def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_bytes(b"#" * MAX_BYTES)
+    assert len(read_policy(path)) == MAX_BYTES
+    path.write_bytes(b"#" * (MAX_BYTES + 1))
+    assert refusal(path) == "is longer than 4 MiB; put long lists of hosts into a `domains_file`"
+    with pytest.raises(UserError) as error:
+        read_policy(path, limit=MIB)
+    assert str(error.value) == f"{path}: is longer than 1 MiB"

@@ -1,0 +1,53 @@
+import pytest
+import yaml
+
+from agent_sandbox.policyfile.text.syntax import syntax_problem
+from vectors import each
+
+
+def told(text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> str:
+    with pytest.raises(yaml.YAMLError) as error:
+        yaml.load(text, Loader=loader)  # noqa: S506 - a safe one
+    return str(syntax_problem(error.value, text, "policy.yaml"))
+
+
+@each(
+    ("text", "message"),
+    [
+        ("domains:\n\t- a.test\n", "policy.yaml:2:1: a tab where YAML wants spaces; indent with spaces"),
+        (
+            "domains:\n  - *.example.com # all\n",
+            (
+                "policy.yaml:2:6: is no YAML here: did not find expected alphabetic or numeric character; "
+                'a word that begins with `*` stands in quotes: "*.example.com"'
+            ),
+        ),
+        (
+            "domains:\n  - host: @x\n",
+            (
+                "policy.yaml:2:11: is no YAML here: found character that cannot start any token; "
+                'a word that begins with `@` stands in quotes: "@x"'
+            ),
+        ),
+        ("domains: [a.test\nallow: []", "policy.yaml:2:6: is no YAML here: did not find expected ',' or ']'"),
+        ('domains: ["a.test', "policy.yaml:1:18: is no YAML here: found unexpected end of stream"),
+    ],
+)
+def test_what_is_no_yaml_is_told_in_the_words_of_an_author(text: str, message: str) -> None:
+    assert told(text, yaml.CSafeLoader) == message
+
+
+def test_the_place_is_the_same_without_the_c_library() -> None:
+    message = told("domains:\n\t- a.test\n", yaml.SafeLoader)
+    assert message == "policy.yaml:2:1: a tab where YAML wants spaces; indent with spaces"
+
+
+def test_an_error_past_the_last_line_has_a_place_too() -> None:
+    assert (
+        told('domains: ["a.test\n', yaml.CSafeLoader)
+        == "policy.yaml:2:1: is no YAML here: found unexpected end of stream"
+    )
+
+
+def test_an_error_without_a_place_is_told_as_it_is() -> None:
+    assert str(syntax_problem(yaml.YAMLError("odd"), "", "policy.yaml")) == "policy.yaml: is no YAML: odd"

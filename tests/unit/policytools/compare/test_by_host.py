@@ -1,0 +1,60 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+from agent_sandbox.policy import Effect, Policy
+from agent_sandbox.policy.engine.index import build_index
+from agent_sandbox.policy.engine.rule import Conditions
+from agent_sandbox.policy.match.host_list import parse_host_list
+from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
+from agent_sandbox.policytools.compare.by_host import by_host
+from vectors import each
+
+type PolicyOf = Callable[[str], Policy]
+
+POLICY = """
+allow_all: true
+domains: [a.test, .a.test, "*.b.a.test", c.test, "*"]
+deny: [d.test]
+host_services: {lab: {to: 10.1.0.0/16, ports: [80]}}
+"""
+
+
+def pattern(text: str) -> HostPattern:
+    return HostPattern(reach=Reach.NETWORK, name=text) if "/" in text else parse_host_pattern(text)
+
+
+@each(
+    ("host", "expected"),
+    [
+        ("a.test", [".a.test a.test", "*"]),
+        ("x.b.a.test", ["*.b.a.test", ".a.test", "*"]),
+        ("*.a.test", [".a.test", "*"]),
+        ("*.b.a.test", ["*.b.a.test", ".a.test", "*"]),
+        ("10.1.0.0/16", ["10.1.0.0/16"]),
+        ("10.1.0.0/24", []),
+        ("10.1.0.1", ["10.1.0.0/16"]),
+        ("d.test", ["*"]),
+        ("*", ["*"]),
+    ],
+)
+def test_what_takes_in_all_of_a_host_is_its_own_and_what_stands_above(
+    policy_of: PolicyOf, host: str, expected: list[str]
+) -> None:
+    tables = by_host(
+        policy_of(POLICY).index, Effect.ALLOW, lambda rules: " ".join(str(rule.conditions.host) for rule in rules)
+    )
+    assert list(tables.taking(pattern(host))) == expected
+
+
+def test_what_has_the_other_effect_is_not_among_them(policy_of: PolicyOf) -> None:
+    tables = by_host(policy_of(POLICY).index, Effect.DENY, len)
+    assert (list(tables.taking(pattern("d.test"))), list(tables.taking(pattern("a.test")))) == ([1], [])
+
+
+def test_of_a_list_of_hosts_a_host_finds_what_holds_it_and_a_list_itself(policy_of: PolicyOf) -> None:
+    listed, _ = parse_host_list("*.a.test", name="hosts.txt")
+    (rule, *_) = policy_of(POLICY).rules.rules
+    index = build_index([replace(rule, conditions=Conditions(host=listed))])
+    tables = by_host(index, Effect.ALLOW, len)
+    asked = (listed, pattern("x.a.test"), pattern("*.a.test"), pattern("b.test"))
+    assert [list(tables.taking(host)) for host in asked] == [[1], [1], [], []]

@@ -1,0 +1,194 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policy import Layer, Policy, compile_policy
+from agent_sandbox.policytools.compare.difference import Change, difference
+from vectors import each
+
+type LayerOf = Callable[[str], Layer]
+type PolicyOf = Callable[[str], Policy]
+
+
+def told(changes: tuple[Change, ...]) -> list[str]:
+    return [f"{change.kind} {change.what}" for change in changes]
+
+
+def domains(*entries: str) -> str:
+    return "domains:\n" + "".join(f"  - {entry}\n" for entry in entries)
+
+
+def secret(*, name: str = "s", header: str = "X", kind: str = "bearer", existing: str = "fail") -> str:
+    """An entry that puts a secret in."""
+    headers = f"{{{header}: {{secret: {name}, transform: {{type: {kind}}}}}}}"
+    return f"{{host: a.test, transform: {{request: {{headers: {headers}, on_existing_header: {existing}}}}}}}"
+
+
+@each(
+    ("old", "new", "opens"),
+    [
+        (domains("a.test"), domains("a.test", "b.test"), ["rule any method b.test"]),
+        (domains("a.test"), domains(".a.test"), ["rule any method .a.test"]),
+        (
+            domains("{host: a.test, rules: [{methods: [GET]}]}"),
+            domains("{host: a.test, rules: [{methods: [GET, POST]}]}"),
+            ["rule POST a.test"],
+        ),
+        (
+            domains("{host: a.test, rules: [{methods: [GET]}, {methods: [POST]}]}"),
+            domains("{host: a.test, rules: [{methods: [GET, POST]}]}"),
+            [],
+        ),
+        (
+            domains("{host: a.test, rules: [{schemes: [https]}]}"),
+            domains("{host: a.test}"),
+            ["rule any method http://a.test"],
+        ),
+        (domains("{host: a.test, ports: [443]}"), domains("a.test"), ["rule any method a.test on port 80"]),
+        (
+            domains("{host: a.test, rules: [{path: {prefix: /v1}}]}"),
+            domains("{host: a.test, rules: [{path: {prefix: /v1/x}}, {path: {exact: /v2}}]}"),
+            ["rule any method a.test/v2"],
+        ),
+        (
+            domains("{host: a.test, rules: [{max_body: 1KiB}]}"),
+            domains("{host: a.test, rules: [{max_body: 2KiB}]}"),
+            ["rule any method a.test up to 2KiB"],
+        ),
+        *(
+            (domains(old), domains(new), [f"rule any method https://a.test with secret s in x{told}"])
+            for old, new, told in (
+                ("a.test", secret(), ""),
+                (secret(name="t"), secret(), ""),
+                (secret(header="Y"), secret(), ""),
+                (secret(), secret(kind="basic, username: u"), " as 'u'"),
+                (secret(kind="basic, username: v"), secret(kind="basic, username: u"), " as 'u'"),
+                (secret(), secret(existing="replace"), " in place of what is sent"),
+                (secret(existing="replace"), secret(), ""),
+            )
+        ),
+        (domains(secret()), domains("a.test"), ["rule any method a.test"]),
+        (domains(secret()), domains(secret()) + "deny: [b.test]", []),
+        (domains("b.test"), domains("b.test", secret()) + "deny: [a.test]", []),
+        (domains("a.test") + "deny: [x.a.test, b.test]", domains("a.test"), []),
+        (domains(".a.test") + "deny: [x.a.test]", domains(".a.test"), ["deny any method x.a.test"]),
+        (domains(".a.test") + "deny: [x.a.test]", domains(".a.test") + "deny: ['*.a.test']", []),
+        (domains("a.test"), domains("a.test", "b.test") + "deny: [b.test]", []),
+        ("version: 1", domains("a.test"), ["rule any method a.test"]),
+        (domains("a.test"), "version: 1", []),
+        (
+            domains("a.test"),
+            domains("a.test", "{host: a.test, encoded_slash: true, rules: [{path: {exact: /x}}]}"),
+            ["rule any method a.test/x", "slash a.test"],
+        ),
+        ("version: 1", domains("{host: a.test, encoded_slash: true}"), ["rule any method a.test"]),
+        (domains(".a.test"), domains("{host: .a.test, inspect: false}"), ["inspect .a.test"]),
+        (
+            domains(".a.test") + "deny: [any.a.test]",
+            domains("{host: .a.test, inspect: false}") + "deny: [any.a.test]",
+            ["inspect .a.test"],
+        ),
+        (
+            "allow_all: true\n" + domains("'*'", "{host: x.a.test, inspect: true}"),
+            "allow_all: true\n" + domains("{host: '*', inspect: false}", "{host: x.a.test, inspect: true}"),
+            ["inspect *"],
+        ),
+        (
+            domains("{host: .a.test, inspect: false}", "{host: x.a.test, inspect: true}"),
+            domains("{host: .a.test, inspect: false}"),
+            ["inspect .a.test"],
+        ),
+        (domains("{host: .a.test, inspect: false}"), domains("{host: '*.a.test', inspect: false}"), []),
+        (
+            domains("db.a.test"),
+            domains("db.a.test") + "host_services: {db: {to: 'db.a.test:80'}}",
+            ["target db.a.test:80 leads to db.a.test, a private place now"],
+        ),
+        (
+            "host_services: {lab: {to: host:80}}",
+            "host_services: {lab: {to: host:80}, db: {to: 10.0.0.1:80}}",
+            ["rule any method 10.0.0.1 on port 80"],
+        ),
+    ],
+)
+def test_what_becomes_reachable_is_told_and_the_other_way_round_it_stops(
+    policy_of: PolicyOf, old: str, new: str, opens: list[str]
+) -> None:
+    assert told(difference(policy_of(old), policy_of(new)).opens) == opens
+    assert told(difference(policy_of(new), policy_of(old)).stops) == opens
+
+
+def test_what_a_deny_takes_back_is_told_beside_and_bounded(policy_of: PolicyOf) -> None:
+    deny = "".join(f"  - {{host: a.test, rules: [{{path: {{exact: /{n}}}}}]}}\n" for n in range(5))
+    ((change,), stops) = (
+        difference(policy_of("version: 1"), policy_of(f"domains: [a.test]\ndeny:\n{deny}  - b.test\n")).opens,
+        difference(policy_of("version: 1"), policy_of("domains: [a.test]")).stops,
+    )
+    assert change.exceptions == tuple(f"policy.yaml:{n + 3} denies any method a.test/{n}" for n in range(3))
+    assert (change.origin.line, stops) == (1, ())
+
+
+CEILING = "tighten: true\ndomains: [{}]"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "opens", "stops"),
+    [
+        ("a.test", "a.test", [], []),
+        ("a.test", "a.test, b.test", ["ceiling layer project"], []),
+        ("a.test", "'*.x.test'", ["ceiling layer project"], ["ceiling layer project"]),
+    ],
+)
+def test_a_layer_that_only_narrows_counts(
+    layer_of: LayerOf, before: str, after: str, opens: list[str], stops: list[str]
+) -> None:
+    rules = layer_of("domains: [a.test, b.test]")
+    old, new = (compile_policy([layer_of(CEILING.format(text)), rules], {}) for text in (before, after))
+    got = difference(old, new)
+    assert (told(got.opens), told(got.stops)) == (opens, stops)
+
+
+def test_what_only_a_narrowing_layer_would_take_opens_nothing(layer_of: LayerOf) -> None:
+    ceiling = layer_of(CEILING.format("a.test"))
+    old, new = (
+        compile_policy([ceiling, layer_of(text)], {}) for text in ("domains: [a.test]", "domains: [a.test, b.test]")
+    )
+    assert difference(old, new).opens == ()
+
+
+def test_a_private_place_that_leads_elsewhere_is_told(policy_of: PolicyOf) -> None:
+    old, new = policy_of("host_services: {db: {to: host:80}}"), policy_of("host_services: {x: {to: db:80}}")
+    assert told(difference(old, new).opens) == ["target db:80 leads to db, and led to host"]
+    assert difference(old, old).opens == ()
+
+
+UPSTREAM = domains("a.test") + "settings: {{upstream: {{proxy: 'http://{}.corp.example:3128', ca: corp.pem}}}}"
+
+
+@each(
+    ("old", "new", "opens", "stops"),
+    [
+        (
+            domains("a.test"),
+            UPSTREAM.format("proxy"),
+            [
+                "upstream all that is allowed goes through http://proxy.corp.example:3128",
+                "upstream corp.pem may sign for every host",
+            ],
+            [],
+        ),
+        (
+            UPSTREAM.format("proxy"),
+            UPSTREAM.format("other"),
+            ["upstream all that is allowed goes through http://other.corp.example:3128"],
+            ["upstream all that is allowed goes through http://proxy.corp.example:3128"],
+        ),
+        (UPSTREAM.format("proxy"), f"# said again\n{UPSTREAM.format('proxy')}", [], []),
+    ],
+)
+def test_what_a_company_puts_between_is_a_difference(
+    policy_of: PolicyOf, old: str, new: str, opens: list[str], stops: list[str]
+) -> None:
+    found = difference(policy_of(old), policy_of(new))
+    assert (told(found.opens), told(found.stops)) == (opens, stops)
+    assert {str(change.origin) for change in found.opens} <= {"policy.yaml:3"}

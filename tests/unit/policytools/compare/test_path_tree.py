@@ -1,0 +1,88 @@
+import pytest
+
+from agent_sandbox.policy.decision import Effect, Origin
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.http.headers import header_pattern
+from agent_sandbox.policy.http.query import QueryPattern
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, parse_path_pattern
+from agent_sandbox.policytools.compare.path_tree import PathTree
+from vectors import each
+
+HOST = parse_host_pattern("a.test")
+
+
+def asking(path: str | None, *, x: str = "", header: str = "") -> Conditions:
+    kind, _, text = (path or "").partition(" ")
+    return Conditions(
+        host=HOST,
+        path=parse_path_pattern(PathKind(kind), text.removesuffix(" any case")) if path else None,
+        query=QueryPattern(parameters=(("x", x),)) if x else None,
+        headers=header_pattern({header: "1"}) if header else None,
+    )
+
+
+def tree_of(*asked: Conditions) -> PathTree:
+    origin = Origin(file="policy.yaml", line=1, layer="project")
+    return PathTree([Rule(effect=Effect.ALLOW, conditions=one, origin=origin) for one in asked])
+
+
+def found(tree: PathTree, asked: Conditions) -> list[str]:
+    return [str(rule).removeprefix("any method a.test") for rule in tree.taking(asked)]
+
+
+PATHS = (
+    *(
+        None,
+        "prefix /a",
+        "prefix /a/b",
+        "exact /a/b",
+        "glob /a/*",
+        "glob /a/b*",
+        "glob /a/*b",
+        "glob /**",
+        "glob /**/c",
+    ),
+    *("glob /*/b", "glob /b/**/c"),
+)
+
+
+@each(
+    ("path", "expected"),
+    [
+        (None, ["", "/**"]),
+        ("exact /a", ["", "/a/...", "/**"]),
+        ("exact /a/b", ["", "/a/...", "/a/b/...", "/a/b", "/a/*", "/a/b*", "/a/*b", "/**", "/*/b"]),
+        ("prefix /a/b", ["", "/a/...", "/a/b/...", "/**"]),
+        ("glob /a/*", ["", "/a/...", "/a/*", "/**"]),
+        ("glob /a/bx*b", ["", "/a/...", "/a/*", "/a/b*", "/a/*b", "/**"]),
+        ("exact /b/c", ["", "/**", "/**/c", "/b/**/c"]),
+        ("glob /b/**/x/c", ["", "/**", "/**/c", "/b/**/c"]),
+        ("glob /x/**", ["", "/**"]),
+        ("exact /A/b", ["", "/**", "/*/b"]),
+    ],
+)
+def test_rules_are_found_by_a_path_that_they_take_in(path: str | None, expected: list[str]) -> None:
+    assert found(tree_of(*map(asking, PATHS)), asking(path)) == expected
+
+
+@pytest.mark.parametrize(
+    ("any_case", "expected"), [(WHOLE, ["/exact", "/%C3%89/...", "/a*"]), ((1, 6), ["/exact", "/a*"])]
+)
+def test_rules_whose_paths_count_in_any_case_are_found_in_each(any_case: tuple[int, int], expected: list[str]) -> None:
+    texts = {PathKind.EXACT: "/exact", PathKind.PREFIX: "/%C3%89", PathKind.GLOB: "/a*"}
+    patterns = [
+        parse_path_pattern(kind, text, any_case=None if any_case != WHOLE and "%" in text else any_case)
+        for kind, text in texts.items()
+    ]
+    tree = tree_of(*(Conditions(host=HOST, path=pattern) for pattern in patterns))
+    asked = [asking(path) for path in ("exact /EXact", "exact /%C3%A9/x", "exact /Ab")]
+    assert [path for one in asked for path in found(tree, one)] == expected
+
+
+def test_a_query_and_headers_are_asked_for_by_the_same_or_by_none() -> None:
+    asked = (asking("prefix /"), asking("prefix /", x="1"), asking("prefix /", x="2"), asking("prefix /", header="h"))
+    tree = tree_of(*asked)
+    assert found(tree, asking("exact /")) == ["/..."]
+    assert found(tree, asking("exact /", x="1")) == ["/...", "/...?x=1"]
+    assert found(tree, asking("exact /", header="h")) == ["/...", "/... with h: 1"]

@@ -1,0 +1,19 @@
+from agent_sandbox.policytools.edit.flow_style import flow
+from vectors import each
+
+
+@each(
+    ("value", "expected"),
+    [
+        ("a.test", "a.test"),
+        ("*.a.test", '"*.a.test"'),
+        ("on", '"on"'),
+        ("1", '"1"'),
+        ("a, b", '"a, b"'),
+        (True, "true"),
+        (["GET", "/v1/"], "[GET, /v1/]"),
+        ({"exact": {}}, "{exact: {}}"),
+    ],
+)
+def test_a_value_is_written_so_that_it_is_read_back(value: object, expected: str) -> None:
+    assert flow(value) == expected

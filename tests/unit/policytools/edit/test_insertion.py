@@ -1,0 +1,76 @@
+from dataclasses import replace
+
+from agent_sandbox.policytools.edit.insertion import insertion, written
+from vectors import each
+
+ENTRY = "GET https://x/a"
+
+
+def inserted(text: str) -> str:
+    """Return the text with what came in between `<` and `>`."""
+    change = insertion(text, "allow", ENTRY)
+    return replace(change, text=f"<{change.text}>").into(text) if change else "no usual way"
+
+
+@each(
+    ("text", "expected"),
+    [
+        # There is nothing yet.
+        ("", f"<allow:\n  - {ENTRY}\n>"),
+        ("# c", f"# c<\nallow:\n  - {ENTRY}>"),
+        ("---\n# c\n", f"---\n# c\n<allow:\n  - {ENTRY}\n>"),
+        # The section is not there.
+        ("version: 1\n", f"version: 1\n<allow:\n  - {ENTRY}\n>"),
+        ("version: 1", f"version: 1<\nallow:\n  - {ENTRY}>"),
+        ("version: 1\n\ndeny: []\n# end\n", f"version: 1\n\ndeny: []\n# end\n<\nallow:\n  - {ENTRY}\n>"),
+        ("deny:\n    - a\n...\n# end\n", f"deny:\n    - a\n<allow:\n    - {ENTRY}\n>...\n# end\n"),
+        ("  version: 1\n", f"  version: 1\n<  allow:\n    - {ENTRY}\n>"),
+        # It is there, with nothing in it.
+        ("allow:\n", f"allow:\n<  - {ENTRY}\n>"),
+        ("allow:", f"allow:<\n  - {ENTRY}>"),
+        ("allow: # c\n  # - d\ndeny:\n- a\n", f"allow: # c\n<- {ENTRY}\n>  # - d\ndeny:\n- a\n"),
+        # It is there, and says that there is nothing in it.
+        ("allow: ~\n", f"allow:<\n  - {ENTRY}\n>"),
+        ("allow: null # c\ndeny:\n- a\n", f"allow:< # c\n- {ENTRY}\n>deny:\n- a\n"),
+        ("allow: null", f"allow:<\n  - {ENTRY}>"),
+        ("allow:\n  null # c\n", f"allow:\n< # c\n  - {ENTRY}\n>"),
+        ("{allow: null}", f'{{allow: <["{ENTRY}"]>}}'),
+        ("{allow: , deny: []}\n", f'{{allow: <["{ENTRY}"]>, deny: []}}\n'),
+        ('allow: "~"\n', "no usual way"),
+        # Its list is a block.
+        ("allow:\n  - a # c\n\n# d\ndeny: []\n", f"allow:\n  - a # c\n<  - {ENTRY}\n>\n# d\ndeny: []\n"),
+        ("allow:\n-   a\n-   b", f"allow:\n-   a\n-   b<\n-   {ENTRY}>"),
+        ("allow:\r\n- a\r\n", f"allow:\r\n- a\r\n<- {ENTRY}\r\n>"),
+        ("allow:\n- reason: |\n    c\ndeny: []\n", f"allow:\n- reason: |\n    c\n<- {ENTRY}\n>deny: []\n"),
+        # Its list is in brackets.
+        ("allow: []\n", f'allow: [<"{ENTRY}">]\n'),
+        ("allow: [a] # c\n", f'allow: [a<, "{ENTRY}">] # c\n'),
+        ("allow: [a,]\n", f'allow: [a,< "{ENTRY}">]\n'),
+        ("allow: [\n  a, # b, c\n]\n", f'allow: [\n  a,< "{ENTRY}"> # b, c\n]\n'),
+        ("allow: [\n  a # b, c\n]\n", f'allow: [\n  a<, "{ENTRY}"> # b, c\n]\n'),
+        # The whole file is.
+        ("{}", f'{{<allow: ["{ENTRY}"]>}}'),
+        ('{"deny": []}\n', f'{{"deny": []<, "allow": ["{ENTRY}"]>}}\n'),
+        ("{allow: [a]}\n", f'{{allow: [a<, "{ENTRY}">]}}\n'),
+    ],
+)
+def test_one_insertion_makes_the_section_hold_the_entry(text: str, expected: str) -> None:
+    assert inserted(text) == expected
+
+
+@each(
+    ("entry", "expected"),
+    [
+        (ENTRY, ENTRY),
+        ("GET https://x/a:", '"GET https://x/a:"'),
+        ("GET https://x/a #b", '"GET https://x/a #b"'),
+        ("*.example.com", '"*.example.com"'),
+        ("[2606:4700::1]", '"[2606:4700::1]"'),
+        ("on", '"on"'),
+        ("bücher.example", '"bücher.example"'),
+        ('GET https://x/"', 'GET https://x/"'),
+        ("a\nb", '"a\\nb"'),
+    ],
+)
+def test_an_entry_is_quoted_where_yaml_wants_it(entry: str, expected: str) -> None:
+    assert written(entry) == expected

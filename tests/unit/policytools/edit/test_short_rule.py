@@ -1,0 +1,112 @@
+import pytest
+
+from agent_sandbox.policy import Effect
+from agent_sandbox.policytools.edit.short_rule import read_short_rule
+from agent_sandbox.problems import Problem, UserError
+from vectors import each
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "rule", "url"),
+    [
+        (
+            ("get  https://a.test/v1/*",),
+            "GET https://a.test/v1/*",
+            "GET, HEAD https://a.test/v1/*",
+            "https://a.test/v1/-any-",
+        ),
+        (
+            ("POST", "http://A.test:8080/x?y=1"),
+            "POST http://A.test:8080/x?y=1",
+            "POST http://a.test/x?y=1 on port 8080",
+            "http://a.test:8080/x?y=1",
+        ),
+        (
+            ("GET https://b.test",),
+            "GET https://b.test",
+            "GET, HEAD https://b.test/",
+            "https://b.test/",
+        ),
+        (
+            ("PUT https://b.test/**/x",),
+            "PUT https://b.test/**/x",
+            "PUT https://b.test/**/x",
+            "https://b.test/-any-/x",
+        ),
+    ],
+)
+def test_a_line_is_a_rule_and_a_request_that_it_takes(words: tuple[str, ...], text: str, rule: str, url: str) -> None:
+    got = read_short_rule(Effect.ALLOW, words)
+    assert (got.text, str(got.rule), got.request.url, got.section) == (text, rule, url, "allow")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("*.a.test", "https://x.a.test/"), (".a.test", "https://a.test/"), ("[2606::1]", "https://[2606::1]/")],
+)
+def test_a_whole_host_can_be_denied(host: str, url: str) -> None:
+    got = read_short_rule(Effect.DENY, (host,))
+    assert (got.text, got.request.url, got.section) == (host, url, "deny")
+
+
+@pytest.mark.parametrize(("host", "url"), [("a.test", "https://a.test/"), ("*.a.test", "https://x.a.test/")])
+def test_a_host_by_itself_is_the_shortest_entry_of_domains(host: str, url: str) -> None:
+    got = read_short_rule(Effect.ALLOW, (host,))
+    assert (got.text, str(got.rule), got.request.url, got.section) == (host, f"any method {host}", url, "domains")
+
+
+HOW = "write a method and a whole address: `GET https://example.com/path`"
+
+
+@each(
+    ("effect", "text", "what", "hint"),
+    [
+        (Effect.ALLOW, "GTE https://a.test/", "unknown method 'GTE'", "did you mean `GET`?"),
+        (
+            Effect.ALLOW,
+            "https://a.test",
+            "'https://a.test' is no `METHOD URL`",
+            "write its method before it: `GET https://a.test`",
+        ),
+        (
+            Effect.DENY,
+            "https://a.test/x",
+            "'https://a.test/x' is no `METHOD URL`",
+            "write its method before it: `GET https://a.test/x`",
+        ),
+        (Effect.DENY, "POST", "is a method without an address", HOW),
+        (Effect.ALLOW, "GET", "is a method without an address", HOW),
+        (Effect.ALLOW, "a.test/x", "'a.test/x' is no `METHOD URL`", HOW),
+        (
+            Effect.ALLOW,
+            "*",
+            "`*` would allow every host",
+            "name the hosts; if all of them are meant, `allow_all: true`",
+        ),
+        (Effect.ALLOW, "", "'' is no `METHOD URL`", HOW),
+        (
+            Effect.ALLOW,
+            "GET https://*/",
+            "`*` would allow every host",
+            "name the hosts; if all of them are meant, `allow_all: true`",
+        ),
+        (
+            Effect.ALLOW,
+            "github",
+            "github can only lead to a private place",
+            "the service goes under `services`: `- github`",
+        ),
+        (
+            Effect.DENY,
+            "npm",
+            "is a service, not a host",
+            "`agent-sandbox policy services show node` lists its hosts",
+        ),
+        (Effect.ALLOW, "GET https://a.test/?\udcff", "byte 0xff is not UTF-8", "save the file as UTF-8"),
+        (Effect.ALLOW, f"GET https://a.test/?{'x' * 33_000}", "the target is longer than 32768 characters", ""),
+    ],
+)
+def test_what_is_no_rule_says_why(effect: Effect, text: str, what: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_short_rule(effect, (text,))
+    assert caught.value.problems == (Problem(where=text, what=what, hint=hint),)

@@ -1,0 +1,139 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policy import Layer, Operation, Policy, Request, compile_policy, decide
+from agent_sandbox.policy.compiler.compile import offered
+from agent_sandbox.policy.explain.advice import PLAINLY
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policytools.explain.remedy import Remedy, remedy
+from vectors import each
+
+type LayerOf = Callable[[str], Layer]
+type PolicyOf = Callable[[str], Policy]
+type RequestOf = Callable[[str], Request]
+
+
+BELOW_ROOT = "rules: [{methods: [GET], schemes: [https], path: {prefix: '/'}}]"
+
+
+@each(
+    ("line", "section", "expected"),
+    [
+        ("GET https://c.test/x", "allow", "- GET https://c.test/x"),
+        ("POST https://a.test/x?b=1&c", "allow", "- POST https://a.test/x?b=1&c"),
+        ("GET http://c.test:8080/a*b", "allow", "- GET http://c.test:8080/a%2Ab"),
+        ("GET https://c.test/a:", "allow", "- 'GET https://c.test/a:'"),
+        ("GET https://c.test/it's:", "allow", "- 'GET https://c.test/it''s:'"),
+        ("GET https://[2606:4700::1]/", "allow", "- GET https://[2606:4700::1]/"),
+        ("GET https://c.test/?" + "a" * 2000, "allow", "- GET https://c.test/?" + "a" * 2000),
+        (
+            "GET https://c.test/a/b;c/d",
+            "domains",
+            "- {host: c.test, ports: [443], rules: [{methods: [GET], schemes: [https], path: {prefix: '/a/'}}]}",
+        ),
+        (
+            "GET https://slash.test/@a%2Fb",
+            "domains",
+            f"- {{host: slash.test, ports: [443], encoded_slash: true, {BELOW_ROOT}}}",
+        ),
+        ("GET https://c.test:81/" + ("a" * 50 + "/") * 25, "domains", "- {host: c.test, ports: [81]}"),
+    ],
+)
+def test_the_narrowest_line_that_works_is_told(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, section: str, expected: str
+) -> None:
+    request = request_of(line)
+    policy = policy_of("domains: [{host: a.test, rules: [{methods: [GET]}]}]")
+    got = remedy(policy, request, decide(policy, request), dict)
+    assert got == Remedy(section=section, line=expected)
+    layer = parse_layer(f"{section}:\n  {expected}\n", name="p", file="p", shown="p", services=())
+    assert decide(compile_policy([layer], {}), request).allowed
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("GET https://b.test/", "a deny always wins: take out or narrow the entry at policy.yaml:2"),
+        ("TRACE https://a.test/", "no rule can name the method TRACE"),
+        ("GET https://10.0.0.1/", "name it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
+    ],
+)
+def test_where_no_line_helps_it_says_what_stands_in_the_way(
+    policy_of: PolicyOf, request_of: RequestOf, line: str, what: str
+) -> None:
+    request = request_of(line)
+    policy = policy_of("domains: [a.test]\ndeny: [b.test]")
+    assert remedy(policy, request, decide(policy, request), dict) == Remedy(in_the_way=what)
+
+
+@pytest.mark.parametrize(("line", "section"), [("GET https://a.test/", ""), ("GET https://b.test/", "allow")])
+def test_a_layer_that_only_narrows_is_named_beside_the_line(
+    layer_of: LayerOf, request_of: RequestOf, line: str, section: str
+) -> None:
+    request = request_of(line)
+    policy = compile_policy([layer_of("tighten: true\ndomains: [c.test]"), layer_of("domains: [a.test]")], {})
+    got = remedy(policy, request, decide(policy, request), dict)
+    assert (got.section, got.in_the_way) == (section, "whoever keeps policy.yaml:1 has to allow it there too")
+
+
+def test_the_services_that_allow_the_request_are_named_the_narrowest_first(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    request = request_of("GET https://c.test/")
+    texts = {
+        "wide": "domains: [c.test, e.test]",
+        "other": "domains: [d.test]",
+        "narrow": "allow: [GET https://c.test/]",
+    }
+    services = {name: parse_layer(text, name=name, file="s", shown="s", services=()) for name, text in texts.items()}
+    policy = policy_of("")
+    assert remedy(policy, request, decide(policy, request), lambda: offered(services)).services == ("narrow", "wide")
+
+
+GRAPHQL = "domains: [{host: a.test, rules: [{path: {prefix: /}, graphql: {query: [viewer]}}]}]"
+ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {mutation: [addComment]}"
+
+
+@pytest.mark.parametrize(
+    ("path", "operation", "expected"),
+    [
+        (
+            "/graphql",
+            Operation(kind="mutation", fields=frozenset({"addComment"})),
+            Remedy(section="domains", line=f"- {{host: a.test, ports: [443], rules: [{{{ONE}}}]}}"),
+        ),
+        ("/graphql", Operation(doubt="no JSON"), Remedy(in_the_way=PLAINLY)),
+        ("/a;b", Operation(kind="query", fields=frozenset({"node"})), Remedy(in_the_way=PLAINLY)),
+    ],
+)
+def test_for_an_operation_the_line_names_it_and_never_opens_them_all(
+    policy_of: PolicyOf, request_of: RequestOf, path: str, operation: Operation, expected: Remedy
+) -> None:
+    request = request_of(f"POST https://a.test{path}")._replace(operation=operation)
+    policy = policy_of(GRAPHQL)
+    assert remedy(policy, request, decide(policy, request), lambda: offered({})) == expected
+
+
+def test_what_looks_like_a_registry_is_told_with_what_resolves_it(policy_of: PolicyOf, request_of: RequestOf) -> None:
+    policy, request = policy_of("version: 1"), request_of("GET https://a.test/simple/requests/")
+    got = remedy(policy, request, decide(policy, request), dict)
+    assert got.package_manager
+    assert (got.package_manager.service, got.line) == ("python", "- GET https://a.test/simple/requests/")
+    python = policy_of("domains: [a.test]")
+    got = remedy(policy, request, decide(policy, request), lambda: {"python": python})
+    assert (got.package_manager, got.services) == (None, ("python",))
+
+
+def test_beside_an_entry_with_a_secret_the_line_is_told_to_go_without(
+    policy_of: PolicyOf, request_of: RequestOf
+) -> None:
+    key = "{request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
+    policy = policy_of(f"domains: [{{host: a.test, transform: {key}, rules: [{{methods: [GET]}}]}}]")
+    post, clear = request_of("POST https://a.test/"), request_of("GET http://a.test/")
+    wants = "secret key in x-key (policy.yaml:1)"
+    got = [remedy(policy, request, decide(policy, request), dict) for request in (post, clear)]
+    assert got == [
+        Remedy(section="allow", line="- POST https://a.test/", without=wants),
+        Remedy(in_the_way=f"ask for https: {wants} goes over nothing else"),
+    ]

@@ -1,0 +1,66 @@
+import pytest
+
+from agent_sandbox.policy import Ambiguous, Operation, Policy, Request
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_header, read_request, read_size
+from agent_sandbox.problems import UserError
+from vectors import each
+
+NOTHING = Policy.deny_all("x")
+
+
+@each(
+    ("url", "host", "port", "target"),
+    [
+        ("https://example.org", "example.org", 443, "/"),
+        ("HTTP://Example.ORG./a", "example.org", 80, "/a"),
+        ("https://example.org:8443?x=/y", "example.org", 8443, "/?x=/y"),
+        ("https://[::1]:1/a", "::1", 1, "/a"),
+        ("https://example.org/a#b", "example.org", 443, "/a"),
+    ],
+)
+def test_a_url_is_read_as_a_client_would_send_it(url: str, host: str, port: int, target: str) -> None:
+    got = read_request(NOTHING, RequestLine(method="GET", url=url))
+    assert (got.host, got.port, got.target) == (host, port, target)
+    assert isinstance(got, Request)
+
+
+@pytest.mark.parametrize("url", ["example.org", "ftp://example.org/", "", "https:/example.org"])
+def test_what_is_no_url_is_a_problem(url: str) -> None:
+    with pytest.raises(UserError, match="is no http or https URL; write it as https://host/path"):
+        read_request(NOTHING, RequestLine(method="GET", url=url))
+
+
+@pytest.mark.parametrize("url", ["https://me@example.org/", "https://example.org:0/", "https:///a", "https://a b/"])
+def test_a_doubtful_authority_is_ambiguous(url: str) -> None:
+    with pytest.raises(Ambiguous):
+        read_request(NOTHING, RequestLine(method="GET", url=url))
+
+
+def test_headers_and_the_size_of_the_body_go_along() -> None:
+    header, size = read_header("Accept: a:b"), read_size("1KiB")
+    line = RequestLine(method="GET", url="https://a.test/", headers=(header,), body_size=size)
+    got = read_request(NOTHING, line)
+    assert str(line) == "GET https://a.test/"
+    assert (got.headers, got.body_size) == ((("accept", "a:b"),), 1024)
+    assert read_size("300") == 300
+
+
+def test_what_is_no_header_or_no_size_is_a_problem() -> None:
+    with pytest.raises(UserError, match=r"^accept: is no header; write it as `content-type: application/json`$"):
+        read_header("accept")
+    with pytest.raises(UserError, match=r"^1 ton: is no size of a body; write a number of bytes, or one with B, "):
+        read_size("1 ton")
+
+
+def test_a_graphql_document_is_read_as_the_body_that_clients_make_of_it() -> None:
+    line = RequestLine(method="POST", url="https://a.test/", graphql='{ viewer(a: "b") { login } }')
+    got = read_request(NOTHING, line)
+    assert got.operation == Operation(kind="query", fields=frozenset({"viewer"}))
+    assert (got.headers, got.body_size) == ((("content-type", "application/json"),), 43)
+
+
+def test_what_a_document_is_said_to_be_sent_as_counts() -> None:
+    headers = (("content-type", "text/plain"),)
+    got = read_request(NOTHING, RequestLine(method="POST", url="https://a.test/", headers=headers, graphql="{a}"))
+    assert got.operation is not None
+    assert (got.headers, got.operation.kind) == (headers, "")

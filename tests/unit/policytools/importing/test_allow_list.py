@@ -1,0 +1,85 @@
+import pytest
+
+from agent_sandbox.policytools.importing.allow_list import INSIDE, WILD, import_allowlist
+from agent_sandbox.policytools.importing.result import Note, left_out
+from agent_sandbox.problems import UserError
+from vectors import each
+
+
+@each(
+    ("line", "expected"),
+    [
+        ("GET https://a.test/x", ["GET https://a.test/x"]),
+        ("get  https://a.test/x  # why", ["GET https://a.test/x"]),
+        ("GET,POST https://a.test/x", ["GET https://a.test/x", "POST https://a.test/x"]),
+        # A URL without a path is its root, and a star takes whatever follows.
+        ("GET https://a.test", ["GET https://a.test/"]),
+        ("GET https://a.test/*", ["GET https://a.test/**"]),
+        ("GET https://a.test/v1/*", ["GET https://a.test/v1/**"]),
+        ("GET https://a.test/v1*", ["GET https://a.test/v1*", "GET https://a.test/v1*/**"]),
+        ("GET https://a.test/v1/**", ["GET https://a.test/v1/**"]),
+        ("GET https://a.test:8443/x?*", ["GET https://a.test:8443/x"]),
+        ("GET https://a.test/x?a=1", ["GET https://a.test/x?a=1"]),
+        ("GET https://*.a.test", ["GET https://*.a.test/"]),
+        ("GET https://*.a.test/*", ["GET https://*.a.test/**"]),
+        ("", []),
+        ("# GET https://a.test/x", []),
+    ],
+)
+def test_a_line_is_entries_of_the_short_form(line: str, expected: list[str]) -> None:
+    got = import_allowlist(line, file="list")
+    assert (got.allow, got.notes) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://*.a.test/x",
+        "https://*.a.test/x*",
+        "https://.a.test/x?a=1",
+        "http://*.a.test:8080/x/",
+        "https://*.a.test/*/x",
+    ],
+)
+def test_a_path_below_every_subdomain_is_left_out(url: str) -> None:
+    got = import_allowlist(f"GET https://a.test/\nGET {url}\n", file="list")
+    assert got.allow == ["GET https://a.test/"]
+    assert got.notes == [left_out("list:2", WILD.format(f"'{url}'"))]
+
+
+def test_a_line_that_stands_twice_is_one_entry() -> None:
+    assert import_allowlist("GET https://a.test/\r\nGET https://a.test\r\n", file="list").allow == [
+        "GET https://a.test/"
+    ]
+
+
+def test_what_means_less_here_is_said() -> None:
+    got = import_allowlist("\n* https://a.test/a/*/b\n", file="list")
+    methods = ("DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT")
+    assert got.allow == [f"{method} https://a.test/a/*/b" for method in methods]
+    assert got.notes == [
+        Note(where="list:2", what="every method is DELETE, GET, OPTIONS, PATCH, POST, PUT here, and HEAD"),
+        Note(where="list:2", what=INSIDE),
+    ]
+
+
+def test_a_file_of_hosts_is_led_to_where_such_files_go() -> None:
+    with pytest.raises(UserError) as caught:
+        import_allowlist("# hosts\na.test\n*.b.test  # all\n", file="list")
+    hint = "a file of hosts needs no import: put it beside the policy, and name it there by `domains_file`"
+    assert [str(problem) for problem in caught.value.problems] == [
+        f"list:2: 'a.test' is no `METHOD URL`; {hint}",
+        f"list:3: '*.b.test' is no `METHOD URL`; {hint}",
+    ]
+
+
+def test_every_line_that_is_none_is_told_at_once() -> None:
+    lines = ("GTE https://a.test/", "GET https://a.test/", "https://a.test/", "GET a.test/x", "GET https://a.test/?a=*")
+    with pytest.raises(UserError) as caught:
+        import_allowlist("\n".join(lines), file="list")
+    assert [str(problem) for problem in caught.value.problems] == [
+        "list:1: unknown method 'GTE'; did you mean `GET`?",
+        "list:3: 'https://a.test/' is no `METHOD URL`; write `GET https://example.com/path*`",
+        "list:4: 'GET a.test/x' is no `METHOD URL`; write `GET https://example.com/path*`",
+        "list:5: a `*` in a query; name the parameters, or leave the query out: then any is allowed",
+    ]

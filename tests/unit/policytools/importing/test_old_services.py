@@ -1,0 +1,102 @@
+import pytest
+
+from agent_sandbox.policyfile import shipped_services
+from agent_sandbox.policytools.importing.old_services import ONCE, UNKNOWN, Services, old_hosts
+from agent_sandbox.policytools.importing.reading import read_old
+from agent_sandbox.policytools.importing.records import BY_NAME, Record
+from agent_sandbox.policytools.importing.result import Imported, left_out
+
+KNOWN = {name: shipped_services()[name] for name in ("github", "vscode")}
+
+
+def imported(text: str, *, problems: tuple[str, ...] = ()) -> Imported:
+    found, services = Imported(), Services(known=KNOWN)
+    old, records = read_old(text, file="f"), list[Record]()
+    services.read(old, found, records)
+    assert tuple(map(str, old.problems)) == problems
+    if not problems:
+        services.put_into(found, set(map(id, records)))
+    return found
+
+
+def notes(found: Imported) -> list[tuple[str, str]]:
+    return [(note.where, note.what) for note in found.notes]
+
+
+def test_a_service_that_we_have_keeps_its_name() -> None:
+    found = imported("services:\n  - GitHub\n")
+    assert (found.services, found.domains) == (["github"], [])
+    hosts = "github.com, .github.com, githubusercontent.com, .githubusercontent.com"
+    ours = "here it is what `agent-sandbox policy services show github` lists"
+    assert notes(found) == [("f:2", f"`github` was all that can be asked of {hosts}: {ours}")]
+
+
+def test_a_service_that_we_do_not_have_is_its_hosts() -> None:
+    found = imported("services: [factory, {name: pi}]")
+    assert (found.services, found.domains, found.notes) == ([], ["api.factory.ai", "api.workos.com"], [])
+    found = imported("services: [{name: factory, readonly: true}]")
+    assert found.domains[0] == {"host": "api.factory.ai", "rules": [{"methods": ["GET", "HEAD"]}]}
+
+
+def test_a_later_entry_may_replace_an_earlier_one_of_its_name() -> None:
+    found = imported("services: [vscode, github, {name: github, merge_mode: replace}]")
+    assert found.services == ["vscode", {"name": "github", "merge_mode": "replace"}]
+
+
+def test_a_service_that_is_named_twice_stands_there_once() -> None:
+    entry = "{name: vscode, readonly: true}"
+    found = imported(f"services:\n- {entry}\n- {entry}\n- vscode\n")
+    assert found.services == [{"name": "vscode", "readonly": True}]
+    assert ("f:4", "left out: " + ONCE.format("vscode", "f:2")) in notes(found)
+    assert "f:3" not in dict(notes(found))
+
+
+def test_options_that_the_service_does_not_take_leave_it_out() -> None:
+    found = imported("services: [{name: github, repos: [a/b], git: {access: read, auth: {secret: [x]}}}]")
+    assert found.services == []
+    assert ("f:1", "left out: `auth` names a secret") in notes(found)
+
+
+def test_credentials_are_taken_over_and_said_to_wait() -> None:
+    auth = "{secret: token, client_shim: {kind: git-askpass}}"
+    text = f"services:\n- name: github\n  repos: [a/b]\n  git:\n    access: readwrite\n    auth: {auth}\n"
+    services, found = Services(known=KNOWN), Imported()
+    services.read(read_old(text, file="f"), found, [])
+    git = {"access": "readwrite", "auth": {"secret": "token", "client_shim": {"kind": "git-askpass"}}}
+    assert dict(services.entries[0].value) == {"name": "github", "repos": ["a/b"], "git": git}
+    assert notes(found) == [("f:6", BY_NAME)]
+
+
+@pytest.mark.parametrize(("readonly", "access"), [("true", "read"), ("false", "readwrite")])
+def test_surfaces_are_git_and_api(readonly: str, access: str) -> None:
+    services = Services(known=KNOWN)
+    entry = f"{{name: github, readonly: {readonly}, repos: [a/b], surfaces: [api, git]}}"
+    services.read(read_old(f"services: [{entry}]", file="f"), Imported(), [])
+    expected = {"name": "github", "repos": ["a/b"], "api": {"access": access}, "git": {"access": access}}
+    assert dict(services.entries[0].value) == expected
+
+
+def test_a_service_that_our_language_does_not_take_is_left_out_and_said_to_be() -> None:
+    found = imported("services: [{name: github, merge_mode: other}]")
+    assert found.services == []
+    assert notes(found) == [("f:1", "left out: 'other' does not go here")]
+
+
+def test_a_service_that_nobody_knows_is_left_out_and_the_others_are_taken() -> None:
+    found = imported("services: [nonesuch, vscode]")
+    assert found.services == ["vscode"]
+    what = UNKNOWN.format("'nonesuch'", ", ".join(sorted(old_hosts())))
+    assert [note for note in found.notes if note.left_out] == [left_out("f:1", what)]
+
+
+def test_what_is_no_service_is_refused() -> None:
+    problems = ("f:1: unknown key `x`; known are api, git, merge_mode, name, readonly, repos, surfaces",)
+    imported("services: [nonesuch, {name: github, x: 1}]", problems=problems)
+
+
+def test_a_service_whose_readonly_is_no_flag_is_refused() -> None:
+    hint = "write `readonly: true`, or take it out"
+    imported(
+        'services: [{name: github, readonly: "yes"}]',
+        problems=(f"f:1: `readonly` is 'yes', neither `true` nor `false`; {hint}",),
+    )

@@ -1,0 +1,109 @@
+import json
+
+import pytest
+
+from agent_sandbox.policy.decision import Cause
+from agent_sandbox.policytools.suggest import denials
+from agent_sandbox.policytools.suggest.denials import REASONS, WITHOUT_A_RULE, Seen, read_denials
+from trafficlines import denied
+from vectors import each
+
+NOON = "2026-01-02T12:00:00.000Z"
+EARLIER = "2026-01-02T10:00:00.000Z"
+
+
+def test_what_was_denied_for_want_of_a_rule_is_counted() -> None:
+    lines = (denied("GET https://a.test/x", at="12:00:00"), denied("GET https://a.test/x", cause="request"))
+    ((request, seen),) = read_denials(lines).requests.items()
+    assert (request.method, request.url) == ("GET", "https://a.test/x")
+    assert seen == Seen(count=2, first=EARLIER, last=NOON, example="GET a.test/x")
+
+
+def test_lines_that_say_the_same_are_counted_as_each_would_be() -> None:
+    lines = [denied("GET https://a.test/x", at=at, tool=tool) for at, tool in (("12:00:00", ""), ("10:00:00", "pip"))]
+    lines += [denied("GET https://a.test/", event="health")] * 2
+    assert list(read_denials(lines).requests.values()) == [
+        Seen(count=2, first=EARLIER, last=NOON, example="GET a.test/x", tool="pip")
+    ]
+
+
+@each(
+    ("line", "why"),
+    [
+        (denied("GET https://a.test/", cause="rule"), "a deny says so"),
+        (denied("GET https://a.test/", cause="ceiling"), "a layer that only narrows does not let it through"),
+        (denied("POST https://a.test/", cause="operation"), "GraphQL that asks for more than a rule lists"),
+        (
+            denied("GET https://a.test/", cause="injection"),
+            "it is allowed with a secret that the proxy does not have: see `agent-sandbox secret list`",
+        ),
+        (denied("GET https://a.test/", cause=""), denials.DOUBTFUL),
+        (denied("GET https://a.test/", cause=["host"]), denials.DOUBTFUL),
+        (denied("GET https://a.test/../b"), denials.DOUBTFUL),
+        (denied("GET https://a.test/b?c"), denials.DOUBTFUL),
+        (denied("get https://a.test/b"), denials.DOUBTFUL),
+        (denied("GET https://a.test/", port=True), denials.DOUBTFUL),
+        (denied("GET https://a.test/", port="443"), denials.DOUBTFUL),
+        (denied("GET https://a.test/", scheme="ftp"), denials.DOUBTFUL),
+        (denied("GET https://a.test/", host={}), denials.DOUBTFUL),
+        (denied("CONNECT https://a.test/", event="connect"), denials.NO_REQUEST),
+        (denied("GET https://a.test/", event="malformed"), denials.NO_REQUEST),
+    ],
+)
+def test_what_else_was_denied_is_counted_by_its_reason(line: str, why: str) -> None:
+    found = read_denials([line])
+    assert (found.requests, list(found.others)) == ({}, [why])
+
+
+@each(
+    ("line", "example"),
+    [
+        (denied("CONNECT https://a.test:8443", event="connect", scheme=""), "CONNECT a.test:8443"),
+        (denied("CONNECT https://a.test", event="connect", scheme=""), "CONNECT a.test:443"),
+        (denied("GET https://a.test:8443/x", cause="rule"), "GET a.test:8443/x"),
+        (denied("GET http://a.test/x", cause="rule"), "GET a.test/x"),
+        (denied("CONNECT https://x:81", event="connect", host="2001:db8::1"), "CONNECT [2001:db8::1]:81"),
+        (denied("GET http://a.test/x", cause="rule", port="80"), "GET a.test/x"),
+        (denied("CONNECT https://a.test", event="malformed", host="", method=""), "because"),
+    ],
+)
+def test_an_example_says_the_port_unless_the_scheme_does(line: str, example: str) -> None:
+    (seen,) = read_denials([line]).others.values()
+    assert seen.example == example
+
+
+def test_a_host_that_led_where_nothing_may_go_is_remembered() -> None:
+    found = read_denials([denied("GET https://a.test/", cause="address")])
+    assert (found.closed, list(found.others)) == ({"a.test"}, [denials.REASONS["address"]])
+
+
+@pytest.mark.parametrize(
+    "line", [denied("GET https://a.test/", event="health"), denied("GET https://a.test/", decision="allow"), "", "\n"]
+)
+def test_other_lines_are_passed_over(line: str) -> None:
+    assert read_denials([line]) == denials.Denials()
+
+
+@each("line", ["x", "[]", "{}", "3", "[" * 60_000, '{"port": ' + "9" * 5_000 + "}"])
+def test_what_is_no_line_of_a_log_is_counted(line: str) -> None:
+    assert read_denials([line]) == denials.Denials(unreadable=1)
+
+
+def test_foreign_words_are_shown_escaped_and_bounded_and_a_foreign_time_is_none() -> None:
+    line = denied("GET https://a.test/", cause="", path="/\x1b[31m\n" + "x" * 500, time="now\x1b")
+    (seen,) = read_denials([line]).others.values()
+    assert seen == Seen(count=1, example=f"GET a.test/\\x1b[31m\\n{'x' * 67}...")
+    assert json.dumps(seen.example).isascii()
+
+
+def test_more_requests_than_a_person_can_look_at_are_no_longer_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denials, "MOST_REQUESTS", 2)
+    lines = [denied(f"GET https://a.test/{number}") for number in (1, 2, 3, 1)]
+    found = read_denials(lines)
+    assert [seen.count for seen in found.requests.values()] == [2, 1]
+    assert [(why, seen.count) for why, seen in found.others.items()] == [(denials.TOO_MANY, 1)]
+    read_denials([denied(f"GET https://{name}.test/", cause="address") for name in "abc"])
+
+
+def test_every_cause_is_one_that_a_rule_mends_or_has_its_reason() -> None:
+    assert {str(cause) for cause in Cause} - WITHOUT_A_RULE - REASONS.keys() == set()

@@ -1,0 +1,49 @@
+from agent_sandbox.policytools.suggest.generalising import generalise
+from vectors import each
+
+WORDS = [f"/p/{word}" for word in ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]]
+
+
+@each(
+    ("paths", "expected"),
+    [
+        # Evidence: three values that hold digits, all else the same.
+        (["/a/1", "/a/2", "/a/3"], ["/a/*"]),
+        (["/a/1", "/a/2"], ["/a/1", "/a/2"]),
+        (["/a/1", "/a/2", "/b/3"], ["/a/1", "/a/2", "/b/3"]),
+        (["/a/1/x", "/a/2/x", "/a/3/y"], ["/a/1/x", "/a/2/x", "/a/3/y"]),
+        (["/a/1", "/a/2", "/a/admin"], ["/a/1", "/a/2", "/a/admin"]),
+        (["/a/1/", "/a/2/", "/a/3/"], ["/a/*/"]),
+        (["/a/", "/a/1", "/a/2"], ["/a/", "/a/1", "/a/2"]),
+        # Or ten of any kind.
+        (WORDS, ["/p/*"]),
+        (WORDS[:9], sorted(WORDS[:9])),
+        # What all values begin and end with stays.
+        (["/job-1.json", "/job-2.json", "/job-30.json"], ["/job-*.json"]),
+        (["/10", "/11", "/12"], ["/*"]),
+        (["/a-1-", "/a-1-1-", "/a-2-"], ["/a-*-"]),
+        (["/a1.a1.", "/a1.", "/a1.b1.a1."], ["/*"]),
+        # Two places, where each is alike.
+        ([f"/{one}/x/{two}" for one in "123" for two in "456"], ["/*/x/*"]),
+        ([f"/{one}/x/{one}" for one in "123"], ["/1/x/1", "/2/x/2", "/3/x/3"]),
+        # A path of more segments than a glob may have stays as it is.
+        ([f"{'/a' * 40}/{one}" for one in "123"], [f"{'/a' * 40}/{one}" for one in "123"]),
+    ],
+)
+def test_a_star_stands_on_evidence_alone(paths: list[str], expected: list[str]) -> None:
+    assert [found.text for found in generalise(paths, words=True)] == expected
+
+
+def test_words_make_no_star_where_they_are_not_to() -> None:
+    assert [found.text for found in generalise(WORDS, words=False)] == sorted(WORDS)
+
+
+def test_a_pattern_says_what_its_stars_stand_for() -> None:
+    (found,) = generalise([f"/{one}/x/{two}" for one in "123" for two in "456"], words=False)
+    assert found.values == {1: frozenset("123"), 3: frozenset("456")}
+    assert len(found.paths) == 9
+
+
+def test_stars_are_as_few_as_a_rule_may_have() -> None:
+    paths = [f"/{'/'.join(['1'] * at + [str(one)] + ['1'] * (9 - at))}" for at in range(10) for one in range(3)]
+    assert max(found.text.count("*") for found in generalise(paths, words=False)) <= 8

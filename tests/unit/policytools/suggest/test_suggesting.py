@@ -1,0 +1,157 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent_sandbox.policy import Layer, Policy, compile_policy
+from agent_sandbox.policytools.suggest.denials import read_denials
+from agent_sandbox.policytools.suggest.noise_filter import RESERVED
+from agent_sandbox.policytools.suggest.suggesting import Suggestions, suggest
+from trafficlines import denied
+from vectors import each
+
+type PolicyOf = Callable[[str], Policy]
+ADDRESS = "the name leads to an address that nothing in the sandbox may reach"
+
+
+@pytest.fixture
+def found(policy_of: PolicyOf) -> Callable[..., Suggestions]:
+    """Return what is suggested for these denied requests."""
+
+    def suggestions(*asked: str, text: str = "domains: [other.test]") -> Suggestions:
+        return suggest(read_denials(map(denied, asked)), policy_of(text), {})
+
+    return suggestions
+
+
+type Found = Callable[..., Suggestions]
+
+
+def lines(of: Suggestions) -> list[str]:
+    return [proposal.rule.text for proposal in of.proposals]
+
+
+def left(of: Suggestions) -> list[str]:
+    return list(of.left_out)
+
+
+@each(
+    ("asked", "line"),
+    [
+        ("GET https://a.test/x", "GET https://a.test/x"),
+        ("GET http://a.test/x", "GET http://a.test/x"),
+        ("HEAD https://a.test:8443/", "HEAD https://a.test:8443/"),
+        ("GET https://a.test/%61*", "GET https://a.test/a%2A"),
+        ("PROPFIND https://203.0.112.7/", "PROPFIND https://203.0.112.7/"),
+    ],
+)
+def test_a_request_is_proposed_as_it_was_asked(found: Found, asked: str, line: str) -> None:
+    got = found(asked)
+    assert (lines(got), left(got)) == ([line], [])
+
+
+def test_an_address_of_version_six_stands_in_brackets(policy_of: PolicyOf) -> None:
+    line = denied("GET https://a.test/", host="2606:4700::1")
+    assert lines(suggest(read_denials([line]), policy_of(""), {})) == ["GET https://[2606:4700::1]/"]
+
+
+def test_the_most_asked_for_comes_first_and_head_counts_with_its_get(found: Found) -> None:
+    got = found("GET https://b.test/", "GET https://a.test/", "HEAD https://a.test/")
+    assert [(proposal.rule.text, proposal.seen.count) for proposal in got.proposals] == [
+        ("GET https://a.test/", 2),
+        ("GET https://b.test/", 1),
+    ]
+
+
+def test_values_in_one_place_become_a_star_for_one_method_of_one_host(found: Found) -> None:
+    got = found(*(f"POST https://a.test/i/{number}" for number in (1, 2, 3)), "POST https://b.test/i/4")
+    assert lines(got) == ["POST https://a.test/i/*", "POST https://b.test/i/4"]
+    assert got.proposals[0].values == (("1", "2", "3"),)
+
+
+@each(
+    ("asked", "why"),
+    [
+        ("GET http://127.0.0.1/", "a private host"),
+        ("GET http://169.254.169.254/latest", "a private host"),
+        ("GET http://localhost/", "a private host"),
+        ("GET http://metadata.google.internal/", "a private host"),
+        ("GET http://nas.home.arpa/", "a private host"),
+        ("TRACE https://a.test/", "no rule can name the method TRACE"),
+        ("GET https://denied.test/x", "denied by policy.yaml:2 (any method denied.test)"),
+        ("GET https://other.test/x", "it is allowed by now"),
+        ("GET https://a.test/a;b=1", "no line of the short form can say just this"),
+        ("GET https://a.test/a%2Fb", "no line of the short form can say just this"),
+    ],
+)
+def test_what_is_not_proposed_says_why(found: Found, asked: str, why: str) -> None:
+    got = found(asked, text="domains: [other.test]\ndeny: [denied.test]")
+    assert (lines(got), left(got)) == ([], [why])
+
+
+def test_a_name_that_was_refused_at_dial_is_never_proposed(policy_of: PolicyOf) -> None:
+    log = [denied("GET https://a.test/"), denied("GET https://a.test/x", cause="address")]
+    got = suggest(read_denials(log), policy_of(""), {})
+    assert (lines(got), got.left_out[ADDRESS].count) == ([], 2)
+
+
+def test_what_lies_beyond_a_ceiling_is_not_proposed(layer_of: Callable[[str], Layer]) -> None:
+    policy = compile_policy([layer_of("tighten: true\ndomains: [b.test]"), layer_of("domains: [b.test]")], {})
+    got = suggest(read_denials([denied("GET https://a.test/")]), policy, {})
+    assert (lines(got), left(got)) == ([], ["a layer that only narrows does not let it through"])
+
+
+@each(
+    ("asked", "warnings"),
+    [
+        ("GET https://a.test/", ()),
+        ("POST https://a.test/", ("it writes: what the agent knows can leave by it",)),
+        ("GET http://a.test/", ("it is not encrypted: anybody on the way can read and change it",)),
+        ("GET https://203.0.112.7/", ("it is an address: no name says whose it is",)),
+        (
+            "POST https://paste.rs/",
+            (
+                "it writes: what the agent knows can leave by it",
+                "paste.rs takes pastes from anybody: what the agent pastes there, anybody reads who knows the address",
+            ),
+        ),
+        ("GET https://_a.xn--bcher-kva.example/", ("the host reads _a.bücher.example: look at each letter",)),
+    ],
+)
+def test_what_a_person_should_know_stands_beside_it(found: Found, asked: str, warnings: tuple[str, ...]) -> None:
+    (proposal,) = found(asked).proposals
+    assert proposal.warnings == warnings
+
+
+def test_a_service_that_lets_all_of_it_pass_stands_beside_the_rule(policy_of: PolicyOf) -> None:
+    asked = [f"GET https://a.test/x/{number}" for number in (1, 2, 3)]
+    denials = read_denials(map(denied, [*asked, "POST https://a.test/x/1"]))
+    offers = {
+        "wide": policy_of("domains: [{host: a.test, rules: [{methods: [GET]}]}]"),
+        "one": policy_of("allow: [GET https://a.test/x/1]"),
+        "other": policy_of("domains: [other.test]"),
+    }
+    got = suggest(denials, policy_of("version: 1"), offers)
+    assert [(proposal.rule.text, proposal.services) for proposal in got.proposals] == [
+        ("GET https://a.test/x/*", ("wide",)),
+        ("POST https://a.test/x/1", ()),
+    ]
+
+
+def test_what_looks_like_a_registry_stands_beside_what_resolves_it(policy_of: PolicyOf) -> None:
+    log = [
+        denied("GET https://a.test/a", tool="npm"),
+        denied("GET https://b.test/simple/b/"),
+        denied("GET https://c.test/"),
+    ]
+    offers = {"python": policy_of("domains: [b.test]")}
+    for known, resolved in (({}, ["node", "python", None]), (offers, ["node", None, None])):
+        got = suggest(read_denials(log), policy_of("version: 1"), known)
+        assert [proposal.package_manager and proposal.package_manager.service for proposal in got.proposals] == resolved
+
+
+def test_what_verify_asks_is_no_wish(policy_of: PolicyOf) -> None:
+    hosts = ("agent-sandbox.invalid", "198.51.100.1", "2001:db8::1")
+    log = [denied("GET https://a.test/", host=host) for host in hosts]
+    log.append(denied("GET https://a.test/", host="agent-sandbox.invalid", event="connect"))
+    got = suggest(read_denials(log), policy_of("version: 1"), {})
+    assert (lines(got), {why: seen.count for why, seen in got.left_out.items()}) == ([], {RESERVED: 4})

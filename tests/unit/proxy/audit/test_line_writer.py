@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import threading
+
+from agent_sandbox.proxy.audit.line_writer import LineWriter
+
+
+def test_lines_are_written_in_order_and_in_batches() -> None:
+    batches: list[bytes] = []
+    writer = LineWriter(batches.append)
+    for number in range(5):
+        writer.add(b"%d\n" % number)
+    writer.close()
+    assert b"".join(batches) == b"0\n1\n2\n3\n4\n"
+    assert len(batches) <= 5
+    assert (writer.dropped, writer.error) == (0, "")
+
+
+def test_nothing_is_written_when_there_is_nothing() -> None:
+    batches: list[bytes] = []
+    LineWriter(batches.append).close()
+    assert batches == []
+
+
+def test_a_reader_that_stopped_reading_costs_lines_and_not_memory() -> None:
+    stuck, go_on = threading.Event(), threading.Event()
+
+    def write(_: bytes) -> None:
+        stuck.set()
+        go_on.wait(5)
+
+    writer = LineWriter(write, capacity=3)
+    writer.add(b"first\n")
+    stuck.wait(5)
+    for _ in range(10):
+        writer.add(b"more\n")
+    assert writer.dropped == 7
+    go_on.set()
+    writer.close()
+
+
+def test_what_came_while_others_were_written_is_written_at_the_end() -> None:
+    entered, go_on = threading.Event(), threading.Event()
+    written: list[bytes] = []
+
+    def write(data: bytes) -> None:
+        entered.set()
+        go_on.wait(5)
+        written.append(data)
+
+    writer = LineWriter(write)
+    writer.add(b"first\n")
+    entered.wait(5)
+    writer.add(b"last\n")
+    writer.close(seconds=0)
+    go_on.set()
+    writer.close()
+    assert written == [b"first\n", b"last\n"]
+
+
+def test_a_full_disk_is_told_and_does_not_stop_the_writer() -> None:
+    faults = [OSError(28, "No space left on device")]
+    written: list[bytes] = []
+
+    def write(data: bytes) -> None:
+        if faults:
+            raise faults.pop()
+        written.append(data)
+
+    writer = LineWriter(write)
+    writer.add(b"lost\n")
+    while not writer.error:
+        pass
+    assert (writer.dropped, writer.error) == (1, "[Errno 28] No space left on device")
+    writer.add(b"kept\n")
+    writer.close()
+    assert (written, writer.error) == ([b"kept\n"], "")

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_oldest_lines_go_when_the_files_are_full(tmp_path: Path) -> None:
+    log = RotatedFile(tmp_path / "log" / "traffic.jsonl", limit=10, older=2)
+    for number in range(6):
+        log.write(b"line %d\n" % number)
+    log.close()
+    got = {path.name: path.read_bytes() for path in (tmp_path / "log").iterdir()}
+    assert got == {"traffic.jsonl": b"line 5\n", "traffic.jsonl.1": b"line 4\n", "traffic.jsonl.2": b"line 3\n"}
+
+
+def test_a_log_goes_on_where_it_was_left(tmp_path: Path) -> None:
+    for text in (b"one\n", b"two\n"):
+        log = RotatedFile(tmp_path / "x")
+        log.write(text)
+        log.close()
+    assert (tmp_path / "x").read_bytes() == b"one\ntwo\n"
+
+
+def test_a_line_that_is_longer_than_the_limit_is_written_all_the_same(tmp_path: Path) -> None:
+    log = RotatedFile(tmp_path / "x", limit=3)
+    log.write(b"long line\n")
+    log.close()
+    assert (tmp_path / "x").read_bytes() == b"long line\n"
+
+
+def test_a_full_disk_leaves_no_line_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, real = RotatedFile(tmp_path / "x"), os.write
+    log.write(b"before\n")
+
+    def half(descriptor: int, data: bytes) -> int:
+        if len(data) < 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, bytes(data[:2]))
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(OSError, match="No space left"):
+        log.write(b"lost\n")
+    monkeypatch.setattr(os, "write", real)
+    log.write(b"after\n")
+    log.close()
+    assert (tmp_path / "x").read_bytes() == b"before\nafter\n"
+
+
+def test_where_no_new_file_can_be_made_the_older_ones_stay_and_nothing_else_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = RotatedFile(tmp_path / "x", limit=10, older=2)
+    for text in (b"oldest\n", b"older\n", b"newer\n"):
+        log.write(text)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as while_full:
+        while_full.setattr(os, "open", full)
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space left"):
+                log.write(b"lost\n")
+        with (tmp_path / "a client").open("wb"), pytest.raises(OSError, match="No space left"):
+            log.write(b"lost\n")
+    log.write(b"after\n")
+    log.close()
+    got = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert got == {"x": b"after\n", "x.1": b"newer\n", "x.2": b"older\n", "a client": b""}
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "x").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        RotatedFile(tmp_path / "x")
+
+
+def test_every_byte_is_written_when_the_system_takes_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data[:2])))
+    with (tmp_path / "x").open("wb") as file:
+        write_all(file.fileno(), b"hello")
+    assert (tmp_path / "x").read_bytes() == b"hello"

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.proxy.control.channel import answer_question, ask, serve_control
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+async def echo(question: Mapping[str, object]) -> dict[str, object]:
+    return {"asked": dict(question)}
+
+
+VERBS = {"echo": echo}
+
+
+async def ask_here(path: Path, data: bytes) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(data)
+    writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_a_question_is_answered_by_its_verb(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "control.sock"
+    async with await serve_control(path, VERBS):
+        answer = await ask_here(path, b'{"verb": "echo", "x": 1}\n')
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(answer) == {"asked": {"verb": "echo", "x": 1}}
+
+
+async def test_the_socket_of_a_proxy_that_was_killed_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "control.sock"
+    with socket.socket(socket.AF_UNIX) as left_over:
+        left_over.bind(str(path))
+    async with await serve_control(path, VERBS):
+        assert await ask_here(path, b'{"verb": "echo"}\n')
+
+
+async def test_what_is_no_socket_is_left_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "control.sock"
+    path.write_text("mine")
+    with pytest.raises(UserError, match="cannot listen there"):
+        await serve_control(path, VERBS)
+    assert path.read_text() == "mine"
+
+
+async def test_a_line_without_end_has_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "control.sock"
+    async with await serve_control(path, VERBS):
+        assert await ask_here(path, b"x" * 100_000) == b""
+
+
+@pytest.mark.parametrize("question", [b"", b"{", b"\xff", b"[" * 100_000])
+async def test_what_is_no_json_is_said_to_be_none(question: bytes) -> None:
+    assert await answer_question(question, VERBS) == {"error": "a question is one line of JSON"}
+
+
+@pytest.mark.parametrize("question", [b"[]", b"{}", b'{"verb": "fly"}'])
+async def test_an_unknown_verb_names_the_known_ones(question: bytes) -> None:
+    assert await answer_question(question, VERBS) == {"error": "unknown verb; known: echo"}
+
+
+async def test_another_process_can_ask(tmp_path: Path) -> None:
+    path = tmp_path / "control.sock"
+    async with await serve_control(path, VERBS):
+        assert await asyncio.to_thread(ask, path, {"verb": "echo"}) == {"asked": {"verb": "echo"}}
+
+
+def test_a_proxy_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the proxy does not answer"):
+        ask(tmp_path / "control.sock", {"verb": "echo"})

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, cast
+
+from mitmproxy.flow import Error
+from mitmproxy.test import tflow
+from mitmproxy.tls import TlsData
+
+from agent_sandbox.proxy.audit.audit_log import AuditLog
+from agent_sandbox.proxy.decide.access_log import AccessLog
+from agent_sandbox.proxy.exchange.exchange import exchange_of, open_exchange
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+
+if TYPE_CHECKING:
+    from mitmproxy import http
+    from mitmproxy.proxy.context import Context
+
+TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
+
+
+class Book:
+    """A journal whose lines can be read."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        audit_log = AuditLog([self.lines.append], clock=lambda: 0.0)
+        self.journal = AccessLog(audit_log, clock=lambda: 2.0)
+        self.audit_log = audit_log
+
+
+def flow(*, response: bool, decision: str = "allow") -> http.HTTPFlow:
+    made = tflow.tflow(resp=response)
+    exchange = open_exchange(made, client="10.0.0.3", started=1.5)
+    exchange.line.decision, exchange.line.reason, exchange.line.host = decision, "why", "a.test"
+    exchange.sent.count, exchange.received.count = 3, 4
+    return made
+
+
+def test_an_answered_request_is_one_line() -> None:
+    book, made = Book(), flow(response=True)
+    book.journal.response(made, TUNNEL)
+    book.journal.error(made, TUNNEL)
+    assert len(book.lines) == 1
+    assert json.loads(book.lines[0]) == {
+        "time": "1970-01-01T00:00:00.000Z",
+        "event": "request",
+        "decision": "allow",
+        "rule": None,
+        "cause": "",
+        "reason": "why",
+        "scheme": "",
+        "host": "a.test",
+        "port": 0,
+        "method": "",
+        "path": "",
+        "status": 200,
+        "tool": "",
+        "bytes_in": 4,
+        "bytes_out": 3,
+        "duration_ms": 500.0,
+        "client": "10.0.0.3",
+    }
+
+
+def test_a_request_that_broke_off_says_so() -> None:
+    book, made = Book(), flow(response=False)
+    made.error = Error("gone")
+    book.journal.error(made, TUNNEL)
+    assert b'"reason": "why; broken off: gone"' in book.lines[0]
+    assert b'"status": null' in book.lines[0]
+
+
+def test_a_denial_that_broke_off_keeps_its_reason() -> None:
+    book, made = Book(), flow(response=False, decision="deny")
+    made.error = Error("gone")
+    book.journal.error(made, TUNNEL)
+    assert b'"reason": "why"' in book.lines[0]
+
+
+def test_a_websocket_has_a_line_at_its_start_and_one_at_its_end() -> None:
+    book, made = Book(), flow(response=True)
+    book.journal.response(made, TUNNEL)
+    book.journal.websocket_end(made, TUNNEL)
+    assert [b'"event": "websocket"' in line for line in book.lines] == [False, True]
+
+
+def test_flows_that_nobody_decided_have_no_line() -> None:
+    book = Book()
+    for write in (book.journal.response, book.journal.error, book.journal.websocket_end):
+        write(tflow.tflow(), TUNNEL)
+    assert book.lines == []
+
+
+def test_what_could_not_be_read_is_a_line() -> None:
+    book = Book()
+    book.journal.malformed("a bare LF", TUNNEL)
+    assert b'"event": "malformed", "decision": "deny"' in book.lines[0]
+    assert b'"reason": "a bare LF", "scheme": "", "host": "a.test", "port": 443' in book.lines[0]
+
+
+def test_a_client_that_does_not_trust_us_is_a_line_and_no_denial() -> None:
+    book = Book()
+    client = tflow.tclient_conn()
+    client.error = "unknown ca"
+    book.journal.tls_failed_client(TlsData(client, cast("Context", None)), TUNNEL)
+    assert b'"reason": "no TLS with the client: unknown ca"' in book.lines[0]
+    assert book.audit_log.counts == {"allowed": 0, "denied": 0, "starts": 0}
+
+
+def test_what_is_written_down_is_held_no_longer() -> None:
+    book, made = Book(), flow(response=True)
+    exchange = exchange_of(made)
+    assert exchange
+    exchange.held = True
+    book.journal.error(made, TUNNEL)
+    assert not exchange.held

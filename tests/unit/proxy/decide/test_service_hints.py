@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_sandbox.policy import Policy, parse_request
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.decide.service_hints import ServiceHints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOTHING = Policy.deny_all("nothing is allowed yet")
+GET = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/x")
+
+
+def test_services_are_told_once_they_are_read(policy: Callable[[str], Policy]) -> None:
+    offers = ServiceHints(lambda: {"one": policy("domains: [a.test]"), "other": policy("domains: [b.test]")})
+    assert offers.matching_services(GET, NOTHING) == ()
+    offers.read().join()
+    assert offers.matching_services(GET, NOTHING) == ("one",)
+
+
+def test_a_service_that_cannot_be_read_is_no_fault() -> None:
+    def load() -> dict[str, Policy]:
+        raise UserError([Problem(where="services/python.yaml", what="broken")])
+
+    offers = ServiceHints(load)
+    offers.read().join()
+    assert offers.matching_services(GET, NOTHING) == ()
+
+
+def test_who_asks_is_known_without_any_service() -> None:
+    asked = GET._replace(path="/simple/requests/")
+    offers = ServiceHints(dict)
+    found = [offers.package_manager(request) for request in (GET, asked)]
+    assert [package_manager and package_manager.service for package_manager in found] == [None, "python"]

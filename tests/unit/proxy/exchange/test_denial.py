@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+
+from agent_sandbox.proxy.exchange.denial import Denial, Page, in_a_phrase, page
+
+DENIAL = Denial(
+    reason="method POST is not allowed",
+    host="a.test",
+    method="POST",
+    path="/x",
+    rule="policy.yaml:3",
+    near_miss="policy.yaml:3 allows GET",
+    hint="add a rule",
+)
+
+
+def test_a_client_that_names_json_gets_every_field() -> None:
+    got = page(DENIAL, "application/json, */*")
+    assert json.loads(got.body) == {
+        "blocked": True,
+        "host": "a.test",
+        "method": "POST",
+        "path": "/x",
+        "reason": "method POST is not allowed",
+        "rule": "policy.yaml:3",
+        "near_miss": "policy.yaml:3 allows GET",
+        "hint": "add a rule",
+    }
+    assert got.status == 403
+    assert got.fields == (
+        (b"x-agent-sandbox", b"blocked"),
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(got.body)),
+        (b"cache-control", b"no-store"),
+    )
+
+
+def test_a_client_that_names_nothing_gets_json() -> None:
+    assert page(DENIAL).fields[1] == (b"content-type", b"application/json")
+
+
+def test_a_person_gets_words() -> None:
+    assert page(DENIAL, "*/*").body.decode().splitlines() == [
+        "Blocked by agent-sandbox: POST a.test/x",
+        "Reason: method POST is not allowed",
+        "Rule: policy.yaml:3",
+        "Nearest: policy.yaml:3 allows GET",
+        "To allow it: add a rule",
+    ]
+
+
+def test_words_leave_out_what_is_not_known_and_what_was_said() -> None:
+    denial = Denial(reason="no rule: nearest", host="a.test", near_miss="nearest", status=502)
+    assert page(denial, "text/html").body.decode().splitlines() == [
+        "Not reached by agent-sandbox: a.test",
+        "Reason: no rule: nearest",
+    ]
+    assert page(denial).fields[0] == (b"x-agent-sandbox", b"failed")
+
+
+def test_words_are_lines_of_printable_text_whatever_a_client_wrote() -> None:
+    body = page(Denial(reason="x", host="a.test", path="/\r\n\x1b[31m\udc80"), "*/*").body
+    assert body == b"Blocked by agent-sandbox: a.test/\\x0d\\x0a\\x1b[31m\\udc80\nReason: x\n"
+
+
+def test_a_page_is_an_answer_after_which_the_connection_closes() -> None:
+    got = Page(431, ((b"a", b"b"),), b"body").http1()
+    assert got == b"HTTP/1.1 431 Request Header Fields Too Large\r\na: b\r\nconnection: close\r\n\r\nbody"
+
+
+def test_a_phrase_is_one_line_of_ascii_and_not_without_end() -> None:
+    told = in_a_phrase(Denial(reason="no \r\nrule: é" + "x" * 1_000))
+    assert told == (rb"Blocked by agent-sandbox: no \x0d\x0arule: \xe9" + b"x" * 1_000)[:300]
+
+
+def test_an_answer_may_say_more_in_its_status() -> None:
+    assert page(Denial(reason="no")).http1(b"Blocked").startswith(b"HTTP/1.1 403 Blocked\r\n")

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_sandbox.proxy.exchange.hooks import MalformedHook, hook, hook_table
+
+if TYPE_CHECKING:
+    from agent_sandbox.proxy.tunnel import Tunnel
+
+
+class First:
+    @hook
+    def request(self, _: object, __: Tunnel) -> None:
+        """A hook."""
+
+    def response(self) -> None:
+        """Not marked, so none."""
+
+
+class Second:
+    @hook
+    def request(self, _: object, __: Tunnel) -> None:
+        """Another one of the same name."""
+
+
+def test_the_table_has_marked_methods_in_the_order_of_the_addons() -> None:
+    first, second = First(), Second()
+    assert hook_table(first, second) == {"request": (first.request, second.request)}
+
+
+def test_what_is_malformed_is_told_by_a_hook_that_nobody_waits_for() -> None:
+    told = MalformedHook("a bare LF")
+    assert (told.name, told.args(), told.blocking) == ("malformed", ["a bare LF"], False)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.exchange.denial import Denial
+from agent_sandbox.proxy.front.connect import ConnectDeniedError, Opened, decide_tunnel
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, parse_head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
+
+
+def decide(target: str, policy: Policy, fields: str = "") -> Opened:
+    head = parse_head(f"CONNECT {target} HTTP/1.1\r\n{fields}\r\n".encode(), Limits())
+    return decide_tunnel(head, lambda: policy)
+
+
+def test_an_allowed_host_is_opened(policy: Callable[[str], Policy]) -> None:
+    got = decide("A.test:443", policy("domains: [a.test]"), "Host: a.test\r\n")
+    assert (got.host, got.port, got.refused) == ("a.test", 443, None)
+
+
+def test_a_denied_name_is_opened_to_be_told_why(policy: Callable[[str], Policy]) -> None:
+    got = decide("b.test:443", policy("domains: [a.test]"))
+    assert got.refused is got.decision
+    assert not got.decision.allowed
+
+
+@pytest.mark.parametrize(("target", "port"), [("a.test:22", 22), ("203.0.113.7:443", 443), ("[2001:db8::1]:443", 443)])
+def test_a_port_or_an_address_is_denied_at_once(policy: Callable[[str], Policy], target: str, port: int) -> None:
+    with pytest.raises(ConnectDeniedError) as caught:
+        decide(target, policy("domains: [a.test]"))
+    assert caught.value.port == port
+
+
+def test_a_denial_says_all_that_a_denial_says(policy: Callable[[str], Policy]) -> None:
+    with pytest.raises(ConnectDeniedError) as caught:
+        decide("b.test:22", policy("domains: [a.test]\nsettings: {block_status: 418}"))
+    assert caught.value.denial == Denial(
+        status=418,
+        reason="no rule allows host b.test",
+        host="b.test",
+        method="CONNECT",
+        hint="add `- b.test` under `domains` in .devcontainer/policy.yaml, then: agent-sandbox proxy reload",
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "fields", "problem"),
+    [
+        ("a.test", "", "ambiguous: the port is missing"),
+        ("a.test:443", "Host: b.test\r\n", "the Host of a CONNECT names another host"),
+        ("a.test:443", "Host: a test\r\n", "ambiguous: 'a test' is no host name"),
+        ("a.test:443", "Content-Length: 1\r\n", "a CONNECT with a body"),
+    ],
+)
+def test_a_connect_that_cannot_be_read_is_refused(
+    policy: Callable[[str], Policy], target: str, fields: str, problem: str
+) -> None:
+    with pytest.raises(BadHeadError) as caught:
+        decide(target, policy("domains: [a.test]"), fields)
+    assert problem == str(caught.value)

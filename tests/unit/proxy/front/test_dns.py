@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import dns.flags
+import dns.message
+import dns.opcode
+import dns.rcode
+import pytest
+
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.front import dns as subject
+from agent_sandbox.proxy.front.dns import NameServer, OverTcp, OverUdp, decide_name
+from memory import memory_streams
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
+
+HERE = "10.0.0.2"
+CLIENT = "10.0.0.3"
+
+
+class Stage:
+    """A name server, and what it writes down."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.lines: list[AuditRecord] = []
+        self.server = NameServer(policy=lambda: policy, address=HERE, record=self.lines.append)
+
+    def ask(self, name: str, kind: str = "A") -> dns.message.Message:
+        """Ask, and read the answer."""
+        return self.send(dns.message.make_query(name, kind))
+
+    def send(self, question: dns.message.Message) -> dns.message.Message:
+        """Send a message, and read the answer."""
+        answer = self.server.answer(question.to_wire(), CLIENT)
+        assert answer
+        return dns.message.from_wire(answer)
+
+
+@pytest.fixture
+def stage(policy: Callable[[str], Policy]) -> Stage:
+    return Stage(policy("domains: [a.test, '*.wild.test', {host: b.test, ports: [80]}, {host: c.test, ports: [8443]}]"))
+
+
+def texts(answer: dns.message.Message) -> list[str]:
+    return [str(record) for record in answer.answer]
+
+
+@pytest.mark.parametrize("name", ["a.test", "A.Test.", "x.wild.test", "b.test"])
+def test_a_name_that_is_allowed_is_the_proxy_itself(stage: Stage, name: str) -> None:
+    answer = stage.ask(name)
+    assert answer.rcode() == dns.rcode.NOERROR
+    assert texts(answer) == [f"{name.rstrip('.')}. 5 IN A 10.0.0.2"]
+    line = stage.lines[0]
+    assert (line.event, line.decision, line.host, line.method, line.client) == (
+        Event.DNS,
+        "allow",
+        name.rstrip(".").lower(),
+        "A",
+        CLIENT,
+    )
+    assert line.rule == "policy.yaml:2"
+
+
+@pytest.mark.parametrize("kind", ["AAAA", "HTTPS", "SVCB"])
+def test_what_is_asked_beside_the_address_is_not_there(stage: Stage, kind: str) -> None:
+    answer = stage.ask("a.test", kind)
+    assert (answer.rcode(), texts(answer)) == (dns.rcode.NOERROR, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("evil.test", "no rule allows host evil.test"),
+        ("c.test", "host c.test is allowed, port 443 is not: policy.yaml:2 allows any method c.test on port 8443"),
+        ("wild.test", "no rule allows host wild.test: policy.yaml:2 allows any method *.wild.test"),
+        (".", "ambiguous: '.' is no host name"),
+        ("a\\000b.test", "ambiguous: 'a\\\\000b.test' is no host name"),
+        ("xn--a.test", "ambiguous: 'xn--a' is no valid punycode"),
+    ],
+)
+def test_a_name_that_is_not_allowed_does_not_exist(stage: Stage, name: str, reason: str) -> None:
+    answer = stage.ask(name)
+    assert (answer.rcode(), texts(answer)) == (dns.rcode.NXDOMAIN, [])
+    assert (stage.lines[0].decision, stage.lines[0].reason) == ("deny", reason)
+
+
+@pytest.mark.parametrize("kind", ["TXT", "ANY", "NULL", "MX", "AXFR", "PTR"])
+def test_other_records_are_refused_for_allowed_names_too(stage: Stage, kind: str) -> None:
+    answer = stage.ask("a.test", kind)
+    assert (answer.rcode(), texts(answer)) == (dns.rcode.REFUSED, [])
+    assert (stage.lines[0].decision, stage.lines[0].reason) == ("deny", f"no records of type {kind} are given out")
+
+
+def test_another_class_is_refused(stage: Stage) -> None:
+    assert stage.send(dns.message.make_query("a.test", "A", rdclass="CH")).rcode() == dns.rcode.REFUSED
+
+
+def test_what_is_not_one_question_is_refused(stage: Stage) -> None:
+    nothing, update = dns.message.Message(), dns.message.make_query("a.test", "A")
+    update.set_opcode(dns.opcode.NOTIFY)
+    for message in (nothing, update):
+        assert stage.send(message).rcode() == dns.rcode.REFUSED
+    assert [line.reason for line in stage.lines] == ["not one question"] * 2
+
+
+def test_extensions_are_answered_and_padding_is_not_repeated(stage: Stage) -> None:
+    answer = stage.send(dns.message.make_query("a.test", "A", use_edns=0, pad=128, want_dnssec=True))
+    assert (answer.edns, len(texts(answer)), answer.options) == (0, 1, ())
+
+
+HEADER, QUESTION = b"\0\1\1\0", b"\1a\4test\0\0\1\0\1"
+# A name of 126 labels, and records that point at it: each of them took as long to read as the name.
+HEAVY = HEADER + b"\0\1\0\0\0\0\0\x18" + b"\1a" * 126 + b"\0\0\1\0\1" + b"\xc0\x0c\0\2\0\1\0\0\0\0\0\2\xc0\x0c" * 24
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0" * 11,
+        b"\0\0\1\0\0\1\0\0\0\0\0\0\x3fabc",
+        b"GET / HTTP/1.1\r\n\r\n",
+        HEADER + b"\0\1\0\0\0\0\0\0" + QUESTION + bytes(512),
+        HEADER + b"\0\2\0\0\0\0\0\0" + QUESTION * 2,
+        HEADER + b"\0\1\0\1\0\0\0\0" + QUESTION + b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4abcd",
+        HEAVY,
+    ],
+)
+def test_what_is_no_message_gets_no_answer_and_leaves_a_line(stage: Stage, data: bytes) -> None:
+    assert stage.server.answer(data, CLIENT) is None
+    assert [(line.event, line.reason) for line in stage.lines] == [
+        (Event.DNS, "not a DNS message, or not a plain question")
+    ]
+
+
+def test_an_answer_is_not_answered(stage: Stage) -> None:
+    message = dns.message.make_query("a.test", "A")
+    message.flags |= dns.flags.QR
+    assert stage.server.answer(message.to_wire(), CLIENT) is None
+
+
+def test_a_name_is_decided_by_the_ports_that_lead_somewhere(policy: Callable[[str], Policy]) -> None:
+    compiled = policy("domains: [{host: b.test, ports: [80]}]")
+    assert decide_name(compiled, "b.test").allowed
+    assert decide_name(compiled, "c.test").reason == "no rule allows host c.test"
+
+
+def test_a_datagram_is_answered_where_it_came_from() -> None:
+    sent: list[object] = []
+
+    over = OverUdp(lambda question, client: question + client.encode() if question else None)
+    transport = SimpleNamespace(sendto=lambda *told: sent.append(told))
+    over.connection_made(cast("asyncio.DatagramTransport", transport))
+    over.datagram_received(b"q", (CLIENT, 5))
+    over.datagram_received(b"", (CLIENT, 5))
+    assert sent == [(b"q10.0.0.3", (CLIENT, 5))]
+
+
+async def over_tcp(*pieces: bytes, end: bool = True) -> bytes:
+    reader, writer, transport = memory_streams()
+    for piece in pieces:
+        reader.feed_data(piece)
+    if end:
+        reader.feed_eof()
+    await OverTcp(lambda question, _: question.upper() or None).serve(reader, writer)
+    assert transport.ended == "closed"
+    return transport.written
+
+
+async def test_questions_come_one_after_the_other_on_a_connection() -> None:
+    assert await over_tcp(b"\0\1a\0", b"\2bc") == b"\0\1A\0\2BC"
+
+
+async def test_a_connection_ends_after_many_questions() -> None:
+    assert await over_tcp(b"\0\1a" * (subject.QUESTIONS + 1)) == b"\0\1A" * subject.QUESTIONS
+
+
+async def test_a_question_that_is_too_long_is_not_waited_for() -> None:
+    assert await over_tcp(b"\xff\xffx", end=False) == b""
+
+
+async def test_a_connection_ends_with_what_is_no_question() -> None:
+    assert await over_tcp(b"\0\0\0\1a") == b""
+
+
+async def test_a_connection_that_says_nothing_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "PATIENCE_SECONDS", 0.01)
+    assert await over_tcp(b"\0", end=False) == b""

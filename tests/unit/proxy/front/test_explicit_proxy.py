@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.front import explicit_proxy as subject
+from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, is_own
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.options import EngineOptions
+from agent_sandbox.proxy.mitm.session import Engine
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from memory import memory_streams
+from vectors import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+    from agent_sandbox.proxy.upstream.dialler import Dialler
+
+CONNECT = b"CONNECT a.test:443 HTTP/1.1\r\n\r\n"
+ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+HTTP = b"GET /x HTTP/1.1\r\n"
+
+
+class Stage:
+    """A front, and what it does with one connection."""
+
+    def __init__(self, policy: Policy, monkeypatch: pytest.MonkeyPatch, *, limits: Limits | None = None) -> None:
+        self.lines: list[AuditRecord] = []
+        self.ended: list[int] = []
+        self.sessions: list[tuple[Tunnel, bytes]] = []
+        engine = Engine(
+            hooks={},
+            dialler=cast("Dialler", None),
+            limits=limits or Limits(),
+            options=EngineOptions(),
+            record=self.lines.append,
+            policy=lambda: policy,
+        )
+        self.front = ExplicitProxy(engine, lambda: policy)
+        stage = self
+
+        class Session:
+            """Stands in for the engine."""
+
+            def __init__(self, _: Engine, tunnel: Tunnel, reader: PeekableReader, __: object) -> None:
+                stage.sessions.append((tunnel, reader.ahead))
+
+            async def handle_client(self) -> None:
+                """Let the policy be replaced meanwhile."""
+                nothing = Policy.deny_all("")
+                stage.ended.append(await stage.front.review(PolicyTransition(old=nothing, new=nothing)))
+
+            async def review(self, _: PolicyTransition) -> bool:
+                """End."""
+                return True
+
+            def abort(self) -> None:
+                """Do nothing."""
+
+        monkeypatch.setattr(subject, "Session", Session)
+
+    async def serve(self, *pieces: bytes, end: bool = True) -> bytes:
+        """Serve a client that says this; return what it is told."""
+        reader, writer, transport = memory_streams()
+        serving = asyncio.create_task(self.front.serve(reader, writer))
+        for piece in pieces:
+            reader.feed_data(piece)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        if end and not reader.at_eof():
+            reader.feed_eof()
+        await serving
+        assert transport.ended
+        return transport.written
+
+
+@pytest.fixture
+def stage(policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(policy("domains: [a.test]"), monkeypatch)
+
+
+async def test_what_is_no_connect_is_a_request_to_the_proxy(stage: Stage) -> None:
+    assert await stage.serve(b"C", b"OPY http://") == b""
+    assert stage.sessions == [(Tunnel(client="10.0.0.3", carries=Carries.PROXY), b"COPY http://")]
+
+
+async def test_a_client_that_says_nothing_is_let_go(stage: Stage) -> None:
+    assert await stage.serve() == b""
+    assert (stage.sessions, stage.lines) == ([], [])
+
+
+async def test_a_tunnel_is_opened_peeked_at_and_handed_on(stage: Stage) -> None:
+    assert await stage.serve(CONNECT[:9], CONNECT[9:], HTTP[:5], HTTP[5:]) == ESTABLISHED
+    tunnel = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=443)
+    assert stage.sessions == [(tunnel, HTTP)]
+    assert stage.lines == []
+
+
+async def test_a_denied_name_is_handed_on_with_its_denial(stage: Stage) -> None:
+    await stage.serve(CONNECT.replace(b"a.test", b"b.test") + HTTP)
+    refused = stage.sessions[0][0].refused
+    assert refused
+    assert refused.reason == "no rule allows host b.test"
+
+
+@pytest.mark.parametrize(("before", "after", "refused"), [("a.test", "b.test", True), ("b.test", "a.test", False)])
+async def test_a_tunnel_is_decided_again_when_it_says_what_it_carries(
+    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch, before: str, after: str, *, refused: bool
+) -> None:
+    policies = [policy(f"domains: [{host}]") for host in (before, after, after)]
+    stage = Stage(policies[0], monkeypatch)
+    monkeypatch.setattr(stage.front, "_policy", lambda: policies.pop(0))
+    assert await stage.serve(CONNECT, HTTP) == ESTABLISHED
+    assert (stage.sessions[0][0].refused is not None) is refused
+
+
+async def test_a_denied_connect_is_answered_and_logged(stage: Stage) -> None:
+    got = await stage.serve(CONNECT.replace(b"443", b"22") + b"SSH-2.0-x")
+    assert got.startswith(b"HTTP/1.1 403 Blocked by agent-sandbox: host a.test is allowed, port 22 is not: ")
+    assert b"\r\nx-agent-sandbox: blocked\r\n" in got
+    line = stage.lines[0]
+    assert (line.event, line.host, line.port, line.status) == (Event.CONNECT, "a.test", 22, 403)
+    assert stage.sessions == []
+
+
+async def test_a_malformed_connect_is_answered_and_logged(stage: Stage) -> None:
+    got = await stage.serve(b"CONNECT a.test HTTP/1.1\r\n\r\n")
+    assert json.loads(got.partition(b"\r\n\r\n")[2])["reason"] == "ambiguous: the port is missing"
+    assert (stage.lines[0].event, stage.lines[0].status) == (Event.MALFORMED, 400)
+
+
+async def test_a_client_that_leaves_within_its_head_is_let_go(stage: Stage) -> None:
+    assert await stage.serve(CONNECT[:20]) == b""
+    assert stage.lines == []
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"SSH-2.0-x", "neither TLS nor HTTP"),
+        (b"", "closed before it said anything"),
+        (b"GET /x", "closed in its hello"),
+        (b"\x16\x03\x01", "closed in its hello"),
+    ],
+)
+async def test_a_raw_tunnel_is_killed_without_a_word_and_logged(stage: Stage, data: bytes, reason: str) -> None:
+    assert await stage.serve(CONNECT, data) == ESTABLISHED
+    assert [(line.event, line.reason, line.host) for line in stage.lines] == [(Event.RAW_TUNNEL, reason, "a.test")]
+    assert stage.sessions == []
+
+
+async def test_a_wrong_name_is_told_by_an_alert(stage: Stage) -> None:
+    hello = b"\x01\0\0\x29\x03\x03" + bytes(32) + b"\0\0\x02\x13\x01\x01\0"
+    got = await stage.serve(CONNECT, b"\x16\x03\x01" + len(hello).to_bytes(2) + hello)
+    assert got == ESTABLISHED + b"\x15\x03\x03\x00\x02\x02\x70"
+    assert stage.lines[0].reason.startswith("sni_missing")
+
+
+async def test_time_runs_out_for_heads_and_hellos(
+    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Limits(head_seconds=0.01, hello_seconds=0.01, hello_bytes=10)
+    stage = Stage(policy("domains: [a.test]"), monkeypatch, limits=limits)
+    assert await stage.serve(b"CONN", end=False) == b""
+    assert (await stage.serve(CONNECT[:20], end=False)).startswith(b"HTTP/1.1 408")
+    assert await stage.serve(CONNECT, end=False) == ESTABLISHED
+    assert await stage.serve(CONNECT, b"\x16\x03\x01\x20\x00\x01\x00\x20\x00" + bytes(20), end=False) == ESTABLISHED
+    assert [line.reason for line in stage.lines] == [
+        "the request head did not arrive in time",
+        "it said nothing in time",
+        "the first message is too long",
+    ]
+
+
+async def test_a_session_is_reviewed_while_it_runs(stage: Stage) -> None:
+    await stage.serve(CONNECT + HTTP)
+    assert stage.ended == [1]
+    nothing = Policy.deny_all("")
+    assert await stage.front.review(PolicyTransition(old=nothing, new=nothing)) == 0
+
+
+async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    relayed: list[tuple[Tunnel, bytes]] = []
+
+    class Relay:
+        """Stands in for the relay."""
+
+        def __init__(self, _: Engine, tunnel: Tunnel, lead: PeekableReader, *__: object, policy: Policy) -> None:
+            relayed.append((tunnel, lead.ahead))
+            assert policy.digest
+
+        async def run(self) -> None:
+            """Do nothing."""
+
+        abort = run
+
+    monkeypatch.setattr(subject, "Relay", Relay)
+    monkeypatch.setattr(subject, "goes_unopened", lambda *_: True)
+    await stage.serve(CONNECT + HTTP)
+    assert relayed == [(Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=443), HTTP)]
+    assert stage.sessions == []
+
+
+async def test_when_the_proxy_stops_what_is_open_is_ended_and_who_said_nothing_yet_is_let_go(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = asyncio.Event()
+
+    class Session:
+        """Runs until it is aborted."""
+
+        def __init__(self, *_: object) -> None:
+            self.abort = over.set
+
+        async def handle_client(self) -> None:
+            """Wait."""
+            await over.wait()
+
+    monkeypatch.setattr(subject, "Session", Session)
+    serving = asyncio.create_task(stage.serve(CONNECT, HTTP, end=False))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    await stage.front.end()
+    assert await serving == ESTABLISHED
+    reader, writer, transport = memory_streams()
+    silent = asyncio.create_task(stage.front.serve(reader, writer))
+    await asyncio.sleep(0)
+    silent.cancel()
+    await silent
+    assert (silent.cancelled(), transport.ended) == (False, "closed")
+
+
+async def test_places_are_counted(stage: Stage) -> None:
+    assert stage.front.connections == 0
+
+
+@each(
+    ("peer", "here", "own"),
+    [
+        (("10.0.0.3", 5), ("10.0.0.2", 80), False),
+        (("10.0.0.2", 5), ("10.0.0.2", 80), True),
+        (("127.0.0.1", 5), ("127.0.0.1", 80), True),
+        (("127.8.0.1", 5), ("127.0.0.1", 80), True),
+        (("::1", 5, 0, 0), ("::1", 80, 0, 0), True),
+        (("fe80::3%2", 5, 0, 2), ("fe80::2%2", 80, 0, 2), False),
+        (None, ("10.0.0.2", 80), False),
+        (None, None, False),
+    ],
+)
+def test_a_client_is_our_own_by_its_address_alone(peer: object, here: object, *, own: bool) -> None:
+    known = {"peername": peer, "sockname": here}
+    writer = SimpleNamespace(get_extra_info=known.get)
+    assert is_own(cast("asyncio.StreamWriter", writer)) is own

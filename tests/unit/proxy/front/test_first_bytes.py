@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.front.first_bytes import judged, whole_head
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.wire.http1_head import BadHeadError
+from agent_sandbox.proxy.wire.sniff import RawTunnelError
+from memory import lead_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HEAD = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
+SHORT = Limits(head_seconds=0.05, hello_seconds=0.05, hello_bytes=4)
+
+
+def after(count: int) -> Callable[[bytes], str | None]:
+    return lambda data: data.decode() if len(data) >= count else None
+
+
+async def test_what_is_judged_stays_on_the_connection() -> None:
+    lead = lead_of(b"ab", b"cd")
+    assert await judged(lead, after(3), Limits()) == "abcd"
+    assert lead.ahead == b"abcd"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "end", "reason"),
+    [
+        ([], True, "closed before it said anything"),
+        ([b"ab"], True, "closed in its hello"),
+        ([b"ab"], False, "it said nothing in time"),
+        ([b"abcde"], False, "the first message is too long"),
+    ],
+)
+async def test_what_cannot_be_judged_is_raw(pieces: list[bytes], reason: str, *, end: bool) -> None:
+    with pytest.raises(RawTunnelError) as caught:
+        await judged(lead_of(*pieces, end=end), after(9), SHORT)
+    assert reason == str(caught.value)
+
+
+async def test_a_head_is_read_whole_and_stays_on_the_connection() -> None:
+    lead = lead_of(HEAD[:9], HEAD[9:], b"")
+    head, end = await whole_head(lead, Limits())
+    assert (head.target, head.host, end) == ("/x", "a.test", len(HEAD))
+    assert lead.ahead == HEAD
+
+
+async def test_half_a_head_and_a_close_is_a_client_that_left() -> None:
+    with pytest.raises(ConnectionAbortedError):
+        await whole_head(lead_of(HEAD[:9]), Limits())
+
+
+async def test_half_a_head_and_silence_is_a_head_too_late() -> None:
+    with pytest.raises(BadHeadError) as caught:
+        await whole_head(lead_of(HEAD[:9], end=False), SHORT)
+    assert (str(caught.value), caught.value.status) == ("the request head did not arrive in time", 408)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from agent_sandbox.proxy.front import listeners as subject
+from agent_sandbox.proxy.front.dns import NameServer, OverUdp
+from agent_sandbox.proxy.front.listeners import open_entrances
+from agent_sandbox.proxy.front.transparent import Transparent
+from agent_sandbox.proxy.settings import Entrances
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
+
+NAMES = NameServer(policy=cast("Any", None), address="10.0.0.2", record=lambda _: None)
+TRANSPARENT = Transparent(
+    cast("ExplicitProxy", None), cast("Any", None), limits=cast("Any", None), record=lambda _: None
+)
+
+
+class Listening:
+    """Stands in for a socket that listens."""
+
+    def __init__(self, served: object, place: tuple[str, int]) -> None:
+        self.served, self.place, self.closed, self.sockets = served, place, False, [self]
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.place
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Listening]:
+    made: dict[str, Listening] = {}
+
+    async def listen(serve: object, host: str, port: int, *, option: str) -> Listening:
+        return made.setdefault(option, Listening(serve, (host, port or 5353)))
+
+    async def listen_udp(protocol: Callable[[], object], host: str, port: int, *, option: str) -> Listening:
+        return made.setdefault(f"{option} udp", Listening(protocol(), (host, port)))
+
+    monkeypatch.setattr(subject, "listen", listen)
+    monkeypatch.setattr(subject, "listen_udp", listen_udp)
+    return made
+
+
+async def test_each_entrance_listens_where_it_is_told(opened: dict[str, Listening]) -> None:
+    places = Entrances(tls=("10.0.0.2", 443), http=("10.0.0.2", 80), dns=("10.0.0.2", 0))
+    got = await open_entrances(places, TRANSPARENT, NAMES)
+    assert got.listening == {"tls": "10.0.0.2:443", "http": "10.0.0.2:80", "dns": "10.0.0.2:5353"}
+    assert opened["--tls"].served == TRANSPARENT.serve_tls
+    assert opened["--http"].served == TRANSPARENT.serve_http
+    assert opened["--dns udp"].place == ("10.0.0.2", 5353)
+    assert isinstance(opened["--dns udp"].served, OverUdp)
+    got.close()
+    assert all(entrance.closed for entrance in opened.values())
+
+
+async def test_what_is_not_asked_for_does_not_listen(opened: dict[str, Listening]) -> None:
+    got = await open_entrances(Entrances(), TRANSPARENT, NAMES)
+    assert (got.listening, got.open, opened) == ({}, (), {})

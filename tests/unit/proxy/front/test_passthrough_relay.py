@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.front.passthrough_relay import Relay, goes_unopened
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.options import EngineOptions
+from agent_sandbox.proxy.mitm.session import Engine
+from agent_sandbox.proxy.net.connection_limit import Held, Place
+from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached, Refused
+from memory import memory_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from agent_sandbox.proxy.upstream.proxy_connect import Streams
+
+TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
+UNOPENED = "domains: [{host: a.test, inspect: false}]"
+NO = Decision(effect=Effect.DENY, rule=None, origin=None, reason="no")
+
+
+def hello(*extensions: int) -> bytes:
+    listed = b"".join(kind.to_bytes(2) + b"\0\0" for kind in extensions)
+    body = b"\x03\x03" + bytes(32) + b"\0" + b"\0\x02\x13\x01" + b"\x01\0" + len(listed).to_bytes(2) + listed
+    message = b"\x01" + len(body).to_bytes(3) + body
+    return b"\x16\x03\x01" + len(message).to_bytes(2) + message
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "said", "rules", "wanted"),
+    [
+        (TUNNEL, hello(), UNOPENED, True),
+        (TUNNEL, hello(0xFE0D), UNOPENED, False),
+        (TUNNEL, hello(0x0010, 0xFFCE), UNOPENED, False),
+        (TUNNEL, hello()[:20], UNOPENED, False),
+        (TUNNEL, hello(), "domains: [a.test]", False),
+        (Tunnel(client="", carries=Carries.HTTP, host="a.test", port=443), b"GET", UNOPENED, False),
+        (Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, refused=NO), hello(), UNOPENED, False),
+    ],
+)
+def test_tls_goes_unopened_where_the_policy_says_so(
+    policy: Callable[[str], Policy], tunnel: Tunnel, said: bytes, rules: str, *, wanted: bool
+) -> None:
+    assert goes_unopened(tunnel, said, policy(rules)) is wanted
+
+
+STAGES: list[Stage] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Let nothing stay open."""
+    yield
+    for stage in STAGES:
+        stage.to_client.close()
+        stage.to_server.close()
+    STAGES.clear()
+
+
+class Stage:
+    """A relay with a client, and the server that it may dial."""
+
+    def __init__(self, policy: Policy, *, limits: Limits | None = None, ahead: bytes = b"") -> None:
+        STAGES.append(self)
+        self.lines: list[AuditRecord] = []
+        self.client, writer, self.to_client = memory_streams()
+        self.server, self.server_writer, self.to_server = memory_streams()
+        self.dialled: asyncio.Future[Streams] = asyncio.get_running_loop().create_future()
+        engine = Engine(
+            hooks={},
+            dialler=cast("Dialler", self),
+            limits=limits or Limits(),
+            options=EngineOptions(),
+            record=self.lines.append,
+            policy=lambda: policy,
+        )
+        self.client.feed_data(ahead or hello())
+        lead = PeekableReader(self.client, Place(Held()))
+        self.relay = Relay(engine, TUNNEL, lead, writer, policy=policy)
+        self.running = asyncio.create_task(self.relay.run())
+
+    async def dial(self, _: str, __: int) -> Streams:
+        return await self.dialled
+
+    def reached(self) -> None:
+        self.dialled.set_result((self.server, self.server_writer))
+
+    @property
+    def line(self) -> tuple[str, str]:
+        (line,) = self.lines
+        return line.decision, line.reason
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+ALLOWED = "allowed by policy.yaml:2"
+
+
+async def test_bytes_go_both_ways_as_they_came_and_are_counted(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy(UNOPENED))
+    stage.reached()
+    stage.server.feed_data(b"hello yourself")
+    await turns()
+    stage.client.feed_data(b"\0plain")
+    await turns()
+    assert (stage.to_server.written, stage.to_client.written) == (hello() + b"\0plain", b"hello yourself")
+    stage.client.feed_eof()
+    if not stage.server.at_eof():
+        stage.server.feed_eof()
+    await stage.running
+    (line,) = stage.lines
+    assert (line.event, line.decision, line.reason, line.rule) == (Event.TUNNEL, "allow", ALLOWED, "policy.yaml:2")
+    assert (line.host, line.port, line.scheme, line.client) == ("a.test", 443, "https", "10.0.0.3")
+    assert (line.bytes_out, line.bytes_in) == (len(hello()) + 6, 14)
+    assert (stage.to_client.ended, stage.to_server.ended) == ("closed", "closed")
+
+
+async def test_a_way_without_half_an_end_is_left_open_until_the_server_has_ended(
+    policy: Callable[[str], Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(policy(UNOPENED))
+    monkeypatch.setattr(stage.to_server, "can_write_eof", lambda: False)
+    stage.reached()
+    await turns()
+    stage.client.feed_eof()
+    await turns()
+    assert (stage.running.done(), stage.to_server.ended) == (False, "")
+    stage.server.feed_eof()
+    await stage.running
+    assert stage.line == ("allow", ALLOWED)
+
+
+@pytest.mark.parametrize(
+    ("why", "decision", "cause"), [(Refused("inside"), "deny", "address"), (NotReached("gone"), "allow", "")]
+)
+async def test_a_server_that_is_not_reached_leaves_a_line(
+    policy: Callable[[str], Policy], why: NotReached, decision: str, cause: str
+) -> None:
+    stage = Stage(policy(UNOPENED))
+    stage.dialled.set_exception(DialError(why))
+    await stage.running
+    assert (*stage.line, stage.lines[0].cause) == (decision, str(why), cause)
+    assert stage.to_client.ended == "closed"
+
+
+async def test_what_is_not_allowed_is_not_dialled(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy("domains: [b.test]"))
+    await stage.running
+    assert stage.line == ("deny", "no rule allows host a.test")
+    assert stage.to_client.ended == "closed"
+
+
+async def test_a_fault_leaves_a_denial(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy(UNOPENED))
+    stage.dialled.set_exception(LookupError())
+    with pytest.raises(LookupError):
+        await stage.running
+    assert stage.line[0] == "deny"
+    assert stage.to_client.ended == "closed"
+
+
+async def test_silence_ends_it(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy(UNOPENED), limits=Limits(idle_seconds=cast("int", 0.1)))
+    stage.reached()
+    await stage.running
+    assert stage.line == ("allow", f"{ALLOWED}; broken off: neither side said anything for too long")
+    assert (stage.to_client.ended, stage.to_server.ended) == ("aborted", "aborted")
+
+
+def stand_still(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+async def test_bytes_that_come_as_silence_ends_it_change_nothing(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy(UNOPENED), limits=Limits(idle_seconds=cast("int", 0.02)))
+    stage.reached()
+    await turns()
+    asyncio.get_running_loop().call_later(0.01, stage.server.feed_data, b"late")
+    stand_still(0.04)  # both are due now, and the bytes come first
+    await stage.running
+    assert stage.line == ("allow", f"{ALLOWED}; broken off: neither side said anything for too long")
+
+
+async def test_a_side_that_breaks_off_ends_both(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy(UNOPENED))
+    stage.reached()
+    await turns()
+    stage.server.set_exception(ConnectionResetError("reset by the server"))
+    await stage.running
+    assert stage.line == ("allow", f"{ALLOWED}; broken off: reset by the server")
+    assert (stage.to_client.ended, stage.to_server.ended) == ("aborted", "aborted")
+
+
+@pytest.mark.parametrize("leaves", ["in good order", "by a reset", "put out"])
+async def test_nothing_is_dialled_for_a_client_that_is_gone(policy: Callable[[str], Policy], leaves: str) -> None:
+    stage = Stage(policy(UNOPENED))
+    await turns()
+    stage.client.feed_data(b"more")
+    await turns()
+    assert not stage.running.done()
+    if leaves == "in good order":
+        stage.client.feed_eof()
+    elif leaves == "by a reset":
+        stage.client.set_exception(ConnectionResetError())
+    else:
+        stage.relay.abort()
+    await stage.running
+    assert stage.dialled.cancelled()
+    assert stage.line == ("allow", f"{ALLOWED}; broken off: the client was gone before its server was reached")
+    assert stage.to_client.ended == "aborted"
+
+
+async def test_what_is_ended_before_it_begins_dials_nothing(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy(UNOPENED))
+    stage.relay.abort()
+    stage.client.feed_eof()
+    await stage.running
+    assert stage.dialled.cancelled()
+
+
+async def test_what_comes_before_the_server_is_reached_is_passed_on_and_not_without_end(
+    policy: Callable[[str], Policy],
+) -> None:
+    stage = Stage(policy(UNOPENED), limits=Limits(held_bytes=len(hello()) + 3))
+    await turns()
+    stage.client.feed_data(b"more")
+    await turns()
+    stage.client.feed_data(b"and more")
+    stage.client.feed_eof()
+    await turns()
+    stage.reached()
+    await turns()
+    assert stage.to_server.written == hello() + b"moreand more"
+    stage.server.feed_eof()
+    await stage.running
+
+
+async def test_a_dial_that_is_cancelled_by_nobody_leaves_a_denial(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy(UNOPENED))
+    stage.dialled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stage.running
+    assert stage.line[0] == "deny"
+    assert stage.to_client.ended == "closed"
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        ("domains: [b.test]", "the policy was reloaded: no rule allows host a.test"),
+        ("domains: [a.test]", "the policy was reloaded: what is asked there is looked at now"),
+    ],
+)
+@pytest.mark.parametrize("stop", ["dialling", "passing"])
+async def test_another_policy_ends_what_it_does_not_let_through(
+    policy: Callable[[str], Policy], rules: str, reason: str, stop: str
+) -> None:
+    old = policy(UNOPENED)
+    stage = Stage(old)
+    if stop == "passing":
+        stage.reached()
+    await turns()
+    assert await stage.relay.review(PolicyTransition(old=old, new=old)) is False
+    assert await stage.relay.review(PolicyTransition(old=old, new=policy(rules))) is True
+    assert stage.to_client.ended == "aborted"
+    if stop == "passing":
+        stage.client.set_exception(ConnectionResetError())
+    await stage.running
+    assert stage.dialled.cancelled() is (stop == "dialling")
+    assert stage.line == ("deny", reason)
+    assert stage.to_server.written == (hello() if stop == "passing" else b"")

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.exchange.denial import Denial
+from agent_sandbox.proxy.front import rejection as subject
+from agent_sandbox.proxy.front.rejection import Rejection
+from agent_sandbox.proxy.net.connection_limit import Held, Place
+from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError
+from memory import memory_streams
+
+
+async def test_a_denial_is_written_down_and_told() -> None:
+    reader, writer, transport = memory_streams()
+    lines: list[AuditRecord] = []
+    line = AuditRecord(event=Event.MALFORMED)
+    await Rejection(lines.append, PeekableReader(reader, Place(Held())), writer).deny(
+        Denial(reason="no", status=400), line
+    )
+    writer.close()
+    assert (lines, line.reason, line.status) == ([line], "no", 400)
+    assert json.loads(transport.written.partition(b"\r\n\r\n")[2])["reason"] == "no"
+
+
+async def test_a_denied_connect_is_told_in_the_phrase_of_its_status() -> None:
+    reader, writer, transport = memory_streams()
+    denial = Denial(reason="no", method="CONNECT")
+    await Rejection(lambda _: None, PeekableReader(reader, Place(Held())), writer).deny(
+        denial, AuditRecord(event=Event.CONNECT)
+    )
+    writer.close()
+    assert transport.written.startswith(b"HTTP/1.1 403 Blocked by agent-sandbox: no\r\n")
+
+
+@pytest.mark.parametrize(
+    ("fault", "event", "said"),
+    [
+        (WrongNameError("sni_missing"), Event.TLS, b"\x15\x03\x03\x00\x02\x02\x70"),
+        (RawTunnelError("not TLS"), Event.RAW_TUNNEL, b""),
+    ],
+)
+async def test_a_wrong_name_is_told_by_an_alert_and_what_is_raw_by_nothing(
+    fault: RawTunnelError | WrongNameError, event: Event, said: bytes
+) -> None:
+    reader, writer, transport = memory_streams()
+    lines: list[AuditRecord] = []
+    await Rejection(lines.append, PeekableReader(reader, Place(Held())), writer).refuse(
+        fault, AuditRecord(event=Event.TLS)
+    )
+    writer.close()
+    assert [(line.event, line.reason) for line in lines] == [(event, str(fault))]
+    assert transport.written == said
+
+
+async def test_a_killed_connection_may_end_without_a_word() -> None:
+    reader, writer, transport = memory_streams()
+    await Rejection(lambda _: None, PeekableReader(reader, Place(Held())), writer).kill(
+        AuditRecord(event=Event.RAW_TUNNEL)
+    )
+    writer.close()
+    assert transport.written == b""
+
+
+async def test_a_client_that_keeps_talking_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "LINGER_SECONDS", 0.01)
+    reader, writer, transport = memory_streams()
+    transport.ends_reading = False
+    reader.feed_data(b"SSH-2.0-x")
+    await Rejection(lambda _: None, PeekableReader(reader, Place(Held())), writer).kill(
+        AuditRecord(event=Event.RAW_TUNNEL), b"bye"
+    )
+    writer.close()
+    assert transport.written == b"bye"

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.front.transparent import Transparent
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from hellos import hello
+from memory import lead_of, memory_streams
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, Opening
+
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
+
+
+class Stage:
+    """Both entrances, and what comes of one connection."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.lines: list[AuditRecord] = []
+        self.tunnel: Tunnel | None = None
+        self.said = b""
+        self.entrance = Transparent(
+            cast("ExplicitProxy", self), lambda: policy, limits=Limits(), record=self.lines.append
+        )
+
+    async def serve_by(self, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Stand in for the front."""
+        del reader
+        self.tunnel = await opening(self.lead, writer, "10.0.0.3")
+
+    async def tls(self, *pieces: bytes) -> Tunnel | None:
+        """Serve a client that comes to port 443."""
+        return await self._serve(self.entrance.serve_tls, pieces)
+
+    async def http(self, *pieces: bytes) -> Tunnel | None:
+        """Serve a client that comes to port 80."""
+        return await self._serve(self.entrance.serve_http, pieces)
+
+    async def _serve(self, serve: Callable[..., object], pieces: tuple[bytes, ...]) -> Tunnel | None:
+        reader, writer, transport = memory_streams()
+        self.lead = lead_of(*pieces)
+        await serve(reader, writer)  # type: ignore[misc]
+        writer.close()
+        self.said = transport.written
+        return self.tunnel
+
+
+@pytest.fixture
+def stage(policy: Callable[[str], Policy]) -> Stage:
+    return Stage(policy("domains: [a.test]"))
+
+
+async def test_the_hello_says_where_tls_leads(stage: Stage) -> None:
+    expected = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
+    assert expected == await stage.tls(hello(b"A.test.")[:7], hello(b"A.test.")[7:])
+    assert (stage.said, stage.lines) == (b"", [])
+
+
+async def test_the_host_says_where_a_request_leads(stage: Stage) -> None:
+    expected = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
+    assert expected == await stage.http(GET[:7], GET[7:])
+    assert stage.lead.ahead == GET
+    assert (stage.said, stage.lines) == (b"", [])
+
+
+async def test_a_name_that_is_not_allowed_is_handed_on_with_its_denial(stage: Stage) -> None:
+    for tunnel in (await stage.tls(hello(b"b.test")), await stage.http(GET.replace(b"a.test", b"b.test"))):
+        assert tunnel
+        assert tunnel.refused
+        assert tunnel.refused.reason == "no rule allows host b.test"
+
+
+async def test_tls_without_a_name_is_told_by_an_alert(stage: Stage) -> None:
+    assert await stage.tls(hello()) is None
+    assert stage.said == b"\x15\x03\x03\x00\x02\x02\x70"
+    line = stage.lines[0]
+    assert (line.event, line.port, line.reason) == (Event.TLS, 443, "sni_missing: the TLS hello names no host")
+
+
+async def test_what_is_no_tls_is_killed_on_the_port_of_tls(stage: Stage) -> None:
+    assert await stage.tls(b"SSH-2.0-x") is None
+    assert (stage.said, stage.lines[0].event, stage.lines[0].reason) == (b"", Event.RAW_TUNNEL, "not TLS")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"SSH-2.0 x\r\n\r\n", "the request line is not `METHOD target HTTP/1.1`"),
+        (b"GET /x HTTP/1.0\r\n\r\n", "no Host header"),
+        (GET.replace(b"a.test", b"a..test"), "ambiguous: 'a..test' is no host name"),
+        (GET.replace(b"a.test", b"a.test:81"), "the Host names port 81, the connection came to port 80"),
+        (GET.replace(b"a.test", b"a.test\r\nHost: b.test"), "more than one Host header"),
+    ],
+)
+async def test_a_request_that_names_no_one_host_is_answered(stage: Stage, data: bytes, reason: str) -> None:
+    assert await stage.http(data) is None
+    assert stage.said.startswith(b"HTTP/1.1 400 Bad Request")
+    assert json.loads(stage.said.partition(b"\r\n\r\n")[2])["reason"] == reason
+    assert (stage.lines[0].event, stage.lines[0].reason) == (Event.MALFORMED, reason)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
+from wire import PLAIN, Http2Wire, Wire
+
+if TYPE_CHECKING:
+    from mitmproxy import http
+
+    from agent_sandbox.proxy.tunnel import Tunnel
+
+
+def test_nothing_is_held_over_http1() -> None:
+    assert buffered_bytes([Wire(PLAIN).layer._http]) == 0
+
+
+def test_what_a_client_does_not_take_is_held() -> None:
+    wire = Http2Wire()
+    wire.request()
+    wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + bytes(100_000))
+    ends = wire.layer._http.connections
+    assert buffered_bytes(ends.values()) == 100_000 - 65_535
+    assert wire.layer.held(to_client=True) == 100_000 - 65_535
+    assert wire.layer.held(to_client=False) == 0
+
+
+class Streaming:
+    """Streams every request."""
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Do not hold it."""
+        flow.request.stream = True
+
+
+def test_what_comes_while_its_server_is_being_reached_waits() -> None:
+    wire = Wire(PLAIN, Streaming())
+    wire.patient = True
+    wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000\r\n\r\n" + bytes(300))
+    wire.client_sends(bytes(400))
+    assert waiting_bytes(wire.layer._http.streams.values()) == 700
+    assert (wire.layer.held(to_client=False), wire.layer.held(to_client=True)) == (700, 0)
+    wire.reached()
+    wire.client_sends(bytes(300))
+    assert wire.layer.held(to_client=False) == 0
+    assert wire.to_server.endswith(bytes(1000))

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import h2.events
+from h2.settings import SettingCodes
+
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
+from wire import HTTP2_FIELDS, Http2Wire, Malformed
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def test_a_request_over_http2_reaches_a_server_that_speaks_http1() -> None:
+    client = Http2Wire()
+    client.request()
+    assert client.to_server.startswith(b"POST /x HTTP/1.1\r\nHost: a.test\r\n")
+    client.server_sends(OK)
+    kinds = [type(event) for event in client.events()]
+    assert h2.events.ResponseReceived in kinds
+    assert h2.events.StreamEnded in kinds
+
+
+def test_a_client_has_no_say_in_how_much_is_remembered() -> None:
+    client = Http2Wire()
+    client.h2.update_settings({SettingCodes.HEADER_TABLE_SIZE: 2**31 - 1})
+    client.client_sends(client.h2.data_to_send())
+    end = client.layer._http.connections[client.client]
+    assert isinstance(end, StrictHttp2Server)
+    assert end.h2_conn.encoder.header_table_size == 4096
+
+
+def test_streams_that_are_only_cancelled_use_up_a_connection() -> None:
+    log = Malformed()
+    client = Http2Wire(log, limits=Limits(streams_reset=2))
+    for _ in range(3):
+        number = client.h2.get_next_available_stream_id()
+        client.h2.send_headers(number, HTTP2_FIELDS)
+        client.h2.reset_stream(number)
+        client.client_sends(client.h2.data_to_send())
+    assert log.reasons == ["too many cancelled streams"]
+    assert client.client in client.closed
+
+
+def test_a_reset_of_a_stream_that_is_over_is_nothing() -> None:
+    log = Malformed()
+    client = Http2Wire(log, limits=Limits(streams_reset=0))
+    client.request()
+    client.server_sends(OK)
+    client.client_sends(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08")
+    assert log.reasons == []
+
+
+def test_a_malformed_request_is_logged() -> None:
+    log = Malformed()
+    client = Http2Wire(log)
+    client.h2.send_headers(1, [*HTTP2_FIELDS, ("connection", "close")], end_stream=True)
+    client.client_sends(client.h2.data_to_send())
+    assert len(log.reasons) == 1
+    assert log.reasons[0].startswith("HTTP/2 protocol error: ")

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import h2.events
+import pytest
+from mitmproxy.proxy import commands, events
+from OpenSSL import SSL
+
+from agent_sandbox.proxy.decide.enforcer import Enforcer
+from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection
+from agent_sandbox.proxy.mitm.http1_server import StrictHttp1Server
+from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
+from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced, RejectionTls, StrictHttpLayer
+from agent_sandbox.proxy.mitm.stream import StrictStream
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.upstream.dialler import NotReached
+from wire import HTTP2_FIELDS, PLAIN, Http2Wire, Malformed, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
+
+GET = b"GET /x HTTP/1.1\r\nHost: %s\r\n\r\n"
+
+
+def http_layer(wire: Wire) -> StrictHttpLayer:
+    layer = wire.layer._child
+    assert isinstance(layer, StrictHttpLayer)
+    return layer
+
+
+def test_a_tunnel_leads_to_its_destination_whatever_a_request_says() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(GET % b"evil.test")
+    assert [server.address for server in wire.servers] == [("a.test", 80)]
+
+
+def test_one_connection_serves_the_next_request_too() -> None:
+    wire = Wire(PLAIN)
+    for _ in range(2):
+        wire.client_sends(GET % b"a.test")
+        wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert len(wire.servers) == 1
+
+
+def test_the_strict_ends_are_in_place() -> None:
+    for alpn, kind in ((None, StrictHttp1Server), (b"h2", StrictHttp2Server)):
+        wire = Wire(PLAIN, alpn=alpn)
+        assert type(http_layer(wire).connections[wire.client]) is kind
+
+
+def test_each_request_is_a_strict_stream() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends((GET % b"a.test")[:-4] + b"\r\nContent-Length: 1\r\n\r\n")
+    assert [type(stream) for stream in http_layer(wire).streams.values()] == [StrictStream]
+
+
+def test_tls_is_ended_before_http_begins() -> None:
+    wire = Wire(Tunnel(client="", carries=Carries.TLS, host="a.test", port=443))
+    layer = wire.layer._child
+    assert isinstance(layer, RejectionTls)
+    assert isinstance(layer.child_layer, StrictHttpLayer)
+    assert layer.context.server.tls
+
+
+class Tls:
+    """Stands in for OpenSSL: has one farewell to say."""
+
+    def __init__(self) -> None:
+        self.waiting: list[bytes] = []
+
+    def shutdown(self) -> None:
+        """Make it."""
+        self.waiting.append(b"goodbye")
+
+    def bio_read(self, _: int) -> bytes:
+        """Give it away."""
+        if not self.waiting:
+            raise SSL.WantReadError
+        return self.waiting.pop()
+
+
+@pytest.mark.parametrize(
+    ("command", "established", "said"),
+    [
+        (commands.CloseConnection, True, b"goodbye"),
+        (commands.CloseConnection, False, None),
+        (CutConnection, True, None),
+        (AbortConnection, True, None),
+    ],
+)
+def test_goodbye_is_said_to_a_client_that_was_not_cut_off(
+    command: type[commands.CloseConnection], *, established: bool, said: bytes | None
+) -> None:
+    layer = Wire(Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)).layer._child
+    assert isinstance(layer, RejectionTls)
+    layer.tls = Tls()  # type: ignore[assignment] # as much of one as a farewell takes
+    layer.conn.timestamp_tls_setup = 1.0 if established else None
+    close = command(layer.conn)
+    sent = [one.data if isinstance(one, commands.SendData) else one for one in layer.send_close(close)]
+    assert sent == ([said, close] if said else [close])
+
+
+def test_a_connection_to_the_proxy_leads_where_each_request_says() -> None:
+    wire = Wire(Tunnel(client="", carries=Carries.PROXY))
+    for host in ("a.test", "b.test"):
+        wire.client_sends(f"GET http://{host}/x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert [server.address for server in wire.servers] == [("a.test", 80), ("b.test", 80)]
+
+
+def test_a_failed_connection_is_tried_again() -> None:
+    wire = Wire(PLAIN)
+    wire.refuse_dial = NotReached("gone")
+    wire.client_sends(GET % b"a.test")
+    wire.refuse_dial = None
+    wire.client_sends(GET % b"a.test")
+    assert len(wire.servers) == 1
+
+
+def test_servers_that_are_gone_or_were_not_reached_are_forgotten() -> None:
+    wire = Wire(PLAIN)
+    for _ in range(3):
+        wire.refuse_dial = NotReached("gone")
+        wire.client_sends(GET % b"a.test")
+        wire.refuse_dial = None
+        wire.client_sends(GET % b"a.test")
+        wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        wire.closes(wire.servers[-1])
+    wire.client_sends(GET % b"a.test")
+    assert [*http_layer(wire).connections] == [wire.client, wire.servers[3]]
+
+
+def test_a_server_that_is_gone_is_known_for_as_long_as_its_stream_goes_on() -> None:
+    wire = Http2Wire()
+    wire.request(body=b"half", trailers=True)
+    gone = wire.servers[0]
+    stream = next(iter(http_layer(wire).streams.values()))
+    wire.closes(gone)
+    http_layer(wire).streams[1] = stream
+    wire.request()
+    assert (gone in http_layer(wire).connections, len(wire.servers)) == (True, 2)
+
+
+def test_a_few_servers_that_nothing_is_asked_of_are_kept() -> None:
+    wire = Wire(Tunnel(client="10.0.0.3", carries=Carries.PROXY), limits=Limits(servers_idle=2))
+    for host in (b"a", b"b", b"c", b"d", b"a"):
+        wire.client_sends(b"GET http://%s.test/ HTTP/1.1\r\nHost: %s.test\r\n\r\n" % (host, host))
+        wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    a, b, c, d, again = wire.servers
+    assert (wire.closed, again.address, c.connected, d.connected) == ([a, b], ("a.test", 80), True, True)
+
+
+def test_a_hook_that_nobody_waits_for_is_run_once() -> None:
+    log = Malformed()
+    Wire(PLAIN, log).client_sends(b"\0")
+    assert log.reasons == ["the request does not begin with a method"]
+
+
+def test_it_knows_what_waits_for_the_client_and_what_for_servers() -> None:
+    wire = Http2Wire()
+    wire.request()
+    wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n" + bytes(70_000))
+    assert (wire.layer.held(to_client=True), wire.layer.held(to_client=False)) == (70_000 - 65_535, 0)
+
+
+def test_it_knows_what_has_come_behind_a_request() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends((GET % b"a.test") * 3)
+    assert (wire.layer.behind, Http2Wire().layer.behind) == (len(GET % b"a.test") * 2, 0)
+
+
+def test_what_one_event_sends_is_written_once() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(GET % b"a.test")
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    led_to = wire.layer.handle_event(events.DataReceived(wire.servers[0], answer))
+    assert [command.data for command in led_to if isinstance(command, commands.SendData)] == [answer]
+
+
+def test_it_is_idle_between_requests() -> None:
+    wire = Wire(PLAIN)
+    assert wire.layer.idle
+    wire.client_sends(GET % b"a.test")
+    assert not wire.layer.idle
+    wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert wire.layer.idle
+
+
+def test_a_new_policy_ends_those_streams_that_it_does_not_allow(policy: Callable[[str], Policy]) -> None:
+    old = policy("domains: [a.test]")
+    wire = Http2Wire(Enforcer(lambda: old, clock=lambda: 0.0))
+    wire.request(body=b"", trailers=False)
+    wire.h2.send_headers(3, [*HTTP2_FIELDS[:3], (":path", "/kept")], end_stream=True)
+    wire.client_sends(wire.h2.data_to_send())
+    event = PolicyReplaced(
+        PolicyTransition(old=old, new=policy("domains: [{host: a.test, rules: [{path: {exact: /kept}}]}]"))
+    )
+    wire.feed(event)
+    answered = {event.stream_id for event in wire.events() if isinstance(event, h2.events.ResponseReceived)}
+    assert (event.ended, answered, len(http_layer(wire).streams)) == (1, {1}, 1)
+
+
+def test_who_waits_for_a_server_that_another_waits_for_too_hears_at_once_that_it_is_denied(
+    policy: Callable[[str], Policy],
+) -> None:
+    old, new = (
+        policy(f"domains: [{{host: a.test, rules: [{{path: {{prefix: {path}}}}}]}}]") for path in ("/", "/kept")
+    )
+    wire = Http2Wire(Enforcer(lambda: old, clock=lambda: 0.0), Streamer())
+    wire.patient = True
+    for path in ("/kept", "/gone"):
+        wire.request(path=path)
+    wire.feed(PolicyReplaced(PolicyTransition(old=old, new=new)))
+    (answer,) = (event for event in wire.events() if isinstance(event, h2.events.ResponseReceived))
+    assert (answer.stream_id, dict(answer.headers)[b":status"]) == (3, b"403")
+    wire.reached()
+    assert wire.to_server.startswith(b"POST /kept HTTP/1.1")
+    assert b"/gone" not in wire.to_server

@@ -1,0 +1,481 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from mitmproxy.connection import Server
+from mitmproxy.proxy import commands, events
+
+from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.engine.rule import Conditions, Rule
+from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm import http1_client
+from agent_sandbox.proxy.mitm import session as subject
+from agent_sandbox.proxy.mitm.options import EngineOptions
+from agent_sandbox.proxy.mitm.session import Engine, Session
+from agent_sandbox.proxy.net.connection_limit import Held, Place
+from agent_sandbox.proxy.net.peekable_reader import PeekableReader
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, Refused
+from memory import memory_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from agent_sandbox.proxy.audit.record import AuditRecord
+    from agent_sandbox.proxy.upstream.proxy_connect import Streams
+
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+RESET = struct.pack("ii", 1, 0)
+PLAIN = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
+
+
+STAGES: list[Stage] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Let nothing stay open."""
+    yield
+    for stage in STAGES:
+        stage.to_client.close()
+        stage.to_server.close()
+    STAGES.clear()
+
+
+class Stage:
+    """A session with a client, and the server it may dial."""
+
+    def __init__(self, tunnel: Tunnel = PLAIN, *, limits: Limits | None = None) -> None:
+        http1_client.install()
+        self.lines: list[AuditRecord] = []
+        self.dial: Callable[[], Streams] = self.connect
+        self.reached = asyncio.Event()
+        self.reached.set()
+        self.policy = allowing("a.test")
+        self.client, writer, self.to_client = memory_streams()
+        self.server, self.server_writer, self.to_server = memory_streams()
+        engine = Engine(
+            hooks={},
+            dialler=cast("Dialler", Dialling(self)),
+            limits=limits or Limits(),
+            options=EngineOptions(),
+            record=self.lines.append,
+            policy=lambda: self.policy,
+        )
+        STAGES.append(self)
+        self.session = Session(engine, tunnel, PeekableReader(self.client, Place(Held())), writer)
+
+    def connect(self) -> Streams:
+        return self.server, self.server_writer
+
+
+class Dialling:
+    """Dials what the stage says."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    async def dial(self, _: str, __: int) -> Streams:
+        """Dial it."""
+        await self.stage.reached.wait()
+        return self.stage.dial()
+
+
+async def test_a_request_goes_to_the_server_and_its_answer_comes_back() -> None:
+    stage = Stage()
+    stage.client.feed_data(GET)
+    stage.server.feed_data(OK)
+    stage.server.feed_eof()
+    await stage.session.handle_client()
+    assert (stage.to_server.written, stage.to_client.written) == (GET, OK)
+    assert stage.lines == []
+
+
+async def test_a_refused_dial_is_answered() -> None:
+    stage = Stage()
+
+    def refuse() -> Streams:
+        raise DialError(Refused("inside"))
+
+    stage.dial = refuse
+    stage.client.feed_data(GET)
+    await stage.session.handle_client()
+    assert stage.to_client.written.startswith(b"HTTP/1.1 403 Forbidden")
+
+
+@pytest.mark.parametrize("error", [ValueError(), asyncio.CancelledError()])
+async def test_a_fault_while_dialling_is_answered(error: BaseException) -> None:
+    stage = Stage()
+
+    def fall_over() -> Streams:
+        raise error
+
+    stage.dial = fall_over
+    stage.client.feed_data(GET)
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    await stage.session.handle_client()
+    assert b"a fault of the proxy, or a cancellation" in stage.to_client.written
+
+
+NO = Decision(effect=Effect.DENY, rule=None, origin=None, reason="not at all")
+REFUSED = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80, refused=NO)
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "address"),
+    [(PLAIN, None), (PLAIN, ("b.test", 80)), (PLAIN, ("a.test", 81)), (REFUSED, ("a.test", 80))],
+)
+async def test_only_the_decided_destination_is_dialled(tunnel: Tunnel, address: tuple[str, int] | None) -> None:
+    stage = Stage(tunnel)
+    seen: list[events.Event] = []
+    stage.session.server_event = keep(seen)  # type: ignore[method-assign]
+    connection = Server(address=address)
+    await stage.session.open_connection(commands.OpenConnection(connection))
+    assert connection.error == "only the decided destination is ever dialled"
+    assert len(seen) == 1
+
+
+def keep(seen: list[events.Event]) -> Any:  # noqa: ANN401 - stands in for a method
+    async def server_event(event: events.Event) -> None:
+        seen.append(event)
+
+    return server_event
+
+
+async def test_a_server_that_never_shakes_hands_is_given_up() -> None:
+    stage = Stage(limits=Limits(hello_seconds=0.01))
+    for tls, wanted in ((False, ""), (True, "aborted")):
+        connection = Server(address=("a.test", 80), tls=tls)
+        stage.session._wait_for_handshake(connection, stage.server_writer)
+        await asyncio.sleep(0.03)
+        assert stage.to_server.ended == wanted
+
+
+async def test_a_fault_in_the_engine_is_a_line_and_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    stage.session.log("hello", logging.WARNING)
+    assert stage.lines == []
+    stage.session.log("it has crashed", logging.ERROR)
+    stage.session.log("again", logging.ERROR, exc_info=(ValueError, ValueError("why"), None))
+    assert [line.reason for line in stage.lines] == [
+        "a fault in the protocol engine: it has crashed",
+        "a fault in the protocol engine: why",
+    ]
+    assert stage.to_client.ended == "aborted"
+    assert "it has crashed" in caplog.text
+
+
+async def test_a_cancellation_within_the_layers_is_the_end() -> None:
+    stage = Stage()
+
+    def cancelled(_: events.Event) -> list[commands.Command]:
+        raise asyncio.CancelledError
+
+    stage.session.layer.handle_event = cancelled  # type: ignore[assignment, method-assign]
+    with pytest.raises(asyncio.CancelledError):
+        await stage.session.server_event(events.Start())
+    assert stage.to_client.ended == "aborted"
+
+
+async def test_a_connection_that_is_gone_cannot_be_ended_again() -> None:
+    stage = Stage()
+    kept = stage.session.transports.pop(stage.session.client)
+    stage.session.abort()
+    assert stage.to_client.ended == ""
+    stage.session.transports[stage.session.client] = kept
+
+
+async def test_requests_to_the_proxy_may_go_anywhere_that_they_name() -> None:
+    stage = Stage(Tunnel(client="", carries=Carries.PROXY))
+    stage.client.feed_data(GET.replace(b"/x", b"http://a.test/x"))
+    stage.server.feed_data(OK)
+    stage.server.feed_eof()
+    await stage.session.handle_client()
+    assert stage.to_client.written == OK
+
+
+async def test_a_sender_is_paused_while_the_other_side_takes_no_more() -> None:
+    stage = Stage(limits=Limits(held_bytes=10))
+    held, steps = [20, 20, 5], []
+
+    def left(*, to_client: bool) -> int:
+        steps.append(to_client)
+        return held.pop(0)
+
+    stage.session.layer.held = left  # type: ignore[method-assign]
+    draining = asyncio.create_task(stage.session.drain_writers())
+    for wanted in (1, 2):
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert (len(steps), draining.done()) == (wanted, False)
+        stage.session._moved.set()
+    await draining
+    assert steps == [True] * 3
+
+
+async def test_who_made_much_work_waits_for_as_long_as_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, slept = Stage(), []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    for took in (0.01, 300.0):
+        stage.session._took = took
+        await stage.session.drain_writers()
+    assert [round(seconds) for seconds in slept] == [300]
+
+
+async def test_what_is_or_may_be_http2_is_read_in_sips() -> None:
+    session = Stage().session
+    client = session.client
+    seen = [session._in_sips(client)]
+    client.tls = True
+    for alpn in (None, b"http/1.1", b"h2"):
+        client.alpn = alpn
+        client.timestamp_tls_setup = 1.0 if alpn else None
+        seen.append(session._in_sips(client))
+    assert seen == [False, True, False, True]
+
+
+async def test_of_a_crowd_each_reads_and_holds_less() -> None:
+    stage = Stage(limits=Limits(crowd=2, held_bytes=1_000))
+    session, others = stage.session, [Stage().session for _ in range(2)]
+    session.layer.held = lambda *, to_client: 600 + to_client  # type: ignore[method-assign]
+    sessions = session._engine.sessions
+    seen = []
+    for one in (session, *others):
+        sessions.add(one)
+        seen.append((session._in_sips(session.client), session._holds_much(to_client=True)))
+    assert seen == [(False, False), (False, False), (True, False)]
+    sessions.add(Stage().session)
+    assert session._holds_much(to_client=True)
+
+
+async def test_a_session_counts_for_as_long_as_it_serves() -> None:
+    stage = Stage()
+    serving = await started(stage)
+    assert stage.session._engine.crowded == 1 / Limits().crowd
+    stage.session.abort()
+    stage.client.feed_eof()
+    await serving
+    assert stage.session._engine.crowded == 0
+
+
+async def test_a_client_is_paused_whose_requests_wait_for_an_answer() -> None:
+    stage = Stage(limits=Limits(head_bytes=60))
+    serving = await started(stage)
+    keep_alive = GET.replace(b"Connection: close\r\n", b"")
+    stage.client.feed_data(keep_alive * 4)
+    await asyncio.sleep(0)
+    stage.client.feed_data(GET)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (stage.to_server.written, stage.session.layer.behind) == (keep_alive, len(keep_alive) * 3)
+    for _ in range(5):
+        stage.server.feed_data(OK)
+        for _step in range(10):
+            await asyncio.sleep(0)
+    await serving
+    assert (stage.to_client.written, stage.to_server.written) == (OK * 5, keep_alive * 4 + GET)
+
+
+async def test_one_side_goes_on_while_the_other_is_paused() -> None:
+    stage = Stage(limits=Limits(held_bytes=10))
+    stage.session._paused = True
+    await stage.session.drain_writers()
+
+
+async def test_what_is_ended_takes_along_a_server_that_takes_no_more() -> None:
+    stage = Stage()
+    serving = await started(stage)
+    keep_alive = GET.replace(b"Connection: close\r\n", b"")
+    stage.client.feed_data(keep_alive)
+    stage.server.feed_data(OK)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert stage.to_server.protocol
+    stage.to_server.protocol.pause_writing()
+    stage.client.feed_data(keep_alive)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (serving.done(), stage.to_server.written, stage.to_server.ended) == (False, keep_alive * 2, "")
+    stage.session.abort()
+    await serving
+    assert (stage.to_client.ended, stage.to_server.ended) == ("aborted", "aborted")
+
+
+def allowing(host: str) -> Policy:
+    origin = Origin(file="p", line=1, layer="p")
+    asked = Conditions(host=parse_host_pattern(host))
+    return Policy.of(RuleSet(rules=(Rule(effect=Effect.ALLOW, conditions=asked, origin=origin),)))
+
+
+def revised(old: str, new: str) -> PolicyTransition:
+    return PolicyTransition(old=allowing(old), new=allowing(new))
+
+
+async def started(stage: Stage) -> asyncio.Task[None]:
+    serving = asyncio.create_task(stage.session.handle_client())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return serving
+
+
+async def test_an_idle_connection_ends_with_its_host() -> None:
+    stage = Stage()
+    serving = await started(stage)
+    assert await stage.session.review(revised("a.test", "a.test")) is False
+    assert stage.to_client.ended == ""
+    assert await stage.session.review(revised("a.test", "b.test")) is True
+    assert stage.to_client.ended == "aborted"
+    stage.client.feed_eof()
+    await serving
+
+
+async def test_a_refused_tunnel_ends_when_it_would_not_be_refused() -> None:
+    stage = Stage(REFUSED)
+    serving = await started(stage)
+    assert await stage.session.review(revised("b.test", "b.test")) is False
+    assert await stage.session.review(revised("b.test", "a.test")) is True
+    assert stage.to_client.ended == "aborted"
+    stage.client.feed_eof()
+    await serving
+
+
+async def test_a_connection_with_a_request_gets_a_moment_for_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "LAST_WORDS_SECONDS", 0.01)
+    stage = Stage()
+    serving = await started(stage)
+    stage.client.feed_data(GET.replace(b"Connection: close\r\n", b""))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert await stage.session.review(revised("a.test", "b.test")) is True
+    assert (stage.to_client.ended, stage.to_server.ended) == ("", "aborted")
+    await asyncio.sleep(0.03)
+    assert stage.to_client.ended == "aborted"
+    stage.client.feed_eof()
+    await serving
+
+
+async def test_the_other_streams_of_http2_live_on() -> None:
+    stage = Stage()
+    serving = await started(stage)
+    stage.session.client.alpn = b"h2"
+
+    def handle(event: events.Event) -> list[commands.Command]:
+        event.ended = 1  # type: ignore[attr-defined] # it is told of one event alone
+        return []
+
+    stage.session.layer.handle_event = handle  # type: ignore[assignment, method-assign]
+    assert await stage.session.review(revised("a.test", "a.test")) is True
+    assert stage.to_client.ended == ""
+    serving.cancel()
+
+
+async def test_a_connection_to_the_proxy_loses_its_servers_alone() -> None:
+    stage = Stage(Tunnel(client="", carries=Carries.PROXY))
+    serving = await started(stage)
+    stage.client.feed_data(b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    stage.server.feed_data(OK)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert stage.to_client.written == OK
+    assert await stage.session.review(revised("b.test", "a.test")) is False
+    assert stage.to_server.ended == ""
+    assert await stage.session.review(revised("a.test", "b.test")) is False
+    assert (stage.to_client.ended, stage.to_server.ended) == ("", "aborted")
+    stage.client.feed_eof()
+    stage.server.feed_eof()
+    await serving
+
+
+async def dialling(stage: Stage) -> asyncio.Task[None]:
+    stage.reached.clear()
+    serving = await started(stage)
+    stage.client.feed_data(GET)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return serving
+
+
+async def test_what_is_being_dialled_is_dropped_with_its_host() -> None:
+    stage = Stage()
+    serving = await dialling(stage)
+    (server,) = [peer for peer in stage.session.transports if isinstance(peer, Server)]
+    stage.policy = allowing("b.test")
+    await stage.session.review(revised("a.test", "b.test"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert server not in stage.session.transports
+    assert stage.to_client.written.startswith(b"HTTP/1.1 502")
+    stage.reached.set()
+    stage.client.feed_eof()
+    await serving
+    assert stage.to_server.written == b""
+
+
+async def test_what_is_being_dialled_goes_on_where_it_may() -> None:
+    stage = Stage()
+    serving = await dialling(stage)
+    stage.policy = allowing("a.test")
+    assert await stage.session.review(revised("a.test", "a.test")) is False
+    stage.reached.set()
+    stage.server.feed_data(OK)
+    stage.server.feed_eof()
+    await serving
+    assert (stage.to_server.written, stage.to_client.written) == (GET, OK)
+
+
+async def test_what_was_reached_is_held_against_the_policy_that_is_in_force_then() -> None:
+    stage = Stage()
+    serving = await dialling(stage)
+    stage.policy = allowing("b.test")
+    stage.reached.set()
+    await serving
+    assert (stage.to_server.written, stage.to_server.ended) == (b"", "aborted")
+    assert stage.to_client.written.startswith(b"HTTP/1.1 502")
+
+
+async def test_who_waits_for_room_to_dial_is_told_that_nothing_comes_of_it() -> None:
+    stage = Stage()
+    for _ in range(5):
+        await stage.session.max_conns["a.test", 80].acquire()
+    serving = await dialling(stage)
+    await stage.session.review(revised("a.test", "b.test"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert stage.to_client.written.startswith(b"HTTP/1.1 502")
+    stage.client.feed_eof()
+    await serving
+
+
+async def test_a_connection_that_is_over_is_nothing_to_review() -> None:
+    stage = Stage()
+    kept = stage.session.transports.pop(stage.session.client)
+    assert await stage.session.review(revised("a.test", "b.test")) is False
+    stage.session._reset(stage.session.client)
+    assert stage.to_client.ended == ""
+    stage.session.transports[stage.session.client] = kept
+
+
+@pytest.mark.parametrize(("number", "said"), [(7, [(socket.SOL_SOCKET, socket.SO_LINGER, RESET)]), (-1, [])])
+async def test_a_reset_is_no_orderly_end(number: int, said: list[tuple[int, int, bytes]]) -> None:
+    stage = Stage()
+    options: list[tuple[int, int, bytes]] = []
+    raw = SimpleNamespace(setsockopt=lambda *option: options.append(option), fileno=lambda: number)
+    stage.to_client.get_extra_info = {"socket": raw}.get  # type: ignore[method-assign, assignment]
+    stage.session._reset(stage.session.client)
+    assert options == said
+    assert stage.to_client.ended == "aborted"

@@ -1,0 +1,584 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, override
+
+import h2.config
+import h2.connection
+import pytest
+from mitmproxy.proxy import events
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
+from agent_sandbox.proxy.decide.enforcer import Enforcer
+from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.exchange.denial import Denial
+from agent_sandbox.proxy.exchange.exchange import answer, exchange_of, open_exchange
+from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
+from wire import PLAIN, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mitmproxy import http
+
+    from agent_sandbox.proxy.tunnel import Tunnel
+
+POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\n"
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Deny:
+    """Denies everything."""
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Deny it."""
+        flow.response = answer(flow, Denial(reason="no", host="a.test"))
+
+
+class Stream:
+    """Streams everything, and keeps how flows ended."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Do not hold the body."""
+        flow.request.stream = True
+
+    @hook
+    def responseheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Do not hold the body."""
+        assert flow.response
+        flow.response.stream = True
+
+    @hook
+    def response(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Keep the status."""
+        assert flow.response
+        self.ended.append(str(flow.response.status_code))
+
+    @hook
+    def error(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Keep the error."""
+        assert flow.error
+        self.ended.append(flow.error.msg)
+
+
+def reason(data: bytes) -> str:
+    told: str = json.loads(data.partition(b"\r\n\r\n")[2])["reason"]
+    return told
+
+
+def test_a_denial_goes_out_before_the_body_comes_in() -> None:
+    wire = Wire(PLAIN, Deny())
+    assert reason(wire.client_sends(POST)) == "no"
+    assert wire.client_sends(b"x" * 10).count(b"HTTP/1.1") == 1
+    assert wire.client_sends(GET).count(b"HTTP/1.1 403") == 2
+    assert wire.servers == []
+
+
+def test_a_denial_of_a_request_without_a_body_goes_out_at_once() -> None:
+    assert reason(Wire(PLAIN, Deny()).client_sends(GET)) == "no"
+
+
+@pytest.mark.parametrize("request_", [GET, POST])
+@pytest.mark.parametrize(
+    ("why", "status"), [(NotReached("gone"), b"502 Bad Gateway"), (Refused("inside"), b"403 Forbidden")]
+)
+def test_a_server_that_is_not_reached_is_told_in_our_words(request_: bytes, why: NotReached, status: bytes) -> None:
+    addon = Stream()
+    wire = Wire(PLAIN, addon)
+    wire.refuse_dial = why
+    got = wire.client_sends(request_)
+    assert got.startswith(b"HTTP/1.1 " + status)
+    assert reason(got) == str(why)
+    assert addon.ended == [status[:3].decode()]
+
+
+def test_the_next_request_tries_again() -> None:
+    wire = Wire(PLAIN, Stream())
+    wire.refuse_dial = NotReached("gone")
+    wire.client_sends(GET)
+    wire.refuse_dial = None
+    wire.client_sends(GET)
+    assert wire.server_sends(OK).endswith(OK)
+
+
+def test_mitmproxys_own_words_for_a_failure_are_taken_over() -> None:
+    wire = Wire(PLAIN, Stream())
+    wire.refuse_dial = "Certificate verify failed"  # type: ignore[assignment] # as its TLS layer says it
+    assert reason(wire.client_sends(GET)) == "Certificate verify failed"
+
+
+def test_an_answer_that_cannot_be_read_is_not_passed_on() -> None:
+    wire = Wire(PLAIN, Stream())
+    wire.client_sends(GET)
+    got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    assert got.startswith(b"HTTP/1.1 502")
+    wanted = "message with both transfer-encoding and content-length headers"
+    assert reason(got) == f"the server's answer cannot be read: {wanted}"
+    assert wire.servers[0] in wire.closed
+
+
+def test_a_server_that_leaves_without_an_answer_is_told_in_our_words() -> None:
+    addon = Stream()
+    wire = Wire(PLAIN, addon)
+    wire.client_sends(GET)
+    wire.closes(wire.servers[0])
+    assert reason(wire.to_client) == "server closed connection"
+    assert addon.ended == ["502"]
+
+
+def test_an_answer_that_ends_in_the_middle_is_an_error() -> None:
+    addon = Stream()
+    wire = Wire(PLAIN, addon)
+    wire.client_sends(GET)
+    wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    wire.closes(wire.servers[0])
+    assert wire.to_client.endswith(b"half")
+    assert len(addon.ended) == 1
+    assert "peer closed connection without sending complete message body" in addon.ended[0]
+
+
+def test_a_client_that_leaves_is_an_error_too() -> None:
+    addon = Stream()
+    wire = Wire(PLAIN, addon)
+    wire.client_sends(POST)
+    wire.closes(wire.client)
+    assert len(addon.ended) == 1
+
+
+def test_a_websocket_message_may_not_grow_without_end() -> None:
+    wire = Wire(PLAIN, limits=Limits(websocket_bytes=100))
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    wire.client_sends(GET[:-2] + upgrade)
+    wire.server_sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+    first, next_ = b"\x02\xe0" + bytes(4 + 0x60), b"\x00\xe0" + bytes(4 + 0x60)
+    before = wire.to_server
+    for piece in (first, next_):
+        assert wire.client not in wire.closed
+        wire.client_sends(piece)
+    assert (wire.to_server, {wire.client, *wire.servers}) == (before + first, set(wire.closed))
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ([(":method", "CONNECT")], "CONNECT where a request is wanted"),
+        ([(":method", "GET"), ("content-length", "x")], "invalid content-length header: b'x'"),
+    ],
+)
+def test_a_stream_that_asks_for_what_cannot_be_is_a_400(fields: list[tuple[str, str]], why: str) -> None:
+    addon = Stream()
+    wire = Wire(PLAIN, addon, alpn=b"h2")
+    client = h2.connection.H2Connection(
+        h2.config.H2Configuration(validate_outbound_headers=False, normalize_outbound_headers=False)
+    )
+    client.initiate_connection()
+    method, *more = fields
+    pseudo = [method, (":scheme", "https"), (":authority", "a.test"), (":path", "/x")]
+    client.send_headers(1, [*pseudo, *more], end_stream=True)
+    wire.client_sends(client.data_to_send())
+    if why.startswith("CONNECT"):
+        assert addon.ended == ["400"]
+        assert why.encode() in wire.to_client
+    assert wire.servers == []
+
+
+class Stage:
+    """A wire that is decided by a policy, which is replaced by one that allows nothing of it."""
+
+    def __init__(self, policy: Callable[[str], Policy], *, allowed: str = "a.test", alpn: bytes | None = None) -> None:
+        old = policy(f"domains: [{allowed}]")
+        self.revision = PolicyTransition(old=old, new=policy("domains: [b.test]"))
+        self.ended = Stream()
+        enforcer = Enforcer(lambda: old, clock=lambda: 0.0)
+        self.wire = Wire(PLAIN, enforcer, Streamer(), Ended(self.ended), alpn=alpn)
+
+    def replace(self, revision: PolicyTransition | None = None) -> int:
+        """Replace it; return how many requests that broke off."""
+        event = PolicyReplaced(revision or self.revision)
+        self.wire.feed(event)
+        return event.ended
+
+
+class Ended:
+    """Keeps how flows ended, and does nothing else."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.response, self.error = stream.response, stream.error
+
+
+NO_MORE = "the policy was reloaded: no rule allows host a.test"
+
+
+def test_a_request_that_waits_for_its_answer_gets_a_denial_when_it_is_no_longer_allowed(
+    policy: Callable[[str], Policy],
+) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(GET)
+    assert stage.replace() == 1
+    assert stage.wire.to_client.startswith(b"HTTP/1.1 403")
+    assert reason(stage.wire.to_client) == NO_MORE
+    assert (stage.ended.ended, stage.wire.reset) == (["403"], stage.wire.servers)
+    assert stage.replace() == 0
+
+
+def test_a_request_that_is_still_allowed_goes_on(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(GET)
+    assert stage.replace(PolicyTransition(old=stage.revision.new, new=stage.revision.old)) == 0
+    assert stage.wire.server_sends(OK) == OK
+
+
+def test_an_upload_that_is_no_longer_allowed_is_cut(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(POST + b"half")
+    assert stage.replace() == 1
+    assert (reason(stage.wire.to_client), stage.wire.reset) == (NO_MORE, stage.wire.servers)
+    assert stage.wire.client_sends(b" more ").count(b"HTTP/1.1") == 1
+
+
+def test_an_answer_that_is_no_longer_allowed_is_cut(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(GET)
+    stage.wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    assert stage.replace() == 1
+    assert stage.wire.to_client.endswith(b"half")
+    assert stage.wire.client in stage.wire.closed
+    assert (stage.ended.ended, stage.wire.reset) == ([NO_MORE], stage.wire.servers)
+
+
+def test_an_upload_goes_on_behind_no_answer_that_came_early(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(POST + b"half")
+    stage.wire.server_sends(OK)
+    assert stage.replace() == 1
+    assert (stage.ended.ended, stage.wire.reset) == (["200", NO_MORE], stage.wire.servers)
+    assert stage.wire.client in stage.wire.closed
+
+
+def test_a_websocket_that_is_no_longer_allowed_is_closed(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n\r\n"
+    stage.wire.client_sends(GET[:-2] + upgrade)
+    stage.wire.server_sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+    assert stage.replace() == 1
+    assert {stage.wire.client, *stage.wire.servers} == set(stage.wire.closed)
+    assert stage.replace() == 0
+
+
+def test_a_request_that_is_no_longer_allowed_when_its_server_is_reached_is_not_sent(
+    policy: Callable[[str], Policy],
+) -> None:
+    stage = Stage(policy)
+    stage.wire.patient = True
+    stage.wire.client_sends(GET)
+    assert stage.wire.to_server == b""
+    assert stage.replace() == 1
+    assert reason(stage.wire.to_client) == NO_MORE
+    stage.wire.reached()
+    assert stage.wire.to_server == b""
+    assert stage.ended.ended == ["403"]
+
+
+def test_a_request_that_is_no_longer_allowed_is_denied_though_its_server_was_not_reached_either(
+    policy: Callable[[str], Policy],
+) -> None:
+    stage = Stage(policy)
+    stage.wire.patient = True
+    stage.wire.client_sends(GET)
+    stage.replace()
+    stage.wire.refuse_dial = NotReached("gone")
+    stage.wire.reached()
+    assert stage.wire.to_client.startswith(b"HTTP/1.1 403")
+    assert (reason(stage.wire.to_client), stage.ended.ended) == (NO_MORE, ["403"])
+
+
+def test_what_no_policy_decided_is_nothing_to_review() -> None:
+    wire = Wire(PLAIN, Stream())
+    wire.client_sends(GET)
+    event = PolicyReplaced(PolicyTransition(old=Policy.deny_all(""), new=Policy.deny_all("")))
+    wire.feed(event)
+    assert event.ended == 0
+
+
+CHUNKED = b"POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+TEN = "{host: a.test, rules: [{methods: [POST], max_body: 10}]}"
+TOO_LARGE = "the body is larger than the 10 bytes that policy.yaml:2 allows"
+
+
+@pytest.mark.parametrize(
+    "pieces", [[b"5\r\nhello\r\n", b"6\r\nworlds\r\n"], [b"b\r\nhello", b"worlds\r\n"], [b"1\r\nx\r\n"] * 11]
+)
+def test_a_body_is_cut_before_it_is_larger_than_allowed(policy: Callable[[str], Policy], pieces: list[bytes]) -> None:
+    stage = Stage(policy, allowed=TEN)
+    stage.wire.client_sends(CHUNKED)
+    for piece in pieces:
+        stage.wire.client_sends(piece)
+    assert stage.wire.to_client.startswith(b"HTTP/1.1 413 Request Entity Too Large\r\nx-agent-sandbox: blocked")
+    assert reason(stage.wire.to_client) == TOO_LARGE
+    assert not stage.wire.to_server.endswith(b"0\r\n\r\n")
+    assert (stage.ended.ended, stage.wire.reset) == (["413"], stage.wire.servers)
+
+
+def test_a_body_of_just_the_size_passes(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy, allowed=TEN)
+    stage.wire.client_sends(CHUNKED + b"5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n")
+    assert stage.wire.server_sends(OK) == OK
+    assert stage.ended.ended == ["200"]
+
+
+def test_a_body_that_grows_behind_an_answer_is_cut_too(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy, allowed=TEN)
+    stage.wire.client_sends(CHUNKED + b"5\r\nhello\r\n")
+    stage.wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    stage.wire.client_sends(b"6\r\nworlds\r\n")
+    assert stage.wire.client in stage.wire.closed
+    assert (stage.ended.ended, stage.wire.reset) == ([TOO_LARGE], stage.wire.servers)
+
+
+def test_what_a_new_policy_lets_follow_holds_for_what_is_under_way(policy: Callable[[str], Policy]) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(CHUNKED + b"5\r\nhello\r\n")
+    assert stage.replace(PolicyTransition(old=stage.revision.new, new=policy(f"domains: [{TEN}]"))) == 0
+    stage.wire.client_sends(b"6\r\nworlds\r\n")
+    assert reason(stage.wire.to_client) == TOO_LARGE
+
+
+ASKING = """
+domains: [{host: a.test, rules: [{path: {exact: /graphql}, graphql: {query: [viewer]}}]}]
+"""
+READING = b'{"query": "{viewer{login}}"}'
+WRITING = b'{"query": "mutation{deleteRef{id}}"}'
+
+
+def head(*fields: bytes, path: bytes = b"/graphql") -> bytes:
+    lines = (b"POST " + path + b" HTTP/1.1", b"Host: a.test", b"Content-Type: application/json", *fields)
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+class Asked:
+    """A wire whose bodies are read before they are decided."""
+
+    def __init__(self, policy: Callable[[str], Policy], *, alpn: bytes | None = None) -> None:
+        current, self.ended = policy(ASKING), Stream()
+        enforcer = Enforcer(lambda: current, clock=lambda: 0.0)
+        self.wire = Wire(PLAIN, enforcer, Streamer(), Ended(self.ended), alpn=alpn)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_body_is_held_until_it_is_decided_and_forwarded_as_it_came(
+    policy: Callable[[str], Policy], size: int
+) -> None:
+    wire = Asked(policy).wire
+    wire.client_sends(head(b"Content-Length: %d" % len(READING)))
+    for start in range(0, len(READING), size):
+        assert wire.servers == []
+        wire.client_sends(READING[start : start + size])
+    assert wire.to_server.partition(b"\r\n\r\n")[2] == READING
+    assert wire.server_sends(OK) == OK
+
+
+def test_chunks_are_put_together_before_they_are_decided(policy: Callable[[str], Policy]) -> None:
+    wire = Asked(policy).wire
+    wire.client_sends(head(b"Transfer-Encoding: chunked") + b"5\r\n" + READING[:5] + b"\r\n")
+    assert wire.servers == []
+    wire.client_sends(b"%x\r\n%s\r\n0\r\n\r\n" % (len(READING) - 5, READING[5:]))
+    assert wire.to_server.partition(b"\r\n\r\n")[2] == b"%x\r\n%s\r\n0\r\n\r\n" % (len(READING), READING)
+
+
+def test_a_body_that_is_denied_goes_nowhere_and_the_next_is_decided_anew(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    asked.wire.client_sends(head(b"Content-Length: %d" % len(WRITING)) + WRITING)
+    assert asked.wire.to_client.startswith(b"HTTP/1.1 403")
+    assert asked.wire.servers == []
+    asked.wire.client_sends(head(b"Content-Length: %d" % len(READING)) + READING)
+    assert asked.wire.to_server.count(b"POST") == 1
+    assert asked.ended.ended == ["403"]
+
+
+def test_who_asks_before_a_body_is_told_to_go_on_and_then_decided(policy: Callable[[str], Policy]) -> None:
+    wire = Asked(policy).wire
+    got = wire.client_sends(head(b"Content-Length: %d" % len(READING), b"Expect: 100-continue"))
+    assert got.startswith(b"HTTP/1.1 100")
+    wire.client_sends(READING)
+    assert b"expect" not in wire.to_server.lower()
+    assert wire.to_server.endswith(READING)
+
+
+def test_a_body_that_grows_beyond_what_is_read_is_refused(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    asked.wire.client_sends(head(b"Transfer-Encoding: chunked"))
+    piece = b"%x\r\n%s\r\n" % (MAX_BODY // 2 + 1, bytes(MAX_BODY // 2 + 1))
+    assert asked.wire.client_sends(piece) == b""
+    assert asked.wire.client_sends(piece).startswith(b"HTTP/1.1 413")
+    assert reason(asked.wire.to_client) == TOO_LONG
+    asked.wire.client_sends(piece + b"0\r\n\r\n")
+    assert (asked.ended.ended, asked.wire.servers) == (["413"], [])
+
+
+def test_a_body_that_does_not_come_in_time_is_refused(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    asked.wire.client_sends(head(b"Content-Length: 100") + READING)
+    (patience,) = [wakeup for wakeup in asked.wire.wakeups if wakeup.delay == Limits().body_seconds]
+    asked.wire.feed(events.Wakeup(patience))
+    assert asked.wire.to_client.startswith(b"HTTP/1.1 408")
+    assert reason(asked.wire.to_client) == "the body did not arrive in time"
+    asked.wire.client_sends(bytes(100))
+    assert (asked.ended.ended, asked.wire.servers) == (["408"], [])
+
+
+def test_a_body_that_came_in_time_is_left_alone_by_the_clock(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    asked.wire.client_sends(head(b"Content-Length: %d" % len(READING)) + READING)
+    asked.wire.feed(events.Wakeup(asked.wire.wakeups[-1]))
+    assert asked.wire.server_sends(OK) == OK
+
+
+def test_what_was_read_takes_no_room_while_the_server_thinks(policy: Callable[[str], Policy]) -> None:
+    current, kept = policy(ASKING), Kept()
+    wire = Wire(PLAIN, Enforcer(lambda: current, clock=lambda: 0.0), kept)
+    wire.client_sends(head(b"Content-Length: %d" % len(READING)) + READING)
+    exchange = exchange_of(kept.flow)
+    assert exchange
+    assert (exchange.held, exchange.sent.count, kept.flow.request.data.content) == (False, len(READING), None)
+
+
+class Kept:
+    """Keeps the flow."""
+
+    flow: http.HTTPFlow
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Keep it."""
+        self.flow = flow
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_held_body_is_an_error(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    asked.wire.client_sends(head(b"Content-Length: 100") + READING)
+    asked.wire.closes(asked.wire.client)
+    assert (len(asked.ended.ended), asked.wire.servers) == (1, [])
+
+
+def test_bodies_of_http2_are_held_in_the_same_way(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy, alpn=b"h2")
+    client = h2.connection.H2Connection()
+    client.initiate_connection()
+    fields = [(":method", "POST"), (":scheme", "http"), (":authority", "a.test"), (":path", "/graphql")]
+    for number, body in ((1, READING), (3, WRITING)):
+        client.send_headers(number, [*fields, ("content-type", "application/json")])
+        client.send_data(number, body[:5])
+        asked.wire.client_sends(client.data_to_send())
+        assert len(asked.wire.servers) == (number == 3)
+        client.send_data(number, body[5:], end_stream=True)
+        asked.wire.client_sends(client.data_to_send())
+    assert asked.wire.to_server.count(b"POST /graphql") == 1
+    assert READING in asked.wire.to_server
+    assert asked.ended.ended == ["403"]
+
+
+NO_CHUNK = "malformed body: a malformed chunk size line"
+
+
+@pytest.mark.parametrize("before", [b"", b"5\r\nhello\r\n"])
+def test_a_body_that_cannot_be_read_is_a_400_and_the_server_cannot_take_it_for_whole(
+    policy: Callable[[str], Policy], before: bytes
+) -> None:
+    stage = Stage(policy)
+    answer = stage.wire.client_sends(CHUNKED + before + b"no chunk\r\n")
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert reason(answer) == NO_CHUNK
+    assert (stage.ended.ended, stage.wire.reset) == (["400"], stage.wire.servers)
+    assert stage.wire.client in stage.wire.closed
+
+
+def test_a_body_that_cannot_be_read_behind_the_beginning_of_an_answer_cuts_that(
+    policy: Callable[[str], Policy],
+) -> None:
+    stage = Stage(policy)
+    stage.wire.client_sends(CHUNKED)
+    stage.wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    assert stage.wire.client_sends(b"no chunk\r\n").endswith(b"half")
+    assert (stage.ended.ended, stage.wire.client in stage.wire.closed) == ([NO_CHUNK], True)
+
+
+def test_a_body_that_is_held_and_cannot_be_read_goes_nowhere(policy: Callable[[str], Policy]) -> None:
+    asked = Asked(policy)
+    answer = asked.wire.client_sends(head(b"Transfer-Encoding: chunked") + b"no chunk\r\n")
+    assert (reason(answer), asked.ended.ended, asked.wire.servers) == (NO_CHUNK, ["400"], [])
+
+
+class Unwritten:
+    """Lets everything through, and writes nothing down."""
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Let it through."""
+        flow.request.stream = True
+
+
+def test_a_body_of_which_nothing_was_written_down_is_a_400_as_well() -> None:
+    wire = Wire(PLAIN, Unwritten())
+    assert wire.client_sends(CHUNKED + b"no chunk\r\n").startswith(b"HTTP/1.1 400")
+
+
+class Filled(Stream):
+    """Has put a secret into every request."""
+
+    @hook
+    @override
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Do not hold the body."""
+        flow.request.stream = True
+        open_exchange(flow, client="", started=0.0).echoes = (b"hunter22",)
+
+
+@pytest.mark.parametrize(("encoding", "status"), [(b"identity", b"200"), (b"GZIP", b"502"), (b"br, identity", b"502")])
+def test_what_an_echo_could_not_be_seen_in_is_not_passed_on(encoding: bytes, status: bytes) -> None:
+    wire = Wire(PLAIN, Filled())
+    wire.client_sends(GET)
+    got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Encoding: " + encoding + b"\r\nContent-Length: 1\r\n\r\nx")
+    assert got.startswith(b"HTTP/1.1 " + status)
+    assert (b"it is packed, and a secret that was put in" in got) == (status == b"502")
+
+
+@pytest.mark.parametrize("field", [b"hunter22", b"hunter22 : x", b"Content-Length: hunter22"])
+def test_what_is_wrong_with_an_answer_is_told_without_a_secret(field: bytes) -> None:
+    wire, plain = Wire(PLAIN, Filled()), Wire(PLAIN, Stream())
+    for one in (wire, plain):
+        one.client_sends(GET)
+        one.server_sends(b"HTTP/1.1 200 OK\r\n" + field + b"\r\n\r\n")
+    assert (b"hunter22" in plain.to_client, b"hunter22" in wire.to_client) == (True, False)
+    assert reason(wire.to_client).endswith("what is wrong with it could show the secret that was sent")
+
+
+class FilledThere(Filled):
+    """Has put a secret into some requests."""
+
+    @hook
+    @override
+    def requestheaders(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
+        """Do not hold the body."""
+        flow.request.stream = True
+        if flow.request.path == "/secret":
+            super().requestheaders(flow, tunnel)
+
+
+def test_no_other_request_has_the_answer_to_one_with_a_secret() -> None:
+    wire = Wire(PLAIN, FilledThere())
+    for path, servers in ((b"/secret", 1), (b"/x", 2), (b"/secret", 2), (b"/x", 2)):
+        wire.client_sends(GET.replace(b"/x", path))
+        assert len(wire.servers) == servers
+        wire.feed(events.DataReceived(wire.servers[path == b"/x"], OK))
+    assert wire.to_client == OK * 4

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mitmproxy.proxy import events
+
+from agent_sandbox.proxy.exchange.exchange import Exchange, exchange_of, open_exchange
+from agent_sandbox.proxy.exchange.hooks import hook
+from wire import PLAIN, Wire
+
+if TYPE_CHECKING:
+    from mitmproxy import http
+
+    from agent_sandbox.proxy.tunnel import Tunnel
+
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+ASKED = b"GET /ws HTTP/1.1\r\nHost: a.test\r\n" + UPGRADE + b"Sec-WebSocket-Version: 13\r\n\r\n"
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\n" + UPGRADE + b"\r\n"
+SAID, HEARD = b"\x82\x83mask" + b"abc", b"\x81\x02hi"
+CLOSE_OF_CLIENT, CLOSE_OF_SERVER = b"\x88\x80mask", b"\x88\x00"
+
+
+class Keeping:
+    """Keeps the ledger of a flow, and what was in it at the end."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+        self.ended: list[tuple[int, int, str]] = []
+
+    @hook
+    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Open one."""
+        self.exchanges.append(open_exchange(flow, client="", started=0))
+
+    @hook
+    def websocket_end(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+        """Keep what came of it."""
+        exchange = exchange_of(flow)
+        assert exchange
+        self.ended.append((exchange.sent.count, exchange.received.count, exchange.line.reason))
+
+
+class Stage:
+    """A WebSocket that has begun; `to_server` and `to_client` are what went over it."""
+
+    def __init__(self, *addons: object) -> None:
+        self.wire = Wire(PLAIN, *addons)
+        self.wire.client_sends(ASKED)
+        self.wire.server_sends(SWITCHED)
+        self.before = len(self.wire.to_server), len(self.wire.to_client)
+
+    @property
+    def to_server(self) -> bytes:
+        return self.wire.to_server[self.before[0] :]
+
+    @property
+    def to_client(self) -> bytes:
+        return self.wire.to_client[self.before[1] :]
+
+    @property
+    def closed(self) -> bool:
+        return {self.wire.client, *self.wire.servers} == set(self.wire.closed)
+
+
+def test_frames_go_both_ways_as_they_came_and_are_counted() -> None:
+    keeping = Keeping()
+    stage = Stage(keeping)
+    stage.wire.client_sends(SAID)
+    stage.wire.server_sends(HEARD)
+    assert (stage.to_server, stage.to_client, stage.closed) == (SAID, HEARD, False)
+    stage.wire.closes(stage.wire.client)
+    assert (stage.closed, keeping.ended) == (True, [(3, 2, "not decided")])
+
+
+def test_it_is_over_when_both_have_said_so() -> None:
+    stage = Stage()
+    stage.wire.client_sends(CLOSE_OF_CLIENT + SAID)
+    stage.wire.server_sends(HEARD)
+    assert (stage.to_server, stage.to_client, stage.closed) == (CLOSE_OF_CLIENT, HEARD, False)
+    stage.wire.server_sends(CLOSE_OF_SERVER)
+    assert (stage.to_client, stage.closed) == (HEARD + CLOSE_OF_SERVER, True)
+
+
+def test_a_side_that_never_says_so_is_not_waited_for() -> None:
+    stage = Stage()
+    stage.wire.server_sends(CLOSE_OF_SERVER)
+    stage.wire.server_sends(b"more")
+    (patience,) = stage.wire.wakeups
+    assert (stage.to_client, stage.closed, patience.delay) == (CLOSE_OF_SERVER, False, 2.0)
+    stage.wire.feed(events.Wakeup(patience))
+    assert stage.closed
+
+
+def test_what_is_no_frame_goes_nowhere_and_is_the_end() -> None:
+    keeping = Keeping()
+    stage = Stage(keeping)
+    stage.wire.server_sends(HEARD)
+    stage.wire.server_sends(b"SSH-2.0-server\r\n")
+    stage.wire.client_sends(SAID)
+    assert (stage.to_server, stage.to_client, stage.closed) == (b"", HEARD, True)
+    why = "not decided; broken off: the server sent a frame of no known kind"
+    assert keeping.ended == [(0, 2, why)]

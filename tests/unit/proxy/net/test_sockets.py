@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.proxy.net.sockets import BACKLOG, address_of, listen, listen_udp
+
+NOT_OURS = "this machine has no such address; 127.0.0.1 is always one, 0.0.0.0 means all of them"
+NOT_US = "this user may not; choose a port above 1023"
+
+
+async def serve(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+    """Serve nobody."""
+
+
+async def test_it_listens_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    server: object = SimpleNamespace()
+
+    async def start_server(*told: object, backlog: int) -> object:
+        asked.append((*told, backlog))
+        return server
+
+    monkeypatch.setattr(asyncio, "start_server", start_server)
+    got: object = await listen(serve, "127.0.0.1", 0)
+    assert got is server
+    assert asked == [(serve, "127.0.0.1", 0, BACKLOG)]
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError("could not bind on any address out of [('10.1.2.3', 80)]"), NOT_OURS),
+        (OSError(errno.EADDRNOTAVAIL, "x"), NOT_OURS),
+        (
+            OSError(errno.EADDRINUSE, "x"),
+            "something else listens there; stop it, or choose another port; 0 takes one that is free",
+        ),
+        (OSError(errno.EACCES, "x"), NOT_US),
+        (OSError(errno.EPERM, "x"), NOT_US),
+        (
+            socket.gaierror(socket.EAI_NONAME, "x"),
+            "that is no address, and no name that this machine can look up; such as 127.0.0.1:8080",
+        ),
+        (OSError(errno.EMFILE, "x"), "Too many open files"),
+    ],
+)
+async def test_where_it_can_not_it_says_why_and_how_to_mend_it(
+    monkeypatch: pytest.MonkeyPatch, error: OSError, why: str
+) -> None:
+    async def start_server(*_: object, **__: object) -> asyncio.Server:
+        raise error
+
+    monkeypatch.setattr(asyncio, "start_server", start_server)
+    with pytest.raises(UserError) as caught:
+        await listen(serve, "10.1.2.3", 80)
+    assert str(caught.value) == f"--listen 10.1.2.3:80: cannot listen there: {why}"
+
+
+@pytest.mark.parametrize(("name", "wanted"), [(("127.0.0.1", 80), "127.0.0.1:80"), (("::1", 80, 0, 0), "[::1]:80")])
+def test_an_address_is_named_as_it_is_dialled(name: tuple[str, int], wanted: str) -> None:
+    server = SimpleNamespace(sockets=[SimpleNamespace(getsockname=lambda: name)])
+    assert address_of(cast("asyncio.Server", server)) == wanted
+
+
+async def test_datagrams_are_taken_where_it_is_told() -> None:
+    transport = await listen_udp(asyncio.DatagramProtocol, "127.0.0.1", 0, option="--dns")
+    assert transport.get_extra_info("sockname")[0] == "127.0.0.1"
+    transport.close()
+
+
+async def test_where_no_datagrams_can_be_taken_it_says_why() -> None:
+    first = await listen_udp(asyncio.DatagramProtocol, "127.0.0.1", 0, option="--dns")
+    port = first.get_extra_info("sockname")[1]
+    with pytest.raises(UserError) as caught:
+        await listen_udp(asyncio.DatagramProtocol, "127.0.0.1", port, option="--dns")
+    first.close()
+    why = "cannot listen there: something else listens there; stop it, or choose another port; 0 takes one that is free"
+    assert str(caught.value) == f"--dns 127.0.0.1:{port}: {why}"

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_sandbox.proxy.reload.policy_diff import Change, change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
+
+
+def test_a_change_is_told_with_its_origins(policy: Callable[[str], Policy]) -> None:
+    old = policy("domains: [a.test, b.test]")
+    new = policy("domains:\n- b.test\n- {host: a.test, rules: [{methods: [GET]}]}\ndeny: [c.test]")
+    assert change(old, new).told() == {
+        "added": [
+            {"effect": "allow", "rule": "GET, HEAD a.test", "origin": "policy.yaml:4"},
+            {"effect": "deny", "rule": "any method c.test", "origin": "policy.yaml:5"},
+        ],
+        "removed": [{"effect": "allow", "rule": "any method a.test", "origin": "policy.yaml:2"}],
+        "others": [],
+        "unreachable": [],
+        "counts": {"added": 2, "removed": 1, "others": 0, "unreachable": 0},
+    }
+
+
+def test_hosts_that_nothing_allows_any_more_are_named(policy: Callable[[str], Policy]) -> None:
+    old = policy('domains: [a.test, b.test, "*.c.test", .d.test, {host: e.test, ports: [8443]}]')
+    new = policy("domains: [b.test, d.test, e.test]\ndeny: [b.test]")
+    assert change(old, new).unreachable == ("*.c.test", "*.d.test", "a.test", "b.test")
+
+
+def test_a_rule_that_only_moved_is_no_change(policy: Callable[[str], Policy]) -> None:
+    got = change(policy("domains: [a.test, b.test]"), policy("domains:\n- b.test\n\n- a.test"))
+    assert got == Change(added=(), removed=(), others=(), unreachable=())
+
+
+def test_a_setting_is_a_change_too(policy: Callable[[str], Policy]) -> None:
+    got = change(policy("domains: [a.test]"), policy("domains: [a.test]\nsettings: {block_status: 418}"))
+    assert got == Change(added=(), removed=(), others=("- block_status: 403", "+ block_status: 418"), unreachable=())
+    assert (got.told()["others"], got.counts["others"]) == (["- block_status: 403", "+ block_status: 418"], 2)
+
+
+def test_of_many_only_the_first_are_shown(policy: Callable[[str], Policy]) -> None:
+    old = policy("domains:\n" + "".join(f"- h{number}.test\n" for number in range(30)))
+    told = change(old, policy("domains: [other.test]")).told()
+    removed, unreachable = told["removed"], told["unreachable"]
+    assert isinstance(removed, list)
+    assert isinstance(unreachable, list)
+    assert (len(removed), len(unreachable)) == (20, 20)
+    assert told["counts"] == {"added": 1, "removed": 30, "others": 0, "unreachable": 30}
+
+
+def test_what_people_wrote_is_told_before_what_a_service_brings(policy: Callable[[str], Policy]) -> None:
+    added = change(policy(""), policy("services: [github, claude, copilot]\ndomains: [a.test]\ndeny: [b.test]")).told()[
+        "added"
+    ]
+    assert isinstance(added, list)
+    assert len(added) == 20
+    assert [rule["rule"] for rule in added[:2]] == ["any method a.test", "any method b.test"]
+    assert all(rule["origin"].startswith("services/") for rule in added[2:])

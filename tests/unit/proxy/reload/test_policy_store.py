@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.engine.rule_set import RuleSet
+from agent_sandbox.policy.match.upstream import Upstream, UpstreamProxy
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.reload.policy_store import PolicyStore
+
+PROBLEM = Problem(where="policy.yaml:2:1", what="unknown key", hint="did you mean x?")
+FILE = Path("policy.yaml")
+
+
+class Files:
+    """What loading the file leads to, one time after the other."""
+
+    def __init__(self, *results: Policy | Problem) -> None:
+        self.results = list(results)
+
+    def load(self, _: Path) -> Policy:
+        result = self.results.pop(0)
+        if isinstance(result, Problem):
+            raise UserError([result])
+        return result
+
+
+class Clock:
+    """A second later each time it is asked."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        """Return the time."""
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+async def reloaded(store: PolicyStore) -> tuple[Problem, ...]:
+    policy = await store.read()
+    if policy is not None:
+        store.replace(policy)
+    return store.problems
+
+
+async def test_a_policy_that_was_read_is_not_in_force_before_it_is_put_there() -> None:
+    first, second = Policy.deny_all("first"), Policy.deny_all("second")
+    store = PolicyStore(FILE, load=Files(first, second).load)
+    assert await store.read() is second
+    assert store.current is first
+
+
+async def test_a_good_file_replaces_the_policy() -> None:
+    first, second = Policy.deny_all("first"), Policy.deny_all("second")
+    store = PolicyStore(FILE, load=Files(first, second).load)
+    assert store.current is first
+    assert await reloaded(store) == ()
+    assert store.current is second
+
+
+async def test_a_bad_file_keeps_the_last_good_policy_and_is_told_until_it_is_mended() -> None:
+    first, mended = Policy.deny_all("first"), Policy.deny_all("mended")
+    store = PolicyStore(FILE, load=Files(first, PROBLEM, PROBLEM, mended).load, now=Clock())
+    for _ in range(2):
+        assert await reloaded(store) == (PROBLEM,)
+    assert store.current is first
+    assert store.status() == {
+        "file": "policy.yaml",
+        "digest": first.digest,
+        "valid": True,
+        "loaded": "2026-01-01T00:00:01Z",
+        "problems_since": "2026-01-01T00:00:02Z",
+        "problems": ["policy.yaml:2:1: unknown key; did you mean x?"],
+        "upstream": [],
+    }
+    assert await reloaded(store) == ()
+    status = store.status()
+    assert (status["loaded"], status["problems_since"], status["problems"]) == ("2026-01-01T00:00:03Z", None, [])
+
+
+async def test_a_bad_file_at_the_start_denies_all_and_says_why_until_it_is_mended() -> None:
+    store = PolicyStore(FILE, load=Files(PROBLEM, Policy.deny_all("good")).load, now=Clock())
+    told = "the policy is not in force, so nothing is allowed: policy.yaml:2:1: unknown key; did you mean x?"
+    assert store.current.refusal == told
+    assert store.status() == {
+        "file": "policy.yaml",
+        "digest": store.current.digest,
+        "valid": False,
+        "loaded": None,
+        "problems_since": "2026-01-01T00:00:01Z",
+        "problems": ["policy.yaml:2:1: unknown key; did you mean x?"],
+        "upstream": [],
+    }
+    assert await reloaded(store) == ()
+    assert (store.valid, store.status()["problems"]) == (True, [])
+
+
+async def test_problems_are_told_where_a_person_finds_them() -> None:
+    problem = Problem(where="/policy/p.yaml:2:1", what="unknown key")
+    elsewhere = Problem(where="elsewhere", what="see /policy/p.yaml")
+    store = PolicyStore(Path("/policy/p.yaml"), name="here/p.yaml", load=Files(problem, elsewhere).load)
+    assert store.status()["file"] == "here/p.yaml"
+    assert store.problems == (Problem(where="here/p.yaml:2:1", what="unknown key"),)
+    assert await reloaded(store) == (elsewhere,)
+
+
+def test_where_not_all_problems_are_told_their_number_is() -> None:
+    def load(_: Path) -> Policy:
+        raise UserError([Problem(where=f"p:{line}", what="no") for line in range(1, 10)])
+
+    told = "the policy is not in force, so nothing is allowed: p:1: no; p:2: no; p:3: no; and 6 more"
+    assert told == PolicyStore(FILE, load=load).current.refusal
+
+
+def test_what_a_company_puts_between_is_told() -> None:
+    proxy = UpstreamProxy(tls=False, host="proxy.corp.example", port=3128)
+    origin = Origin(file="user/policy.yaml", line=3, layer="user")
+    policy = Policy.of(RuleSet(settings={"upstream": Upstream(layer="user", proxy=proxy, origin=origin)}))
+    store = PolicyStore(FILE, load=Files(policy).load)
+    told = "all that is allowed goes through http://proxy.corp.example:3128 (user/policy.yaml:3)"
+    assert store.status()["upstream"] == [told]

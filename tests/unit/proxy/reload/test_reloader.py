@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.reload.policy_store import PolicyStore
+from agent_sandbox.proxy.reload.reloader import Reloader
+from agent_sandbox.proxy.reload.transition import PolicyTransition
+
+OLD, NEW = Policy.deny_all("old"), Policy.deny_all("new")
+KINDS = ("added", "removed", "others", "unreachable")
+NOTHING = {**{kind: [] for kind in KINDS}, "counts": dict.fromkeys(KINDS, 0)}
+
+
+class Desk:
+    """A reloader over a file that holds what it is told to, and what came of it."""
+
+    def __init__(self) -> None:
+        self.file: Policy | None = OLD
+        self.reviews: list[PolicyTransition] = []
+        self.lines: list[AuditRecord] = []
+        self.store = PolicyStore(Path("p.yaml"), load=self.load)
+        self.reloader = Reloader(self.store, review=self.review, record=self.lines.append)
+
+    def load(self, _: Path) -> Policy:
+        if self.file is None:
+            raise UserError([Problem(where="p.yaml:1", what="bad")])
+        return self.file
+
+    async def review(self, revision: PolicyTransition) -> int:
+        self.reviews.append(revision)
+        await asyncio.sleep(0)
+        return 3
+
+
+async def test_a_good_file_is_taken_and_what_is_open_is_held_against_it() -> None:
+    desk = Desk()
+    desk.file = NEW
+    wanted = {"ok": True, "digest": NEW.digest, "problems": [], "change": NOTHING, "closed": 3}
+    assert await desk.reloader.reload() == wanted
+    assert desk.reviews == [PolicyTransition(old=OLD, new=NEW)]
+    reason = (
+        "policy reloaded: 0 rules added, 0 removed, 0 other changes; 0 hosts no longer reachable, 3 connections closed"
+    )
+    assert desk.lines == [AuditRecord(event=Event.POLICY, decision="allow", reason=reason)]
+
+
+async def test_a_bad_file_changes_nothing() -> None:
+    desk = Desk()
+    desk.file = None
+    refused = {"ok": False, "valid": True, "digest": OLD.digest, "problems": ["p.yaml:1: bad"]}
+    assert await desk.reloader.reload() == refused
+    assert (desk.reviews, desk.store.current) == ([], OLD)
+    assert [line.reason for line in desk.lines] == ["policy kept, the file has problems: p.yaml:1: bad"]
+
+
+async def test_reloads_come_one_after_the_other() -> None:
+    desk = Desk()
+    await asyncio.gather(*(desk.reloader.reload() for _ in range(2)))
+    assert [revision.old for revision in desk.reviews] == [OLD, OLD]
+    assert len(desk.lines) == 2

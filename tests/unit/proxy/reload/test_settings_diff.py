@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.policy.decision import Origin
+from agent_sandbox.policy.engine.restrict import Restriction
+from agent_sandbox.proxy.reload.settings_diff import change_beside_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+THROUGH = "all that is allowed goes through http://{}.corp.example:3128, but for near.example  (policy.yaml:2)"
+UPSTREAM = "settings: {{upstream: {{proxy: 'http://{}.corp.example:3128', no_proxy: [near.example]}}}}"
+PLACES = "host_services: {{ollama: {{to: 'host:{}'}}}}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "settings: {inspect: false}", ("- inspect: true", "+ inspect: false")),
+        ("settings: {reload: watch}", "", ("- reload: watch", "+ reload: restart")),
+        ("", UPSTREAM.format("a"), (f"+ {THROUGH.format('a')}",)),
+        (
+            UPSTREAM.format("a"),
+            UPSTREAM.format("b"),
+            (f"- {THROUGH.format('a')}", f"+ {THROUGH.format('b')}"),
+        ),
+        (PLACES.format(1), PLACES.format(2), ("- ollama:1 leads to host", "+ ollama:2 leads to host")),
+        (
+            "",
+            "host_services: {lan: {to: 10.1.2.0/24, ports: [81, 80]}}",
+            ("+ 10.1.2.0/24:80,81 leads to a private network",),
+        ),
+        ("domains: [a.test]", "deny: [b.test]", ()),
+    ],
+)
+def test_what_is_no_rule_is_told(
+    policy: Callable[[str], Policy], old: str, new: str, expected: tuple[str, ...]
+) -> None:
+    assert change_beside_rules(policy(old), policy(new)) == expected
+
+
+def test_layers_that_narrow_are_told_also_where_the_same_one_says_another_thing(
+    policy: Callable[[str], Policy],
+) -> None:
+    free, wide = policy("").rules, policy("domains: [a.test, b.test]").rules
+    origin = Origin(file="policy.yaml", line=1, layer="user")
+    narrow = replace(free, ceilings=(Restriction(origin=origin, rules=wide.rules),), always_inspects=True)
+    less = replace(narrow, ceilings=(Restriction(origin=origin, rules=wide.rules[:1]),))
+    first, second, third = (Policy.of(rules) for rules in (free, narrow, less))
+    opened = "TLS is opened for every host, whatever other layers say"
+    assert change_beside_rules(first, second) == (f"+ {opened}", "+ narrowed by layer user")
+    assert change_beside_rules(second, third) == ("- narrowed by layer user", "+ narrowed by layer user")

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from mitmproxy import http
+from mitmproxy.test import tflow
+
+from agent_sandbox.policy import Request, parse_request
+from agent_sandbox.policy.match.injection import Credential, injection
+from agent_sandbox.policy.match.upstream import Authorities, Upstream
+from agent_sandbox.proxy.secrets.escaped_text import EscapedText
+from agent_sandbox.proxy.secrets.injector import Filling, Injector, WithoutSecretError
+from agent_sandbox.proxy.secrets.store import put_secret
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEARER = Credential(header="authorization", secret="token")
+BASIC = Credential(header="x_login", secret="login", username="bot")
+VALUE = b"correct horse"
+
+
+@pytest.fixture
+def injector(tmp_path: Path) -> Injector:
+    for name in ("token", "login"):
+        put_secret(tmp_path, name, ["a.test"], VALUE)
+    return Injector(tmp_path)
+
+
+def asked(url_host: str = "a.test", scheme: str = "https") -> Request:
+    return parse_request(scheme=scheme, host=url_host, port=443, method="GET", target="/")
+
+
+def written(*fields: tuple[bytes, bytes]) -> http.Request:
+    made = tflow.tflow().request
+    made.data.headers = http.Headers(fields)
+    return made
+
+
+def filling(injector: Injector, *credentials: Credential, brought: bytes = b"", replaces: bool = False) -> Filling:
+    put_in = injection(credentials, replaces=replaces)
+    fields = [(brought, b"own")] if brought else []
+    return injector.filling(put_in, asked(), written(*fields), websocket=False)
+
+
+def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
+    found = filling(injector, BEARER, BASIC)
+    assert found.fields == (
+        (b"authorization", b"Bearer correct horse"),
+        (b"x_login", b"Basic Ym90OmNvcnJlY3QgaG9yc2U="),
+    )
+    assert EscapedText(VALUE) in found.echoes
+    assert b"correct" not in repr(found).encode()
+
+
+@pytest.mark.parametrize("brought", [b"Authorization", b"AUTHORIZATION", b"authorization"])
+def test_what_a_client_brings_along_is_denied_or_replaced(injector: Injector, brought: bytes) -> None:
+    with pytest.raises(WithoutSecretError) as raised:
+        filling(injector, BEARER, brought=brought)
+    assert str(raised.value) == "the request brings `authorization` along, into which token goes"
+    assert filling(injector, BEARER, brought=brought, replaces=True).into(((brought, b"own"), (b"A", b"b"))) == (
+        (b"A", b"b"),
+        (b"authorization", b"Bearer correct horse"),
+        (b"accept-encoding", b"identity"),
+    )
+
+
+def test_a_spelling_that_servers_take_for_it_is_the_same(injector: Injector) -> None:
+    for brought in (b"X_Login", b"x-login"):
+        with pytest.raises(WithoutSecretError):
+            filling(injector, BASIC, brought=brought)
+        assert brought not in dict(filling(injector, BASIC, replaces=True).into(((brought, b"own"),)))
+
+
+def test_an_answer_can_be_neither_packed_nor_cut_into_pieces(injector: Injector) -> None:
+    fields = ((b"Accept_Encoding", b"br"), (b"accept-encoding", b"gzip"), (b"Range", b"bytes=0-3"), (b"If-Range", b"x"))
+    assert filling(injector, BEARER).into(fields) == (
+        (b"authorization", b"Bearer correct horse"),
+        (b"accept-encoding", b"identity"),
+    )
+
+
+@pytest.mark.usefixtures("injector")
+def test_a_secret_is_for_the_hosts_that_it_is_bound_to(tmp_path: Path) -> None:
+    for folder, host, why in (
+        (tmp_path, "b.test", "secret token is not for b.test"),
+        (tmp_path / "none", "a.test", "the proxy has no secret token"),
+        (None, "a.test", "the proxy has no secret token"),
+    ):
+        with pytest.raises(WithoutSecretError) as raised:
+            Injector(folder).filling(injection([BEARER]), asked(host), written(), websocket=False)
+        assert str(raised.value) == why
+        bound = "--host a.test " if host == "b.test" else ""
+        assert raised.value.hint == f"agent-sandbox secret set token {bound}--host {host}"
+
+
+def test_it_goes_over_tls_alone_and_into_no_websocket(injector: Injector) -> None:
+    with pytest.raises(WithoutSecretError, match="a secret goes over https alone"):
+        injector.filling(injection([BEARER]), asked(scheme="http"), written(), websocket=False)
+    with pytest.raises(WithoutSecretError, match="no secret is put into a WebSocket"):
+        injector.filling(injection([BEARER]), asked(), written(), websocket=True)
+
+
+def test_none_is_put_in_where_a_project_says_who_may_sign() -> None:
+    authorities = Authorities(name="corp-ca.pem", pem="")
+    injector = Injector(None, own_layers=["user"])
+    injector.check_authorities(None)
+    injector.check_authorities(Upstream(layer="project", ca=None))
+    injector.check_authorities(Upstream(layer="user", ca=authorities))
+    with pytest.raises(WithoutSecretError) as raised:
+        injector.check_authorities(Upstream(layer="project", ca=authorities))
+    assert str(raised.value) == "no secret is sent where the project names an authority that may sign for every host"
+    assert raised.value.hint == "write its `upstream` into your own policy instead"

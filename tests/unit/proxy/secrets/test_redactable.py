@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from agent_sandbox.proxy.secrets.redactable import asks_to_hide, told, unquoted, why_unreadable
+
+PACKED, SIGNS = "it is packed", "it is not written in ASCII"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hides"),
+    [
+        (b"Accept_Encoding", b"br", True),
+        (b"Request-Range", b"bytes=0-3", True),
+        (b"accept-charset", b"utf-16", True),
+        (b"grpc-accept-encoding", b"gzip", True),
+        (b"TE", b"gzip", True),
+        (b"te", b"trailers, deflate", True),
+        (b"te", b" Trailers", False),
+        (b"accept", b"text/plain", False),
+    ],
+)
+def test_what_asks_for_an_answer_that_hides_an_echo_is_known(name: bytes, value: bytes, *, hides: bool) -> None:
+    assert asks_to_hide(name, value) is hides
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        (b"Content-Encoding", b"Identity ", ""),
+        (b"Content_Encoding", b"gzip", PACKED),
+        (b"content-encoding", b"identity, br", PACKED),
+        (b"Transfer-Encoding", b"chunked", ""),
+        (b"Transfer-Encoding", b"gzip, chunked", PACKED),
+        (b"grpc-encoding", b"gzip", PACKED),
+        (b"IM", b"gzip", PACKED),
+        (b"Content-Type", b"application/json", ""),
+        (b"Content-Type", b'text/html; charset="UTF-8"', ""),
+        (b"Content-Type", b"text/html; charset=shift_jis", ""),
+        (b"Content-Type", b"application/octet-stream; charset=binary", ""),
+        (b"Content-Type", b"text/html; Charset = utf-16le", SIGNS),
+        (b"Content-Type", b"text/html; charset=utf-8; charset=utf-7", SIGNS),
+        (b"Content-Type", b"text/html; charset=cp037", SIGNS),
+        (b"Content-Type", b"text/html; charset=hex", SIGNS),
+        (b"Content-Type", b"text/html; charset=nobodys", SIGNS),
+        (b"Content-Type", b"text/html; charset=\xff", SIGNS),
+        (b"X-Content-Type", b"text/html; charset=cp037", ""),
+    ],
+)
+def test_an_answer_in_which_no_echo_could_be_found_is_known(name: bytes, value: bytes, why: str) -> None:
+    assert why_unreadable(((b"a", b"b"), (name, value))) == why
+
+
+@pytest.mark.parametrize("reason", ["no header: b'x'", 'bytearray(b"x")', "<ConnectionTerminated additional_data:00>"])
+def test_words_that_quote_an_answer_are_not_told_where_it_could_hold_a_secret(reason: str) -> None:
+    assert told((b"secret",), reason) == "what is wrong with it could show the secret that was sent"
+    assert told((), reason) == reason
+    assert told((b"secret",), "server closed connection") == "server closed connection"
+
+
+@pytest.mark.parametrize(
+    "quoted", [": b'x'", ' bytearray(b"x")', ": <ConnectionTerminated additional_data:00>\n'x'", ""]
+)
+def test_words_for_everybody_end_before_what_they_quote(quoted: str) -> None:
+    assert unquoted(f"Invalid web{quoted}") == "Invalid web"

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import base64
+import json
+
+from agent_sandbox.proxy.secrets.escaped_text import EscapedText
+from agent_sandbox.proxy.secrets.redaction import Redactor, redact, secret_encodings
+from vectors import each
+
+VALUE = "k3y/<\"'+>\\x"
+BEARER = (f"Bearer {VALUE}",)
+BASIC = "Basic dXNlcjpwYT8/Pz8/c3M="  # user:pa?????ss
+
+
+def test_of_a_plain_secret_are_found_itself_hex_and_base64() -> None:
+    expected = (EscapedText(b"secret"), b"736563726574", b"c2VjcmV0", b"NlY3Jld", b"zZWNyZX")
+    assert expected == secret_encodings("secret", ["Bearer secret"])
+
+
+def test_a_basic_credential_is_found_beside_its_password() -> None:
+    assert secret_encodings("pa?????ss", [BASIC])[:2] == (
+        EscapedText(b"pa?????ss"),
+        EscapedText(b"dXNlcjpwYT8/Pz8/c3M"),
+    )
+
+
+def test_no_form_shows_the_secret_when_it_is_printed() -> None:
+    assert "secret" not in repr(secret_encodings("secret", [])[0])
+
+
+def test_the_same_secret_has_the_same_forms_in_the_same_order() -> None:
+    assert secret_encodings(VALUE, BEARER) == secret_encodings(VALUE, iter(BEARER))
+
+
+@each(
+    "echo",
+    [
+        VALUE,
+        f"authorization: Bearer {VALUE}",
+        "k3y%2F%3C%22%27%2B%3E%5Cx",
+        "k3y%2f%3c%22%27%2b%3e%5cx",
+        "k3y/%3C%22%27%2B%3E%5Cx",  # as Python leaves a slash
+        "k3y%2F%3C%22'%2B%3E%5Cx",  # as JavaScript leaves a quote
+        r"k3y/<\"'+>\\x",
+        r"k3y\/<\"'+>\\x",  # as PHP writes a slash
+        r"k3y/\u003c\"'+\u003e\\x",  # as JSON within HTML
+        "k3y/&lt;&quot;&#x27;+&gt;\\x",
+        "k3y/&lt;&#34;&#39;&#43;&gt;\\x",  # as Go's html/template does
+        "k3y&#x2F;&lt;&quot;&#39;+&gt;\\x",  # as Mustache does
+        "k3y&sol;&lt&QUOT;&apos;&plus;&GT;&bsol;x",
+        r"k3y\x2F\x3C\x22\x27\x2B\x3E\x5Cx",  # as Django writes into JavaScript
+        "".join(f"%{ord(char):02X}" for char in VALUE),
+        "".join(f"%%{ord(char):02x}" for char in VALUE),
+        "".join(f"%u00{ord(char):02X}" for char in VALUE),
+        "".join(f"\\x{ord(char):02x}" for char in VALUE),
+        "".join(f"\\x{ord(char):04X}" for char in VALUE),
+        "".join(f"\\u{ord(char):04X}" for char in VALUE),
+        "".join(f"\\U{ord(char):08x}" for char in VALUE),
+        "".join(f"\\u{{{ord(char):x}}}" for char in VALUE),
+        "".join(f"\\x{{{ord(char):06X}}}" for char in VALUE),
+        "".join(f"\\{ord(char):03o}" for char in VALUE),
+        "".join(f"\\{ord(char):06x}" for char in VALUE),  # as OWASP's CSS encoder does
+        "".join(f"\\{ord(char):x} " for char in VALUE),
+        "".join(f"&#{ord(char)};" for char in VALUE),
+        "".join(f"&#{ord(char)}" for char in VALUE),
+        "".join(f"&#x{ord(char):X};" for char in VALUE),
+        "".join(f"&#X{ord(char):x};" for char in VALUE),
+        "".join(f"&#{ord(char):07d};" for char in VALUE),
+        "".join(f"&#x{ord(char):08x};" for char in VALUE),
+        r"\k\3\y/<\"''+>\\x".replace("\\k\\3\\y", "k3y"),  # as SQL doubles a quote
+        r"k%33&#121;\/\u003c&quot;\x27\u{2b}\076&#x5c;x",  # mixed
+        VALUE.encode().hex(),
+        VALUE.encode().hex().upper(),
+    ],
+)
+def test_an_echo_is_found_as_a_server_writes_it(echo: str) -> None:
+    size = len(echo.removeprefix("authorization: Bearer ").encode())
+    lead = echo.encode()[:-size]
+    expected = b"<" + lead + b"*" * size + b">"
+    assert expected == redact(secret_encodings(VALUE, BEARER), f"<{echo}>".encode())
+    redactor = Redactor(secret_encodings(VALUE, BEARER))
+    assert expected == b"".join([*(redactor.feed(bytes([byte])) for byte in f"<{echo}>".encode()), redactor.end()])
+
+
+@each(
+    "echo",
+    [
+        VALUE.upper(),
+        VALUE[::-1],
+        "k3y/\n<\"'+>\\x",
+        "k3y%252F%253C%2522%2527%252B%253E%255Cx",
+        "k3y&amp;#x2F;&amp;lt;&amp;quot;&amp;#39;+&amp;gt;\\x",
+        base64.b64encode(base64.b64encode(VALUE.encode())).decode(),
+        "k3y/<\"'&#00000000043;>\\x",
+    ],
+)
+def test_what_the_documentation_calls_not_found_is_not_found(echo: str) -> None:
+    assert redact(secret_encodings(VALUE, BEARER), echo.encode()) == echo.encode()
+
+
+def test_a_space_is_found_as_a_plus() -> None:
+    assert redact(secret_encodings("two words", []), b"two+words two%20words") == b"********* ***********"
+
+
+@each("before", ["", "1", "12", "123"])
+def test_base64_of_a_text_that_holds_it_keeps_no_more_than_a_few_bits_of_its_ends(before: str) -> None:
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        text = json.dumps({before: VALUE, "ensure": "more"}).encode()
+        shown = redact(secret_encodings(VALUE, BEARER), encode(text))
+        written = json.dumps(VALUE)[1:-1].encode()
+        start = text.index(written)
+        stars = range(-(-start * 8 // 6), (start + len(written)) * 8 // 6)
+        expected = bytes(ord("*") if at in stars else sign for at, sign in enumerate(encode(text)))
+        assert expected == shown
+
+
+@each(
+    ("echo", "expected"),
+    [
+        (BASIC, "Basic *******************="),
+        ("dXNlcjpwYT8/Pz8/c3M", "*" * 19),
+        ("dXNlcjpwYT8%2FPz8%2Fc3M%3D", "*" * 23 + "%3D"),
+        (r"dXNlcjpwYT8\/Pz8\/c3M=", "*" * 21 + "="),
+        ("pa?????ss", "*" * 9),
+    ],
+)
+def test_of_a_password_is_found_the_whole_token(echo: str, expected: str) -> None:
+    assert expected == redact(secret_encodings("pa?????ss", [BASIC]), echo.encode()).decode()
+
+
+def test_what_overlaps_is_overwritten_from_end_to_end() -> None:
+    assert redact([b"secret", b"retina", b"nab"], b"a secretinab, a tin") == b"a **********, a tin"
+    assert redact([b"ana"], b"banana") == b"b*****"
+
+
+def test_what_ends_in_the_next_piece_is_found_also_where_another_ended_in_this() -> None:
+    redactor = Redactor([b"secret", b"retina"])
+    assert [*map(redactor.feed, [b"a sec", b"ret", b"ina"]), redactor.end()] == [b"a ", b"***", b"******", b""]
+    assert redactor.redacted == 2
+
+
+def test_what_was_held_and_is_found_only_in_part_keeps_the_rest() -> None:
+    redactor = Redactor([b"secret", b"retina"])
+    assert [*map(redactor.feed, [b"secret", b"ire", b"t"]), redactor.end()] == [b"***", b"***i", b"", b"ret"]
+    assert redactor.redacted == 1
+
+
+def test_what_cannot_begin_a_form_is_not_held() -> None:
+    redactor = Redactor([b"secret", b"ssecond"])
+    events = [b"data: a\n\n", b"s", b"", b"s", b"data: secre\n\n", b"sss"]
+    assert list(map(redactor.feed, events)) == [b"data: a\n\n", b"", b"", b"", b"ssdata: secre\n\n", b"s"]
+    assert (redactor.end(), redactor.end(), redactor.redacted) == (b"ss", b"", 0)
+
+
+def test_no_more_is_held_than_what_begins_one_of_the_forms() -> None:
+    redactor = Redactor([b"axxxxx", b"xayyyy", b"axxxxx"])
+    assert [*map(redactor.feed, [b"ba", b"xxxxx"]), redactor.end()] == [b"b", b"*****", b"*"]
+    assert redactor.redacted == 1
+
+
+def test_without_a_form_all_goes_on() -> None:
+    redactor = Redactor(())
+    data = b"as it is"
+    assert redactor.feed(data) is data
+    assert redact((), data) is data
+
+
+def test_characters_that_are_escaped_in_yet_another_way_leave_runs_that_are_found() -> None:
+    value = "0123456789abcdefXYZ+ABCDEFGHIJKLMNOP==short"
+    found = secret_encodings(value, [f"Bearer {value}"])
+    assert redact(found, value.replace("=", "[=]").encode()) == b"*******************+****************[=][=]short"
+    assert redact(found, value.encode()) == b"*" * len(value)

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.proxy.secrets.store import ANEW, LONGEST, Secret, listed, put_secret, read_secret, remove_secret
+from vectors import each
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VALUE = "correct horse"
+
+
+def test_what_is_put_is_read_by_its_owner_alone(tmp_path: Path) -> None:
+    put_secret(tmp_path, "forge.token", ["B.test", "a.test.", "b.test"], b"correct horse\n")
+    expected = Secret(name="forge.token", hosts=("a.test", "b.test"), value=VALUE)
+    assert read_secret(tmp_path, "forge.token") == expected
+    assert listed(tmp_path) == [expected]
+    assert VALUE not in repr(expected)
+    assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o600]
+
+
+def test_a_later_one_takes_the_place_of_the_earlier(tmp_path: Path) -> None:
+    for value in (b"correct horse", b"battery staple"):
+        put_secret(tmp_path, "t", ["a.test"], value)
+    (one,) = listed(tmp_path)
+    assert one.value == "battery staple"
+
+
+@each(
+    ("name", "hosts", "value", "told"),
+    [
+        ("a/b", ["a.test"], b"correct horse", ["'a/b' is no name of a secret"]),
+        ("t", [], b"correct horse", ["no host is named"]),
+        ("t", ["*.a.test", "a_.."], b"correct horse", ["'*.a.test' is no host name", "'a_..' is no host name"]),
+        ("t", ["a.test"], b"short", ["the value is no 8 to 65536 characters of ASCII on one line"]),
+        ("t", ["a.test"], b"two\nlines of it", ["the value is no 8 to 65536 characters of ASCII on one line"]),
+        ("t", ["a.test"], "größer als".encode(), ["the value is no 8 to 65536 characters of ASCII on one line"]),
+        ("t", ["a.test"], b" spaces around ", ["the value is no 8 to 65536 characters of ASCII on one line"]),
+        ("t", ["a.test"], b"x" * (LONGEST + 1), ["the value is no 8 to 65536 characters of ASCII on one line"]),
+    ],
+)
+def test_what_is_no_secret_is_refused_with_all_that_is_wrong(
+    tmp_path: Path, name: str, hosts: list[str], value: bytes, told: list[str]
+) -> None:
+    with pytest.raises(UserError) as raised:
+        put_secret(tmp_path, name, hosts, value)
+    assert [problem.what for problem in raised.value.problems] == told
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b'{"hosts": ["a.test"]}',
+        b'{"hosts": "a.test", "value": "correct horse"}',
+        b'{"hosts": [], "value": "short"}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_file_that_holds_none_is_none(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "t").write_bytes(data)
+    assert read_secret(tmp_path, "t") is None
+    assert listed(tmp_path) == []
+
+
+def test_neither_is_what_is_no_file_of_its_own(tmp_path: Path) -> None:
+    whole = tmp_path / "elsewhere"
+    whole.write_text(json.dumps({"hosts": ["a.test"], "value": VALUE}))
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    (folder / "link").symlink_to(whole)
+    (folder / "folder").mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "a name").write_text(whole.read_text())
+    assert [read_secret(folder, name) for name in ("link", "folder", "pipe", "a name", "../elsewhere")] == [None] * 5
+
+
+def test_without_a_folder_there_are_none(tmp_path: Path) -> None:
+    assert listed(tmp_path / "none") == []
+
+
+def test_one_can_be_removed_once(tmp_path: Path) -> None:
+    put_secret(tmp_path, "t", ["a.test"], b"correct horse")
+    remove_secret(tmp_path, "t")
+    for name in ("t", "../t"):
+        with pytest.raises(UserError) as raised:
+            remove_secret(tmp_path, name)
+        assert str(raised.value.problems[0]) == f"there is no secret '{name}'"
+
+
+def test_what_cannot_be_kept_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    for folder, why in ((tmp_path, "No space left on device"), (tmp_path / "none", "No such file or directory")):
+        with pytest.raises(UserError) as raised:
+            put_secret(folder, "t", ["a.test"], b"correct horse")
+        assert str(raised.value.problems[0]) == f"it cannot be kept: {why}; {ANEW}"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent_sandbox.policy import Policy
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.audit.audit_log import AuditLog
+from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.control_verbs import control_verbs
+from agent_sandbox.proxy.reload.policy_store import PolicyStore
+from agent_sandbox.proxy.reload.reloader import Reloader
+
+POLICY = Policy.deny_all("x")
+
+
+class Desk:
+    """The verbs over a store whose file turns bad when told."""
+
+    def __init__(self) -> None:
+        self.bad = False
+        self.lines: list[bytes] = []
+        self.audit_log = AuditLog([self.lines.append], clock=lambda: 0.0)
+        store = PolicyStore(Path("p.yaml"), load=self.load, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        reloader = Reloader(store, review=nothing_is_open, record=self.audit_log.record)
+        self.verbs = control_verbs(store, self.audit_log, reloader, lambda: {"listening": "127.0.0.1:1"})
+
+    def load(self, _: Path) -> Policy:
+        if self.bad:
+            raise UserError([Problem(where="p.yaml:1", what="bad")])
+        return POLICY
+
+
+async def test_status_describes_policy_process_and_requests() -> None:
+    assert await Desk().verbs["status"]({}) == {
+        "policy": {
+            "file": "p.yaml",
+            "digest": POLICY.digest,
+            "valid": True,
+            "loaded": "2026-01-01T00:00:00Z",
+            "problems_since": None,
+            "problems": [],
+            "upstream": [],
+        },
+        "listening": "127.0.0.1:1",
+        "requests": {"allowed": 0, "denied": 0, "starts": 0},
+    }
+
+
+async def test_reload_is_answered_by_the_reloader() -> None:
+    desk = Desk()
+    assert (await desk.verbs["reload"]({}))["ok"] is True
+    desk.bad = True
+    refused = {"ok": False, "valid": True, "digest": POLICY.digest, "problems": ["p.yaml:1: bad"]}
+    assert await desk.verbs["reload"]({}) == refused
+
+
+async def nothing_is_open(_: object) -> int:
+    return 0
+
+
+async def test_denials_are_as_many_as_were_asked_for() -> None:
+    desk = Desk()
+    for number in range(30):
+        desk.audit_log.record(AuditRecord(event=Event.REQUEST, port=number))
+    counts = []
+    for count in (3, "many", True):
+        answer = await desk.verbs["denials"]({"count": count})
+        denials = answer["denials"]
+        assert isinstance(denials, list)
+        counts.append(len(denials))
+    assert counts == [3, 20, 20]

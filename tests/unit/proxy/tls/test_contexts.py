@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from mitmproxy.connection import Client, ConnectionState, Server
+from mitmproxy.proxy.context import Context
+from mitmproxy.tls import TlsData
+from OpenSSL import SSL
+
+from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
+from agent_sandbox.proxy.tls import contexts as subject
+from agent_sandbox.proxy.tls.authority import Authority, load_authority, now_utc
+from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def tunnel(host: str) -> Tunnel:
+    return Tunnel(client="", carries=Carries.TLS, host=host, port=443)
+
+
+def start(alpn: bytes | None = None, *, server: bool = False) -> TlsData:
+    client = Client(peername=("", 1), sockname=("", 2), state=ConnectionState.OPEN)
+    client.alpn = alpn
+    context = Context(client, as_mitmproxy(EngineOptions()))
+    return TlsData(Server(address=("a.test", 443)) if server else client, context)
+
+
+def talk(one: SSL.Connection, other: SSL.Connection) -> None:
+    """Hand the bytes of a handshake from one to the other until both are done."""
+    done: set[int] = set()
+    for turn in range(12):
+        side, peer = (one, other) if turn % 2 == 0 else (other, one)
+        try:
+            side.do_handshake()
+            done.add(turn % 2)
+        except SSL.WantReadError:
+            pass
+        try:
+            peer.bio_write(side.bio_read(65_536))
+        except SSL.WantReadError:
+            if len(done) == 2:
+                return
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return load_authority(tmp_path, now=now_utc())
+
+
+def accepting(authority: Authority, host: str, *, client_tls: ClientTls | None = None) -> SSL.Connection:
+    begun = start()
+    (client_tls or ClientTls(authority, now=now_utc)).tls_start_client(begun, tunnel(host))
+    assert begun.ssl_conn
+    return begun.ssl_conn
+
+
+def connecting(authority: Authority, folder: Path, host: str, alpn: bytes | None = None) -> SSL.Connection:
+    (folder / "trusted.pem").write_bytes(authority.pem())
+    begun = start(alpn, server=True)
+    ServerTls([folder / "trusted.pem"]).tls_start_server(begun, tunnel(host))
+    assert begun.ssl_conn
+    assert begun.conn.sni == host
+    return begun.ssl_conn
+
+
+@pytest.mark.parametrize("host", ["a.test", "203.0.113.7", "2001:db8::1"])
+def test_both_sides_agree_on_the_decided_host(authority: Authority, tmp_path: Path, host: str) -> None:
+    server, client = accepting(authority, host), connecting(authority, tmp_path, host)
+    talk(client, server)
+    certificate: Any = client.get_peer_certificate(as_cryptography=True)
+    key = authority.certificate.public_bytes(serialization.Encoding.DER)
+    assert certificate.issuer == authority.certificate.subject
+    assert key
+
+
+@pytest.mark.parametrize(("alpn", "wanted"), [(b"h2", b"h2"), (b"http/1.1", b"http/1.1"), (None, b"http/1.1")])
+def test_the_server_is_offered_what_the_client_speaks(
+    authority: Authority, tmp_path: Path, alpn: bytes | None, wanted: bytes
+) -> None:
+    server, client = accepting(authority, "a.test"), connecting(authority, tmp_path, "a.test", alpn)
+    talk(client, server)
+    assert (client.get_alpn_proto_negotiated(), server.get_alpn_proto_negotiated()) == (wanted, wanted)
+
+
+def test_what_is_sent_is_encrypted_in_one_go(authority: Authority, tmp_path: Path) -> None:
+    server, client = accepting(authority, "a.test"), connecting(authority, tmp_path, "a.test")
+    talk(client, server)
+    body = bytes(range(256)) * 1024  # sixteen records
+    for side, peer in ((client, server), (server, client)):
+        assert side.send(body) == len(body)
+        peer.bio_write(side.bio_read(1024 * 1024))
+        assert b"".join(peer.recv(65_536) for _ in range(16)) == body
+
+
+@pytest.mark.parametrize(("certified", "wanted"), [("b.test", "a.test"), ("203.0.113.8", "203.0.113.7")])
+def test_a_certificate_for_another_host_is_refused(
+    authority: Authority, tmp_path: Path, certified: str, wanted: str
+) -> None:
+    server, client = accepting(authority, certified), connecting(authority, tmp_path, wanted)
+    with pytest.raises(SSL.Error, match="certificate verify failed"):
+        talk(client, server)
+
+
+def test_an_authority_that_nobody_trusts_is_refused(authority: Authority, tmp_path: Path) -> None:
+    begun = start(server=True)
+    ServerTls().tls_start_server(begun, tunnel("a.test"))
+    assert begun.ssl_conn
+    with pytest.raises(SSL.Error, match="certificate verify failed"):
+        talk(begun.ssl_conn, accepting(authority, "a.test"))
+    assert tmp_path.is_dir()
+
+
+def test_an_authority_of_the_policy_in_force_is_trusted_for_as_long_as_it_is(authority: Authority) -> None:
+    force = [authority.pem().decode()]
+    server_tls = ServerTls(authorities=lambda: force[-1])
+
+    def handshake() -> None:
+        begun = start(server=True)
+        server_tls.tls_start_server(begun, tunnel("a.test"))
+        assert begun.ssl_conn
+        talk(begun.ssl_conn, accepting(authority, "a.test"))
+
+    handshake()
+    context = server_tls._trusting
+    handshake()
+    assert server_tls._trusting is context
+    force.append("")
+    with pytest.raises(SSL.Error, match="certificate verify failed"):
+        handshake()
+
+
+def test_a_protocol_that_nobody_speaks_is_not_chosen() -> None:
+    assert subject._select_protocol(accepting_nothing(), [b"spdy/3"]) is SSL.NO_OVERLAPPING_PROTOCOLS
+
+
+def accepting_nothing() -> SSL.Connection:
+    return SSL.Connection(SSL.Context(SSL.TLS_SERVER_METHOD))
+
+
+def test_a_host_is_certified_once_a_day(authority: Authority) -> None:
+    times = [datetime(2026, 1, 1, tzinfo=UTC)]
+    client_tls = ClientTls(authority, now=lambda: times[-1])
+    first = client_tls._context("a.test")
+    assert client_tls._context("a.test") is first
+    times.append(times[0] + timedelta(days=2))
+    assert client_tls._context("a.test") is not first
+
+
+def test_a_clock_that_was_set_back_has_a_host_certified_again(authority: Authority) -> None:
+    times = [datetime(2027, 1, 1, tzinfo=UTC)]
+    client_tls = ClientTls(authority, now=lambda: times[-1])
+    ahead = client_tls._context("a.test")
+    times.append(times[0] - timedelta(days=365))
+    assert client_tls._context("a.test") is not ahead
+
+
+def test_hosts_that_were_not_used_for_long_are_forgotten(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "REMEMBERED_HOSTS", 2)
+    client_tls = ClientTls(authority, now=now_utc)
+    for host in ("a.test", "b.test", "a.test", "c.test"):
+        client_tls._context(host)
+    assert list(client_tls._contexts) == ["a.test", "c.test"]
+
+
+def test_openssls_reading_of_the_name_is_asked_for(authority: Authority, tmp_path: Path) -> None:
+    client_tls = ClientTls(authority, now=now_utc)
+    server, client = accepting(authority, "a.test", client_tls=client_tls), connecting(authority, tmp_path, "a.test")
+    talk(client, server)
+    begun = start()
+    begun.ssl_conn = server
+    client_tls.tls_established_client(begun, tunnel("a.test"))
+    with pytest.raises(ValueError, match=r"OpenSSL reads another server name than b\.test"):
+        client_tls.tls_established_client(begun, tunnel("b.test"))
+
+
+def test_no_name_is_no_other_name(authority: Authority) -> None:
+    ClientTls(authority, now=now_utc).tls_established_client(start(), tunnel("203.0.113.7"))
+
+
+def test_a_host_that_openssl_does_not_take_is_not_verified_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lib: Any = SSL._lib  # type: ignore[attr-defined]
+
+    class Unwilling:
+        """OpenSSL, on a bad day."""
+
+        def __getattr__(self, name: str) -> object:
+            return (lambda *_: 0) if name == "X509_VERIFY_PARAM_set1_host" else getattr(lib, name)
+
+    connection = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD))
+    monkeypatch.setattr(SSL, "_lib", Unwilling())
+    with pytest.raises(ValueError, match=r"OpenSSL takes no 'a\.test' to verify"):
+        subject._expect_host(connection, "a.test")
+
+
+def test_http2_is_spoken_with_whoever_offers_it_in_whatever_order() -> None:
+    assert subject._select_protocol(accepting_nothing(), [b"http/1.1", b"h2"]) == b"h2"
+
+
+def test_no_session_is_kept_for_a_client(authority: Authority) -> None:
+    begun = start()
+    ClientTls(authority, now=now_utc).tls_start_client(begun, tunnel("a.test"))
+    assert begun.ssl_conn
+    assert begun.ssl_conn.get_context().get_session_cache_mode() == SSL.SESS_CACHE_OFF

@@ -1,0 +1,391 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from dataclasses import replace
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any, cast, override
+
+import pytest
+
+from agent_sandbox.policy.match.host_service import HostService
+from agent_sandbox.policy.match.upstream import UpstreamProxy
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.upstream import dialler as subject
+from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached, Refused
+from agent_sandbox.proxy.upstream.overrides import Override
+from agent_sandbox.proxy.upstream.proxy_connect import ProxyEndpoint
+from memory import MemoryTransport, memory_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from agent_sandbox.proxy.upstream.proxy_connect import Streams
+
+LIMITS = Limits(resolve_seconds=0.01, connect_seconds=0.01)
+
+
+class World:
+    """Names, and what happens when an address is dialled."""
+
+    def __init__(self, *answers: Sequence[str] | Exception, slow: bool = False, dead: Sequence[str] = ()) -> None:
+        self.answers = list(answers)
+        self.slow = slow
+        self.dead = dead
+        self.asked: list[str] = []
+        self.dialled: list[tuple[str, int]] = []
+
+    async def resolve(self, name: str, _: int) -> list[str]:
+        self.asked.append(name)
+        if self.slow:
+            await asyncio.sleep(1)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return list(answer)
+
+    async def connect(self, address: str, port: int) -> Streams:
+        self.dialled.append((address, port))
+        if address in self.dead:
+            raise ConnectionRefusedError(111, "Connection refused")
+        if address == "203.0.113.99":
+            await asyncio.sleep(1)
+        return cast("Streams", (address, port))
+
+    def dialler(self, *overrides: Override, place: HostService | None = None) -> Dialler:
+        def place_of(host: str, port: int) -> HostService | None:
+            return place if place and (host, port) == (place.name, place.port) else None
+
+        return Dialler(
+            limits=LIMITS, overrides=overrides, place_of=place_of, resolve=self.resolve, connect=self.connect
+        )
+
+
+async def failure(world: World, host: str = "a.test") -> tuple[type[NotReached], str]:
+    with pytest.raises(DialError) as caught:
+        await world.dialler().dial(host, 443)
+    return type(caught.value.why), str(caught.value.why)
+
+
+async def test_the_address_that_was_checked_is_the_one_that_is_dialled() -> None:
+    world = World(["203.0.113.1", "203.0.113.2"])
+    got: Any = await world.dialler().dial("a.test", 443)
+    assert got == ("203.0.113.1", 443)
+    assert world.dialled == [("203.0.113.1", 443)]
+
+
+async def test_the_next_address_is_tried_when_one_is_dead() -> None:
+    world = World(["203.0.113.1", "203.0.113.2"], dead=["203.0.113.1"])
+    await world.dialler().dial("a.test", 443)
+    assert world.dialled == [("203.0.113.1", 443), ("203.0.113.2", 443)]
+
+
+@pytest.mark.parametrize("answer", [["127.0.0.1"], ["203.0.113.1", "169.254.169.254"], ["::1", "203.0.113.1"]])
+async def test_one_inner_address_among_the_answers_refuses_them_all(answer: list[str]) -> None:
+    world = World(answer)
+    kind, why = await failure(world)
+    assert kind is Refused
+    assert why.startswith("a.test leads to ")
+    assert world.dialled == []
+
+
+async def test_a_name_that_changes_its_address_is_checked_each_time() -> None:
+    world = World(["203.0.113.1"], ["127.0.0.1"])
+    await world.dialler().dial("a.test", 443)
+    assert await failure(world) == (Refused, "a.test leads to 127.0.0.1, a loopback address")
+    assert world.dialled == [("203.0.113.1", 443)]
+
+
+async def test_an_override_is_dialled_unchecked_and_for_its_port_alone() -> None:
+    world = World(["127.0.0.1"])
+    dialler = world.dialler(Override(host="a.test", port=443, address="127.0.0.1", to=8443))
+    await dialler.dial("a.test", 443)
+    with pytest.raises(DialError):
+        await dialler.dial("a.test", 80)
+    assert world.dialled == [("127.0.0.1", 8443)]
+
+
+@pytest.mark.parametrize(
+    ("world", "why"),
+    [
+        (World(slow=True), "a.test was not resolved within 0.01 s"),
+        (World(socket.gaierror(-2, "Name or service not known")), "a.test does not resolve: Name or service not known"),
+        (World(UnicodeError("label too long")), "a.test does not resolve: not a name"),
+        (World([]), "a.test has no address"),
+        (World(["203.0.113.99"]), "a.test:443 did not answer in 0.01 s"),
+        (World(["203.0.113.1"], dead=["203.0.113.1"]), "a.test:443 cannot be reached: Connection refused"),
+    ],
+)
+async def test_a_failure_says_what_failed(world: World, why: str) -> None:
+    assert await failure(world) == (NotReached, why)
+
+
+async def test_the_systems_resolver_is_asked_for_all_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def getaddrinfo(*_: object, **__: object) -> list[tuple[Any, ...]]:
+        return [(0, 0, 0, "", ("203.0.113.1", 443)), (0, 0, 0, "", ("203.0.113.1", 443)), (0, 0, 0, "", ("::1", 443))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    assert await subject.resolve("a.test", 443) == ["203.0.113.1", "::1"]
+
+
+async def test_a_connection_is_opened_to_the_literal_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def open_connection(address: str, port: int) -> tuple[str, int]:
+        return address, port
+
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    got: Any = await subject.connect("203.0.113.1", 443)
+    assert got == ("203.0.113.1", 443)
+
+
+OLLAMA = HostService(name="ollama", to="host", port=11434)
+TRACKER = HostService(name="tracker.internal", to="tracker.internal", port=443)
+LAB = HostService(name="10.20.0.7", to="10.20.0.7", port=9090, network=ip_network("10.20.0.0/24"))
+
+
+@pytest.mark.parametrize(
+    ("place", "asked", "address"),
+    [
+        (OLLAMA, "host.docker.internal", "172.17.0.1"),
+        (TRACKER, "tracker.internal", "10.1.2.3"),
+        (TRACKER, "tracker.internal", "fd12::1"),
+        (TRACKER, "tracker.internal", "100.64.0.9"),
+        (TRACKER, "tracker.internal", "203.0.113.9"),
+        (LAB, "10.20.0.7", "10.20.0.7"),
+    ],
+)
+async def test_a_private_place_is_reached_by_its_name_and_port(place: HostService, asked: str, address: str) -> None:
+    world = World([address])
+    await world.dialler(place=place).dial(place.name, place.port)
+    assert (world.asked, world.dialled) == ([asked], [(address, place.port)])
+
+
+@pytest.mark.parametrize("place", [OLLAMA, TRACKER])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ["127.0.0.1"],
+        ["10.1.2.3", "127.0.0.1"],
+        ["169.254.169.254"],
+        ["100.100.100.200"],
+        ["fd00:ec2::254"],
+        ["::1"],
+        ["fe80::1%eth0"],
+        ["::ffff:10.0.0.1"],
+        ["64:ff9b::a00:1"],
+        ["0.0.0.0"],  # noqa: S104 - an answer of a name server, not an address to listen at
+        ["224.0.0.1"],
+    ],
+)
+async def test_no_place_lifts_what_nothing_may_reach(place: HostService, answer: list[str]) -> None:
+    world = World(answer)
+    with pytest.raises(DialError) as caught:
+        await world.dialler(place=place).dial(place.name, place.port)
+    assert isinstance(caught.value.why, Refused)
+    assert world.dialled == []
+
+
+@pytest.mark.parametrize(("host", "port"), [("tracker.internal", 80), ("other.internal", 443), ("10.1.2.3", 443)])
+async def test_a_place_lifts_its_own_name_and_port_alone(host: str, port: int) -> None:
+    world = World(["10.1.2.3"])
+    with pytest.raises(DialError, match="a private address"):
+        await world.dialler(place=TRACKER).dial(host, port)
+    assert world.dialled == []
+
+
+async def test_an_address_outside_the_network_that_was_named_stays_closed() -> None:
+    world = World(["10.20.1.7"])
+    with pytest.raises(DialError, match="a private address"):
+        await world.dialler(place=LAB).dial(LAB.name, LAB.port)
+    assert world.dialled == []
+
+
+async def test_a_place_that_leads_to_the_proxy_itself_is_not_dialled() -> None:
+    world = World(["10.1.2.3"], ["10.1.2.3"])
+
+    def place_of(_: str, port: int) -> HostService:
+        return HostService(name="loop", to="loop.internal", port=port)
+
+    dialler = Dialler(
+        limits=LIMITS,
+        place_of=place_of,
+        is_itself=lambda address, port: (address, port) == ("10.1.2.3", 80),
+        resolve=world.resolve,
+        connect=world.connect,
+    )
+    with pytest.raises(DialError, match=r"^loop leads to 10\.1\.2\.3:80, which is the proxy itself$") as caught:
+        await dialler.dial("loop", 80)
+    assert isinstance(caught.value.why, Refused)
+    await dialler.dial("loop", 81)
+    assert world.dialled == [("10.1.2.3", 81)]
+
+
+async def test_a_place_that_changes_its_address_is_checked_each_time() -> None:
+    world = World(["10.1.2.3"], ["169.254.169.254"])
+    dialler = world.dialler(place=TRACKER)
+    await dialler.dial(TRACKER.name, TRACKER.port)
+    with pytest.raises(DialError, match="a link-local address"):
+        await dialler.dial(TRACKER.name, TRACKER.port)
+    assert world.dialled == [("10.1.2.3", 443)]
+
+
+PROXY = UpstreamProxy(tls=False, host="proxy.corp.example", port=3128)
+QUESTION = b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"
+
+
+WRITERS: list[asyncio.StreamWriter] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open() -> Iterator[None]:
+    """Close what a test has opened in memory."""
+    yield
+    for writer in WRITERS:
+        writer.close()
+    WRITERS.clear()
+
+
+class Company(World):
+    """A company's network: what its proxy answers, and what was said to it."""
+
+    def __init__(self, *answers: Sequence[str] | Exception, says: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> None:
+        super().__init__(*answers)
+        self.says = says
+        self.transport: MemoryTransport | None = None
+
+    @override
+    async def connect(self, address: str, port: int) -> Streams:
+        await super().connect(address, port)
+        reader, writer, self.transport = memory_streams()
+        WRITERS.append(writer)
+        reader.feed_data(self.says)
+        return reader, writer
+
+    def behind(
+        self, *overrides: Override, proxy: UpstreamProxy = PROXY, credentials: Callable[[], str] = str
+    ) -> Dialler:
+        hop = ProxyEndpoint(proxy=proxy, credentials=credentials, trust=ssl.create_default_context)
+        return Dialler(
+            limits=Limits(resolve_seconds=0.01, connect_seconds=0.01, hint_seconds=0.01),
+            overrides=overrides,
+            place_of=lambda host, _: TRACKER if host == TRACKER.name else None,
+            hop_of=lambda host: hop if host != "near.test" else None,
+            resolve=self.resolve,
+            connect=self.connect,
+        )
+
+    @property
+    def heard(self) -> bytes:
+        return self.transport.written if self.transport else b""
+
+
+UNKNOWN = socket.gaierror(-2, "Name or service not known")
+
+
+@pytest.mark.parametrize("hint", [["203.0.113.5"], UNKNOWN])
+@pytest.mark.parametrize("where", ["10.9.9.9", "203.0.113.9"])
+async def test_a_company_s_proxy_is_asked_by_name_whatever_is_known_of_it_here(
+    hint: list[str] | Exception, where: str
+) -> None:
+    company = Company(hint, [where])
+    reader, _ = await company.behind().dial("a.test", 443)
+    assert (company.asked, company.dialled) == (["a.test", "proxy.corp.example"], [(where, 3128)])
+    assert (company.heard, bytes(reader._buffer)) == (QUESTION, b"")  # type: ignore[attr-defined]
+
+
+async def test_a_name_that_nobody_answers_for_here_is_not_waited_for_long() -> None:
+    company = Company(["10.9.9.9"])
+    dialler = company.behind()
+    company.slow = True
+    with pytest.raises(DialError, match=r"^the upstream proxy was not resolved within 0\.01 s$"):
+        await dialler.dial("a.test", 443)
+    assert company.asked == ["a.test", "proxy.corp.example"]
+
+
+@pytest.mark.parametrize(
+    ("host", "answers", "why"),
+    [
+        ("a.test", [["10.1.2.3"]], "a.test leads to 10.1.2.3, a private address"),
+        ("a.test", [["203.0.113.5", "169.254.169.254"]], "a.test leads to 169.254.169.254, a link-local address"),
+        ("10.9.9.9", [], "10.9.9.9 is no public address (private)"),
+        ("::1", [], "::1 is no public address (unspecified, loopback or v4-compatible)"),
+        ("metadata.google.internal", [], "metadata.google.internal can only lead to a private place"),
+        ("intranet", [], "intranet can only lead to a private place"),
+    ],
+)
+async def test_what_leads_inside_is_not_asked_of_a_company_s_proxy(
+    host: str, answers: list[list[str]], why: str
+) -> None:
+    company = Company(*answers)
+    with pytest.raises(DialError) as caught:
+        await company.behind().dial(host, 443)
+    assert (type(caught.value.why), str(caught.value)) == (Refused, why)
+    assert company.dialled == []
+
+
+async def test_private_places_and_what_is_left_out_are_dialled_directly() -> None:
+    company = Company(["10.1.2.3"], ["203.0.113.5"])
+    await company.behind().dial(TRACKER.name, TRACKER.port)
+    await company.behind().dial("near.test", 443)
+    assert (company.dialled, company.heard) == ([("10.1.2.3", 443), ("203.0.113.5", 443)], b"")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "100.100.100.200"])
+async def test_a_company_s_proxy_is_no_way_to_what_nothing_may_reach(address: str) -> None:
+    company = Company(["203.0.113.5"], [address])
+    with pytest.raises(DialError, match=r"^the upstream proxy leads to ") as caught:
+        await company.behind().dial("a.test", 443)
+    assert (type(caught.value.why), company.dialled) == (Refused, [])
+
+
+async def test_the_engine_s_machine_may_be_the_proxy() -> None:
+    company = Company(["203.0.113.5"], ["172.17.0.1"])
+    await company.behind(proxy=replace(PROXY, host="host")).dial("a.test", 443)
+    assert (company.asked, company.dialled) == (["a.test", "host.docker.internal"], [("172.17.0.1", 3128)])
+
+
+async def test_an_override_leads_to_a_company_s_proxy_as_well() -> None:
+    company = Company(UNKNOWN)
+    override = Override(host=PROXY.host, port=PROXY.port, address="127.0.0.1", to=4128)
+    await company.behind(override).dial("a.test", 443)
+    assert (company.dialled, company.heard) == ([("127.0.0.1", 4128)], QUESTION)
+
+
+async def test_what_the_proxy_does_not_do_is_told_and_ends_the_connection() -> None:
+    company = Company(UNKNOWN, ["10.9.9.9"], says=b"HTTP/1.1 403 No\r\n\r\n")
+    with pytest.raises(DialError, match=r"^the upstream proxy does not let a\.test:443 through \(403\)$") as caught:
+        await company.behind().dial("a.test", 443)
+    assert company.transport
+    assert (type(caught.value.why), company.transport.ended) == (NotReached, "aborted")
+
+
+async def test_without_the_credentials_that_are_there_nothing_is_asked() -> None:
+    def unreadable() -> str:
+        raise UserError([Problem(where="upstream-auth", what="can't be read: Permission denied")])
+
+    company = Company(UNKNOWN, ["10.9.9.9"])
+    why = "the upstream proxy was not asked: upstream-auth: can't be read: Permission denied"
+    with pytest.raises(DialError) as caught:
+        await company.behind(credentials=unreadable).dial("a.test", 443)
+    assert (str(caught.value), company.heard) == (why, b"")
+
+
+async def test_tls_with_the_proxy_is_for_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, str]] = []
+
+    async def over_tls(address: str, port: int, *, name: str, trust: ssl.SSLContext) -> Streams:
+        asked.append((address, port, name))
+        assert trust.check_hostname
+        return await company.connect(address, port)
+
+    company = Company(UNKNOWN, ["10.9.9.9"])
+    monkeypatch.setattr(subject, "connect_over_tls", over_tls)
+    await company.behind(proxy=replace(PROXY, tls=True)).dial("a.test", 443)
+    assert (asked, company.heard) == ([("10.9.9.9", 3128, PROXY.host)], QUESTION)
+
+
+async def test_where_nothing_is_said_the_way_is_direct() -> None:
+    world = World(["203.0.113.1"])
+    await Dialler(limits=LIMITS, resolve=world.resolve, connect=world.connect).dial("a.test", 443)
+    assert world.dialled == [("203.0.113.1", 443)]

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import asyncio
+import ssl
+from base64 import b64encode
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.proxy.upstream import proxy_connect as subject
+from agent_sandbox.proxy.upstream.proxy_connect import NoTunnelError, connect_over_tls, open_tunnel
+from certificates import make_authority
+from memory import memory_streams
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+QUESTION = b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"
+OPENED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+async def asked(answer: bytes, *, end: bool = True, host: str = "a.test", credentials: str = "") -> tuple[bytes, bytes]:
+    """Return what was said to a proxy that gives this answer, and what of it belongs to the tunnel."""
+    reader, writer, transport = memory_streams()
+    reader.feed_data(answer)
+    if end:
+        reader.feed_eof()
+    try:
+        await open_tunnel((reader, writer), host, 443, credentials=credentials, seconds=0.02)
+    finally:
+        writer.close()
+    reader.feed_eof()
+    return transport.written, await reader.read()
+
+
+async def refusal(answer: bytes, *, end: bool = True, credentials: str = "") -> str:
+    with pytest.raises(NoTunnelError) as caught:
+        await asked(answer, end=end, credentials=credentials)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OPENED,
+        b"HTTP/1.0 200\r\n\r\n",
+        b"HTTP/1.1 204 \r\nVia: 1.1 corp (squid)\r\nContent-Length: 7\r\n\r\n",
+        b"HTTP/1.1 200 Verbindung hergestellt, gr\xfc\xdfe\r\nX:\r\n\r\n",
+    ],
+)
+async def test_a_tunnel_is_asked_for_by_name_and_begins_behind_the_head(answer: bytes) -> None:
+    assert await asked(answer + b"\x16\x03", end=False) == (QUESTION, b"\x16\x03")
+
+
+async def test_an_address_is_written_as_an_authority() -> None:
+    said, _ = await asked(OPENED, host="2606:4700::1111", end=False)
+    assert said == b"CONNECT [2606:4700::1111]:443 HTTP/1.1\r\nHost: [2606:4700::1111]:443\r\n\r\n"
+
+
+async def test_credentials_go_along() -> None:
+    said, _ = await asked(OPENED, credentials="me:gr\u00fc\u00dfe:2", end=False)
+    encoded = b64encode("me:gr\u00fc\u00dfe:2".encode())
+    assert said == QUESTION[:-2] + b"Proxy-Authorization: Basic " + encoded + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.1 403 Forbidden\r\n\r\n", "does not let a.test:443 through (403)"),
+        (b"HTTP/1.1 405 No\r\n\r\n", "opens no tunnel to a.test:443 (405)"),
+        (b"HTTP/1.1 503 No\r\n\r\n", "can't reach a.test:443 (503)"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://evil.test/\r\n\r\n", "gives no tunnel to a.test:443 (302)"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + OPENED, "gives no tunnel to a.test:443 (100)"),
+        (b"HTTP/1.1 407 Who\r\n\r\n", subject.ASKED),
+        (b"", "closed the connection without an answer"),
+        (b"HTTP/1.1 200 OK\r\n", "closed the connection without an answer"),
+    ],
+)
+async def test_what_is_no_tunnel_is_told_in_words(answer: bytes, why: str) -> None:
+    assert await refusal(answer) == why
+
+
+async def test_credentials_that_are_not_taken_are_told_as_such() -> None:
+    assert await refusal(b"HTTP/1.1 407 Who\r\n\r\n", credentials="me:wrong") == subject.REFUSED
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\r\n\r\n",
+        b"SSH-2.0-x\r\n\r\n",
+        b"HTTP/2 200\r\n\r\n",
+        b"HTTP/1.1 200OK\r\n\r\n",
+        b"HTTP/1.1 0200 OK\r\n\r\n",
+        b"HTTP/1.1  200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\nVia: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nVia: x\r\n folded\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nVia : x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno field\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nVia: \0\r\n\r\n",
+        b"HTTP/1.1 200 O\rK\r\n\r\n",
+    ],
+)
+async def test_a_head_that_others_may_read_otherwise_opens_nothing(answer: bytes) -> None:
+    assert await refusal(answer) == "gave an answer that is no HTTP"
+
+
+async def test_an_answer_is_waited_for_so_long_and_no_longer() -> None:
+    assert await refusal(b"HTTP/1.1 200 OK\r\n", end=False) == "did not answer in 0.02 s"
+
+
+async def test_an_answer_without_an_end_is_not_kept() -> None:
+    assert await refusal(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 140_000) == "gave an answer without an end"
+    assert await refusal(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n") == "gave an answer without an end"
+
+
+async def test_a_connection_that_breaks_is_told() -> None:
+    for why in (ConnectionResetError(104, "reset by peer"), ConnectionResetError("reset by peer")):
+        reader, writer, _ = memory_streams()
+        reader.set_exception(why)
+        with pytest.raises(NoTunnelError, match=r"^broke off: reset by peer$"):
+            await open_tunnel((reader, writer), "a.test", 443, credentials="", seconds=1)
+        writer.close()
+
+
+@asynccontextmanager
+async def tls_server(leaf: Path | None) -> AsyncIterator[int]:
+    """Listen on loopback, with TLS where there is a certificate."""
+    context = None
+    if leaf:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(leaf)
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello")
+        writer.close()
+
+    server = await asyncio.start_server(greet, "127.0.0.1", 0, ssl=context)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def test_tls_with_the_proxy_itself_is_verified(tmp_path: Path) -> None:
+    trust = ssl.create_default_context(cafile=make_authority(tmp_path, ["proxy.test"]))
+    async with tls_server(tmp_path / "leaf.pem") as port:
+        reader, writer = await connect_over_tls("127.0.0.1", port, name="proxy.test", trust=trust)
+        assert await reader.read() == b"hello"
+        writer.close()
+        for name, trusted in (("other.test", trust), ("proxy.test", ssl.create_default_context())):
+            with pytest.raises(OSError, match=r"TLS failed \((Hostname mismatch|unable to get)"):
+                await connect_over_tls("127.0.0.1", port, name=name, trust=trusted)
+    async with tls_server(None) as port:
+        with pytest.raises(OSError, match=r"TLS failed \([A-Z_]+\)"):
+            await connect_over_tls("127.0.0.1", port, name="proxy.test", trust=trust)

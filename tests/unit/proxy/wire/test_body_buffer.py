@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from h11._receivebuffer import ReceiveBuffer
+
+from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
+from vectors import each
+
+
+@each("count", [0, 1, 4, 5, 6])
+@each("content", [b"", b"a\r\nbc"])
+def test_it_gives_what_h11s_gives_and_keeps_what_h11s_keeps(content: bytes, count: int) -> None:
+    ours, theirs = holding(BodyBuffer(), content), holding(ReceiveBuffer(), content)
+    assert ours.maybe_extract_at_most(count) == theirs.maybe_extract_at_most(count)
+    assert bytes(ours) == bytes(theirs)
+
+
+def test_what_is_all_taken_is_not_copied() -> None:
+    buffer = holding(BodyBuffer(), b"body")
+    held = buffer._data
+    assert buffer.maybe_extract_at_most(4) is held
+
+
+def test_what_came_alone_is_given_as_it_came() -> None:
+    content = b"as it came"
+    taken: object = holding(BodyBuffer(), content).maybe_extract_at_most(100)
+    assert taken is content
+
+
+@each("first", [b"ab", b"a\r\n"])
+@each("taken", [0, 1, 2])
+def test_what_comes_behind_the_rest_is_added_to_it(first: bytes, taken: int) -> None:
+    ours, theirs = holding(BodyBuffer(), first), holding(ReceiveBuffer(), first)
+    for buffer in (ours, theirs):
+        buffer.maybe_extract_at_most(taken)
+        for more in (b"c", b"d\r\n"):
+            holding(buffer, more)
+    assert bytes(ours) == bytes(theirs)
+    assert ours.maybe_extract_next_line() == theirs.maybe_extract_next_line()
+
+
+def test_a_line_is_found_in_what_comes_after_all_was_taken() -> None:
+    buffer = holding(BodyBuffer(), b"no line yet")
+    assert buffer.maybe_extract_next_line() is None
+    buffer.maybe_extract_at_most(100)
+    assert holding(buffer, b"1\r\n").maybe_extract_next_line() == bytearray(b"1\r\n")
+
+
+def test_it_tells_where_a_head_ends_and_how_it_begins() -> None:
+    whole, begun = BodyBuffer(), BodyBuffer()
+    holding(whole, b"HTTP/1.1 103\r\n\r\nrest")
+    holding(begun, b"HTTP/1.1 103\r\n")
+    assert (whole.head_end(), begun.head_end()) == (16, 0)
+    assert (whole.first(4), begun.first(100), len(begun)) == (b"HTTP", b"HTTP/1.1 103\r\n", 14)
+
+
+def holding(buffer: ReceiveBuffer, content: bytes) -> ReceiveBuffer:
+    buffer += content
+    return buffer

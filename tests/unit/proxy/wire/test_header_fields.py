@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+from mitmproxy import http
+
+from agent_sandbox.policy import Ambiguous
+from agent_sandbox.proxy.wire.header_fields import (
+    NotWebSocketError,
+    check_expect,
+    end_to_end,
+    forwarded,
+    from_server,
+    unfolded,
+    wants_websocket,
+)
+
+
+def request(*fields: tuple[bytes, bytes], method: str = "GET", version: str = "HTTP/1.1") -> http.Request:
+    made = http.Request.make(method, "https://a.test/", headers=http.Headers(fields))
+    made.headers.fields = tuple(field for field in made.headers.fields if field in fields)
+    made.http_version = version
+    return made
+
+
+WEBSOCKET = (
+    (b"Connection", b"keep-alive, Upgrade"),
+    (b"Upgrade", b"WebSocket"),
+    (b"Sec-WebSocket-Version", b"13"),
+    (b"Sec-WebSocket-Key", b"x"),
+)
+
+
+def test_hop_by_hop_and_method_changing_fields_end_here() -> None:
+    made = request(
+        (b"Host", b"other.test"),
+        (b"Accept", b"*/*"),
+        (b"Connection", b"X-Secret, close"),
+        (b"Proxy-Authorization", b"x"),
+        (b"Sec-WebSocket-Extensions", b"permessage-deflate"),
+        (b"X-HTTP-Method-Override", b"DELETE"),
+    )
+    wanted = ((b"Host", b"a.test"), (b"Connection", b"close"), (b"Accept", b"*/*"))
+    assert forwarded(made, "a.test", websocket=False) == wanted
+
+
+def test_a_connection_that_says_nothing_of_its_end_goes_without() -> None:
+    assert forwarded(request((b"A", b"b")), "a.test", websocket=False) == ((b"Host", b"a.test"), (b"A", b"b"))
+
+
+def test_a_websocket_handshake_goes_on_as_one() -> None:
+    wanted = ((b"Host", b"a.test"), (b"Connection", b"Upgrade"), (b"Upgrade", b"websocket"), *WEBSOCKET[2:])
+    assert forwarded(request(*WEBSOCKET), "a.test", websocket=True) == wanted
+
+
+def test_http2_has_its_host_elsewhere() -> None:
+    made = request((b"host", b"a.test"), (b"accept", b"*/*"), version="HTTP/2.0")
+    assert forwarded(made, "a.test", websocket=False) == ((b"accept", b"*/*"),)
+
+
+@pytest.mark.parametrize(("fields", "wanted"), [((), False), (((b"Upgrade", b"h2c"),), False), (WEBSOCKET, True)])
+def test_a_whole_handshake_is_known(fields: tuple[tuple[bytes, bytes], ...], wanted: bool) -> None:  # noqa: FBT001
+    assert wants_websocket(request(*fields)) is wanted
+
+
+def test_a_folded_line_of_a_server_becomes_one_and_any_other_break_is_refused() -> None:
+    assert unfolded(((b"A", b"b\r\n  c\n\td"), (b"E", b"f"))) == ((b"A", b"b c d"), (b"E", b"f"))
+    for value in (b"a\rb", b"a\nb", b"a\0b", b"a\r\nb"):
+        with pytest.raises(ValueError, match="a line break or NUL in the field b'X'"):
+            unfolded(((b"X", value),))
+
+
+def test_any_other_upgrade_is_refused() -> None:
+    with pytest.raises(NotWebSocketError) as caught:
+        wants_websocket(request((b"Upgrade", b"foo")))
+    assert str(caught.value) == "an upgrade to 'foo'; the proxy speaks HTTP and WebSocket"
+
+
+@pytest.mark.parametrize("field", [(b"Content-Length", b"1"), (b"Transfer-Encoding", b"chunked")])
+def test_a_handshake_with_a_body_is_refused(field: tuple[bytes, bytes]) -> None:
+    asked = request(*WEBSOCKET)
+    asked.headers.fields += (field,)
+    with pytest.raises(NotWebSocketError) as caught:
+        wants_websocket(asked)
+    assert str(caught.value) == "a WebSocket handshake with a body"
+
+
+def test_a_handshake_may_say_that_it_has_no_body() -> None:
+    assert wants_websocket(request(*WEBSOCKET, (b"Content-Length", b"0")))
+
+
+@pytest.mark.parametrize("missing", range(4))
+def test_half_a_handshake_is_refused(missing: int) -> None:
+    fields = WEBSOCKET[:missing] + WEBSOCKET[missing + 1 :]
+    if missing == 1:
+        fields = (*fields, (b"Upgrade", b"websocket"))
+        fields = tuple(field for field in fields if field[0] != b"Connection")
+    with pytest.raises(NotWebSocketError, match="an incomplete WebSocket handshake"):
+        wants_websocket(request(*fields))
+
+
+def test_one_expectation_is_known() -> None:
+    check_expect(request())
+    check_expect(request((b"Expect", b"100-Continue")))
+    with pytest.raises(Ambiguous, match="an unknown Expect: '200-ok'"):
+        check_expect(request((b"Expect", b"200-ok")))
+
+
+def test_servers_do_not_lead_clients_around_the_proxy() -> None:
+    fields = ((b"Alt-Svc", b"h3"), (b"Upgrade", b"h2c"), (b"X-Agent-Sandbox", b"blocked"), (b"A", b"b"))
+    assert from_server(fields, switching=False) == ((b"A", b"b"),)
+    assert from_server(fields, switching=True) == ((b"Upgrade", b"h2c"), (b"A", b"b"))
+
+
+def test_crumbs_are_joined_where_http2_made_them() -> None:
+    crumbs = ((b"cookie", b"a=1"), (b"x", b"y"), (b"Cookie", b"b=2"))
+    assert end_to_end(request(*crumbs)) == crumbs
+    assert end_to_end(request(*crumbs, version="HTTP/2.0")) == ((b"x", b"y"), (b"cookie", b"a=1; b=2"))
+    assert end_to_end(request(*crumbs[:2], version="HTTP/2.0")) == crumbs[:2]

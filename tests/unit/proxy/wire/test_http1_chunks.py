@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import h11
+import pytest
+from h11._receivebuffer import ReceiveBuffer
+
+from agent_sandbox.proxy.wire.http1_chunks import ChunkReader
+from vectors import each
+
+
+def read(*pieces: bytes, line_bytes: int = 20) -> tuple[bytes, bool, bytes]:
+    """Feed the pieces; return the body, whether it ended, and what was left over."""
+    reader, buffer = ChunkReader(line_bytes=line_bytes), ReceiveBuffer()
+    body, ended = b"", False
+    for piece in pieces:
+        buffer += piece
+        while not ended and (event := reader(buffer)) is not None:
+            if isinstance(event, h11.EndOfMessage):
+                ended = True
+            else:
+                body += event.data
+    return body, ended, bytes(buffer)
+
+
+def test_chunks_become_a_body_and_what_follows_is_left_alone() -> None:
+    assert read(b"5\r\nhello\r\nA;x=y\r\n, wide wor\r\n0\r\n\r\nGET /") == (b"hello, wide wor", True, b"GET /")
+
+
+def test_each_byte_may_come_alone() -> None:
+    data = b"5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n"
+    assert read(*(data[at : at + 1] for at in range(len(data)))) == (b"hello!", True, b"")
+
+
+def test_chunks_that_came_together_are_read_at_once() -> None:
+    reader, buffer = ChunkReader(line_bytes=20), ReceiveBuffer()
+    buffer += b"1\r\na\r\n1\r\nb\r\n5\r\nhel"
+    assert [reader(buffer), reader(buffer)] == [h11.Data(data=b"abhel"), None]
+
+
+@each("data", [b"", b"5", b"5\r\nhel", b"5\r\nhello", b"5\r\nhello\r\n", b"0\r\n", b"0\r\n\r"])
+def test_a_body_that_is_not_all_there_has_no_end(data: bytes) -> None:
+    assert not read(data)[1]
+
+
+@each(
+    ("data", "problem"),
+    [
+        (b"x" * 21, "a chunk size line that is too long"),
+        (b"5;" + b"x" * 20 + b"\r\n", "a malformed chunk size line"),
+        (b"0x5\r\n", "a malformed chunk size line"),
+        (b"\r\n", "a malformed chunk size line"),
+        (b"5\nhello\r\n", "a malformed chunk size line"),
+        (b"1\r\nhello", "a chunk that does not end with CRLF, or trailers behind the last"),
+        (b"0\r\nX: y\r\n\r\n", "a chunk that does not end with CRLF, or trailers behind the last"),
+    ],
+)
+def test_what_is_no_chunk_is_refused(data: bytes, problem: str) -> None:
+    with pytest.raises(h11.RemoteProtocolError) as caught:
+        read(data)
+    assert problem == str(caught.value)
+
+
+def test_the_end_of_the_connection_is_no_end_of_the_body() -> None:
+    with pytest.raises(h11.RemoteProtocolError, match="closed within a chunked body"):
+        ChunkReader(line_bytes=20).read_eof()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, parse_head
+from agent_sandbox.proxy.wire.http1_target import Target, split_target
+from vectors import each
+
+TUNNEL = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)
+PROXY = Tunnel(client="", carries=Carries.PROXY)
+
+
+def split(target: str, tunnel: Tunnel, *, method: str = "GET", host: str = "Host: a.test\r\n") -> Target:
+    return split_target(parse_head(f"{method} {target} HTTP/1.1\r\n{host}\r\n".encode(), Limits()), tunnel)
+
+
+def test_a_tunnel_takes_a_path() -> None:
+    assert split("/x?y", TUNNEL) == Target(path="/x?y")
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        ("http://A.test/x?y", Target(host="a.test", port=80, path="/x?y")),
+        ("HTTP://a.test:8080", Target(host="a.test", port=8080, path="/")),
+        ("http://a.test?q", Target(host="a.test", port=80, path="/?q")),
+        ("http://[::1]:81/", Target(host="::1", port=81, path="/")),
+    ],
+)
+def test_the_proxy_takes_a_whole_url(target: str, wanted: Target) -> None:
+    assert split(target, PROXY) == wanted
+
+
+@each(
+    ("target", "tunnel", "problem"),
+    [
+        ("http://a.test/", TUNNEL, "a whole URL inside a tunnel; it takes a path"),
+        ("*", TUNNEL, "the target '*' is no path"),
+        ("/", PROXY, "this is a proxy: it takes CONNECT, and requests with a whole http:// URL"),
+        ("https://a.test/", PROXY, "the proxy takes http:// URLs alone; https goes through CONNECT"),
+        ("http://u@a.test/", PROXY, "the proxy takes http:// URLs alone; https goes through CONNECT"),
+        ("http://127.1/", PROXY, "ambiguous: '127.1' is an address in a form that programs read differently"),
+    ],
+)
+def test_any_other_target_is_refused(target: str, tunnel: Tunnel, problem: str) -> None:
+    with pytest.raises(BadHeadError) as caught:
+        split(target, tunnel)
+    assert problem == str(caught.value)
+
+
+def test_a_second_connect_and_a_request_to_nobody_are_refused() -> None:
+    with pytest.raises(BadHeadError, match="CONNECT where a request is wanted"):
+        split("a.test:443", TUNNEL, method="CONNECT")
+    with pytest.raises(BadHeadError, match="no Host header"):
+        split("/", TUNNEL, host="")

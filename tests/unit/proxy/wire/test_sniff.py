@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from agent_sandbox.proxy.tunnel import Carries
+from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError, name_in_hello, what_it_carries
+from hellos import hello
+from vectors import each
+
+
+@pytest.mark.parametrize("name", [b"a.test", b"A.Test", b"a.test."])
+def test_tls_for_the_tunnels_host_goes_on(name: bytes) -> None:
+    assert what_it_carries(hello(name), "a.test") is Carries.TLS
+
+
+def test_tls_to_an_address_names_nobody() -> None:
+    assert what_it_carries(hello(), "203.0.113.7") is Carries.TLS
+
+
+@each("data", [b"\x16", b"\x16\x03\x01\x01", b"G", b"GET ", b"GET /x", b"GET / HTT", b"GET / HTTP/1.1\r"])
+def test_too_few_bytes_are_waited_for(data: bytes) -> None:
+    assert what_it_carries(data, "a.test") is None
+
+
+def test_http_is_known_by_its_first_line() -> None:
+    assert what_it_carries(b"GET / HTTP/1.1\r\nHost:", "a.test") is Carries.HTTP
+
+
+@each(
+    ("names", "host", "reason"),
+    [
+        ([], "a.test", "sni_missing: the TLS hello names no host, the tunnel was opened to a.test"),
+        ([b"a.test", b"a.test"], "a.test", "sni_ambiguous: the TLS hello names more than one host"),
+        ([b"b.test"], "a.test", "sni_mismatch: the TLS hello names b.test, the tunnel was opened to a.test"),
+        (
+            [b"a.test"],
+            "203.0.113.7",
+            "sni_mismatch: the TLS hello names a.test, the tunnel was opened to the address 203.0.113.7",
+        ),
+        ([b"a..test"], "a.test", "sni_ambiguous: 'a..test' is no host name"),
+    ],
+)
+def test_tls_for_another_host_is_told_apart(names: list[bytes], host: str, reason: str) -> None:
+    with pytest.raises(WrongNameError) as caught:
+        what_it_carries(hello(*names), host)
+    assert reason == str(caught.value)
+
+
+@each(
+    ("data", "reason"),
+    [
+        (b"SSH-2.0-x", "neither TLS nor HTTP"),
+        (b"GET / HTTP/1.1\n", "neither TLS nor HTTP"),
+        (b"GET  /", "neither TLS nor HTTP"),
+        (b"GET /" + b"x" * 70_000, "neither TLS nor HTTP"),
+        (b"\x16\x03\x01\x00\x00", "a TLS hello that cannot be read: not a TLS handshake record"),
+    ],
+)
+def test_anything_else_is_a_raw_tunnel(data: bytes, reason: str) -> None:
+    with pytest.raises(RawTunnelError) as caught:
+        what_it_carries(data, "a.test")
+    assert reason == str(caught.value)
+
+
+@pytest.mark.parametrize("name", [b"a.test", b"A.Test", b"a.test."])
+def test_a_hello_names_its_host_in_the_canonical_form(name: bytes) -> None:
+    assert name_in_hello(hello(name)) == "a.test"
+
+
+def test_half_a_hello_is_waited_for() -> None:
+    assert name_in_hello(hello(b"a.test")[:-1]) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ([], "sni_missing: the TLS hello names no host"),
+        ([b"a.test", b"b.test"], "sni_ambiguous: the TLS hello names more than one host"),
+        ([b"a..test"], "sni_ambiguous: 'a..test' is no host name"),
+        ([b"203.0.113.7"], "sni_ambiguous: the TLS hello names an address, which is no name"),
+    ],
+)
+def test_a_hello_that_names_no_one_host_is_refused(names: list[bytes], reason: str) -> None:
+    with pytest.raises(WrongNameError) as caught:
+        name_in_hello(hello(*names))
+    assert reason == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\n", "not TLS"),
+        (
+            b"\x16\x03\x01\x00\x04\x02\0\0\0",
+            "a TLS hello that cannot be read: the first TLS message is not a ClientHello",
+        ),
+    ],
+)
+def test_what_is_no_hello_is_raw(data: bytes, reason: str) -> None:
+    with pytest.raises(RawTunnelError) as caught:
+        name_in_hello(data)
+    assert reason == str(caught.value)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
+from vectors import each
+
+MIB = 1_048_576
+MASK = b"mask"
+LENGTHS = st.sampled_from([0, 1, 125, 126, 127, 300])
+
+
+def frame(first: int, size: int, *, masked: bool = False) -> bytes:
+    """Return a frame whose length is written as short as it can be."""
+    kind, written = (size, b"") if size < 126 else (126, size.to_bytes(2)) if size < 65_536 else (127, size.to_bytes(8))
+    head = bytes([first, kind | (0x80 if masked else 0)]) + written
+    return head + (MASK if masked else b"") + b"x" * size
+
+
+def message(sizes: list[int], *, masked: bool) -> bytes:
+    """Return a message in as many frames, with a ping between two."""
+    kinds = [0x02, *[0x00] * (len(sizes) - 1)]
+    kinds[-1] |= 0x80
+    frames = [frame(kind, size, masked=masked) for kind, size in zip(kinds, sizes, strict=True)]
+    return frame(0x89, 3, masked=masked).join(frames)
+
+
+@given(st.lists(st.lists(LENGTHS, min_size=1, max_size=4), max_size=4), st.booleans(), st.integers(1, 40))
+def test_frames_go_on_as_they_came_whatever_pieces_they_came_in(
+    messages: list[list[int]],
+    masked: bool,  # noqa: FBT001
+    step: int,
+) -> None:
+    side = Frames(masked=masked, longest=MIB)
+    data = b"".join(message(sizes, masked=masked) for sizes in messages) + frame(0x88, 2, masked=masked)
+    passed = b"".join(side.read(data[at : at + step]) for at in range(0, len(data), step))
+    assert (passed, side.count, side.closed) == (data, sum(map(sum, messages)), True)
+
+
+@each(
+    ("data", "why"),
+    [
+        (b"SSH-2.0-server\r\n", "a frame of no known kind"),
+        (frame(0xC2, 1), "a frame of no known kind"),
+        (frame(0x83, 1), "a frame of no known kind"),
+        (frame(0x8B, 1), "a frame of no known kind"),
+        (frame(0x82, 1, masked=True), "a frame that is masked, or not, against the rule"),
+        (frame(0x89, 126), "a control frame that is long or in pieces"),
+        (frame(0x09, 1), "a control frame that is long or in pieces"),
+        (frame(0x80, 1), "a piece of no message, or a message within another"),
+        (frame(0x02, 1) + frame(0x82, 1), "a piece of no message, or a message within another"),
+        (frame(0x82, 1) + frame(0x80, 1), "a piece of no message, or a message within another"),
+        (b"\x82\x7e\x00\x7d", "a length that is not as short as it can be"),
+        (b"\x82\x7f" + (65_535).to_bytes(8), "a length that is not as short as it can be"),
+        (b"\x82\x7f" + b"\xff" * 8, "a message of more than 1048576 bytes"),
+        (frame(0x02, MIB) + frame(0x80, 1), "a message of more than 1048576 bytes"),
+    ],
+)
+def test_what_is_no_frame_or_may_not_stand_there_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(BadFrameError) as caught:
+        Frames(masked=False, longest=MIB).read(data)
+    assert str(caught.value) == why
+
+
+def test_a_client_masks_each_frame() -> None:
+    with pytest.raises(BadFrameError):
+        Frames(masked=True, longest=MIB).read(frame(0x82, 1))
+
+
+def test_what_comes_behind_a_close_goes_nowhere() -> None:
+    side = Frames(masked=False, longest=MIB)
+    assert side.read(frame(0x88, 2) + b"SSH-2.0") == frame(0x88, 2)
+    assert (side.read(b"more"), side.closed) == (b"", True)
+
+
+def test_no_more_is_held_than_a_head() -> None:
+    side = Frames(masked=True, longest=MIB)
+    data = frame(0x02, 65_536, masked=True)
+    assert (side.read(data[:13]), side.read(data[13:]), side.count) == (b"", data, 65_536)

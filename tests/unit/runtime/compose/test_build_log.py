@@ -1,0 +1,100 @@
+from agent_sandbox.runtime.compose.build_log import BuildLog, expected_steps, failure
+from vectors import each
+
+OUTPUT = """\
+#0 building with "default" instance using docker driver
+
+#1 [internal] load build definition from Dockerfile
+#1 DONE 0.0s
+
+#4 [tools 1/2] FROM docker.io/library/debian:trixie-slim
+#4 CACHED
+
+#5 [tools 2/2] RUN apt-get update
+#6 [npm 1/1] RUN true
+#6 DONE 0.2s
+#5 1.234 Get:1 a package
+#5 DONE 3.0s
+
+#7 exporting to image
+#7 DONE 0.1s
+"""
+CACHED = """\
+#4 [tools 1/3] FROM docker.io/library/debian:trixie-slim
+#4 CACHED
+
+#5 [tools 3/3] RUN apt-get update
+#5 CACHED
+
+#6 [tools 2/3] COPY a b
+#6 CACHED
+
+#7 [npm 1/1] RUN npm
+#7 DONE 0.1s
+"""
+FAILED = """\
+#5 [2/2] RUN apt-get install nonsense
+#5 0.300 E: Unable to locate package nonsense
+#5 ERROR: process "/bin/sh -c apt-get install nonsense" did not complete successfully: exit code: 100
+------
+ > [2/2] RUN apt-get install nonsense:
+0.300 E: Unable to locate package nonsense
+------
+Dockerfile:2
+--------------------
+ERROR: failed to solve: process "/bin/sh -c apt-get install nonsense" did not complete successfully: exit code: 100
+"""
+DOCKERFILE = """\
+ARG BASE=debian
+FROM ${BASE} AS tools
+RUN apt-get update \\
+    && apt-get install x
+FROM tools AS npm
+RUN npm install
+FROM tools AS unwanted
+RUN a
+RUN b
+FROM tools AS agent
+ENV A=b
+COPY --chown=1:1 --from=npm /x /x
+WORKDIR /workspace
+USER dev
+"""
+
+
+def test_progress_is_the_steps_that_ended_and_the_one_that_runs() -> None:
+    log, seen = BuildLog(), list[tuple[int, str]]()
+    for line in OUTPUT.splitlines():
+        if log.feed(line):
+            seen.append((log.done, log.doing))
+    base, tools = "[tools 1/2] FROM docker.io/library/debian:trixie-slim", "[tools 2/2] RUN apt-get update"
+    npm = "[npm 1/1] RUN true"
+    assert seen == [(0, base), (1, "finishing"), (1, tools), (1, npm), (2, tools), (3, "finishing")]
+
+
+@each(("target", "steps"), [("tools", 2), ("npm", 3), ("agent", 5), ("", 5), ("nowhere", 0)])
+def test_the_steps_of_a_target_are_those_of_all_that_it_is_made_from(target: str, steps: int) -> None:
+    assert expected_steps(DOCKERFILE, target) == steps
+
+
+def test_a_failure_is_the_step_with_its_last_lines() -> None:
+    expected = "> [2/2] RUN apt-get install nonsense:\n0.300 E: Unable to locate package nonsense"
+    assert failure(FAILED) == expected
+
+
+def test_a_failure_before_any_step_is_the_last_lines() -> None:
+    assert failure("one\nERROR: two\n") == "one\nERROR: two"
+
+
+def test_an_empty_dockerfile_has_no_steps() -> None:
+    assert expected_steps("", "") == 0
+
+
+def test_a_step_that_comes_behind_a_later_one_of_its_stage_is_counted_and_not_told() -> None:
+    log, seen = BuildLog(), list[tuple[int, str]]()
+    for line in CACHED.splitlines():
+        if log.feed(line):
+            seen.append((log.done, log.doing))
+    base, tools = "[tools 1/3] FROM docker.io/library/debian:trixie-slim", "[tools 3/3] RUN apt-get update"
+    end = "finishing"
+    assert seen == [(0, base), (1, end), (1, tools), (2, end), (2, end), (3, end), (3, "[npm 1/1] RUN npm"), (4, end)]

@@ -1,0 +1,113 @@
+import json
+from typing import Any
+
+from agent_sandbox.runtime.compose.containers import Container, containers, leftovers
+from agent_sandbox.runtime.compose.containers import _container as from_inspect
+from fake_docker import FakeDocker
+from vectors import each
+
+
+def inspected(service: str, **state: object) -> dict[str, Any]:
+    return {
+        "Id": f"{service}-0123456789abcdef",
+        "Config": {"Image": "agent-sandbox/x:1", "Labels": {"com.docker.compose.service": service}},
+        "State": {"Status": "running", "ExitCode": 0, "Error": "", **state},
+    }
+
+
+def test_containers_are_found_by_the_projects_label_alone(docker: FakeDocker) -> None:
+    extra = inspected("extra")
+    proxy = inspected("proxy", Health={"Status": "unhealthy", "Log": [{"Output": "a\n"}, {"Output": "b\n"}]})
+    agent = inspected("agent", Status="exited", ExitCode=3, Error="oom")
+    docker.says("ps --all", out="1\n2\n3\n").says(
+        "inspect --type container 1 2 3", out=json.dumps([extra, agent, proxy])
+    )
+    expected = (
+        Container(
+            id="proxy-012345",
+            service="proxy",
+            image="agent-sandbox/x:1",
+            state="running",
+            health="unhealthy",
+            last_check="b",
+        ),
+        Container(
+            id="agent-012345", service="agent", image="agent-sandbox/x:1", state="exited", exit_code=3, error="oom"
+        ),
+        Container(id="extra-012345", service="extra", image="agent-sandbox/x:1", state="running"),
+    )
+    assert containers("app-1") == expected
+    assert docker.calls[0] == "ps --all --quiet --filter label=com.docker.compose.project=app-1"
+
+
+def test_a_project_that_is_down_has_none(docker: FakeDocker) -> None:
+    docker.says("ps --all")
+    assert containers("app-1") == ()
+
+
+@each(
+    ("state", "health", "ready", "condition"),
+    [
+        ("running", "", True, "running"),
+        ("running", "healthy", True, "healthy"),
+        ("running", "starting", False, "starting"),
+        ("running", "unhealthy", False, "unhealthy"),
+        ("exited", "unhealthy", False, "exited with code 7"),
+        ("restarting", "", False, "restarting"),
+        ("created", "", False, "created"),
+    ],
+)
+def test_a_container_says_how_it_is(state: str, health: str, *, ready: bool, condition: str) -> None:
+    container = Container(id="1", service="x", image="y", state=state, health=health, exit_code=7)
+    assert (container.ready, container.condition) == (ready, condition)
+
+
+@each(
+    ("health", "unchecked"),
+    [
+        ({"Status": "unhealthy", "FailingStreak": 0}, True),
+        ({"Status": "unhealthy", "FailingStreak": 1}, False),
+        ({"Status": "unhealthy"}, False),
+        ({"Status": "healthy", "FailingStreak": 0}, False),
+        ({"Status": "starting", "FailingStreak": 0}, False),
+        (None, False),
+    ],
+)
+def test_unhealthy_without_a_failed_check_is_unchecked(health: object, *, unchecked: bool) -> None:
+    found = inspected("agent", Health=health)
+    found["Config"]["Healthcheck"] = {"Interval": 30_000_000_000, "Timeout": 5_000_000_000}
+    container = from_inspect(found)
+    assert (container.unchecked, container.check_seconds, container.ready) == (
+        unchecked,
+        35,
+        health is None or health == {"Status": "healthy", "FailingStreak": 0},
+    )
+
+
+def test_leftovers_are_listed_by_kind(docker: FakeDocker) -> None:
+    docker.says("ps --all", out="app-1-proxy-1\napp-1-agent-1\n").says("network ls").says(
+        "volume ls", out="app-1_state\n"
+    )
+    expected = {"containers": ("app-1-agent-1", "app-1-proxy-1"), "networks": (), "volumes": ("app-1_state",)}
+    assert leftovers("app-1") == expected
+
+
+def test_limits_are_those_in_force_and_none_where_there_is_none(docker: FakeDocker) -> None:
+    limited = {"Memory": 4 << 30, "CpuQuota": 150_000, "CpuPeriod": 100_000, "PidsLimit": 100}
+    agent = {**inspected("agent", OOMKilled=True), "HostConfig": limited, "RestartCount": 2}
+    edited = {**inspected("edited"), "HostConfig": {"NanoCpus": 500_000_000, "PidsLimit": -1}}
+    other = {**inspected("other"), "HostConfig": {"Memory": 0, "CpuQuota": 0, "PidsLimit": None}}
+    docker.says("ps --all", out="1\n2\n3\n").says("inspect", out=json.dumps([agent, edited, other]))
+    first, with_cpus, second = containers("app-1")
+    assert with_cpus.limits == {"cpus": "0.5"}
+    assert (first.limits, first.out_of_memory, first.restarts) == (
+        {"memory": "4g", "cpus": "1.5", "pids": "100"},
+        True,
+        2,
+    )
+    assert (second.limits, second.out_of_memory, second.restarts) == ({}, False, 0)
+
+
+def test_what_ended_for_want_of_memory_says_so() -> None:
+    ended = Container(id="1", service="x", image="y", state="exited", exit_code=137, out_of_memory=True)
+    assert ended.condition == "exited with code 137, out of memory"

@@ -1,0 +1,202 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.git import repositories
+from agent_sandbox.runtime.git.repositories import Found, Kind, Place, search
+from repositories import bare, repository
+
+
+def found(project: Path, *, limit: int = 1000) -> set[tuple[str, str]]:
+    return {(place.kind.value, place.path) for place in search(project, limit=limit).places}
+
+
+def test_a_project_without_git_has_none(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    assert found(tmp_path) == set()
+
+
+def test_the_projects_own_repository_and_others_in_it(tmp_path: Path) -> None:
+    repository(tmp_path)
+    repository(tmp_path / "vendor" / "one")
+    bare(tmp_path / "mirror.git")
+    assert found(tmp_path) == {
+        ("repository", ".git"),
+        ("repository", "vendor/one/.git"),
+        ("repository", "mirror.git"),
+    }
+
+
+def test_a_submodules_repository_lies_in_the_projects_and_a_file_leads_to_it(tmp_path: Path) -> None:
+    repository(tmp_path)
+    bare(tmp_path / ".git" / "modules" / "libs" / "one")
+    (tmp_path / "libs" / "one").mkdir(parents=True)
+    (tmp_path / "libs" / "one" / ".git").write_text("gitdir: ../../.git/modules/libs/one\n")
+    assert found(tmp_path) == {
+        ("repository", ".git"),
+        ("repository", ".git/modules/libs/one"),
+        ("pointer", "libs/one"),
+    }
+
+
+def test_what_git_keeps_of_a_worktree(tmp_path: Path) -> None:
+    place = repository(tmp_path) / "worktrees" / "feature"
+    place.mkdir(parents=True)
+    for name in ("HEAD", "commondir", "gitdir"):
+        (place / name).write_text("x")
+    assert ("worktree", ".git/worktrees/feature") in found(tmp_path)
+
+
+def test_a_commondir_stands_for_objects_and_refs(tmp_path: Path) -> None:
+    (tmp_path / "HEAD").write_text("x")
+    assert found(tmp_path) == set()
+    (tmp_path / "commondir").write_text("/elsewhere")
+    assert found(tmp_path) == {("worktree", "")}
+
+
+@pytest.mark.parametrize("name", ["HEAD", "objects", "refs"])
+def test_a_directory_that_lacks_one_of_three_is_no_repository(tmp_path: Path, name: str) -> None:
+    git = bare(tmp_path / ".git")
+    (git / name).rename(git / "other")
+    assert found(tmp_path) == set()
+
+
+def test_a_link_called_git_is_a_pointer_and_is_not_followed(tmp_path: Path) -> None:
+    bare(tmp_path / "elsewhere" / "git")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / ".git").symlink_to(tmp_path / "elsewhere" / "git")
+    (project / "link").symlink_to(tmp_path / "elsewhere")
+    assert list(search(project).places) == [Place(kind=Kind.POINTER, path="")]
+
+
+def test_many_sources_hide_nothing_that_is_in_gits_own_directory(tmp_path: Path) -> None:
+    bare(repository(tmp_path) / "modules" / "one")
+    for number in range(50):
+        (tmp_path / f"source-{number}").mkdir()
+    assert found(tmp_path, limit=10) == {("repository", ".git"), ("repository", ".git/modules/one")}
+
+
+def test_the_look_is_bounded(tmp_path: Path) -> None:
+    bare(tmp_path / "a" / "b" / "c")
+    assert found(tmp_path, limit=3) == set()
+    assert found(tmp_path, limit=4) == {("repository", "a/b/c")}
+
+
+def test_a_directory_that_is_gone_is_passed_over(tmp_path: Path) -> None:
+    assert found(tmp_path / "gone") == set()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "fe",
+        "be/.git",
+        "00/ad/de.git",
+        "objects/ab",
+        ".git/modules/fe",
+        ".git/modules/FE",
+        ".git/modules/libs/de",
+        ".git/modules/de/libs",
+        ".git/modules/fe/modules/be",
+        ".git/modules/HEAD",
+        ".git/modules/refs",
+        ".git/modules/objects",
+        ".git/modules/logs",
+        ".git/modules/hooks/modules/modules",
+        ".git/worktrees/de/modules/fe",
+    ],
+)
+def test_a_repository_is_found_whatever_it_is_called(tmp_path: Path, path: str) -> None:
+    repository(tmp_path)
+    bare(tmp_path / path)
+    assert ("repository", path) in found(tmp_path)
+
+
+def test_a_worktree_is_found_whatever_it_is_called(tmp_path: Path) -> None:
+    place = repository(tmp_path) / "worktrees" / "de"
+    place.mkdir(parents=True)
+    (place / "HEAD").write_text("x")
+    (place / "commondir").write_text("../..")
+    assert ("worktree", ".git/worktrees/de") in found(tmp_path)
+
+
+def test_submodules_that_make_their_folder_look_like_a_repository_hide_none(tmp_path: Path) -> None:
+    modules = repository(tmp_path) / "modules"
+    for name in ("HEAD", "objects", "refs"):
+        bare(modules / name)
+    expected = {("repository", f".git/modules/{name}") for name in ("HEAD", "objects", "refs")}
+    assert found(tmp_path) == {("repository", ".git"), *expected}
+    (modules / "HEAD").rename(modules / "other")
+    (modules / "HEAD").write_text("ref: x")
+    assert {("repository", f".git/modules/{name}") for name in ("other", "objects", "refs")} <= found(tmp_path)
+
+
+def test_what_git_keeps_objects_in_is_not_searched(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    for number in range(256):
+        (git / "objects" / f"{number:02x}").mkdir()
+        (git / "refs" / "heads" / str(number)).mkdir(parents=True)
+    assert search(tmp_path, limit=10) == Found(places=(Place(kind=Kind.REPOSITORY, path=".git"),))
+
+
+@pytest.mark.parametrize("target", ["{}/store/one", "../../store/one", "../../link/one"])
+def test_a_pointer_leads_to_its_repository(tmp_path: Path, target: str) -> None:
+    bare(repository(tmp_path) / "objects" / "ab" / "one")  # nothing is searched there
+    bare(tmp_path / "store" / "one")
+    (tmp_path / "link").symlink_to("store")
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / ".git").write_text(f"gitdir: {target.format(tmp_path)}\n")
+    names = [place.path for place in search(tmp_path).places]
+    assert names.count("store/one") == 1
+    (tmp_path / "a" / "b" / ".git").write_text("gitdir: ../../.git/objects/ab/one\n")
+    assert ("repository", ".git/objects/ab/one") in found(tmp_path)
+
+
+@pytest.mark.parametrize(("file", "text"), [("objects/info/alternates", "#\n\nx/o\n"), ("commondir", "objects/x")])
+def test_what_a_repository_shares_is_found(tmp_path: Path, file: str, text: str) -> None:
+    git = repository(tmp_path)
+    bare(git / "objects" / "x")  # the walk leaves this one out
+    assert ("repository", ".git/objects/x") not in found(tmp_path)
+    (git / file).parent.mkdir(exist_ok=True)
+    (git / file).write_text(text)
+    assert ("repository", ".git/objects/x") in found(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["objects/x", "refs/x/.git", "logs/a/b"])
+def test_a_folder_that_is_made_to_look_like_a_repository_hides_none(tmp_path: Path, path: str) -> None:
+    bare(tmp_path)
+    bare(tmp_path / path)
+    assert ("repository", path) in found(tmp_path)
+
+
+def test_what_is_not_searched_is_told(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    assert search(tmp_path, limit=2).unsearched == ("b", "c")
+    assert search(tmp_path, limit=4).unsearched == ()
+
+
+def test_a_directory_with_too_many_names_is_told_and_asked_for_those_that_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / f"a{number}").mkdir()
+    repository(tmp_path)
+    bare(tmp_path / ".git" / "modules" / "fe")
+    monkeypatch.setattr(repositories, "MAX_ENTRIES", 0)
+    assert search(tmp_path).places == (Place(kind=Kind.REPOSITORY, path=".git"),)
+    assert search(tmp_path).unsearched == (".", ".git", ".git/modules")
+
+
+def test_a_directory_that_may_not_be_listed_is_asked_for_the_names_that_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path)
+
+    def refuse(_folder: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert (found(tmp_path), search(tmp_path).unsearched) == ({("repository", ".git")}, (".", ".git"))

@@ -1,0 +1,160 @@
+import errno
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.host.process import Finished, capture, follow
+
+
+def test_capture_keeps_both_outputs_and_the_exit_code() -> None:
+    argv = ("sh", "-c", "echo out; echo err >&2; exit 3")
+    assert Finished(argv=argv, code=3, out="out\n", err="err\n") == capture(argv)
+
+
+def test_capture_gives_the_child_no_stdin() -> None:
+    assert capture(("cat",)).out == ""
+
+
+def test_capture_feeds_stdin_however_large_through_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", None)
+    assert capture(("wc", "-c"), stdin=b"x" * 1_000_000).out.strip() == "1000000"
+
+
+def test_capture_takes_a_child_that_does_not_read(tmp_path: Path) -> None:
+    assert capture(("true",), cwd=tmp_path, stdin=b"x" * 1_000_000).code == 0
+
+
+def test_capture_runs_in_the_given_directory(tmp_path: Path) -> None:
+    assert f"{tmp_path}\n" == capture(("pwd",), cwd=tmp_path).out
+
+
+def test_a_slow_child_is_ended_and_called_a_time_out() -> None:
+    got = capture(("sleep", "30"), timeout=0.05)
+    assert Finished(argv=("sleep", "30"), code=124, out="", err="no answer within 0.05 seconds") == got
+
+
+def test_bytes_that_are_no_utf8_do_not_stop_us() -> None:
+    assert capture(("printf", r"\377\n")).out == "�\n"
+
+
+def test_follow_hands_on_each_line_of_both_outputs() -> None:
+    lines: list[str] = []
+    got = follow(("sh", "-c", "echo one; echo two >&2; exit 4"), on_line=lines.append)
+    assert lines == ["one", "two"]
+    assert (got.code, got.out) == (4, "one\ntwo")
+
+
+def test_follow_feeds_stdin_however_large() -> None:
+    assert follow(("wc", "-c"), on_line=lambda _: None, stdin=b"x" * 1_000_000).out.strip() == "1000000"
+
+
+def test_follow_keeps_only_the_last_lines() -> None:
+    got = follow(("seq", "1000"), on_line=lambda _: None)
+    assert [str(n) for n in range(801, 1001)] == got.out.split("\n")
+
+
+def test_a_child_is_ended_with_what_it_started_when_we_are_interrupted(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 60 & echo $! $$ > {pids}; echo ready; wait"
+    with pytest.raises(KeyboardInterrupt):
+        follow(("sh", "-c", script), on_line=_interrupt)
+    for pid in map(int, pids.read_text().split()):
+        assert _gone(pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_end_ends_the_child_as_ctrl_c_does(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
+    with pytest.raises(KeyboardInterrupt, match=number.name):
+        capture(("sleep", "60"))
+    assert before == signal.getsignal(number)
+
+
+def test_a_child_that_ignores_ctrl_c_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "GRACE", 0.05)
+    with pytest.raises(KeyboardInterrupt):
+        follow(("sh", "-c", "trap '' INT TERM; echo ready; sleep 60"), on_line=_interrupt)
+
+
+def _interrupt(_line: str) -> None:
+    raise KeyboardInterrupt
+
+
+def _gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_full_disk_is_told_before_anything_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(**_: object) -> object:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(
+        UserError, match=r"^disk: a temporary file can't be written: No space left on device; make room"
+    ):
+        follow(("touch", str(tmp_path / "ran")), on_line=lambda _: None)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_environment_is_ours_with_what_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OURS", "1")
+    got = follow(("sh", "-c", "echo $OURS $ADDED"), on_line=lambda _: None, environment={"ADDED": "2"})
+    assert got.out == "1 2"
+
+
+def test_become_leaves_the_child_in_our_place(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from agent_sandbox.runtime.host.process import become;"
+        f"print('before'); become(('sh', '-c', 'pwd; exit 7'), cwd=Path({str(tmp_path)!r}))"
+    )
+    got = capture((sys.executable, "-c", script))
+    assert (got.code, got.out) == (7, f"before\n{tmp_path}\n")
+
+
+def test_a_request_to_end_that_comes_while_the_child_is_made_ends_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make = subprocess.Popen
+
+    def interrupted(*args: Any, **kwargs: Any) -> subprocess.Popen[str]:  # noqa: ANN401 - whatever Popen takes
+        child: subprocess.Popen[str] = make(*args, **kwargs)
+        os.kill(os.getpid(), signal.SIGINT)
+        (tmp_path / "pid").write_text(str(child.pid))
+        return child
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        capture(("sleep", "60"))
+    assert _gone(int((tmp_path / "pid").read_text()))
+
+
+def test_only_a_line_feed_ends_a_line_so_that_nothing_printed_forges_another() -> None:
+    lines: list[str] = []
+    follow(("printf", r"a\rb\vc\302\205d\342\200\250e\r\n"), on_line=lines.append)
+    assert lines == ["a\rb\vc\x85d\u2028e"]
+
+
+def test_a_watched_child_has_a_stdin_that_ends_with_us() -> None:
+    lines: list[str] = []
+    script = "import select, sys; print(bool(select.select([sys.stdin], [], [], 0.05)[0]))"
+    got = process.watch((sys.executable, "-c", script), on_line=lines.append)
+    assert (lines, got.code) == (["False"], 0)

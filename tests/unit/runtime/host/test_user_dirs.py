@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.host import user_dirs
+from agent_sandbox.runtime.host.user_dirs import (
+    cache_directory,
+    config_directory,
+    home_directory,
+    layer_folders,
+    state_directory,
+)
+from vectors import each
+
+
+@each(
+    ("environ", "expected"),
+    [
+        ({"HOME": "/home/me"}, Path("/home/me/.config/agent-sandbox")),
+        ({"HOME": "/home/me", "XDG_CONFIG_HOME": "/cfg"}, Path("/cfg/agent-sandbox")),
+        ({"HOME": "/home/me", "XDG_CONFIG_HOME": "cfg"}, Path("/home/me/.config/agent-sandbox")),
+        ({"HOME": "/home/me", "XDG_CONFIG_HOME": ""}, Path("/home/me/.config/agent-sandbox")),
+        ({"XDG_CONFIG_HOME": "/cfg"}, Path("/cfg/agent-sandbox")),
+        ({"HOME": ""}, None),
+        ({"HOME": "relative"}, None),
+        ({}, None),
+    ],
+)
+def test_where_a_users_settings_are(environ: dict[str, str], expected: Path | None) -> None:
+    assert config_directory(environ) == expected
+
+
+def test_without_a_home_state_has_a_place_all_the_same() -> None:
+    assert state_directory({}) == Path("/tmp/agent-sandbox-state")  # noqa: S108 - what is left
+    assert state_directory({"USER": "me"}) == Path("/tmp/agent-sandbox-me")  # noqa: S108 - the same
+    assert state_directory({"HOME": "/home/me"}) == Path("/home/me/.local/state/agent-sandbox")
+
+
+def test_what_can_be_made_again_lies_in_the_cache_and_nowhere_without_a_home() -> None:
+    assert cache_directory({"HOME": "/home/me"}) == Path("/home/me/.cache/agent-sandbox")
+    assert cache_directory({"HOME": "/home/me", "XDG_CACHE_HOME": "/c"}) == Path("/c/agent-sandbox")
+    assert cache_directory({}) is None
+
+
+def test_a_home_is_not_guessed() -> None:
+    assert home_directory({}) is None
+    assert home_directory({"HOME": "/home/me"}) == Path("/home/me")
+
+
+def test_layers_lie_with_the_user_and_with_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_dirs, "ORGANISATION", Path("/etc/agent-sandbox"))
+    system = {"organisation": Path("/etc/agent-sandbox")}
+    assert layer_folders({"HOME": "/home/me"}) == {"user": Path("/home/me/.config/agent-sandbox")} | system
+    assert layer_folders({}) == system

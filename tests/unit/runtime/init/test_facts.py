@@ -1,0 +1,108 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.init.facts import find_project, look_at, machine, owner_by, owner_of
+from agent_sandbox.stack.limits import DEFAULT
+from agent_sandbox.stack.workspace import Ide, Owner, Workspace
+
+
+def problem(path: Path, environ: dict[str, str] | None = None) -> Problem:
+    with pytest.raises(UserError) as raised:
+        find_project(path, environ or {})
+    (one,) = raised.value.problems
+    return one
+
+
+def look(project: Path, environ: dict[str, str] | None = None) -> Workspace:
+    return look_at(project, title="x", ide=Ide.NONE, limits=DEFAULT, environ=environ or {})
+
+
+def test_a_project_is_known_by_its_real_path(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "link").symlink_to("app")
+    assert find_project(tmp_path / "link", {}) == tmp_path / "app"
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    assert problem(tmp_path / "x") == Problem(where=str(tmp_path / "x"), what="no such directory")
+
+
+def test_a_file_is_no_project(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    assert problem(tmp_path / "f").what == "is no directory"
+
+
+def test_a_link_that_goes_round_in_circles(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert problem(tmp_path / "a").what.startswith("can't be used")
+
+
+def test_a_path_that_is_no_utf8(tmp_path: Path) -> None:
+    project = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    project.mkdir()
+    assert problem(project).what == "this path is not UTF-8"
+
+
+@pytest.mark.parametrize("name", ["", "project", "a/.."])
+def test_the_home_directory_and_all_above_it_are_refused(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home" / "me"
+    (home / "project").mkdir(parents=True)
+    (home / "a").mkdir()
+    environ = {"HOME": str(home)}
+    if name == "project":
+        assert find_project(home / name, environ) == home / name
+    else:
+        assert problem(home / name, environ).what == "holds your home directory: the agent would have all of it"
+        assert problem(home.parent, environ).what == "holds your home directory: the agent would have all of it"
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/.."])
+def test_the_root_of_everything_is_refused(path: str) -> None:
+    assert problem(Path(path)).where == "/"
+
+
+def test_awkward_names_are_just_names(tmp_path: Path) -> None:
+    for name in ("with space", "-dash", "it's", 'say "x"', "日本", "$HOME", "{{x}}", "a\nb", "#", "\x1b[31m"):
+        (tmp_path / name).mkdir()
+        assert find_project(tmp_path / name, {}) == tmp_path / name
+
+
+def test_what_the_user_brings_along_is_found_when_it_is_there(tmp_path: Path) -> None:
+    project, config = tmp_path / "p", tmp_path / "home" / ".config" / "agent-sandbox"
+    project.mkdir()
+    (config / "dotfiles").mkdir(parents=True)
+    (config / "shell.d").write_text("no directory")
+    workspace = look(project, {"HOME": str(tmp_path / "home")})
+    assert (workspace.dotfiles, workspace.shell_d) == (str(config / "dotfiles"), None)
+    assert workspace.layers == {"user": str(config)}
+
+
+def test_without_a_home_nothing_is_brought_along(tmp_path: Path) -> None:
+    workspace = look(tmp_path, {})
+    assert (workspace.dotfiles, workspace.shell_d, workspace.layers) == (None, None, {})
+
+
+@pytest.mark.parametrize(
+    ("uid", "gid", "expected"),
+    [(501, 20, Owner(uid=501, gid=20)), (0, 0, Owner()), (1234, 0, Owner(uid=1234, gid=1000)), (0, 5, Owner())],
+)
+def test_dev_has_the_owners_numbers_but_never_roots(uid: int, gid: int, expected: Owner) -> None:
+    assert owner_by(os.stat_result((0o40755, 1, 1, 2, uid, gid, 0, 0, 0, 0))) == expected
+
+
+def test_the_owner_of_a_directory_is_looked_up(tmp_path: Path) -> None:
+    assert owner_of(tmp_path) == owner_by(tmp_path.stat())
+
+
+def test_a_user_that_the_system_does_not_know_has_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
+    assert find_project(tmp_path, {}) == tmp_path
+
+
+def test_this_machine_has_memory_and_processors() -> None:
+    has = machine()
+    assert (has["memory"] > 1 << 26, has["cpus"] >= 1) == (True, True)

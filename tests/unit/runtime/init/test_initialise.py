@@ -1,0 +1,204 @@
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.render.paths import COMPOSE, DOTENV, POLICY
+from agent_sandbox.render.reconcile import OnConflict, Verdict
+from agent_sandbox.runtime.init.initialise import Wish, agent_of, prepare
+from agent_sandbox.runtime.protect.snapshot import record
+from agent_sandbox.stack.limits import DEFAULT, GIB, kept, told
+from agent_sandbox.stack.workspace import Ide
+from repositories import bare, repository
+
+
+def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> Wish:
+    return Wish(agent="claude", path=path, title=title, ide=ide, on_conflict=OnConflict.KEEP, detect=False)
+
+
+def test_preparing_only_reads(tmp_path: Path) -> None:
+    prepared = prepare(wish(tmp_path), {})
+    assert {change.verdict for change in prepared.changes} == {Verdict.WRITTEN}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writing_is_a_step_of_its_own_and_changes_nothing_more(tmp_path: Path) -> None:
+    prepare(wish(tmp_path), {}).write()
+    assert {change.verdict for change in prepare(wish(tmp_path), {}).changes} == {Verdict.UNCHANGED}
+
+
+def test_the_proxy_can_read_the_policy_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        prepare(wish(tmp_path), {}).write()
+    finally:
+        os.umask(before)
+    modes = {
+        path: stat.S_IMODE((tmp_path / path).stat().st_mode) for path in (".devcontainer", POLICY, COMPOSE, DOTENV)
+    }
+    assert modes == {".devcontainer": 0o755, POLICY: 0o644, COMPOSE: 0o600, DOTENV: 0o600}
+
+
+def test_hooks_are_made_where_a_repository_has_none(tmp_path: Path) -> None:
+    (repository(tmp_path) / "hooks").rmdir()
+    prepare(wish(tmp_path), {}).write()
+    assert (tmp_path / ".git" / "hooks").is_dir()
+
+
+def submodule(project: Path) -> Path:
+    """Make a repository with one submodule, and return where its own repository lies."""
+    module = bare(repository(project) / "modules" / "fe")
+    (module / "config").write_text("")
+    return module
+
+
+def protected(project: Path, *, let_go: frozenset[str] = frozenset()) -> set[str]:
+    return {one.path for one in prepare(replace(wish(project), let_go=let_go), {}).workspace.protected}
+
+
+def test_what_is_protected_stays_so_though_the_next_search_does_not_find_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submodule(tmp_path)
+    (tmp_path / "nested" / "deep").mkdir(parents=True)
+    repository(tmp_path / "nested" / "deep")
+    prepare(wish(tmp_path), {}).write()
+    monkeypatch.setattr("agent_sandbox.runtime.git.repositories.MAX_FOLDERS", 1)
+    prepared = prepare(wish(tmp_path), {})
+    paths = {one.path for one in prepared.workspace.protected}
+    assert {".git/modules/fe/hooks", ".git/modules/fe/config", "nested/deep/.git/config"} <= paths
+    assert [change.verdict for change in prepared.changes if change.path == COMPOSE] != [Verdict.KEPT]
+    assert prepared.notes[0] == (
+        ".git/modules/fe/config, .git/modules/fe/hooks, nested/deep/.git/config, nested/deep/.git/hooks: "
+        "still protected, though this search found nothing that refers to it"
+    )
+    assert prepared.notes[1].startswith(".git/modules, .devcontainer, nested: not searched for repositories")
+
+
+@pytest.mark.parametrize("text", ["", "services: [\n", "services: {}\n"])
+def test_what_was_protected_when_the_stack_started_stays_so_whatever_the_compose_file_says(
+    tmp_path: Path, text: str
+) -> None:
+    environ, project = {"HOME": str(tmp_path / "home")}, tmp_path / "app"
+    (project / "tools" / "hooks").mkdir(parents=True)
+    git = repository(project)
+    (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n")
+    prepare(wish(project), environ).write()
+    record(project, environ)
+    (git / "config").write_text("")
+    (project / COMPOSE).write_text(text)
+    forced = prepare(replace(wish(project), on_conflict=OnConflict.REPLACE), environ)
+    assert "tools/hooks" in {one.path for one in forced.workspace.protected}
+
+
+def test_a_person_may_let_go_of_what_is_protected(tmp_path: Path) -> None:
+    module = submodule(tmp_path)
+    prepare(wish(tmp_path), {}).write()
+    (module / "HEAD").unlink()
+    assert {".git/modules/fe/config", ".git/modules/fe/hooks"} <= protected(tmp_path)
+    let_go = frozenset({".git/modules/fe/config"})
+    assert protected(tmp_path) - protected(tmp_path, let_go=let_go) == let_go
+    (*_, note) = prepare(replace(wish(tmp_path), let_go=let_go), {}).notes
+    assert note == ".git/modules/fe/config: no longer protected: the agent can write it after the next start"
+
+
+def test_a_protected_path_that_is_a_link_now_is_not_dropped_without_a_yes(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    prepare(wish(tmp_path), {}).write()
+    (tmp_path / ".vscode").rmdir()
+    (tmp_path / ".vscode").symlink_to("elsewhere")
+    prepared = prepare(wish(tmp_path), {})
+    before = (tmp_path / COMPOSE).read_text()
+    with pytest.raises(UserError) as refused:
+        prepared.write()
+    assert str(refused.value) == (
+        ".vscode: was protected and is now a link or a pipe, which can't be protected; "
+        "replace it with a file or a directory or remove it; or run agent-sandbox init at a terminal and agree"
+    )
+    assert (tmp_path / COMPOSE).read_text() == before
+    prepare(replace(wish(tmp_path), let_go=frozenset({".vscode"})), {}).write()
+    assert "vscode" not in (tmp_path / COMPOSE).read_text().partition("services:")[2]
+
+
+def test_what_is_gone_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    prepare(wish(tmp_path), {}).write()
+    (tmp_path / ".vscode").rmdir()
+    assert prepare(wish(tmp_path), {}).notes == (".vscode: no longer protected, because it is gone",)
+
+
+def test_paths_with_a_dollar_stay_protected(tmp_path: Path) -> None:
+    repository(tmp_path / "a$b" / "$$c")
+    prepare(wish(tmp_path), {}).write()
+    prepared = prepare(wish(tmp_path), {})
+    assert (prepared.protection.gone, prepared.protection.kept) == ((), ())
+
+
+def test_a_title_is_the_directorys_name_unless_told_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "a\nb").mkdir()
+    assert prepare(wish(tmp_path / "a\nb"), {}).workspace.title == "a-b"
+    assert prepare(wish(tmp_path, title="Mine"), {}).workspace.title == "Mine"
+
+
+def test_choices_of_an_earlier_init_stay(tmp_path: Path) -> None:
+    prepare(wish(tmp_path, title="Mine", ide=Ide.NONE), {}).write()
+    workspace = prepare(wish(tmp_path), {}).workspace
+    assert (workspace.title, workspace.ide) == ("Mine", Ide.NONE)
+    assert prepare(wish(tmp_path, ide=Ide.VSCODE), {}).workspace.ide is Ide.VSCODE
+
+
+def test_the_agent_of_an_earlier_init_is_known(tmp_path: Path) -> None:
+    assert agent_of(tmp_path, {}) is None
+    prepare(wish(tmp_path), {}).write()
+    assert agent_of(tmp_path, {}) == "claude"
+
+
+def test_limits_are_of_the_agent_alone_and_stay_until_they_are_said_anew(tmp_path: Path) -> None:
+    prepare(replace(wish(tmp_path), limits={"memory": "2g", "cpus": "1.5"}), {}).write()
+    prepared = prepare(replace(wish(tmp_path), limits={"pids": "100"}), {})
+    assert kept(prepared.workspace.limits) == {"memory": "2g", "cpus": "1.5", "pids": "100"}
+    sizes = {service.name: service.limits.memory for service in prepared.stack.services}
+    assert sizes == {"proxy": GIB, "firewall": GIB // 8, "agent": 2 * GIB}
+    assert kept(prepare(replace(wish(tmp_path), limits=told(DEFAULT)), {}).workspace.limits) == {}
+
+
+def test_a_limit_that_is_none_on_this_machine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_sandbox.runtime.init.initialise.machine", lambda: {"memory": GIB, "cpus": 1})
+    assert prepare(wish(tmp_path), {}).notes == ()
+    (note,) = prepare(replace(wish(tmp_path), limits={"memory": "2g", "cpus": "1"}), {}).notes
+    assert note == "--memory 2g is more than this machine has, which is 1.0 GiB: here it limits nothing"
+
+
+def test_limits_that_mean_nothing_are_told_as_they_were_spelled(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--memory: `much` is no size"):
+        prepare(replace(wish(tmp_path), limits={"memory": "much"}), {})
+
+
+def test_a_new_project_opens_in_vs_code(tmp_path: Path) -> None:
+    assert prepare(wish(tmp_path), {}).workspace.ide is Ide.VSCODE
+
+
+def test_files_that_a_person_has_to_decide_on_are_conflicts(tmp_path: Path) -> None:
+    prepared = prepare(wish(tmp_path), {})
+    assert prepared.conflicts == ()
+    prepared.write()
+    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text("mine\n")
+    (conflict,) = prepare(wish(tmp_path), {}).conflicts
+    assert conflict.path == ".devcontainer/docker-compose.yml"
+
+
+def test_a_stack_of_the_projects_own_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "docker-compose.yml").write_text("services: {}\n")
+    (note,) = prepare(wish(tmp_path), {}).notes
+    assert note.endswith("your own stack: docker compose --project-name NAME --file docker-compose.yml")
+
+
+def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:
+    unknown = Wish(
+        agent="nobody", path=tmp_path / "gone", title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
+    )
+    with pytest.raises(UserError, match="no such agent `nobody`"):
+        prepare(unknown, {})

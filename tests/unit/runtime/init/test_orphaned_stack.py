@@ -1,0 +1,59 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.render.paths import COMPOSE
+from agent_sandbox.render.reconcile import OnConflict
+from agent_sandbox.runtime.init.initialise import Wish, prepare
+from agent_sandbox.runtime.init.orphaned_stack import left_behind
+from agent_sandbox.runtime.project.trust_snapshot import Standing, look
+
+KEPT = (
+    "if it ever ran, its containers and volumes, sign-in and history among them, stay until: "
+    "cd / && docker compose --project-name {} down --volumes"
+)
+
+
+def wish(path: Path, title: str | None = None) -> Wish:
+    return Wish(agent="claude", path=path, title=title, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[Path, Standing]:
+    """Return a project that `init` has been run in, and what was trusted there."""
+    project = tmp_path / "app"
+    project.mkdir()
+    prepared = prepare(wish(project), {})
+    prepared.write()
+    return project, look(project, {})
+
+
+def name_in(trusted: Standing) -> str:
+    return next(line.removeprefix("name: ") for line in trusted.files[COMPOSE].splitlines() if line.startswith("name:"))
+
+
+def test_a_new_project_and_one_that_is_as_it_was_leave_nothing(tmp_path: Path, made: tuple[Path, Standing]) -> None:
+    project, trusted = made
+    (tmp_path / "new").mkdir()
+    for path in (tmp_path / "new", project):
+        assert [*left_behind(prepare(wish(path), {}), [trusted])] == []
+
+
+def test_a_stack_that_is_called_anew_leaves_the_one_of_before(made: tuple[Path, Standing]) -> None:
+    project, trusted = made
+    former = name_in(trusted)
+    (note,) = left_behind(prepare(wish(project, "other"), {}), [trusted])
+    assert note == f"the stack was called {former}: {KEPT.format(former)}"
+
+
+def test_a_project_that_moved_leaves_its_stack_and_a_copy_or_a_clone_leaves_none(made: tuple[Path, Standing]) -> None:
+    project, trusted = made
+    former, moved = name_in(trusted), project.with_name("moved")
+    project.rename(moved)
+    (note,) = left_behind(prepare(wish(moved), {}), [trusted])
+    assert note == f"the project lay in {project}, and its stack was {former}: {KEPT.format(former)}"
+    assert [*left_behind(prepare(wish(moved), {}), [])] == []
+    assert [*left_behind(prepare(wish(moved), {}), [replace(trusted, files={})])] == []
+    project.mkdir()
+    assert [*left_behind(prepare(wish(moved), {}), [trusted])] == []

@@ -1,0 +1,71 @@
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policy import Effect
+from agent_sandbox.policytools.edit.editing import Edited
+from agent_sandbox.policytools.edit.short_rule import read_short_rule
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.policies.edit import planned_edit, write_edit
+
+RULE = read_short_rule(Effect.ALLOW, ("GET https://a.test/",))
+BEFORE = b"\xef\xbb\xbf# c\r\nallow: []\r\n"
+AFTER = b'\xef\xbb\xbf# c\r\nallow: ["GET https://a.test/"]\r\n'
+
+
+def planned(file: Path, environ: Mapping[str, str] | None = None) -> tuple[str, Edited]:
+    before, after = planned_edit(file, RULE, environ or {})
+    assert isinstance(after, Edited)
+    return before, after
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / ".devcontainer").mkdir()
+    file = tmp_path / ".devcontainer" / "policy.yaml"
+    file.write_bytes(BEFORE)
+    return file
+
+
+def test_every_byte_but_the_new_ones_stays(file: Path, tmp_path: Path) -> None:
+    file.chmod(0o640)
+    write_edit(file, *planned(file))
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (AFTER, 0o640)
+    assert [path.name for path in file.parent.iterdir()] == ["policy.yaml"]
+    alone = tmp_path / "alone.yaml"
+    alone.write_bytes(BEFORE)
+    write_edit(alone, *planned(alone))
+    assert alone.read_bytes() == AFTER
+
+
+def test_services_that_ship_count(file: Path) -> None:
+    file.write_text("services: [github]\n")
+    assert planned(file)[1].line == 3
+
+
+def test_the_layers_around_the_file_count(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "agent-sandbox").mkdir()
+    (tmp_path / "agent-sandbox" / "policy.yaml").write_text("deny: [a.test]\n")
+    with pytest.raises(UserError, match=r"is denied by user/policy\.yaml:1 \(any method a\.test\)"):
+        planned(file, {"XDG_CONFIG_HOME": str(tmp_path)})
+
+
+def test_a_file_that_changed_meanwhile_is_kept(file: Path) -> None:
+    plan = planned(file)
+    file.write_bytes(b"deny: []\n")
+    with pytest.raises(UserError, match=r"policy\.yaml: was changed by somebody else meanwhile; try again"):
+        write_edit(file, *plan)
+    assert file.read_bytes() == b"deny: []\n"
+
+
+def test_nothing_is_written_through_a_link(file: Path) -> None:
+    real = file.parent.rename(file.parent.with_name("elsewhere"))
+    file.parent.symlink_to(real)
+    with pytest.raises(UserError, match="it is a symbolic link, which agent-sandbox does not follow"):
+        write_edit(file, *planned(file))
+    assert (real / "policy.yaml").read_bytes() == BEFORE
+    (real / "policy.yaml").rename(real / "other.yaml")
+    (real / "policy.yaml").symlink_to(real / "other.yaml")
+    with pytest.raises(UserError, match="is a symbolic link; put the file itself there"):
+        planned(real / "policy.yaml")

@@ -1,0 +1,83 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policyfile import layer_beside
+from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
+from agent_sandbox.runtime.host import user_dirs
+from agent_sandbox.runtime.policies.layers import choices_here, layers_here, load_here, offers_here
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Keep both layers in a folder of the test's."""
+    monkeypatch.setattr(user_dirs, "ORGANISATION", tmp_path / "organisation")
+    for name in ("organisation", "agent-sandbox"):
+        (tmp_path / name).mkdir()
+    return {"XDG_CONFIG_HOME": str(tmp_path)}
+
+
+def test_the_layers_of_a_machine_are_those_that_are_there(environ: dict[str, str], tmp_path: Path) -> None:
+    project = tmp_path / "policy.yaml"
+    assert layers_here(environ, beside=project) == ()
+    user, organisation = tmp_path / "agent-sandbox" / "policy.yaml", tmp_path / "organisation" / "policy.yaml"
+    organisation.touch()
+    user.touch()
+    both = (layer_beside("user", user), layer_beside("organisation", organisation))
+    assert layers_here(environ, beside=project) == both
+    assert layers_here(environ, beside=user) == both[1:]
+
+
+def test_a_policy_is_loaded_with_them(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("domains: [a.test]")
+    (tmp_path / "organisation" / "policy.yaml").write_text("domains: [b.test]")
+    policy = load_here(tmp_path / "policy.yaml", environ)
+    assert [str(ceiling.origin) for ceiling in policy.rules.ceilings] == ["organisation/policy.yaml:1"]
+
+
+def test_a_policy_is_kept_in_the_user_s_cache_and_offers_too(environ: dict[str, str], tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    environ["XDG_CACHE_HOME"] = str(cache)
+    policy = tmp_path / "project" / ".devcontainer" / "policy.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text("domains: [a.test]")
+    assert load_here(policy, environ) == load_here(policy, environ)
+    assert len(list((cache / "agent-sandbox" / "policies").iterdir())) == 1
+    assert offers_here(policy, environ) == offers_here(policy, environ)
+    assert len(list((cache / "agent-sandbox" / "policies").iterdir())) == 2
+
+
+def test_what_could_be_chosen_is_asked_of_those_services_that_speak_of_the_host(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("services: [github]")
+    offers = offers_here(policy, environ)
+    hosts = {"github.com": ["github"], "gitlab.com": [], "b.test": []}
+    for host, names in hosts.items():
+        line = RequestLine(method="POST", url=f"https://{host}/o/n/git-receive-pack")
+        request = read_request(load_here(policy, environ), line)
+        assert [choice.entry["name"] for choice in choices_here(policy, request, offers)] == names
+
+
+def test_a_cache_that_cannot_be_is_as_good_as_none(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("domains: [a.test]")
+    expected = load_here(tmp_path / "policy.yaml", environ)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for place in ("loop", "policy.yaml"):
+        got = load_here(tmp_path / "policy.yaml", {**environ, "XDG_CACHE_HOME": str(tmp_path / place)})
+        assert got == expected
+
+
+@pytest.mark.parametrize("inside", [".", "deep/down"])
+def test_nothing_is_kept_where_an_agent_could_write_it(environ: dict[str, str], tmp_path: Path, inside: str) -> None:
+    policy = tmp_path / "project" / ".devcontainer" / "policy.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text("domains: [a.test]")
+    cache = tmp_path / "project" / inside / "cache"
+    cache.mkdir(parents=True)
+    link = tmp_path / "link"
+    link.symlink_to(cache)
+    for place in (cache, link):
+        load_here(policy, {**environ, "XDG_CACHE_HOME": str(place)})
+    assert list(cache.iterdir()) == []

@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policyfile import load_policy
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.policies.missing_services import lacking
+from agent_sandbox.runtime.project.installed import read_project
+
+AGENT, FORMER = known_agents(data_root() / "templates")[:2]
+TOLD = (
+    f"no policy names the service `{AGENT}`, by which {AGENT} reaches its API:"
+    f" add `- {AGENT}` under `services` in .devcontainer/policy.yaml"
+)
+
+
+@pytest.mark.parametrize(
+    ("services", "expected"), [(AGENT, ()), (f"{{name: {AGENT}}}, {FORMER}", ()), (FORMER, (TOLD,)), ("", (TOLD,))]
+)
+def test_a_policy_without_the_service_of_its_agent_is_told(
+    tmp_path: Path, services: str, expected: tuple[str, ...]
+) -> None:
+    folder = tmp_path / ".devcontainer"
+    folder.mkdir()
+    (folder / "docker-compose.yml").write_text(f'x-agent-sandbox: {{agent: {AGENT}, dev: "1:1"}}\nname: app-1\n')
+    (folder / "policy.yaml").write_text(f"services: [{services}]\n")
+    project = read_project(tmp_path)
+    assert lacking(project, lambda: load_policy(project.policy)) == expected
+
+
+def test_of_a_policy_that_can_not_be_read_nothing_is_said(tmp_path: Path) -> None:
+    folder = tmp_path / ".devcontainer"
+    folder.mkdir()
+    (folder / "docker-compose.yml").write_text(f'x-agent-sandbox: {{agent: {AGENT}, dev: "1:1"}}\nname: app-1\n')
+
+    def load() -> Policy:
+        raise UserError([Problem(where="policy.yaml:1:1", what="wrong")])
+
+    assert lacking(read_project(tmp_path), load) == ()

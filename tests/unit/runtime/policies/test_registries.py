@@ -1,0 +1,199 @@
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.detect import Offer
+from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.policies.registries import (
+    ASK,
+    FILES,
+    Machine,
+    Named,
+    answer_of,
+    apt_uris,
+    registries,
+    this_machine,
+)
+
+SOURCES = """\
+# URIs: http://comment.example.org/
+Types: deb
+# http://comment.example.org/x
+URIs: http://deb.example.org/debian https://deb2.example.org/debian
+Suites: stable
+Signed-By: https://key.example.org/x
+
+Types: deb
+Enabled: no
+URIs: http://off.example.org/debian
+"""
+LIST = """\
+# deb http://comment.example.org/debian stable main
+deb [signed-by=/usr/share/x.gpg] http://deb.example.org/debian stable main
+deb-src https://src.example.org/debian stable main
+"""
+
+
+def machine(tmp_path: Path, *, says: Mapping[str, str] | None = None, **environ: str) -> Machine:
+    """Return a machine whose programs answer by a word of their command line."""
+
+    def run(argv: Sequence[str]) -> str:
+        return next((out for word, out in (says or {}).items() if word in " ".join(argv)), "")
+
+    return Machine(environ={"HOME": str(tmp_path / "home"), **environ}, run=run, root=tmp_path)
+
+
+def hosts(found: Named | Sequence[Offer]) -> dict[str, tuple[str, ...]]:
+    offers = found.offers() if isinstance(found, Named) else found
+    return {offer.host: offer.files for offer in offers}
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_where_nobody_has_chosen_pip_itself_says_what_it_asks(tmp_path: Path) -> None:
+    says = {
+        "--version": "pip 1",
+        "config list": "global.timeout='180'\n",
+        "-c": "https://i.example.org/ https://f.example.org/",
+    }
+    found = registries("python", tmp_path, machine(tmp_path, says=says))
+    assert hosts(found) == {"i.example.org": ("pip's own default",), "f.example.org": ("pip's own default",)}
+
+
+@pytest.mark.parametrize(
+    ("says", "environ"),
+    [
+        ({"config list": "global.index-url='https://me:secret@mirror.example.org/simple'\n"}, {}),
+        ({}, {"PIP_INDEX_URL": "https://mirror.example.org/simple"}),
+        ({}, {"UV_DEFAULT_INDEX": "https://mirror.example.org/simple"}),
+    ],
+)
+def test_a_mirror_that_somebody_has_chosen_stands_in_the_place_of_the_default(
+    tmp_path: Path, says: dict[str, str], environ: dict[str, str]
+) -> None:
+    every = {**says, "--version": "pip 1", "-c": "https://default.example.org/"}
+    found = registries("python", tmp_path, machine(tmp_path, says=every, **environ))
+    assert list(hosts(found)) == ["mirror.example.org"]
+
+
+def test_further_indexes_stand_beside_it(tmp_path: Path) -> None:
+    config = (
+        "global.extra-index-url='https://a.example.org/simple https://b.example.org/simple'\nglobal.find-links='/opt'\n"
+    )
+    says = {"--version": "pip 1", "config list": config, "-c": "https://i.example.org/"}
+    found = registries("python", tmp_path, machine(tmp_path, says=says, UV_INDEX="x=https://c.example.org/simple"))
+    assert hosts(found) == {
+        "a.example.org": ("pip's configuration",),
+        "b.example.org": ("pip's configuration",),
+        "c.example.org": ("UV_INDEX",),
+        "i.example.org": ("pip's own default",),
+    }
+
+
+def test_files_of_the_project_and_of_the_home_are_read(tmp_path: Path) -> None:
+    write(tmp_path / "home" / ".npmrc", "@me:registry=https://me.example.org/")
+    project = tmp_path / "project"
+    write(project / "package-lock.json", '"resolved": "https://npm.example.org/a.tgz"')
+    write(project / "uv.lock", 'registry = "https://other.example.org/simple"')
+    found = registries("node", project, machine(tmp_path, says={"npm config": "https://npm.example.org/\n"}))
+    assert hosts(found) == {
+        "me.example.org": ("~/.npmrc",),
+        "npm.example.org": ("npm's configuration", "package-lock.json"),
+    }
+
+
+def test_what_only_the_project_names_has_to_be_taken(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    write(project / "requirements.txt", "--extra-index-url https://evil.example.org/simple\n")
+    write(
+        project / "uv.lock",
+        'registry = "https://mirror.example.org:443/simple"\nregistry = "https://mirror.example.org:8443/simple"',
+    )
+    here = machine(tmp_path, PIP_INDEX_URL="https://mirror.example.org/simple")
+    found = registries("python", project, here)
+    assert hosts(found) == {"mirror.example.org": ("PIP_INDEX_URL", "uv.lock")}
+    assert [(offer.host, offer.ports) for offer in found.offers()] == [("mirror.example.org", (443,))]
+    assert [(offer.host, offer.ports) for offer in found.asked] == [
+        ("evil.example.org", ()),
+        ("mirror.example.org", (8443,)),
+    ]
+    assert list(hosts(found.offers({"evil.example.org"}))) == ["evil.example.org", "mirror.example.org"]
+
+
+def test_a_flood_of_names_in_the_project_pushes_out_none_of_the_machines(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    write(project / "requirements.txt", "".join(f"-i https://a{n}.example.org/\n" for n in range(60)))
+    found = registries("python", project, machine(tmp_path, PIP_INDEX_URL="https://mirror.example.org/simple"))
+    assert list(hosts(found)) == ["mirror.example.org"]
+
+
+def test_apt_is_asked_on_a_debian_alone(tmp_path: Path) -> None:
+    write(tmp_path / "etc" / "os-release", "NAME=Debian\nID=debian\n")
+    write(tmp_path / "etc" / "apt" / "sources.list.d" / "debian.sources", SOURCES)
+    write(tmp_path / "etc" / "apt" / "sources.list.d" / "off.list.disabled", LIST)
+    assert hosts(registries("debian", tmp_path, machine(tmp_path))) == {
+        "deb.example.org": ("/etc/apt/sources.list.d/debian.sources",),
+        "deb2.example.org": ("/etc/apt/sources.list.d/debian.sources",),
+    }
+    write(tmp_path / "etc" / "os-release", "ID=ubuntu\nID_LIKE=debian\n")
+    with pytest.raises(UserError) as error:
+        registries("debian", tmp_path, machine(tmp_path))
+    assert str(error.value) == (
+        "debian: nothing on this machine or in the project names a registry with a public name; "
+        "configure apt, or name a file of its configuration: --from FILE; "
+        "a mirror in a private network goes under `host_services` in policy.yaml"
+    )
+
+
+def test_sources_are_what_is_turned_on_and_no_comment() -> None:
+    assert apt_uris("a.sources", SOURCES) == "URIs: http://deb.example.org/debian https://deb2.example.org/debian"
+    assert apt_uris("a.list", LIST).splitlines() == LIST.splitlines()[1:]
+    assert apt_uris("a.txt", LIST) == ""
+
+
+def test_a_file_from_elsewhere_speaks_for_a_machine_that_cannot(tmp_path: Path) -> None:
+    sources = write(tmp_path / "box.sources", SOURCES)
+    npmrc = write(tmp_path / "else" / ".npmrc", "registry=https://npm.example.org/")
+    assert list(hosts(registries("debian", tmp_path, machine(tmp_path), more=[sources]))) == [
+        "deb.example.org",
+        "deb2.example.org",
+    ]
+    assert hosts(registries("node", tmp_path, machine(tmp_path), more=[npmrc])) == {"npm.example.org": (".npmrc",)}
+    with pytest.raises(UserError, match=r"gone: can't be read: No such file or directory"):
+        registries("node", tmp_path, machine(tmp_path), more=[tmp_path / "gone"])
+
+
+def test_without_a_home_and_without_tools_nothing_is_found(tmp_path: Path) -> None:
+    bare = Machine(environ={}, run=lambda _: "", root=tmp_path)
+    for name in RESOLVED:
+        with pytest.raises(UserError):
+            registries(name, tmp_path, bare)
+
+
+def test_a_program_is_asked_from_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert answer_of(("pwd",)) == "/\n"
+    assert (answer_of(("false",)), answer_of((str(tmp_path / "no-such-program"),))) == ("", "")
+    assert this_machine({"A": "b"}) == Machine(environ={"A": "b"}, run=answer_of)
+
+
+def test_python_is_asked_in_its_isolated_mode(tmp_path: Path) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def run(argv: Sequence[str]) -> str:
+        asked.append(tuple(argv))
+        return "https://i.example.org/" if "-c" in argv else ""
+
+    registries("python", tmp_path, Machine(environ={}, run=run, root=tmp_path))
+    assert {argv[1] for argv in asked} == {"-I"}
+
+
+def test_each_resolved_service_has_its_tool_and_its_files() -> None:
+    tools: dict[str, Callable[..., object]] = dict(ASK)
+    assert set(tools) == set(FILES) == set(RESOLVED)

@@ -1,0 +1,43 @@
+import os
+from pathlib import Path
+
+from agent_sandbox.runtime.policies.scan import MAX_BYTES, MAX_FILES, naming_files
+
+
+def test_only_files_that_may_name_hosts_are_read(tmp_path: Path) -> None:
+    (tmp_path / ".npmrc").write_text("registry=x")
+    (tmp_path / "README.md").write_text("x")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / ".npmrc").write_text("x")
+    wrapper = tmp_path / "gradle" / "wrapper"
+    wrapper.mkdir(parents=True)
+    (wrapper / "gradle-wrapper.properties").write_text("y")
+    assert naming_files(tmp_path) == {".npmrc": "registry=x", "gradle/wrapper/gradle-wrapper.properties": "y"}
+
+
+def test_links_pipes_and_directories_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / ".npmrc").symlink_to("secret")
+    (tmp_path / "pip.conf").mkdir()
+    os.mkfifo(tmp_path / "uv.lock")
+    assert naming_files(tmp_path) == {}
+
+
+def test_a_huge_file_is_read_in_part(tmp_path: Path) -> None:
+    (tmp_path / "uv.lock").write_text("a" * (MAX_BYTES + 10))
+    assert {path: len(text) for path, text in naming_files(tmp_path).items()} == {"uv.lock": MAX_BYTES}
+
+
+def test_a_thousand_files_are_not_all_read(tmp_path: Path) -> None:
+    for number in range(MAX_FILES + 5):
+        (tmp_path / f"requirements-{number}.txt").write_text("")
+    assert len(naming_files(tmp_path)) == MAX_FILES
+
+
+def test_what_is_no_text_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    (tmp_path / ".npmrc").write_bytes(b"\xff\n")
+    assert naming_files(tmp_path) == {".npmrc": "\ufffd\n"}
+
+
+def test_a_directory_that_can_not_be_listed_names_nothing(tmp_path: Path) -> None:
+    assert naming_files(tmp_path / "gone") == {}

@@ -1,0 +1,63 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.policies.service_versions import services_of
+
+WHO = ("-c", "user.name=you", "-c", "user.email=you@example.com", "-c", "init.defaultBranch=main")
+
+
+def write(folder: Path, **services: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in services.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def repository(folder: Path) -> Path:
+    write(folder / "services", one="domains: [a.test]")
+    (folder / "services" / "README").write_text("no service")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "one"), ("tag", "v1")):
+        subprocess.run(["git", *WHO, *words], cwd=folder, check=True)
+    return folder
+
+
+def test_a_folder_holds_services_or_a_folder_of_them(tmp_path: Path) -> None:
+    inner = write(tmp_path / "checkout" / "services", one="domains: [a.test]", two="domains: [b.test]")
+    assert list(services_of(str(inner))) == list(services_of(str(tmp_path / "checkout"))) == ["one", "two"]
+
+
+def test_a_version_of_the_repository_is_read_as_it_was(tmp_path: Path) -> None:
+    root = repository(tmp_path / "repo")
+    write(root / "services", one="domains: [other.test]", two="domains: [b.test]")
+    found = services_of("v1", root=root)
+    assert {name: [str(entry.host) for entry in layer.spec.domains] for name, layer in found.items()} == {
+        "one": ["a.test"]
+    }
+    assert found["one"].origin("domains", 0).file == "services/one.yaml"
+
+
+@pytest.mark.parametrize("version", ["v2", "--help", ""])
+def test_what_is_neither_is_said(tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    root = repository(tmp_path / "repo")
+    with pytest.raises(UserError) as error:
+        services_of(version or "no such", root=root)
+    assert str(error.value) == (
+        f"{version or 'no such'}: is no folder, and no version of the repository that the services lie in; "
+        "name a folder with services in it: a checkout, or an unpacked release"
+    )
+
+
+def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match=r"git: can't be run: No such file or directory; install git"):
+        services_of("v1", root=tmp_path)
+
+
+def test_an_old_version_that_says_what_we_cannot_read_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path / "old", one="domain: []")
+    with pytest.raises(UserError, match=r"one\.yaml:1:1: unknown key 'domain'"):
+        services_of(str(folder))

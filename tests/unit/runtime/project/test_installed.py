@@ -1,0 +1,237 @@
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox import __version__
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.backends.project import Project
+from agent_sandbox.images import agent_name, base_name, proxy_name
+from agent_sandbox.problems import UserError
+from agent_sandbox.render.header import stamped
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.project.installed import (
+    find_project,
+    images_of,
+    is_own,
+    limits_said,
+    open_project,
+    require_outermost,
+)
+from agent_sandbox.runtime.project.trust_snapshot import look
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.stack.naming import stack_name
+from agent_sandbox.stack.workspace import Owner
+
+AGENT = known_agents(data_root() / "templates")[0]
+OWNER = Owner(uid=501, gid=20)
+FILE = f"""\
+name: NAME
+x-agent-sandbox: {{agent: {AGENT}, title: app, ide: vscode, dev: "501:20"}}
+services:
+  proxy: {{image: {proxy_name()}}}
+  firewall: {{image: "{agent_name(AGENT, OWNER)}"}}
+  agent: {{image: "{agent_name(AGENT, OWNER)}"}}
+  odd: null
+"""
+
+
+def project_at(root: Path, text: str = FILE) -> Path:
+    (root / ".devcontainer").mkdir(parents=True)
+    text = text.replace("NAME", stack_name("app", str(root)))
+    (root / ".devcontainer" / "docker-compose.yml").write_text(stamped(text, comment="#"))
+    return root
+
+
+def expected(root: Path) -> Project:
+    return Project(
+        root=root,
+        name=stack_name("app", str(root)),
+        agent=AGENT,
+        owner=OWNER,
+        images=(proxy_name(), agent_name(AGENT, OWNER)),
+        files=(root / ".devcontainer" / "docker-compose.yml",),
+    )
+
+
+def test_a_project_is_found_from_any_directory_inside_it(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "a project")
+    inside = root / "src" / "deep"
+    inside.mkdir(parents=True)
+    assert find_project(None, cwd=inside) == expected(root)
+
+
+def test_a_path_names_the_project_itself(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    assert find_project(root, cwd=tmp_path) == expected(root)
+    (root / "src").mkdir()
+    with pytest.raises(UserError, match="there is no stack here; agent-sandbox init AGENT makes one, with one of: "):
+        open_project(root / "src", cwd=tmp_path)
+
+
+def test_where_there_is_no_stack_the_next_step_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as raised:
+        open_project(None, cwd=tmp_path)
+    known = ", ".join(known_agents(data_root() / "templates"))
+    what = f"there is no stack here; agent-sandbox init AGENT makes one, with one of: {known}"
+    assert str(raised.value) == f"{tmp_path}: {what}"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("services: {}\n", ": this compose file is not agent-sandbox's: it has no `name` or no `x-agent-sandbox`; "),
+        ("[1, 2]\n", ": this compose file is not agent-sandbox's: it has no `name` or no `x-agent-sandbox`; "),
+        ("a: [1\nb: 2\n", ":4:2: this is no YAML: "),
+        ("name: a\nx-agent-sandbox: {agent: b, dev: '1:x'}\n", ": `x-agent-sandbox.dev` is `1:x`; it has to be two"),
+    ],
+)
+def test_a_file_that_is_not_ours_is_a_problem_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+    root = project_at(tmp_path / "app", text)
+    with pytest.raises(UserError) as raised:
+        open_project(root, cwd=tmp_path)
+    assert str(raised.value).startswith(f"{root}/.devcontainer/docker-compose.yml{problem}")
+
+
+def test_a_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    (root / ".devcontainer" / "docker-compose.yml").write_bytes(b"\xff")
+    with pytest.raises(UserError, match=r"docker-compose.yml: is not UTF-8 text: see byte 0; save it as UTF-8$"):
+        open_project(root, cwd=tmp_path)
+
+
+def test_the_images_of_a_project_are_what_its_stack_runs_and_their_base(tmp_path: Path) -> None:
+    names = [image.name for image in images_of(expected(tmp_path))]
+    assert names == [proxy_name(), base_name(), agent_name(AGENT, OWNER)]
+
+
+def test_an_image_of_the_users_own_is_left_to_the_user(tmp_path: Path) -> None:
+    project = replace(expected(tmp_path), images=(proxy_name(), "registry.example.com/our/agent:7"))
+    assert [image.name for image in images_of(project)] == [proxy_name(), base_name()]
+
+
+def test_a_stack_of_another_version_says_how_to_bring_it_up_to_date(tmp_path: Path) -> None:
+    project = replace(expected(tmp_path), images=(proxy_name().replace(__version__, "0.0.1"),))
+    with pytest.raises(UserError) as raised:
+        images_of(project)
+    assert str(raised.value) == (
+        f"{tmp_path}/.devcontainer/docker-compose.yml: this agent-sandbox does not make the image"
+        f" agent-sandbox/proxy:0.0.1: the stack is of another version; agent-sandbox init {AGENT} brings the stack up"
+        " to date"
+    )
+
+
+def test_a_copied_project_does_not_touch_the_stack_of_its_original(tmp_path: Path) -> None:
+    original = project_at(tmp_path / "app")
+    copy = Path(shutil.copytree(original, tmp_path / "copy"))
+    name = stack_name("app", str(original))
+    with pytest.raises(UserError) as raised:
+        open_project(copy, cwd=tmp_path)
+    assert str(raised.value) == (
+        f"{copy}/.devcontainer/docker-compose.yml: the stack {name} belongs to another directory: this project was"
+        f" moved, copied or cloned; agent-sandbox init {AGENT} gives it a stack of its own"
+    )
+    assert find_project(copy, cwd=tmp_path).name == name
+
+
+def test_a_project_is_its_own_by_whatever_way_it_is_reached(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    (tmp_path / "link").symlink_to(root)
+    assert is_own(open_project(tmp_path / "link", cwd=tmp_path))
+
+
+def test_a_stack_below_a_project_that_has_one_is_refused(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "an app")
+    (root / "src").mkdir()
+    require_outermost(tmp_path)
+    require_outermost(root)
+    with pytest.raises(UserError) as raised:
+        require_outermost(root / "src")
+    assert str(raised.value) == (
+        f"{root}/src: this lies in {root}, which has a stack already;"
+        f" --path '{root}' means that one, --path . makes another one here"
+    )
+
+
+def trust(root: Path) -> None:
+    open_store(os.environ).save(look(root, os.environ))
+
+
+def test_compose_is_given_what_was_trusted_whatever_the_file_says_now(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    file = root / ".devcontainer" / "docker-compose.yml"
+    trusted = file.read_text()
+    trust(root)
+    file.write_text(trusted.replace("odd: null", "odd: {privileged: true}"))
+    project = open_project(root, cwd=tmp_path)
+    (copy,) = project.files
+    assert copy.read_text() == trusted
+    assert project == replace(expected(root), files=(copy,))
+    assert not copy.is_relative_to(root)
+
+
+def test_compose_is_given_nothing_that_nobody_has_looked_at(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    assert open_project(root, cwd=tmp_path) == replace(expected(root), files=())
+
+
+def test_a_stack_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    nested = project_at(root / "vendor" / "lib")
+    assert find_project(None, cwd=nested).root == root
+    with pytest.raises(UserError, match=f"{nested}: this lies in {root}, which has a stack already"):
+        require_outermost(nested)
+
+
+def test_a_stack_below_a_project_counts_once_the_user_has_looked_at_it(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app")
+    nested = project_at(root / "vendor" / "lib")
+    trust(nested)
+    assert find_project(None, cwd=nested).root == nested
+    require_outermost(nested)
+
+
+A_LINK = "can't be used: too many levels of symbolic links; it is a symbolic link, which agent-sandbox does not follow:"
+NO_FILE = "move it away: a plain file of text belongs there"
+MAKE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "link": (lambda file: file.symlink_to("/dev/zero"), f"{A_LINK} put a real one in its place"),
+    "pipe": (os.mkfifo, f"can't be used: is no regular file; {NO_FILE}"),
+    "directory": (Path.mkdir, f"can't be used: is a directory; {NO_FILE}"),
+    "huge": (
+        lambda file: file.write_bytes(b"#" * (2 << 20)),
+        f"is larger than 1 MiB, and not what it should be; {NO_FILE}",
+    ),
+}
+
+
+@pytest.mark.parametrize("path", [".devcontainer/docker-compose.yml", ".env"])
+@pytest.mark.parametrize("kind", MAKE)
+def test_a_file_that_would_hang_its_reader_is_a_problem(tmp_path: Path, path: str, kind: str) -> None:
+    root = project_at(tmp_path / "app")
+    (root / path).unlink(missing_ok=True)
+    make, what = MAKE[kind]
+    make(root / path)
+    with pytest.raises(UserError) as raised:
+        find_project(root, cwd=tmp_path)
+    assert str(raised.value) == f"{root / path}: {what}"
+
+
+def test_a_file_that_is_nested_without_end_is_a_problem(tmp_path: Path) -> None:
+    root = project_at(tmp_path / "app", "[" * 100_000)
+    with pytest.raises(UserError) as raised:
+        find_project(root, cwd=tmp_path)
+    assert str(raised.value) == (
+        f"{root}/.devcontainer/docker-compose.yml:3:33: this is more than 32 levels deep;"
+        " agent-sandbox init AGENT shows what it should be"
+    )
+
+
+def test_the_agents_limits_are_read_as_the_compose_file_has_them(tmp_path: Path) -> None:
+    said = "{mem_limit: 4096m, pids_limit: 512, cpu_period: 100000, cpu_quota: 150000}"
+    root = project_at(tmp_path / "app", f"services: {{agent: {said}}}")
+    assert limits_said(root) == {"memory": "4g", "pids": "512", "cpus": "1.5"}
+    (root / ".devcontainer" / "docker-compose.yml").write_text("services: {agent: {mem_limit: much}}")
+    assert limits_said(root) == {}

@@ -1,0 +1,171 @@
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policy.match.host_list import FILE_NAME
+from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.project.trust_snapshot import FILE_NAME as OURS
+from agent_sandbox.runtime.project.trust_snapshot import SERVICES, Standing, agent_can_write, look, own_numbers
+
+COMPOSE = ".devcontainer/docker-compose.yml"
+POLICY = ".devcontainer/policy.yaml"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "app"
+    (root / ".devcontainer").mkdir(parents=True)
+    (root / COMPOSE).write_text("name: app\n")
+    (root / POLICY).write_bytes(b"version: 1\n")
+    return root
+
+
+def test_what_counts_is_the_policy_the_editors_file_and_every_file_of_the_stack(root: Path, tmp_path: Path) -> None:
+    (root / ".devcontainer" / "devcontainer.json").write_text("{}")
+    (root / "more.yml").write_text("services: {}\n")
+    (tmp_path / "mine.yml").write_text("networks: {}\n")
+    (root / ".env").write_text(f"SECRET=1\nCOMPOSE_FILE={COMPOSE}:./sub/../more.yml:../mine.yml\n")
+    expected = Standing(
+        root=root,
+        owner=None,
+        compose=(COMPOSE, "more.yml", str(tmp_path / "mine.yml")),
+        files={
+            COMPOSE: "name: app\n",
+            "more.yml": "services: {}\n",
+            str(tmp_path / "mine.yml"): "networks: {}\n",
+            ".devcontainer/devcontainer.json": "{}",
+            POLICY: "version: 1\n",
+        },
+    )
+    assert look(root, os.environ) == expected
+
+
+def test_the_fingerprint_is_of_what_is_asked_for_and_not_of_where(root: Path) -> None:
+    here = look(root, os.environ)
+    assert replace(here, root=Path("/elsewhere")).fingerprint == here.fingerprint
+    changed = (
+        replace(here, owner=7),
+        replace(here, compose=(COMPOSE, COMPOSE)),
+        replace(here, files={**here.files, POLICY: "version: 1\n#\n"}),
+        here.apart_from([COMPOSE]),
+    )
+    assert len({here.fingerprint, *(one.fingerprint for one in changed)}) == 5
+
+
+def test_a_file_that_is_as_init_writes_it_can_be_left_out(root: Path) -> None:
+    left = look(root, os.environ).apart_from([COMPOSE])
+    assert (left.compose, left.files) == ((), {POLICY: "version: 1\n"})
+
+
+def test_a_policy_is_kept_byte_for_byte_whatever_it_holds(root: Path) -> None:
+    (root / POLICY).write_bytes(b"# caf\xe9\r\n")
+    assert look(root, os.environ).files[POLICY].encode(errors="surrogateescape") == b"# caf\xe9\r\n"
+
+
+def test_a_policy_that_is_no_file_allows_nothing_and_is_not_followed(root: Path) -> None:
+    (root / POLICY).unlink()
+    (root / POLICY).symlink_to("/etc/hosts")
+    assert POLICY not in look(root, os.environ).files
+
+
+def test_a_stack_behind_a_link_is_refused(root: Path, tmp_path: Path) -> None:
+    (root / ".devcontainer").rename(tmp_path / "theirs")
+    (root / ".devcontainer").symlink_to(tmp_path / "theirs")
+    with pytest.raises(UserError) as raised:
+        look(root, os.environ)
+    assert str(raised.value) == (
+        f"{root}/.devcontainer: can't be used; it is a symbolic link, which agent-sandbox does not follow:"
+        " put a real one in its place"
+    )
+
+
+def test_a_file_that_is_named_and_not_there_is_a_problem(root: Path) -> None:
+    (root / ".env").write_text(f"COMPOSE_FILE={COMPOSE}:gone.yml\n")
+    with pytest.raises(UserError) as raised:
+        look(root, os.environ)
+    assert str(raised.value) == f"{root}/gone.yml: `COMPOSE_FILE` in .env names it, and it is not there"
+
+
+def test_a_directory_of_somebody_else_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = root.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert look(root, {}).owner == owner
+
+
+@pytest.mark.parametrize(
+    ("user", "caller", "expected"),
+    [(0, "1000", {0, 1000}), (0, "", {0}), (0, "x", {0}), (1000, "1001", {1000})],
+)
+def test_under_sudo_the_callers_files_are_ones_own(
+    monkeypatch: pytest.MonkeyPatch, user: int, caller: str, expected: set[int]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert own_numbers({"SUDO_UID": caller}) == expected
+
+
+def test_the_agent_can_write_all_of_a_project_but_its_devcontainer() -> None:
+    paths = ("compose.yml", "sub/.devcontainer/x.yml", ".devcontainer/x.yml", "/home/ann/x.yml")
+    assert [agent_can_write(path) for path in paths] == [True, True, False, False]
+
+
+def test_services_that_were_resolved_beside_the_policy_belong_to_it(root: Path) -> None:
+    (root / ".devcontainer" / "services").mkdir()
+    for name in RESOLVED:
+        (root / ".devcontainer" / "services" / f"{name}.yaml").write_text("version: 1\n")
+    assert sorted(look(root, os.environ).files) == sorted((COMPOSE, POLICY, *SERVICES))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version: 1\ndomains_file: hosts.txt\n",
+        "{version: 1, 'domains_file': hosts.txt}",
+        '{"domains\\x5ffile": "h\\x6fsts.txt"}',
+        "\ufeff? domains_file\n: hosts.txt\n",
+    ],
+)
+def test_the_list_that_a_policy_names_belongs_to_it_however_it_is_written(root: Path, text: str) -> None:
+    (root / POLICY).write_text(text)
+    (root / ".devcontainer" / "hosts.txt").write_text("example.org\n")
+    assert look(root, os.environ).policy == {POLICY: text, ".devcontainer/hosts.txt": "example.org\n"}
+
+
+@pytest.mark.parametrize("name", ["../hosts.txt", "/etc/passwd", "gone.txt", "[a]", "docker-compose.yml"])
+def test_what_is_no_list_beside_the_policy_is_left_alone(root: Path, name: str) -> None:
+    (root / POLICY).write_text(f"domains_file: {name}\n")
+    assert sorted(look(root, os.environ).files) == [COMPOSE, POLICY]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version: 1\nsettings:\n  upstream: {ca: corp.pem}\n",
+        '{"settings": {"upstream": {"ca": "corp.pem", "proxy": "http://proxy.corp.example:3128"}}}',
+        '{"settings": {"upstr\\x65am": {"\\x63a": "corp.pem"}}}',
+    ],
+)
+def test_the_certificates_that_a_policy_names_belong_to_it_and_are_no_list(root: Path, text: str) -> None:
+    (root / POLICY).write_text(text)
+    (root / ".devcontainer" / "corp.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    found = look(root, os.environ)
+    assert found.policy == {POLICY: text, ".devcontainer/corp.pem": "-----BEGIN CERTIFICATE-----\n"}
+    assert found.lists == {}
+
+
+@pytest.mark.parametrize("text", ["settings: {upstream: x}", "settings: [upstream]", "upstream: {ca: hosts.txt}"])
+def test_what_names_no_certificates_where_they_are_named_is_left_alone(root: Path, text: str) -> None:
+    (root / POLICY).write_text(text)
+    (root / ".devcontainer" / "hosts.txt").write_text("example.org\n")
+    assert sorted(look(root, os.environ).files) == [COMPOSE, POLICY]
+
+
+def test_a_list_is_named_as_the_policy_language_has_it() -> None:
+    assert OURS.pattern == FILE_NAME.pattern
+
+
+def test_a_file_of_the_stack_can_be_the_policys_list_too(root: Path) -> None:
+    (root / POLICY).write_text("domains_file: docker-compose.yml\n")
+    assert sorted(look(root, os.environ).policy) == [COMPOSE, POLICY]

@@ -1,0 +1,196 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.compose.containers import Container
+from agent_sandbox.runtime.git import repositories
+from agent_sandbox.runtime.protect.mount_checks import (
+    LINK,
+    MADE,
+    TWO_NAMES,
+    Gaps,
+    Inside,
+    Unprotected,
+    foreign_networks,
+    listed,
+    look_inside,
+    look_over,
+    read_only_mounts,
+    strangers,
+)
+from agent_sandbox.runtime.protect.protected import UNPRINTABLE
+from fake_docker import FakeDocker
+from repositories import repository
+
+
+def container(service: str, state: str = "running") -> Container:
+    return Container(id=service, service=service, image="x", state=state)
+
+
+def compose(project: Path, *mounted: str) -> None:
+    volumes = ", ".join(f'{{target: "/workspace/{path}", read_only: true}}' for path in (".devcontainer", *mounted))
+    (project / ".devcontainer").mkdir(exist_ok=True)
+    (project / ".devcontainer" / "docker-compose.yml").write_text(f"services: {{agent: {{volumes: [{volumes}]}}}}\n")
+
+
+def found(project: Path) -> dict[str, str]:
+    return {one.path: one.because for one in look_over(project).unprotected}
+
+
+def test_what_lost_its_mount_is_what_the_agents_container_says(docker: FakeDocker) -> None:
+    docker.says("exec agent /usr/local/lib/agent-sandbox/healthy", out=".env\n.git/config\n", code=1)
+    assert look_inside([container("proxy"), container("agent")]) == Inside(lost=(".env", ".git/config"))
+
+
+def test_a_path_that_is_none_of_the_projects_is_not_taken_from_there(docker: FakeDocker) -> None:
+    docker.says("exec agent", out="/\n/etc/shadow\n../.ssh/id\n.git/../../x\n.\n\n.env\n", code=1)
+    assert look_inside([container("agent")]) == Inside(lost=(".env",))
+
+
+def test_one_that_names_no_others_is_silent(docker: FakeDocker) -> None:
+    docker.says("exec agent", out="/\n", code=1)
+    assert look_inside([container("agent")]) == Inside(silent=True)
+
+
+def test_why_nothing_can_be_reached_is_what_the_agents_container_says(docker: FakeDocker) -> None:
+    docker.says("exec agent", out="no network\n", code=2)
+    assert look_inside([container("agent")]) == Inside(cut_off="no network")
+
+
+@pytest.mark.parametrize(("out", "code"), [("", 0), ("", 1), ("OCI runtime exec failed\n", 126)])
+def test_a_container_that_can_not_say_so_is_silent(docker: FakeDocker, out: str, code: int) -> None:
+    docker.says("exec agent", out=out, code=code)
+    assert look_inside([container("agent")]) == Inside(silent=code != 0)
+
+
+@pytest.mark.parametrize("state", ["exited", "paused", "created"])
+def test_so_is_one_that_does_not_run_any_more(docker: FakeDocker, state: str) -> None:
+    assert look_inside([container("agent", state), container("proxy")]) == Inside(silent=state != "created")
+    assert (look_inside([container("proxy")]), docker.calls) == (Inside(), [])
+
+
+def test_the_agent_is_on_its_own_network_alone() -> None:
+    both = Container(id="1", service="firewall", image="x", state="running", networks=("app-1_sandbox", "mine"))
+    own = Container(id="2", service="firewall", image="x", state="running", networks=("app-1_sandbox",))
+    proxy = Container(id="3", service="proxy", image="x", state="running", networks=("app-1_egress", "app-1_sandbox"))
+    assert foreign_networks([both, own, proxy], "app-1") == ("docker network disconnect mine 1",)
+
+
+def test_nobody_else_is_in_the_agents_network(docker: FakeDocker) -> None:
+    members = {"1aa": {"Name": "app-1-firewall-1"}, "9cc": {"Name": "db"}, "2bb": {"Name": "app-1-proxy-1"}}
+    docker.says("network inspect app-1_sandbox", out=json.dumps(members))
+    own = [
+        Container(id=id_, service=service, image="x", state="running", networks=("app-1_sandbox",))
+        for id_, service in (("1a", "firewall"), ("2b", "proxy"))
+    ]
+    assert strangers(own, "app-1") == ("docker network disconnect app-1_sandbox db",)
+
+
+def test_a_network_that_nobody_is_in_or_that_cannot_be_looked_at_has_no_strangers(docker: FakeDocker) -> None:
+    assert (strangers([container("firewall")], "app-1"), docker.calls) == ((), [])
+    docker.says("network inspect", code=1)
+    firewall = Container(id="1", service="firewall", image="x", state="running", networks=("app-1_sandbox",))
+    assert strangers([firewall], "app-1") == ()
+
+
+def test_a_project_as_init_left_it_has_nothing_open(tmp_path: Path) -> None:
+    repository(tmp_path)
+    compose(tmp_path, ".git/config", ".git/hooks")
+    assert found(tmp_path) == {}
+
+
+def test_what_was_made_since_is_told_with_what_acts_on_it(tmp_path: Path) -> None:
+    compose(tmp_path)
+    (tmp_path / ".envrc").write_text("")
+    why = "runs when a shell on the host enters the directory, by direnv"
+    assert look_over(tmp_path).unprotected == (Unprotected(path=".envrc", why=why, because=MADE),)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".lefthook.toml", "mise.ci.toml", ".config/mise.ci.toml", "x 1.code-workspace", ".new-agent/mcp.json", ".ENVRC"],
+)
+def test_what_a_pattern_matches_and_was_made_since_is_reported(tmp_path: Path, path: str) -> None:
+    compose(tmp_path)
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    (tmp_path / path).write_text("")
+    assert found(tmp_path) == {path: MADE}
+    compose(tmp_path, path)
+    assert found(tmp_path) == {}
+
+
+def test_a_repository_made_since_and_a_commondir(tmp_path: Path) -> None:
+    compose(tmp_path, ".git/config", ".git/hooks")
+    (repository(tmp_path) / "commondir").write_text("/workspace/elsewhere")
+    for folder in ("branches", "remotes"):
+        (tmp_path / ".git" / folder).mkdir()
+        (tmp_path / ".git" / folder / "origin").write_text("URL: ./elsewhere")
+    repository(tmp_path / "nested")
+    made = (".git/branches", ".git/commondir", ".git/remotes")
+    assert found(tmp_path) == dict.fromkeys((*made, "nested/.git/config", "nested/.git/hooks"), MADE)
+
+
+def test_a_link_can_be_exchanged_and_so_can_what_lies_behind_it(tmp_path: Path) -> None:
+    compose(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "settings.json").write_text("")
+    (tmp_path / ".claude").symlink_to("elsewhere")
+    (tmp_path / ".vscode").symlink_to("gone")
+    assert found(tmp_path) == {".claude/settings.json": LINK, ".vscode": LINK}
+
+
+def test_a_file_with_two_names_is_written_by_the_other(tmp_path: Path) -> None:
+    compose(tmp_path, ".envrc")
+    (tmp_path / ".envrc").write_text("")
+    assert found(tmp_path) == {}
+    (tmp_path / "other").hardlink_to(tmp_path / ".envrc")
+    assert found(tmp_path) == {".envrc": TWO_NAMES}
+
+
+def test_a_path_with_a_dollar_is_protected_as_compose_spells_it(tmp_path: Path) -> None:
+    repository(tmp_path / "a$b" / "$$HOME")
+    compose(tmp_path, "a$$b/$$$$HOME/.git/config", "a$$b/$$$$HOME/.git/hooks")
+    assert found(tmp_path) == {}
+
+
+def test_a_name_that_can_not_be_printed_is_told_escaped(tmp_path: Path) -> None:
+    compose(tmp_path)
+    (repository(tmp_path / "docs\u200b") / "hooks").rmdir()
+    repository(tmp_path / "\udcff")
+    expected = ["\\xff/.git/config", "\\xff/.git/hooks", "docs\\u200b/.git/config"]
+    assert found(tmp_path) == dict.fromkeys(expected, UNPRINTABLE)
+
+
+def test_directories_that_were_not_searched_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compose(tmp_path)
+    for name in ("a", "b\u200b"):
+        (tmp_path / name).mkdir()
+    assert look_over(tmp_path) == Gaps()
+    monkeypatch.setattr(repositories, "MAX_FOLDERS", 2)
+    assert look_over(tmp_path).unsearched == ("a", "b\\u200b")
+
+
+def test_many_paths_are_counted() -> None:
+    assert listed([*"abcdefg"]) == "a, b, c, d, e and 2 more"
+    assert listed(["a", "b"]) == "a, b"
+
+
+def test_a_mount_over_something_else_is_none_of_the_projects() -> None:
+    volumes = [{"target": f"/workspace{path}", "read_only": "true"} for path in ("", "/../etc", "/a/../../etc", "/a")]
+    assert read_only_mounts({"services": {"agent": {"volumes": volumes}}}) == {"a"}
+
+
+def test_only_what_is_read_only_counts() -> None:
+    volumes = [
+        {"target": "/workspace", "read_only": "false"},
+        {"target": "/workspace/.git"},
+        {"target": "/workspace/.env", "read_only": "true"},
+        {"target": "/etc/ssl/certs", "read_only": "true"},
+    ]
+    assert read_only_mounts({"services": {"agent": {"volumes": volumes}}}) == {".env"}
+
+
+@pytest.mark.parametrize("document", [{}, {"services": None}, {"services": {"agent": {"volumes": ["..:/workspace"]}}}])
+def test_a_compose_file_that_is_another_persons_protects_nothing_that_we_know_of(document: dict[str, object]) -> None:
+    assert read_only_mounts(document) == frozenset()

@@ -1,0 +1,364 @@
+import os
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.git import repositories
+from agent_sandbox.runtime.git.git_config import Patience
+from agent_sandbox.runtime.protect import protected
+from agent_sandbox.runtime.protect.protected import (
+    BEFORE,
+    NOT_SAID,
+    PINNED,
+    candidates,
+    find_protected,
+    is_real,
+    load_table,
+    with_pins,
+)
+from agent_sandbox.stack.workspace import Access, Protected
+from repositories import bare, repository
+from vectors import each
+
+MADE = ["read .devcontainer", "read .env"]  # by `init`
+
+
+def found(project: Path) -> list[str]:
+    return [
+        f"{one.access} {one.path}" for one in find_protected(project).paths if f"{one.access} {one.path}" not in MADE
+    ]
+
+
+def make(project: Path, *paths: str) -> None:
+    for path in paths:
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text("")
+
+
+def test_every_row_of_the_table_says_why() -> None:
+    assert {row.path for rows in load_table().values() for row in rows if len(row.why) < 15} == set()
+
+
+def test_no_row_stands_twice() -> None:
+    for rows in load_table().values():
+        assert len(rows) == len({row.path for row in rows})
+
+
+def test_what_init_itself_writes_is_always_protected(tmp_path: Path) -> None:
+    assert [f"{one.access} {one.path}" for one in find_protected(tmp_path).paths] == MADE
+
+
+@each(("number", "row"), list(enumerate(row.path for row in load_table()["workspace"] if not row.always)))
+def test_each_path_of_the_table_is_protected_where_it_is(tmp_path: Path, number: int, row: str) -> None:
+    project = tmp_path / str(number)
+    path = row.replace("*", "app")
+    make(project, path)
+    pins = [f"pinned {parent}" for parent in Path(path).parents if str(parent).startswith(".") and parent.parts]
+    assert found(project) == sorted([*pins, f"read {path}"], key=lambda said: said.split()[1])
+
+
+@each("row", [row.path for rows in load_table().values() for row in rows])
+def test_each_row_is_a_plain_path_but_for_its_stars(row: str) -> None:
+    assert row == str(PurePosixPath(row))
+    assert not set(row) & set("?[]{}\\")
+    assert "*" not in row.split("/")
+
+
+@each("row", [row.path for row in load_table()["workspace"]])
+def test_no_row_is_covered_by_another(row: str) -> None:
+    path = Path(row.replace("*", "app"))
+    others = [other.path for other in load_table()["workspace"] if other.path != row]
+    assert [other for other in others if len(Path(other).parts) == len(path.parts) and path.match(other)] == []
+
+
+# Names that tools document, and that were not protected when each had to be listed by itself.
+DOCUMENTED = """
+.lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json .lefthook.jsonc .lefthook-local.yml lefthook.yaml
+lefthook.toml lefthook.json lefthook-local.toml .lefthook-local/pre-commit/x .config/lefthook.yml
+.config/lefthook-local.json prek.toml .pre-commit-config.yml captainhook.json captainhook.config.json .rusty-hook.toml
+grumphp.yml grumphp.yaml grumphp.yml.dist .huskyrc .huskyrc.js .huskyrc.json husky.config.js .lintstagedrc
+.lintstagedrc.js lint-staged.config.mjs .local-overcommit.yml .git-hooks/pre_commit/x.rb hk.pkl hk.local.pkl
+.config/hk.pkl commitlint.config.js .commitlintrc.cjs .gitlint .trunk/trunk.yaml .lazygit.yml
+.vimrc .gvimrc _vimrc _gvimrc .lvimrc .nvimrc .nvim/init.lua .lazy.lua .vim/coc-settings.json .neoconf.json
+.helix/languages.toml .helix/config.toml .dir-locals-2.el app.sublime-project .lite_project.lua .Rprofile
+.vs/tasks.vs.json .project .externalToolBuilders/x.launch .theia/tasks.json .nova/Tasks/x.json
+.envrc.local .direnv/flake-profile.rc .autoenv.zsh .rvmrc .tool-versions .shadowenv.d/000_default.lisp
+mise/config.toml mise/config.local.toml mise/conf.d/x.toml mise.local.toml mise.ci.toml mise.ci.local.toml mise.lock
+.mise.local.toml .mise.ci.toml .miserc.toml .mise/config.toml .mise/conf.d/x.toml .config/mise.toml .config/mise.ci.toml
+.config/mise/config.toml .config/mise/conf.d/x.toml .config/miserc.toml .rtx.toml
+.hg/hgrc .hg/hgrc-not-shared .hg/sharedpath .sl/config .jj/repo/config.toml .jj/repo/store/git_target
+.opencode/opencode.jsonc .opencode/plugin/x.js .opencode/command/x.md .opencode/package.json opencode.jsonc
+.kilocode/mcp.json .kilo/kilo.jsonc kilo.jsonc .kilocodemodes .continue/mcpServers/x.yaml .continue/config.yaml
+.continuerc.json .cursor/cli.json .cursor/hooks.json .cursor/environment.json .windsurf/hooks.json
+.gemini/extensions/x/gemini-extension.json .gemini/hooks/x.sh .gemini/sandbox.Dockerfile .gemini/sandbox-macos-x.sb
+.qwen/.env .qwen/settings.json .clinerules/hooks/PreToolUse .cline/hooks/x .roo/mcp.json .roo/tools/x.ts .roomodes
+.aider.conf.yml .aider.model.settings.yml .crush/crush.json .crushrc .kiro/agents/x.json .kiro/hooks/x.kiro.hook
+.amazonq/default.json .amazonq/cli-agents/x.json .factory/mcp.json .factory/hooks.json .factory/droids/x.md
+.augment/settings.json .junie/mcp/mcp.json .trae/mcp.json .amp/settings.json .agents/skills/x/SKILL.md
+.github/agents/x.agent.md .github/skills/x/SKILL.md .github/lsp.json .claude/launch.json
+""".split()  # noqa: SIM905 - 130 names in quotes are harder to read
+
+
+@each(("number", "path"), list(enumerate(DOCUMENTED)))
+def test_a_name_that_a_tool_documents_is_read_only_inside(tmp_path: Path, number: int, path: str) -> None:
+    project = tmp_path / str(number)
+    make(project, path)
+    above = {f"read {one}" for one in (path, *map(str, Path(path).parents))}
+    assert above & set(found(project))
+
+
+@each(("number", "path"), list(enumerate([".github/workflows/ci.yml", ".claude/worktrees/x/app.py", ".kiro/specs/x.md",
+    ".cursor/rules/x.mdc", ".venv/bin/python", ".yarn/plugins/x.cjs", ".aider.chat.history.md", ".env.example",
+    "mise/main.go", "hooks/x", "agents/x.py", "package.json", "Makefile"])))  # fmt: skip
+def test_what_is_the_agents_work_can_be_written(tmp_path: Path, number: int, path: str) -> None:
+    project = tmp_path / str(number)
+    make(project, path)
+    assert found(project) == []
+
+
+def test_a_directory_that_a_pattern_matches_is_read_only_as_a_whole(tmp_path: Path) -> None:
+    make(tmp_path, ".config/mise/tasks/x", ".lefthook-local/pre-commit/x")
+    assert found(tmp_path) == ["pinned .config", "read .config/mise", "read .lefthook-local"]
+
+
+def test_a_name_in_another_case_is_protected_by_the_name_that_is_on_disk(tmp_path: Path) -> None:
+    make(tmp_path, ".ENVRC", "Lefthook.yml", ".VSCode/tasks.json", ".Claude/Settings.JSON", ".v\u017fcode/tasks.json")
+    assert found(tmp_path) == [
+        "pinned .Claude", "read .Claude/Settings.JSON", "read .ENVRC", "read .VSCode", "read .v\u017fcode",
+        "read Lefthook.yml",
+    ]  # fmt: skip
+
+
+def test_another_case_of_what_init_makes_is_no_reason_not_to_make_it(tmp_path: Path) -> None:
+    (tmp_path / ".ENV").write_text("")
+    made = {one.path: one.always for one in find_protected(tmp_path).paths}
+    assert made == {".devcontainer": True, ".env": True, ".ENV": False}
+
+
+def test_a_link_that_a_pattern_matches_is_known_and_not_handed_to_the_engine(tmp_path: Path) -> None:
+    (tmp_path / "secret" / "mcp").mkdir(parents=True)
+    (tmp_path / ".new-agent").symlink_to("secret")
+    (tmp_path / ".lefthook.toml").symlink_to("/elsewhere")
+    assert found(tmp_path) == []
+    assert {".new-agent/mcp", ".lefthook.toml"} <= {one.path for one in candidates(tmp_path).rows}
+
+
+@each("name", ["a b", "a:b", "a$b", "a\\b", "a'b", 'a"b', "a#b", "a*b", "a[b]", "é", "-a"])
+def test_a_name_of_unusual_signs_is_protected_as_it_is(tmp_path: Path, name: str) -> None:
+    make(tmp_path / name, f"{name}.code-workspace", f".{name}/mcp.json")
+    repository(tmp_path / name / name)
+    paths = [f"pinned .{name}", f"read .{name}/mcp.json", f"read {name}.code-workspace"]
+    inner = [f"pinned {name}/.git", f"read {name}/.git/config", f"read {name}/.git/hooks"]
+    assert set(found(tmp_path / name)) == {*paths, *inner}
+
+
+def test_a_repository_can_be_written_to_but_not_moved_away(tmp_path: Path) -> None:
+    repository(tmp_path)
+    assert found(tmp_path) == ["pinned .git", "read .git/config", "read .git/hooks"]
+    assert next(one.why for one in find_protected(tmp_path).paths if one.path == ".git") == PINNED
+
+
+def test_hooks_that_are_not_there_are_made_since_git_would_have_made_them(tmp_path: Path) -> None:
+    (repository(tmp_path) / "hooks").rmdir()
+    assert "read .git/hooks" in found(tmp_path)
+
+
+def test_a_bare_repository_among_the_files_gets_nothing_that_it_has_not(tmp_path: Path) -> None:
+    make(bare(tmp_path / "fixtures" / "one.git"), "config")
+    assert found(tmp_path) == ["read fixtures/one.git/config"]
+
+
+def test_a_submodule_and_a_worktree(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    make(bare(git / "modules" / "libs" / "one"), "config")
+    make(git / "worktrees" / "feature", "HEAD", "commondir", "gitdir", "index")
+    make(tmp_path, "libs/one/.git")
+    assert found(tmp_path) == [
+        "pinned .git",
+        "read .git/config",
+        "read .git/hooks",
+        "pinned .git/modules",
+        "pinned .git/modules/libs",
+        "pinned .git/modules/libs/one",
+        "read .git/modules/libs/one/config",
+        "read .git/modules/libs/one/hooks",
+        "pinned .git/worktrees",
+        "pinned .git/worktrees/feature",
+        "read .git/worktrees/feature/commondir",
+        "read .git/worktrees/feature/gitdir",
+        "read libs/one/.git",
+    ]
+
+
+def test_a_project_that_is_a_worktree_has_a_file_that_leads_to_its_repository(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: /elsewhere/.git/worktrees/one\n")
+    assert found(tmp_path) == ["read .git"]
+
+
+def test_a_repository_within_is_protected_where_it_lies(tmp_path: Path) -> None:
+    repository(tmp_path / "vendor" / "one")
+    assert found(tmp_path) == ["pinned vendor/one/.git", "read vendor/one/.git/config", "read vendor/one/.git/hooks"]
+
+
+def test_what_gits_settings_name_is_protected(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    git.joinpath("config").write_text("[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../team.gitconfig\n")
+    make(tmp_path, "tools/hooks/pre-commit", "tools/other")
+    (tmp_path / "team.gitconfig").write_text("[user]\n\tname = x\n")
+    assert found(tmp_path)[-2:] == ["read team.gitconfig", "read tools/hooks"]
+
+
+def test_where_git_does_not_say_what_it_acts_on_nothing_is_taken_for_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protected, "SECONDS_TO_PROTECT", 0.0)
+    repository(tmp_path)
+    with pytest.raises(UserError) as refused:
+        find_protected(tmp_path)
+    assert str(refused.value) == (
+        ".git: git did not say in time what its settings name: what it runs from there could not be protected; "
+        "see what `git config --list` waits for there: a pipe among the files that they include, perhaps"
+    )
+    told = [one.why for one in candidates(tmp_path, patience=Patience(0.0)).rows if one.path == ".git"]
+    assert told == [NOT_SAID]
+
+
+def test_a_link_is_never_handed_to_the_engine_but_is_known(tmp_path: Path) -> None:
+    secret, project = tmp_path / "secret", tmp_path / "project"
+    make(secret, "hooks/x", "settings.json")
+    project.mkdir()
+    for name in (".vscode", ".git", ".claude"):
+        (project / name).symlink_to(secret)
+    assert found(project) == []
+    assert {".vscode", ".git", ".claude/settings.json"} <= {one.path for one in candidates(project).rows}
+
+
+def test_hooks_that_are_a_link_are_not_made(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    (git / "hooks").rmdir()
+    (git / "hooks").symlink_to("/elsewhere")
+    assert found(tmp_path) == ["pinned .git", "read .git/config"]
+
+
+# A line end, a zero-width space, a no-break space, a turn of direction, a tag, a byte that is not UTF-8.
+UNSEEN = {
+    "\n": "\\n",
+    "\u200b": "\\u200b",
+    "\xa0": "\\xa0",
+    "\u202e": "\\u202e",
+    "\U000e0041": "\\U000e0041",
+    "\udcff": "\\xff",
+}
+
+
+@pytest.mark.parametrize("sign", UNSEEN)
+@pytest.mark.parametrize("where", ["docs{}", ".git/modules/{}", "a/{}b/c"])
+def test_a_repository_whose_name_can_not_be_printed_is_refused_and_told(tmp_path: Path, sign: str, where: str) -> None:
+    place = repository(tmp_path / where.format(sign))
+    path = str(place.relative_to(tmp_path))
+    shown = where.removesuffix("/c").format(UNSEEN[sign])
+    with pytest.raises(UserError) as refused:
+        find_protected(tmp_path)
+    assert str(refused.value) == (
+        f"{shown}: this name can't be printed, so nothing in it can be protected: "
+        f"{where.format(UNSEEN[sign])}/.git/hooks (programs that git on the host runs); "
+        "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
+    )
+    assert f"{path}/config" in {one.path for one in candidates(tmp_path).rows}
+
+
+@pytest.mark.parametrize("name", ["{}.code-workspace", "tools/{}hooks"])
+def test_so_is_any_protected_path(tmp_path: Path, name: str) -> None:
+    (repository(tmp_path) / "config").write_text("[core]\n\thooksPath = tools/\u200bhooks\n")
+    make(tmp_path, name.format("\u200b"))
+    with pytest.raises(UserError) as refused:
+        find_protected(tmp_path)
+    (problem,) = refused.value.problems
+    assert problem.where == name.format("\\u200b")
+
+
+def test_other_alphabets_can_be_protected(tmp_path: Path) -> None:
+    repository(tmp_path / "öffentlich 公開")
+    assert "read öffentlich 公開/.git/config" in found(tmp_path)
+
+
+def test_a_search_that_misses_something_ends_no_protection(tmp_path: Path) -> None:
+    make(tmp_path, "tools/hooks/x", ".git/modules/fe/config", ".vscode/tasks.json")
+    before = ("tools/hooks", ".git/modules/fe/config", ".vscode", ".vscode/tasks.json", "gone")
+    protection = find_protected(tmp_path, before=before)
+    assert {"tools/hooks", ".git/modules/fe/config", ".vscode"} <= {one.path for one in protection.paths}
+    assert (protection.kept, protection.gone) == ((".git/modules/fe/config", "tools/hooks"), ("gone",))
+    assert [one.why for one in protection.paths if one.path == "tools/hooks"] == [BEFORE]
+    assert [one.access for one in protection.paths if one.path == ".git/modules/fe"] == [Access.PINNED]
+
+
+def test_what_a_person_has_let_go_is_not_protected_any_more(tmp_path: Path) -> None:
+    make(tmp_path, "tools/hooks/x", "other", ".vscode/tasks.json")
+    protection = find_protected(tmp_path, before=("tools/hooks", "other", ".vscode"), let_go={"tools/hooks", ".vscode"})
+    assert protection.kept == ("other",)
+    assert found(tmp_path) == ["read .vscode"]  # what is found is none to let go
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "link on the way"])
+def test_what_can_not_be_protected_any_more_is_lost_and_not_gone(tmp_path: Path, what: str) -> None:
+    make(tmp_path, "elsewhere/x")
+    makers = {
+        "link": lambda: (tmp_path / "tools").symlink_to("elsewhere"),
+        "pipe": lambda: os.mkfifo(tmp_path / "tools"),
+        "link on the way": lambda: (tmp_path / "tools").symlink_to("elsewhere"),
+    }
+    makers[what]()
+    path = "tools/x" if what == "link on the way" else "tools"
+    protection = find_protected(tmp_path, before=(path,))
+    assert (protection.lost, protection.kept, protection.gone) == ((path,), (), ())
+    assert path not in {one.path for one in protection.paths}
+
+
+def test_a_submodule_with_two_hex_digits_for_a_name_is_protected(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    for path in ("modules/fe", "modules/a/modules/be", "worktrees/de/modules/ad"):
+        make(bare(git / path), "config")
+    make(tmp_path, "fe/.git")
+    assert {
+        "read .git/modules/fe/config",
+        "read .git/modules/fe/hooks",
+        "read .git/modules/a/modules/be/hooks",
+        "read .git/worktrees/de/modules/ad/hooks",
+        "read fe/.git",
+    } <= set(found(tmp_path))
+
+
+def test_settings_of_every_repository_are_asked_for(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    for place in (git / "modules" / "one", tmp_path / "mirror"):
+        bare(place)
+        (place / "config").write_text(f"[include]\n\tpath = {tmp_path}/{place.name}.inc\n[core]\n\thooksPath = mine\n")
+        make(tmp_path, f"{place.name}.inc")
+        (place / "mine").mkdir()
+    assert {"read one.inc", "read mirror.inc", "read mirror/mine", "read .git/modules/one/mine"} <= set(found(tmp_path))
+
+
+def test_directories_that_were_not_searched_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repositories, "MAX_FOLDERS", 2)
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    assert find_protected(tmp_path).unsearched == ("b", "c")
+
+
+def test_what_lies_in_something_read_only_needs_no_mount_of_its_own() -> None:
+    outer, inner = Protected(path=".vscode", why="x"), Protected(path=".vscode/mcp.json", why="y")
+    assert with_pins([inner, outer]) == (outer,)
+
+
+def test_directories_without_a_dot_are_not_pinned() -> None:
+    one = Protected(path="libs/.config/x/y", why="x")
+    pins = [Protected(path=path, access=Access.PINNED, why=PINNED) for path in ("libs/.config", "libs/.config/x")]
+    assert with_pins([one, one]) == (*pins, one)
+
+
+@pytest.mark.parametrize(("path", "expected"), [("d", True), ("d/f", True), ("gone", False), ("link/f", False)])
+def test_only_files_and_directories_are_real(tmp_path: Path, path: str, *, expected: bool) -> None:
+    make(tmp_path, "d/f")
+    (tmp_path / "link").symlink_to("d")
+    assert is_real(tmp_path, path) is expected

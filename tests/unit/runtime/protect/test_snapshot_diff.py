@@ -1,0 +1,118 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.protect.snapshot import Held
+from agent_sandbox.runtime.protect.snapshot_diff import MOST_LINES, Rewritten, rewritten, unwatched
+
+CONFIG = ".git/config"
+
+
+def settings(*lines: str) -> Held:
+    return Held(
+        texts={CONFIG: "\n".join(lines)}, settings={CONFIG: tuple(line.replace("=", "\n", 1) for line in lines)}
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "core.hookspath=/tmp/x",
+        "core.fsmonitor=./x",
+        "core.sshcommand=x",
+        "core.pager=x",
+        "core.worktree=/",
+        "alias.st=!x",
+        "filter.x.clean=x",
+        "diff.external=x",
+        "diff.x.textconv=x",
+        "merge.x.driver=x",
+        "url.https://a.test/.insteadof=https://b.test/",
+        "include.path=../x",
+        "credential.helper=x",
+        "remote.origin.uploadpack=x",
+        "remote.origin.url=ext::sh -c x",
+        "remote.origin.url=--upload-pack=x",
+        "remote.origin.url=./x",
+        "remote.origin.url=/home/me/x",
+        "remote.origin.url=file:///x",
+        "remote.origin.url=c:/x",
+        "remote.origin.url=",
+        "remote.origin.pushurl=x",
+        "remote.origin.pushurl=ssh://-oProxyCommand=x/y",
+        "submodule.x.url=./x",
+        "branch.main.remote=x",
+        "branch.main.pushremote=/x",
+        "core.protecthfs=false",
+        "core.protectntfs=false",
+        "submodule.x.update=!x",
+        "gpg.program=x",
+        "something.new=x",
+        "no settings that git can read",
+    ],
+)
+def test_a_setting_that_may_run_something_is_told(line: str) -> None:
+    key = line.partition("=")[0]
+    found = rewritten(CONFIG, settings("core.bare=false"), settings("core.bare=false", line))
+    assert found.runs == (f"{CONFIG}: {key}",)
+    assert rewritten(CONFIG, settings(line), settings(line, "core.bare=true")).runs == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "remote.origin.url=https://example.com/x.git",
+        "remote.origin.pushurl=git@example.com:me/x.git",
+        "submodule.x.url=ssh://git@example.com:22/me/x.git",
+        "branch.main.remote=.",
+        "branch.main.pushremote=https://example.com/x.git",
+        "remote.origin.fetch=+refs/heads/*:refs/remotes/origin/*",
+        "branch.main.merge=refs/heads/main",
+        "user.name=Ann",
+        "core.filemode=true",
+    ],
+)
+def test_what_git_writes_every_day_is_not(line: str) -> None:
+    found = rewritten(CONFIG, Held(), settings(line))
+    assert found == Rewritten(
+        path=CONFIG, lines=("--- /dev/null", f"+++ b/{CONFIG}", "@@ -0,0 +1 @@", f"+{line}"), runs=()
+    )
+
+
+def test_a_branch_follows_a_remote_that_has_an_address() -> None:
+    lines = ("remote.me/x.url=https://example.com/x.git", "branch.main.remote=me/x")
+    assert rewritten(CONFIG, Held(), settings(*lines)).runs == ()
+    assert rewritten(CONFIG, Held(), settings(lines[1])).runs == (f"{CONFIG}: branch.main.remote",)
+
+
+@pytest.mark.parametrize("line", ["remote.origin.url=https://a.test/x", "core.hookspath=/x", "protocol.allow=never"])
+def test_what_is_gone_may_have_held_something_back(line: str) -> None:
+    key = line.partition("=")[0]
+    found = rewritten(CONFIG, settings(line, "user.name=Ann"), settings("core.bare=false"))
+    assert found.runs == (f"{CONFIG}: {key}, which is gone",)
+    assert rewritten(CONFIG, settings(line), Held()).runs == found.runs
+
+
+def test_all_that_is_new_in_another_file_may_run_and_what_is_gone_does_not() -> None:
+    then = Held(texts={".vscode/a": "1\n", ".vscode/b": "2\n", ".vscode/c": "3\n", ".vscodex": "4"})
+    now = Held(texts={".vscode/a": "1\n", ".vscode/b": "0\n", ".vscode/d": "5\n"})
+    found = rewritten(".vscode", then, now)
+    assert found.runs == (".vscode/b", ".vscode/d")
+    assert [line for line in found.lines if line[:2] in {"+0", "-2", "-3", "+5"}] == ["-2", "+0", "-3", "+5"]
+
+
+def test_what_has_changed_while_nobody_could_tell_is_found_but_for_what_trust_asks_about(tmp_path: Path) -> None:
+    for name in (".env", ".envrc", ".mcp.json"):
+        (tmp_path / name).write_text("1")
+    then = Held(texts={".env": "0", ".envrc": "0", ".mcp.json": "1"}, paths=(".env", ".envrc", ".mcp.json", ".vscode"))
+    assert unwatched(tmp_path, then) == (".envrc",)
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / ".vscode" / "tasks.json").write_text("")
+    assert unwatched(tmp_path, then) == (".envrc",)
+    (tmp_path / ".vscode" / "tasks.json").write_text("{}")
+    assert unwatched(tmp_path, then) == (".envrc", ".vscode")
+
+
+def test_a_long_difference_says_how_much_more_there_is() -> None:
+    found = rewritten("x", Held(), Held(texts={"x": "a\n" * 100}))
+    assert (len(found.lines), found.lines[-1]) == (MOST_LINES + 1, "... and 43 more lines: look into the file")

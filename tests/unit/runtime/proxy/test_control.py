@@ -1,0 +1,153 @@
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends.plan import RunCommand
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.proxy.control import ask_socket, ask_stack, tell_stack, watch_stack
+from fake_docker import FakeDocker
+from vectors import each
+
+PLAN = (RunCommand(argv=("docker", "compose", "exec"), cwd=Path("/"), project="x", purpose="asking the proxy"),)
+type Serve = Callable[[bytes], Path]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Serve:
+    """Return what answers one question on a socket, and keeps the question beside it."""
+
+    def serve(answer: bytes) -> Path:
+        path = tmp_path / "control.sock"
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(path))
+        listener.listen()
+
+        def talk() -> None:
+            with listener, listener.accept()[0] as talker:
+                path.with_suffix(".asked").write_bytes(talker.recv(1000))
+                talker.sendall(answer)
+
+        threading.Thread(target=talk, daemon=True).start()
+        return path
+
+    return serve
+
+
+def test_the_answer_of_a_stack_counts_also_when_it_is_a_refusal(docker: FakeDocker) -> None:
+    docker.says("compose exec", out='{"ok": false, "problems": ["x"]}\n', code=1)
+    assert ask_stack(PLAN) == {"ok": False, "problems": ["x"]}
+
+
+def test_a_stack_that_gives_no_answer_is_a_problem(docker: FakeDocker) -> None:
+    docker.says("compose exec", err='service "proxy" is not running\n', code=1)
+    with pytest.raises(UserError, match=r'^asking the proxy: docker failed: service "proxy" is not running; '):
+        ask_stack(PLAN)
+
+
+def test_what_a_stack_is_told_goes_to_its_stdin_and_what_it_prints_comes_back(docker: FakeDocker) -> None:
+    docker.says("compose exec", script="cat >&2; echo done")
+    assert tell_stack(PLAN, stdin=b"a value") == "done\n"
+    assert docker.calls == ["compose exec"]
+
+
+@each(
+    ("code", "err", "problems"),
+    [
+        (
+            1,
+            "secret x: there is none\nsecret y: neither\n",
+            [Problem(where="", what="secret x: there is none"), Problem(where="", what="secret y: neither")],
+        ),
+        (
+            1,
+            "",
+            [
+                Problem(
+                    where="asking the proxy",
+                    what="docker failed: it said nothing",
+                    hint="agent-sandbox doctor looks for the cause",
+                )
+            ],
+        ),
+        (
+            2,
+            "usage: python -P -m agent_sandbox.proxy\n",
+            [
+                Problem(
+                    where="proxy",
+                    what="the one that runs is of another version",
+                    hint="agent-sandbox init, then agent-sandbox up",
+                )
+            ],
+        ),
+        (
+            137,
+            "killed\n",
+            [
+                Problem(
+                    where="asking the proxy",
+                    what="docker failed: killed",
+                    hint="agent-sandbox doctor looks for the cause",
+                )
+            ],
+        ),
+    ],
+)
+def test_what_a_stack_refuses_is_a_problem(code: int, err: str, problems: list[Problem], docker: FakeDocker) -> None:
+    docker.rules.clear()
+    docker.says("compose exec", err=err, code=code)
+    with pytest.raises(UserError) as caught:
+        tell_stack(PLAN)
+    assert list(caught.value.problems) == problems
+
+
+def test_a_proxy_on_this_machine_is_asked_by_its_socket(serve: Serve) -> None:
+    path = serve(b'{"ok": true}\n')
+    assert ask_socket(path, "reload") == {"ok": True}
+    assert path.with_suffix(".asked").read_bytes() == b'{"verb": "reload"}\n'
+
+
+@pytest.mark.parametrize("answer", [b"hello\n", b"[1]\n", b""])
+def test_something_else_that_answers_is_told(serve: Serve, answer: bytes) -> None:
+    path = serve(answer)
+    with pytest.raises(UserError) as raised:
+        ask_socket(path, "reload")
+    assert str(raised.value) == f"{path}: what answers here is no proxy of agent-sandbox"
+
+
+def test_a_socket_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as raised:
+        ask_socket(tmp_path / "none.sock", "reload")
+    expected = (
+        f"{tmp_path}/none.sock: no proxy answers here: No such file or directory;"
+        " `agent-sandbox proxy run` prints its control socket when it is ready"
+    )
+    assert str(raised.value) == expected
+
+
+def test_the_lines_of_a_stack_are_handed_on(docker: FakeDocker) -> None:
+    docker.says("compose exec", out="one\ntwo\n")
+    lines: list[str] = []
+    watch_stack(PLAN, on_line=lines.append)
+    assert lines == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("", "proxy: it was stopped or restarted while it was read; agent-sandbox status"),
+        ('{"decision": "deny"}\n', "proxy: it was stopped or restarted while it was read; agent-sandbox status"),
+        (
+            '{"decision": "deny"}\nno log\n',
+            "asking the proxy: docker failed: no log; agent-sandbox doctor looks for the cause",
+        ),
+    ],
+)
+def test_where_the_lines_end_too_early_decisions_are_no_reason(docker: FakeDocker, said: str, problem: str) -> None:
+    docker.says("compose exec", out=said, code=137)
+    with pytest.raises(UserError) as caught:
+        watch_stack(PLAN, on_line=lambda _: None)
+    assert str(caught.value) == problem

@@ -1,0 +1,68 @@
+from datetime import UTC
+from typing import Any
+
+import pytest
+
+from agent_sandbox.runtime.proxy.decisions import as_text, is_probe, read_line
+from vectors import each
+
+LINE: dict[str, Any] = {
+    "time": "2026-01-02T03:04:05.678Z",
+    "event": "request",
+    "decision": "deny",
+    "reason": "no rule allows host example.com",
+    "host": "example.com",
+    "port": 443,
+    "method": "GET",
+    "path": "/a?b=1",
+}
+
+
+@each(
+    ("change", "expected"),
+    [
+        ({}, "03:04:05  deny   GET https://example.com/a?b=1  no rule allows host example.com"),
+        ({"port": 80}, "03:04:05  deny   GET http://example.com/a?b=1  no rule allows host example.com"),
+        (
+            {"port": 8443, "event": "connect", "method": "", "path": ""},
+            "03:04:05  deny   connect example.com:8443  no rule allows host example.com",
+        ),
+        ({"host": "", "event": "policy", "reason": "policy reloaded"}, "03:04:05  deny   policy  policy reloaded"),
+        ({"decision": "allow", "reason": ""}, "03:04:05  allow  GET https://example.com/a?b=1"),
+        ({"time": "soon"}, "soon  deny   GET https://example.com/a?b=1  no rule allows host example.com"),
+    ],
+)
+def test_a_decision_is_one_line(change: dict[str, Any], expected: str) -> None:
+    assert as_text(LINE | change, zone=UTC) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [('{"decision": "deny"}', {"decision": "deny"}), ('proxy-1 | {"decision": "deny"}', {"decision": "deny"})],
+)
+def test_a_log_line_is_read_with_or_without_a_prefix(text: str, expected: dict[str, str]) -> None:
+    assert read_line(text) == expected
+
+
+@each("text", ['{"listening": "x"}', "plain words", "[1]", "{", ""])
+def test_what_is_no_decision_is_left_out(text: str) -> None:
+    assert read_line(text) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (LINE, False),
+        (LINE | {"event": "start"}, True),
+        # Its name alone makes no question one of the stack's.
+        (LINE | {"host": "agent-sandbox.invalid"}, False),
+        (LINE | {"event": "health"}, True),
+    ],
+)
+def test_what_the_stack_asks_of_itself_is_known(line: dict[str, Any], *, expected: bool) -> None:
+    assert is_probe(line) is expected
+
+
+def test_a_line_that_nobody_can_read_is_none() -> None:
+    lines = ('{"a":' * 100_000, f'{{"decision": "deny", "port": {"9" * 5_000}}}', "{", "[1]")
+    assert [read_line(line) for line in lines] == [None, None, None, None]

@@ -1,0 +1,47 @@
+import json
+from pathlib import Path
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.render.header import stamped
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.trust.expected_files import generated, written_here
+from initialising import Init
+
+AGENT = known_agents(data_root() / "templates")[0]
+COMPOSE = ".devcontainer/docker-compose.yml"
+DEVCONTAINER = ".devcontainer/devcontainer.json"
+
+
+def test_it_is_what_init_has_just_written(tmp_path: Path, init: Init) -> None:
+    root = tmp_path / "app"
+    prepared = init(root)
+    written = written_here(root, AGENT, {"HOME": str(tmp_path / "home")})
+    assert written.files == {path: (root / path).read_text() for path in (COMPOSE, DEVCONTAINER)}
+    assert written.files == generated(prepared)
+    assert written.members["initializeCommand"][:2] == ["agent-sandbox", "build"]
+
+
+def test_a_stack_with_a_header_of_its_own_making_is_not_ours(tmp_path: Path, init: Init) -> None:
+    root = tmp_path / "app"
+    init(root)
+    ours = (root / COMPOSE).read_text()
+    forged = stamped(ours.partition("\n")[2].partition("\n")[2] + "# and more\n", comment="#")
+    (root / COMPOSE).write_text(forged)
+    assert written_here(root, AGENT, {"HOME": str(tmp_path / "home")}).files[COMPOSE] == ours
+
+
+def test_an_editors_file_with_a_part_of_the_users_is_not_all_ours(tmp_path: Path, init: Init) -> None:
+    root = tmp_path / "app"
+    (root / ".devcontainer").mkdir(parents=True)
+    (root / DEVCONTAINER).write_text(json.dumps({"postCreateCommand": "make"}))
+    prepared = init(root)
+    assert sorted(generated(prepared)) == [COMPOSE]
+    written = written_here(root, AGENT, {"HOME": str(tmp_path / "home")})
+    assert (sorted(written.files), "postCreateCommand" in written.members) == ([COMPOSE], False)
+
+
+def test_limits_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> None:
+    root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
+    init(root, memory="64g")
+    assert "mem_limit: 64g" in (root / COMPOSE).read_text()
+    assert "mem_limit: 64g" not in written_here(root, AGENT, home).files[COMPOSE]

@@ -1,0 +1,204 @@
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.project.trust_snapshot import Standing, look
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.trust.prompt import Question, Written, changes, question_about, unseen_in
+from vectors import each
+
+COMPOSE = ".devcontainer/docker-compose.yml"
+DEVCONTAINER = ".devcontainer/devcontainer.json"
+POLICY = ".devcontainer/policy.yaml"
+STACK = "services:\n  agent:\n    volumes: ['..:/workspace']\n"
+FILES = {COMPOSE: STACK, DEVCONTAINER: '{"name": "app"}', POLICY: "version: 1\ndomains: [example.org]\n"}
+TRUSTED = Standing(root=Path("/p"), owner=None, compose=(COMPOSE,), files=FILES)
+FILE = ".devcontainer/l.txt"
+ASKED = (f"--- a/{POLICY}", f"+++ b/{POLICY}", "@@ -0,0 +1,2 @@", "+version: 1", "+domains: [example.org]")
+WRITTEN = Written(files={COMPOSE: STACK, DEVCONTAINER: FILES[DEVCONTAINER]}, members={"name": "app"})
+
+
+def with_file(path: str, text: str) -> Standing:
+    return replace(TRUSTED, files={**FILES, path: text})
+
+
+def test_what_nobody_has_looked_at_has_to_be_looked_at() -> None:
+    assert changes(TRUSTED, None) == (COMPOSE, DEVCONTAINER, POLICY)
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        TRUSTED,
+        with_file(POLICY, "# narrower\nversion: 1\n"),
+        replace(TRUSTED, files={COMPOSE: STACK}),
+    ],
+)
+def test_what_asks_for_no_more_is_not_asked_about(now: Standing) -> None:
+    assert changes(now, TRUSTED) == ()
+
+
+@each(
+    ("now", "expected"),
+    [
+        (with_file(POLICY, "version: 1\ndomains: [example.org, example.net]\n"), (POLICY,)),
+        (with_file(POLICY, "domainz: [broken.test]\n"), (POLICY,)),
+        (with_file(COMPOSE, "services: {}\n"), (COMPOSE,)),
+        (with_file(DEVCONTAINER, '{"name": "app" }'), (DEVCONTAINER,)),
+        (replace(TRUSTED, owner=7), ("its owner",)),
+        (replace(with_file("x.yml", "{}"), compose=(COMPOSE, "x.yml")), (".env", "x.yml")),
+    ],
+)
+def test_whatever_else_has_changed_is_named(now: Standing, expected: tuple[str, ...]) -> None:
+    assert changes(now, TRUSTED) == expected
+
+
+def test_a_stack_with_a_file_less_is_looked_at_again() -> None:
+    more = replace(with_file("x.yml", "{}"), compose=(COMPOSE, "x.yml"))
+    assert changes(TRUSTED, more) == (".env",)
+
+
+def test_at_first_all_is_told_but_what_init_writes_is_not_spelled_out() -> None:
+    expected = Question(
+        standing=TRUSTED,
+        fingerprint=replace(TRUSTED, compose=(), files={POLICY: FILES[POLICY]}).fingerprint,
+        changed=(COMPOSE, DEVCONTAINER, POLICY),
+        known=False,
+        reaches=("any method example.org",),
+        mounts=("agent: . as /workspace",),
+        injects=(),
+        editor=(),
+        notes=(),
+        differences=ASKED,
+    )
+    assert question_about(TRUSTED, None, WRITTEN) == expected
+
+
+def test_at_first_a_stack_is_set_against_what_init_writes() -> None:
+    now = with_file(COMPOSE, STACK.replace("/workspace", "/host").replace("..:", "/:"))
+    got = question_about(now, None, WRITTEN)
+    assert (got.mounts, got.differences) == (
+        ("agent: / as /host",),
+        (
+            f"--- a/{COMPOSE}",
+            f"+++ b/{COMPOSE}",
+            "@@ -1,3 +1,3 @@",
+            " services:",
+            "   agent:",
+            "-    volumes: ['..:/workspace']",
+            "+    volumes: ['/:/host']",
+            *ASKED,
+        ),
+    )
+    assert got.fingerprint == now.apart_from([DEVCONTAINER]).fingerprint
+
+
+def test_a_change_is_set_against_what_was_trusted() -> None:
+    now = replace(
+        TRUSTED,
+        owner=7,
+        compose=(COMPOSE, "more.yml"),
+        files={
+            COMPOSE: STACK,
+            "more.yml": "services: {agent: {volumes: ['/etc:/etc'], environment: [TOKEN]}}\n",
+            DEVCONTAINER: '{"name": "app", "initializeCommand": "make"}',
+            POLICY: "version: 1\ndomains: [example.org, example.net]\n",
+        },
+    )
+    expected = Question(
+        standing=now,
+        fingerprint=now.apart_from([COMPOSE]).fingerprint,
+        changed=("its owner", ".env", "more.yml", DEVCONTAINER, POLICY),
+        known=True,
+        reaches=("any method example.net",),
+        mounts=("agent: /etc as /etc",),
+        injects=("TOKEN",),
+        editor=('on this machine, initializeCommand: "make"',),
+        notes=(
+            "this directory belongs to user 7, who can change all of it",
+            "more.yml, named by COMPOSE_FILE in .env, is the agent's to write: move it into .devcontainer",
+        ),
+        differences=(
+            "--- a/more.yml",
+            "+++ b/more.yml",
+            "@@ -0,0 +1 @@",
+            "+services: {agent: {volumes: ['/etc:/etc'], environment: [TOKEN]}}",
+            f"--- a/{DEVCONTAINER}",
+            f"+++ b/{DEVCONTAINER}",
+            "@@ -1 +1 @@",
+            '-{"name": "app"}',
+            '+{"name": "app", "initializeCommand": "make"}',
+            f"--- a/{POLICY}",
+            f"+++ b/{POLICY}",
+            "@@ -1,2 +1,2 @@",
+            " version: 1",
+            "-domains: [example.org]",
+            "+domains: [example.org, example.net]",
+        ),
+    )
+    assert question_about(now, TRUSTED, WRITTEN) == expected
+
+
+@each(
+    ("compose", "note", "differences"),
+    [
+        (
+            (COMPOSE,),
+            f"{COMPOSE}, x.yml, y.yml; by `COMPOSE_FILE` in .env it is now made of {COMPOSE}",
+            (
+                *("--- a/x.yml", "+++ b/x.yml", "@@ -1 +0,0 @@", "-services: {agent: {read_only: true}}"),
+                *("--- a/y.yml", "+++ b/y.yml", "@@ -1 +0,0 @@", "-services: {}"),
+            ),
+        ),
+        (
+            (COMPOSE, "y.yml", "x.yml"),
+            f"{COMPOSE}, x.yml, y.yml; by `COMPOSE_FILE` in .env it is now made of {COMPOSE}, y.yml, x.yml",
+            (),
+        ),
+    ],
+)
+def test_a_file_that_the_stack_has_lost_is_shown(
+    compose: tuple[str, ...], note: str, differences: tuple[str, ...]
+) -> None:
+    files = {**FILES, "x.yml": "services: {agent: {read_only: true}}\n", "y.yml": "services: {}\n"}
+    trusted = replace(TRUSTED, compose=(COMPOSE, "x.yml", "y.yml"), files=files)
+    now = replace(trusted, compose=compose, files={**FILES, **{path: files[path] for path in compose}})
+    got = question_about(now, trusted, WRITTEN)
+    writable = tuple(
+        f"{path}, named by COMPOSE_FILE in .env, is the agent's to write: move it into .devcontainer"
+        for path in compose[1:]
+    )
+    assert got.changed == (".env",)
+    assert got.notes == (f"the stack was made of {note}", *writable)
+    assert got.differences == differences
+
+
+@each("text", [STACK.replace("\n", "\r\n"), STACK.removesuffix("\n")])
+def test_a_file_whose_line_ends_alone_have_changed_is_said_to_differ_in_them(text: str) -> None:
+    got = question_about(with_file(COMPOSE, text), TRUSTED, WRITTEN)
+    assert (got.changed, got.differences) == ((COMPOSE,), (f"{COMPOSE} differs in how its lines end",))
+
+
+def test_a_policy_of_a_great_many_lines_is_not_compared_by_line() -> None:
+    now = with_file(POLICY, "version: 1\ndomains:\n  - example.net\n" + "#\n" * 20_000)
+    got = question_about(now, TRUSTED, WRITTEN)
+    assert got.reaches == ("any method example.net",)
+    assert got.differences == (f"{POLICY} is too long to compare line by line",)
+
+
+def test_what_a_project_has_that_nobody_looked_at(tmp_path: Path) -> None:
+    (tmp_path / ".devcontainer").mkdir()
+    for path, text in FILES.items():
+        (tmp_path / path).write_text(text)
+    assert unseen_in(tmp_path, os.environ) == (COMPOSE, DEVCONTAINER, POLICY)
+    open_store(os.environ).save(look(tmp_path, os.environ))
+    assert unseen_in(tmp_path, os.environ) == ()
+
+
+def test_of_a_list_of_hosts_the_number_and_the_first_are_told() -> None:
+    text = "# hosts\n" + "".join(f"h{number}.test\n" for number in range(7))
+    now = replace(TRUSTED, files={**FILES, POLICY: "domains_file: l.txt\n", FILE: text})
+    told = f"{FILE} names 7 hosts: h0.test, h1.test, h2.test, h3.test, h4.test, ..."
+    assert question_about(now, TRUSTED, WRITTEN).notes == (told,)

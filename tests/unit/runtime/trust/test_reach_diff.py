@@ -1,0 +1,257 @@
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.policy.engine.policy import Policy
+from agent_sandbox.policyfile import load_policy
+from agent_sandbox.runtime.project.trust_snapshot import Standing, look
+from agent_sandbox.runtime.trust.reach_diff import BROKEN, NOTHING, policy_of, reaches, widens
+from certificates import make_authority
+from vectors import each
+
+EXAMPLES = Path(__file__).parents[4] / "docs" / "policy" / "examples"
+POLICY = ".devcontainer/policy.yaml"
+UNOPENED = "example.org, without a look into TLS"
+UNINSPECTED = "the setting `inspect`: false; not set here before"
+WATCHED = 'the setting `reload`: "watch"; not set here before'
+SECRET = "{request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
+BASE = "version: 1\ndomains: [example.org, {host: api.example.com, rules: [{methods: [GET], path: {prefix: /v1/}}]}]\n"
+
+
+def made_of(text: str | None, **services: str) -> Policy:
+    beside = {f".devcontainer/services/{name}.yaml": said for name, said in services.items()}
+    files = beside if text is None else {**beside, POLICY: text}
+    return policy_of(Standing(root=Path("/p"), owner=None, compose=(), files=files))
+
+
+@each(
+    ("after", "expected"),
+    [
+        ("domains: [example.org]", ()),
+        ("domains: []", ()),
+        ("domains: []\nsettings: {reload: watch}", (WATCHED,)),
+        ("allow: [GET https://example.org/x]", ()),
+        ("domains: [{host: api.example.com, rules: [{methods: [GET], path: {exact: /v1/me}}]}]", ()),
+        (
+            "domains: [{host: api.example.com, rules: [{methods: [POST], path: {exact: /v1/me}}]}]",
+            ("POST api.example.com/v1/me",),
+        ),
+        ("# said in other words\ndomains:\n  - example.org", ()),
+        ("domains: [example.org]\ndeny: [example.org]", ()),
+        ("domains: [example.org, example.net]", ("any method example.net",)),
+        ('domains: ["*.example.org"]', ("any method *.example.org",)),
+        ("domains: [{host: example.org, ports: [22]}]", ("any method example.org on port 22",)),
+        (
+            "domains: [example.org]\nsettings: {block_status: 418}",
+            ("the setting `block_status`: 418; not set here before",),
+        ),
+        ("domains: [example.org]\nsettings: {reload: watch}", (WATCHED,)),
+        ("domains: [{host: example.org, inspect: false}]", (UNOPENED,)),
+        ("domains: [example.org]\nsettings: {inspect: false}", (UNINSPECTED, UNOPENED)),
+        (
+            f"domains: [{{host: example.org, transform: {SECRET}}}]",
+            ("any method https://example.org with secret s in x",),
+        ),
+        (
+            "domainz: [everything.test]",
+            (BROKEN.strip(), f"{POLICY}:2:1: unknown key 'domainz'; did you mean `domains`?"),
+        ),
+    ],
+)
+def test_only_what_is_new_is_told(after: str, expected: tuple[str, ...]) -> None:
+    assert widens(made_of(f"version: 1\n{after}\n"), made_of(BASE)) == expected
+
+
+def test_a_deny_that_goes_is_something_new() -> None:
+    denied = made_of(f"{BASE}deny: [GET https://example.org/private]\n")
+    assert widens(made_of(BASE), denied) == ("GET, HEAD https://example.org/private, which was denied",)
+
+
+def test_a_deny_that_a_wider_one_takes_in_is_not_missed() -> None:
+    before = made_of(f"{BASE}deny: [evil.example.org]\n")
+    after = made_of(f"{BASE}deny: ['*.example.org']\n")
+    assert widens(after, before) == ()
+
+
+def test_a_ceiling_that_goes_is_something_new() -> None:
+    layered = "domains: [example.org]\nservices: [{name: github, merge_mode: replace}]\n"
+    assert "what `merge_mode: replace` held back" in widens(made_of(f"version: 1\n{BASE[11:]}"), made_of(layered))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "domains: [a.test, b.test]\ntighten: true",
+        "deny: [b.test]",
+        "tighten: true",
+        'domains: ["*.a.test"]\ntighten: true',
+    ],
+)
+def test_a_ceiling_of_a_project_that_allows_nothing_by_itself_is_no_less_a_wall(after: str) -> None:
+    before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
+    assert widens(made_of(f"version: 1\n{after}\n"), before) == ("what layer project held back",)
+
+
+@pytest.mark.parametrize("after", ["domains: [a.test]", "allow: [GET https://a.test/x]", "domains: []"])
+def test_a_lower_ceiling_asks_nothing(after: str) -> None:
+    before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
+    assert widens(made_of(f"version: 1\ntighten: true\n{after}\n"), before) == ()
+
+
+def test_beside_nothing_all_is_new() -> None:
+    lines = ("any method example.org", "GET, HEAD api.example.com/v1/...")
+    assert widens(made_of(BASE), NOTHING) == lines
+
+
+@pytest.mark.parametrize("text", [None, "", "version: 1"])
+def test_a_policy_that_is_empty_lets_nothing_through(text: str | None) -> None:
+    assert widens(made_of(text), NOTHING) == ()
+
+
+@pytest.mark.parametrize("text", ["domainz: [x.test]", "\udcff", "a: [", "services: [unknown]"])
+def test_a_policy_that_can_not_be_read_is_never_taken_for_narrow(text: str) -> None:
+    assert widens(made_of(text), NOTHING)[0] == BROKEN.strip()
+    assert widens(made_of(text), made_of(BASE))[0] == BROKEN.strip()
+
+
+def test_what_is_no_longer_denied_counts_whatever_the_project_allows_since_other_layers_may() -> None:
+    before = made_of("version: 1\ndomains: [a.test]\ndeny: [b.test]\n")
+    told = ("any method b.test, which was denied",)
+    assert widens(made_of("version: 1\ndomains: [a.test]\n"), before) == told
+    assert widens(made_of("version: 1\n"), before) == told
+    assert widens(made_of("version: 1\ndeny: [b.test]\n"), before) == ()
+
+
+def test_what_is_said_against_other_layers_counts_when_it_goes() -> None:
+    plain = "version: 1\ndomains: [{host: a.test, rules: [{methods: [GET]}]}]\n"
+    replacing = made_of(plain.replace("a.test,", "a.test, merge_mode: replace,"))
+    assert widens(made_of(plain), replacing) == ("what `merge_mode: replace` held back",)
+    teapot = made_of(f"{plain}settings: {{block_status: 418}}\n")
+    assert widens(made_of(plain), teapot) == ("the setting `block_status`: no longer set here; before: 418",)
+
+
+@each(
+    ("before", "after", "told"),
+    [
+        ("inspect: true", "block_status: 403", False),
+        ("inspect: false", "block_status: 403", False),
+        ("inspect: false", "inspect: true", False),
+        ("reload: watch", "block_status: 403", False),
+        ("reload: watch", "reload: restart", False),
+        ("inspect: true", "inspect: false", True),
+        ("reload: restart", "reload: watch", True),
+    ],
+)
+def test_a_setting_that_holds_back_no_less_asks_nothing(before: str, after: str, *, told: bool) -> None:
+    plain = "version: 1\ndomains: [{host: a.test, rules: [{methods: [GET]}]}]\nsettings: {block_status: 403, "
+    one, other = (
+        made_of(f"{plain}{said}}}\n".replace("block_status: 403, block", "block")) for said in (before, after)
+    )
+    assert any("the setting" in line for line in widens(other, one)) is told
+
+
+def test_of_a_service_the_rules_are_counted() -> None:
+    (line,) = widens(made_of("version: 1\nservices: [github]\n"), NOTHING)
+    assert re.fullmatch(r"service github: \d+ rules", line)
+
+
+@each(
+    ("entry", "line"),
+    [
+        ("{name: github, readonly: true}", r"service github with readonly: true: \d+ rules"),
+        (
+            "{name: github, repos: [o/n], git: {access: readwrite}}",
+            r'service github with repos: \["o/n"\], git: {"access": "readwrite"}: \d+ rules',
+        ),
+        (
+            f"{{name: github, repos: [{', '.join(f'owner/n{n}' for n in range(30))}]}}",
+            r"service github with .{200}\.\.\.: .*",
+        ),
+        ("{name: github}", r"service github: \d+ rules"),
+    ],
+)
+def test_what_is_chosen_of_a_service_is_told_beside_it(entry: str, line: str) -> None:
+    now, nothing = (
+        Standing(root=Path("/p"), owner=None, compose=(), files=files)
+        for files in ({POLICY: f"services: [claude, {entry}]\n"}, {})
+    )
+    (_, told) = reaches(now, nothing)
+    assert re.fullmatch(line, told), told
+
+
+@each("text", ["services: x", "[]", "services: [a", "services: [1]"])
+def test_a_policy_that_can_not_be_read_is_told_as_such_whatever_it_names(text: str) -> None:
+    now, nothing = (Standing(root=Path("/p"), owner=None, compose=(), files=files) for files in ({POLICY: text}, {}))
+    assert reaches(now, nothing)[0] == BROKEN.strip()
+
+
+def test_a_service_that_lies_in_the_project_is_spelled_out() -> None:
+    mirror = "version: 1\ndomains: [{host: mirror.example.com, rules: [{methods: [GET]}]}]\n"
+    policy = made_of("version: 1\nservices: [python]\n", python=mirror)
+    assert widens(policy, NOTHING) == ("GET, HEAD mirror.example.com",)
+    assert widens(policy, made_of("version: 1\nservices: [python]\n", python=mirror.replace("mirror", "old"))) != ()
+
+
+@pytest.mark.parametrize("example", sorted(path.stem for path in EXAMPLES.glob("*.yaml")))
+def test_all_that_a_policy_is_made_of_is_looked_at(tmp_path: Path, example: str) -> None:
+    folder = tmp_path / ".devcontainer"
+    folder.mkdir()
+    for path in (path for path in EXAMPLES.iterdir() if path.is_file()):
+        shutil.copy(path, folder)
+    (folder / f"{example}.yaml").rename(folder / "policy.yaml")
+    (folder / "docker-compose.yml").touch()
+    assert policy_of(look(tmp_path, {})).digest == load_policy(folder / "policy.yaml").digest
+
+
+def test_a_private_place_is_told_with_where_it_is() -> None:
+    text = "version: 1\nhost_services: {ollama: {to: 'host:11434'}, lab: {to: 10.1.2.0/24, ports: [80]}}\n"
+    assert set(widens(made_of(text), NOTHING)) >= {
+        "the private place ollama on port 11434, which is host",
+        "the private place 10.1.2.0/24 on port 80",
+    }
+    assert widens(made_of(text), made_of(text.replace("11434", "5432"))) == (
+        "the private place ollama on port 11434, which is host",
+        "any method ollama on port 11434",
+    )
+    assert widens(made_of("version: 1\nhost_services: {ollama: {to: 'host:11434'}}\n"), made_of(text)) == ()
+
+
+def test_what_opens_much_stands_before_what_there_may_be_many_of() -> None:
+    many = ", ".join(f"h{number}.test" for number in range(100))
+    before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
+    wide = made_of(
+        f"domains: [{many}]\nservices: [rust]\nhost_services: {{o: {{to: 'host:1'}}}}\nsettings: {{inspect: false}}\n"
+    )
+    assert widens(wide, before)[:5] == (
+        UNINSPECTED,
+        "what layer project held back",
+        "the private place o on port 1, which is host",
+        "service rust: 5 rules",
+        "any method h0.test",
+    )
+
+
+UPSTREAM = "settings: {{upstream: {{proxy: 'http://proxy.corp.example:3128', ca: {}}}}}\n"
+
+
+def test_a_company_s_proxy_and_authority_are_told_and_so_are_other_certificates_of_the_same_name(
+    tmp_path: Path,
+) -> None:
+    policies = []
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        pem = make_authority(tmp_path / name, ["a.test"]).read_text()
+        files = {POLICY: BASE + UPSTREAM.format("corp.pem"), ".devcontainer/corp.pem": pem}
+        policies.append(policy_of(Standing(root=Path("/p"), owner=None, compose=(), files=files)))
+    first, second = policies
+    through = "all that is allowed goes through http://proxy.corp.example:3128; corp.pem (sha256 "
+    (told,) = widens(first, made_of(BASE))
+    assert told.startswith(f"the setting `upstream`: {through}")
+    assert told.endswith(") may sign for every host; not set here before")
+    (told,) = widens(second, first)
+    assert told.count(through) == 2
+    (told,) = widens(made_of(BASE), first)
+    assert told.startswith("the setting `upstream`: no longer set here; before: all that is allowed goes through")
+    assert widens(first, first) == ()
