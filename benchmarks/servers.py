@@ -65,7 +65,7 @@ def upstream(folder: Path) -> Iterator[int]:
     from certificates import make_authority  # noqa: PLC0415  # the lab is no package; found by the path set above
 
     make_authority(folder, [HOST])
-    with process(sys.executable, LAB / "load.py", folder / "leaf.pem") as running:
+    with process(sys.executable, LAB / "load_server.py", folder / "leaf.pem") as running:
         assert running.stdout is not None  # noqa: S101
         yield int(running.stdout.readline())
 

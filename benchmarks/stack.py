@@ -15,10 +15,10 @@ from benchmarks.table import Row
 
 sys.path.insert(0, str(LAB))
 
-from stacks import Projects, engine_answers, proxy_image, remove_internet, start_internet  # found just above
+from real_stacks import Projects, engine_answers, proxy_image, remove_internet, start_internet  # found just above
 
 if TYPE_CHECKING:
-    from stacks import Project
+    from real_stacks import Project
 
 INTERNET = "agent-sandbox-bench-internet"
 ROUNDS = 3

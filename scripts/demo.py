@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests" / "lab"))
 
 from agent_sandbox.images import proxy_name  # noqa: E402
 from certificates import make_authority  # noqa: E402  # the lab is no package; the line above finds it
-from stacks import (  # noqa: E402
+from real_stacks import (  # noqa: E402
     HOSTS,
     Project,
     Projects,
@@ -111,7 +111,7 @@ def demo_proxy(folder: Path) -> int:
     authority = make_authority(folder, HOSTS)
     standin = (
         sys.executable,
-        str(ROOT / "tests/lab/internet.py"),
+        str(ROOT / "tests/lab/fake_internet.py"),
         f"--cert={folder / 'leaf.pem'}",
         "--address=127.0.0.1",
     )

@@ -1,4 +1,4 @@
-"""Fixtures of the attacks; what they hand out is in tests/lab/attackstand.py."""
+"""Fixtures of the attacks; what they hand out is in tests/lab/attack_stand.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from attackstand import Stand, start_stand
+from attack_stand import Stand, start_stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from http2client import Http2Client, fields
-from pair import Pair, start_pair
-from proxystand import get, read_all, read_answer, read_head
-from websocket import echo, frame, handshake
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_all, read_answer, read_head
+from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-    from proxystand import ProxyProcess
+    from proxy_stand import ProxyProcess
 
 POLICY = """\
 version: 1

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from capture import ok
-from pair import Pair, start_pair
-from proxystand import get, read_head
+from capture_server import ok
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

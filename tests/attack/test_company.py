@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from capture import Capture
+from capture_server import Capture
 from certificates import make_authority
-from company import FINDS_NOBODY, OPENED, Company
+from fake_upstream_proxy import FINDS_NOBODY, OPENED, Company
 from http2client import Http2Client
-from intercepting import Intercepting
-from proxystand import ProxyProcess, get, read_head
-from websocket import echo, frame, handshake
+from intercepting_proxy import Intercepting
+from proxy_stand import ProxyProcess, get, read_head
+from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
     import socket

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.policy.explain.advice import APPLY, FILE
-from attackstand import RESOLVERS
-from hellos import hello
-from proxystand import get, read_all, read_head
+from attack_stand import RESOLVERS
+from client_hellos import hello
+from proxy_stand import get, read_all, read_head
 
 if TYPE_CHECKING:
-    from attackstand import Stand
+    from attack_stand import Stand
 
 
 def connect(authority: str, *fields: str) -> bytes:

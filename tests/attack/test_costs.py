@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.proxy.control.channel import ask
-from proxystand import ProxyProcess, get
+from proxy_stand import ProxyProcess, get
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

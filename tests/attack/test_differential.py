@@ -19,11 +19,11 @@ from h2.exceptions import ProtocolError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import misread
+import ambiguous_parts
 from agent_sandbox.policy import parse_request
 from http2client import Http2Client
-from pair import Pair, start_pair
-from readers import read_by_h11, read_by_mitmproxy
+from independent_parsers import read_by_h11, read_by_mitmproxy
+from proxy_pair import Pair, start_pair
 
 if TYPE_CHECKING:
     import socket
@@ -89,8 +89,8 @@ def texts(parts: list[bytes]) -> st.SearchStrategy[str]:
     return st.sampled_from([part.decode("latin-1") for part in parts])
 
 
-paths = st.lists(texts(misread.PATHS), max_size=6).map("".join)
-queries = st.lists(texts([*misread.PATHS, b"?", b"=", b"[", b"]"]), max_size=4).map("".join)
+paths = st.lists(texts(ambiguous_parts.PATHS), max_size=6).map("".join)
+queries = st.lists(texts([*ambiguous_parts.PATHS, b"?", b"=", b"[", b"]"]), max_size=4).map("".join)
 
 
 @SHARED
@@ -121,17 +121,20 @@ def sometimes(usual: bytes, odd: list[bytes]) -> st.SearchStrategy[bytes]:
 
 heads = st.tuples(
     sometimes(
-        b"POST /%s HTTP/1.1\r\n", misread.STARTS + [b"%s /%%s HTTP/1.1\r\n" % method for method in misread.METHODS]
+        b"POST /%s HTTP/1.1\r\n",
+        ambiguous_parts.STARTS + [b"%s /%%s HTTP/1.1\r\n" % method for method in ambiguous_parts.METHODS],
     ),
-    st.lists(st.sampled_from(misread.FIELDS), max_size=1),
-    st.lists(st.sampled_from(misread.FRAMINGS), min_size=1, max_size=2),
+    st.lists(st.sampled_from(ambiguous_parts.FIELDS), max_size=1),
+    st.lists(st.sampled_from(ambiguous_parts.FRAMINGS), min_size=1, max_size=2),
 )
 messages = st.lists(
-    st.tuples(heads, st.sampled_from(misread.BODIES), st.sampled_from(misread.BEHIND)), min_size=1, max_size=2
+    st.tuples(heads, st.sampled_from(ambiguous_parts.BODIES), st.sampled_from(ambiguous_parts.BEHIND)),
+    min_size=1,
+    max_size=2,
 )
 
 
-def classic(*framings: bytes, body: bytes, behind: bytes = misread.BEHIND[1]) -> Asked:
+def classic(*framings: bytes, body: bytes, behind: bytes = ambiguous_parts.BEHIND[1]) -> Asked:
     """What every book on smuggling begins with."""
     return [((b"POST /%s HTTP/1.1\r\n", [], [*framings]), body, behind)]
 
@@ -148,7 +151,7 @@ CHUNKED = b"Transfer-Encoding: chunked"
 @example(classic(CHUNKED, body=b"5\r\nhello\r\n0\r\nX: y\r\n\r\n"), 400)
 @example(classic(CHUNKED, body=b"5;\n\r\nhello\r\n0\r\n\r\n"), 150)
 @example(classic(b"X: a\r\n b", body=b""), 400)
-@example(classic(b"Content-Length: 5", body=b"hello", behind=misread.BEHIND[2]), 60)
+@example(classic(b"Content-Length: 5", body=b"hello", behind=ambiguous_parts.BEHIND[2]), 60)
 @pytest.mark.parametrize("way", ["to the proxy", "in a tunnel", "at its own port 80"])
 def test_each_request_that_a_server_reads_was_decided(pair: Pair, way: str, asked: Asked, cut: int) -> None:
     pair.forget()
@@ -186,9 +189,9 @@ def heading(method: bytes, authority: bytes, path: bytes) -> list[tuple[str, str
 
 @SHARED
 @given(
-    st.tuples(sometimes(b"POST", misread.VERBS), sometimes(b"allowed.test", misread.AUTHORITIES)),
-    st.one_of(st.none(), st.sampled_from(misread.TARGETS)),
-    st.lists(st.tuples(texts(misread.NAMES), texts(misread.VALUES)), max_size=2),
+    st.tuples(sometimes(b"POST", ambiguous_parts.VERBS), sometimes(b"allowed.test", ambiguous_parts.AUTHORITIES)),
+    st.one_of(st.none(), st.sampled_from(ambiguous_parts.TARGETS)),
+    st.lists(st.tuples(texts(ambiguous_parts.NAMES), texts(ambiguous_parts.VALUES)), max_size=2),
     st.sampled_from(H2_BODIES),
 )
 def test_each_stream_of_http2_that_a_server_reads_was_decided(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxystand import get
+from proxy_stand import get
 
 if TYPE_CHECKING:
-    from attackstand import Stand
+    from attack_stand import Stand
 
 BODY = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nas long as it lasts"
 

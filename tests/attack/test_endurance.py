@@ -19,11 +19,11 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
-from capture import ok
+from capture_server import ok
 from http2client import Http2Client, fields
-from pair import Pair, start_pair
-from proxystand import get, read_all, read_answer, read_head
-from websocket import handshake, switch
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_all, read_answer, read_head
+from websocket_client import handshake, switch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,11 +14,11 @@ import dns.query
 import dns.rcode
 import pytest
 
-from hellos import hello
-from proxystand import get, read_all
+from client_hellos import hello
+from proxy_stand import get, read_all
 
 if TYPE_CHECKING:
-    from attackstand import Stand
+    from attack_stand import Stand
 
 QUESTION = b"\0\1\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
 ALERT_UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from capture import Capture
+from capture_server import Capture
 from certificates import make_authority
-from proxystand import ProxyProcess, get, read_all, read_head
+from proxy_stand import ProxyProcess, get, read_all, read_head
 
 if TYPE_CHECKING:
     import socket

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from h2.settings import SettingCodes
 
-from capture import ok
+from capture_server import ok
 from http2client import Http2Client, fields
-from pair import Pair, start_pair
-from proxystand import get, read_all, read_answer, read_head
-from websocket import frame, handshake, switch
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_all, read_answer, read_head
+from websocket_client import frame, handshake, switch
 
 if TYPE_CHECKING:
     import socket

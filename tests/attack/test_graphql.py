@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from http2client import Http2Client, fields
-from pair import Pair, start_pair
-from proxystand import get, read_answer, read_head
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_answer, read_head
 
 if TYPE_CHECKING:
     import socket

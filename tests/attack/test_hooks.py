@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import agent_sandbox.proxy
-from capture import ok
-from pair import Pair, start_pair
-from proxystand import get, read_head
-from websocket import echo, frame, handshake
+from capture_server import ok
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_head
+from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
     import socket

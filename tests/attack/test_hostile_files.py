@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from asking import Ask, ask, empty_project
+from run_cli import Ask, ask, empty_project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

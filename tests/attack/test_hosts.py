@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from capture import Capture
-from proxystand import ProxyProcess, get, read_all, read_head
+from capture_server import Capture
+from proxy_stand import ProxyProcess, get, read_all, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from attackstand import Stand
+    from attack_stand import Stand
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from certificates import make_authority
 from http2server import Http2Server
-from proxystand import ProxyProcess
+from proxy_stand import ProxyProcess
 
 if TYPE_CHECKING:
     import ssl

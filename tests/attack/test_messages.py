@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxystand import get, read_all, read_answer, read_head
+from proxy_stand import get, read_all, read_answer, read_head
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
     from pathlib import Path
 
-    from attackstand import Stand
+    from attack_stand import Stand
 
 HOST = b"Host: allowed.test\r\n"
 SMUGGLED = b"GET /admin HTTP/1.1\r\nHost: allowed.test\r\n\r\n"

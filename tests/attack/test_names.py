@@ -10,9 +10,9 @@ import dns.message
 import dns.query
 import pytest
 
-from capture import Capture
-from hellos import hello
-from proxystand import ProxyProcess, get, read_all
+from capture_server import Capture
+from client_hellos import hello
+from proxy_stand import ProxyProcess, get, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

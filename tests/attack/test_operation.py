@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from capture import Capture
-from company import FINDS_NOBODY
-from proxystand import ProxyProcess, get
+from capture_server import Capture
+from fake_upstream_proxy import FINDS_NOBODY
+from proxy_stand import ProxyProcess, get
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxystand import get
+from proxy_stand import get
 
 if TYPE_CHECKING:
-    from attackstand import Stand
+    from attack_stand import Stand
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from capture import Capture
-from proxystand import ProxyProcess, get, read_answer
+from capture_server import Capture
+from proxy_stand import ProxyProcess, get, read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from http2client import Http2Client, fields
-from pair import Pair, start_pair
-from proxystand import ProxyProcess, get, read_all, read_answer, read_head
-from websocket import echo, frame, handshake
+from proxy_pair import Pair, start_pair
+from proxy_stand import ProxyProcess, get, read_all, read_answer, read_head
+from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
     import socket
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from capture import Capture
+    from capture_server import Capture
 
 BOTH = "version: 1\ndomains: [allowed.test, a.wild.test]\n"
 ONE = "version: 1\ndomains: [a.wild.test]\n"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from capture import Capture
+from capture_server import Capture
 from http2client import Http2Client, fields
-from pair import Pair, start_pair
-from proxystand import ProxyProcess, get, read_all, read_answer
+from proxy_pair import Pair, start_pair
+from proxy_stand import ProxyProcess, get, read_all, read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from agent_sandbox.runtime.git.git_config import Patience
 from agent_sandbox.runtime.protect import protected
 from agent_sandbox.runtime.protect.protected import candidates, find_protected, is_real
 from agent_sandbox.stack.workspace import Access
-from gitworlds import SHARED, acted_on, make_world
+from git_worlds import SHARED, acted_on, make_world
 
 if TYPE_CHECKING:
     from collections.abc import Collection

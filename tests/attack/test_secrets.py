@@ -17,11 +17,11 @@ import h2.events
 import pytest
 
 from agent_sandbox.proxy.secrets.store import put_secret, remove_secret
-from capture import ok
+from capture_server import ok
 from http2client import Http2Client, fields
 from http2server import Http2Server
-from pair import Pair, start_pair
-from proxystand import ProxyProcess, get, read_answer, read_head
+from proxy_pair import Pair, start_pair
+from proxy_stand import ProxyProcess, get, read_answer, read_head
 
 if TYPE_CHECKING:
     import socket

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
-from hellos import hello
-from pair import start_pair
-from proxystand import get, read_all, read_answer, read_head
-from websocket import echo, frame, handshake
+from client_hellos import hello
+from proxy_pair import start_pair
+from proxy_stand import get, read_all, read_answer, read_head
+from websocket_client import echo, frame, handshake
 
 if TYPE_CHECKING:
     import socket

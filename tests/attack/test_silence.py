@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.proxy.limits import Limits
-from pair import Pair, start_pair
-from proxystand import get, read_all, read_head
-from websocket import frame, handshake, switch
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_all, read_head
+from websocket_client import frame, handshake, switch
 
 if TYPE_CHECKING:
     import socket

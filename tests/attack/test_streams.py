@@ -17,15 +17,15 @@ import h2.events
 import hpack
 import pytest
 
-from capture import ok
+from capture_server import ok
 from http2client import Http2Client, fields
-from proxystand import get, read_all, read_answer, read_head
-from websocket import echo, frame, handshake, switch
+from proxy_stand import get, read_all, read_answer, read_head
+from websocket_client import echo, frame, handshake, switch
 
 if TYPE_CHECKING:
     import socket
 
-    from attackstand import Stand
+    from attack_stand import Stand
 
 MIB = 1_048_576
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxystand import get, read_all
+from proxy_stand import get, read_all
 
 if TYPE_CHECKING:
-    from attackstand import Stand
+    from attack_stand import Stand
 
 ALERT_UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"
 

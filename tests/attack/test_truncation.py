@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from http2client import Http2Client, fields
-from pair import Pair, start_pair
-from proxystand import get
+from proxy_pair import Pair, start_pair
+from proxy_stand import get
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pair import Pair, start_pair
-from proxystand import get, read_all, read_head
+from proxy_pair import Pair, start_pair
+from proxy_stand import get, read_all, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from proxystand import ProxyProcess
+    from proxy_stand import ProxyProcess
 
 UNOPENED = "version: 1\ndomains: [{host: allowed.test, inspect: false}, {host: a.wild.test, inspect: false}]\n"
 OPENED = "version: 1\ndomains: [allowed.test, {host: a.wild.test, inspect: false}]\n"

@@ -1,4 +1,4 @@
-"""Fixtures of the tests on a real engine; what they hand out is in tests/lab/stacks.py."""
+"""Fixtures of the tests on a real engine; what they hand out is in tests/lab/real_stacks.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import Internet, Project, Projects, proxy_image, remove_internet, start_internet
+from real_stacks import Internet, Project, Projects, proxy_image, remove_internet, start_internet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

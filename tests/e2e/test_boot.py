@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 OWNER = 1234  # neither root nor the image's usual 1000
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clientrows import Client, clients
-from clientstand import FRESH, clients_image, remove_bazaar, remove_clients_image, run_client, start_bazaar
-from forge import TOKEN
-from stacks import WORK, trust
+from client_stand import FRESH, clients_image, remove_bazaar, remove_clients_image, run_client, start_bazaar
+from client_table import Client, clients
+from fake_forge import TOKEN
+from real_stacks import WORK, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stacks import Internet, Project, Projects
+    from real_stacks import Internet, Project, Projects
 
 # A client's own start takes most of it, Maven's; yarn cannot be told not to try again.
 SECONDS = 20

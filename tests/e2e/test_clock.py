@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import LAB, proxy_image, run, trust
+from real_stacks import LAB, proxy_image, run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 IMAGE = "agent-sandbox-test-clock"
 RIGHT = "+0"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import run, trust
+from real_stacks import run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 SANDBOX = (sys.executable, "-P", "-m", "agent_sandbox")
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import LAB, proxy_image, remove_internet, run, trust
+from real_stacks import LAB, proxy_image, remove_internet, run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from stacks import Internet, Project, Projects
+    from real_stacks import Internet, Project, Projects
 
 COMPANY = "agent-sandbox-test-company"
 HOST = "api.anthropic.com"
@@ -28,13 +28,13 @@ settings:
 def company(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start the company's proxy: in the company's own network, which is internal, and in the stand-in's."""
     folder = tmp_path_factory.mktemp("company")
-    shutil.copy(LAB / "corporate.py", folder)
+    shutil.copy(LAB / "upstream_proxy_container.py", folder)
     folder.chmod(0o755)
     remove_internet(COMPANY)
     run("docker", "network", "create", "--internal", COMPANY)
     run(
         "docker", "create", f"--name={COMPANY}", f"--network={COMPANY}", "--network-alias=proxy.corp.example",
-        f"--volume={folder}:/lab:ro", "--entrypoint=python3", proxy_image(), "/lab/corporate.py",
+        f"--volume={folder}:/lab:ro", "--entrypoint=python3", proxy_image(), "/lab/upstream_proxy_container.py",
         "--port=3128", "--credentials=me:hunter2",
     )  # fmt: skip
     run("docker", "network", "connect", internet.name, COMPANY)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import ROOT, run, trust
+from real_stacks import ROOT, run, trust
 
 if TYPE_CHECKING:
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import ROOT, run
+from real_stacks import ROOT, run
 
 if TYPE_CHECKING:
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 # What needs no engine is run by tests/house/test_tool_examples.py, which compares what it prints as well.
 ELSEWHERE_PAGES = {ROOT / "docs" / "policy" / "tools.md"}

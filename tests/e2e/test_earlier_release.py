@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import Project, agent_sandbox, connect_to, run, trust
+from real_stacks import Project, agent_sandbox, connect_to, run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stacks import Internet
+    from real_stacks import Internet
 
 RENDERED = Path(__file__).with_name("earlier_release")
 FOLDER = Path("/var/tmp/agent-sandbox-earlier-release")  # noqa: S108 - the rendered files are made for this path

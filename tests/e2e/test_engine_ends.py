@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from machine import Machine
-from stacks import STANDIN_ADDRESS, Projects, proxy_image, run, start_internet
+from isolated_engine import Machine
+from real_stacks import STANDIN_ADDRESS, Projects, proxy_image, run, start_internet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stacks import Project
+    from real_stacks import Project
 
 # One who tries both ways all the time, and notes what came of it in the workspace: past the proxy, and through it.
 TRYING = f"""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import STANDIN_ADDRESS
+from real_stacks import STANDIN_ADDRESS
 
 if TYPE_CHECKING:
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 UNSET = tuple(
     word

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stacks import STANDIN_ADDRESS, run, trust
+from real_stacks import STANDIN_ADDRESS, run, trust
 
 if TYPE_CHECKING:
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 # Takes the proxy's memory until the kernel ends a process, and has that be the proxy itself.
 HOG = """

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import Projects, run
+from real_stacks import Projects, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stacks import Project
+    from real_stacks import Project
 
 KEY = "canary-5f1d0c9e7b"
 VARIABLES = (

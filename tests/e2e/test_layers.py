@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stacks import Projects
+    from real_stacks import Projects
 
 HOST = "api.anthropic.com"
 

@@ -7,10 +7,10 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from stacks import STANDIN_ADDRESS, run
+from real_stacks import STANDIN_ADDRESS, run
 
 if TYPE_CHECKING:
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 
 def test_a_reload_takes_a_good_policy_and_keeps_the_last_good_one_when_the_new_one_is_bad(claude: Project) -> None:

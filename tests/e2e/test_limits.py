@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hog import BURNING, burning
-from stacks import run
+from agent_hog import BURNING, burning
+from real_stacks import run
 
 if TYPE_CHECKING:
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 MIB = 1 << 20
 # What is taken, and the most of it that there is to be had.

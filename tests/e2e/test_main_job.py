@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import run
+from real_stacks import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from stacks import Projects
+    from real_stacks import Projects
 
 BASE = "agent-sandbox-test-base"
 DOCKERFILE = """\

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import CommandError, run
+from real_stacks import CommandError, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 HOST, OTHER = "allowed.test", "example.com"
 NAME = "tracker.token"

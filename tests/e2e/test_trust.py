@@ -13,12 +13,12 @@ import pytest
 
 from agent_sandbox.render.header import Hand, hand_of, stamped
 from agent_sandbox.stack.naming import stack_name
-from stacks import agent_sandbox, run, trust
+from real_stacks import agent_sandbox, run, trust
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 EVIL = "version: 1\nservices: [claude]\ndomains: [evil.test]\n"

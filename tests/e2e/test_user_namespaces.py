@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hog import BURNING, burning
-from machine import Machine
-from stacks import Projects, proxy_image, run, start_internet
+from agent_hog import BURNING, burning
+from isolated_engine import Machine
+from real_stacks import Projects, proxy_image, run, start_internet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stacks import Project
+    from real_stacks import Project
 
 OWNER, OUTSIDE = 1000, 301_000
 # Everybody is somebody else outside; or everybody but the project's owner.

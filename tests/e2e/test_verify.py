@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stacks import STANDIN_ADDRESS, run
+from real_stacks import STANDIN_ADDRESS, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stacks import Project
+    from real_stacks import Project
 
 
 def leaks(project: Project, *options: str) -> set[str]:

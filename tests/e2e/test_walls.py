@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import STANDIN_ADDRESS, run
+from real_stacks import STANDIN_ADDRESS, run
 
 if TYPE_CHECKING:
-    from stacks import Project
+    from real_stacks import Project
 
 
 def process_status(project: Project, *, user: str | None = None) -> dict[str, str]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import STANDIN_ADDRESS, run
+from real_stacks import STANDIN_ADDRESS, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 REFUSED = ("ConnectionRefusedError", "PermissionError", "Network is unreachable", "No route to host")
 # Prints what the kernel said, and how long that took.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import run
+from real_stacks import run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stacks import Project, Projects
+    from real_stacks import Project, Projects
 
 HOST_GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=me", "-c", "user.email=me@example.com")
 # What patterns match, and names that a mount table writes in another way.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from asking import Ask, ask, empty_project
+from run_cli import Ask, ask, empty_project
 
 __all__ = ["ask", "empty_project"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from clientrows import PAGE, clients, page
+from client_table import PAGE, clients, page
 
 
 def test_the_page_says_what_is_tested() -> None:
-    assert page() == PAGE.read_text(), "write it anew: python tests/lab/clientrows.py"
+    assert page() == PAGE.read_text(), "write it anew: python tests/lab/client_table.py"
 
 
 def test_every_client_is_tried_without_variables_or_says_why_not() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS
 from agent_sandbox.cli.framework.main import command_for
-from commandpage import PAGE, page, section
+from command_page import PAGE, page, section
 
 PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from vectors import each
+from table_tests import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

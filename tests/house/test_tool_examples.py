@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.policytools.lint.checks import CHECKS
-from asking import Ask, ask, empty_project
-from documented import again
+from doc_examples import again
+from run_cli import Ask, ask, empty_project
 
 __all__ = ["ask", "empty_project"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vectors import each
+from table_tests import each
 
 
 def halves(number: int, expected: int) -> None:

@@ -8,7 +8,7 @@ import h2.config
 import h2.connection
 import h2.events
 
-from listening import Listening
+from loopback_server import Listening
 
 if TYPE_CHECKING:
     import socket

@@ -9,7 +9,7 @@ from agent_sandbox.policy.http.bounds import MAX_TARGET
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 # Of processor time, and far more than any of them takes: what runs away takes minutes.
 SECONDS = 2.0

@@ -14,8 +14,8 @@ from agent_sandbox.policy.http import headers, query
 from agent_sandbox.policy.http.bounds import MAX_ELEMENTS, MAX_FIELDS, MAX_PARAMETERS, MAX_SEGMENTS
 from agent_sandbox.policy.match import glob
 from agent_sandbox.policy.match.glob import Segment, glob_matches, segment_matches, split_glob
-from policyworld import Entry, policy, requests, specs
-from vectors import each
+from policy_strategies import Entry, policy, requests, specs
+from table_tests import each
 
 QUERY = "&".join(f"%61{number}=%C3%A9" for number in range(MAX_PARAMETERS))
 LISTS = [("x-list", "a," * (MAX_ELEMENTS // 2)), *[(f"x-{number}", "b") for number in range(MAX_FIELDS // 2)]]

@@ -11,7 +11,7 @@ from agent_sandbox.policy.compiler.expand import expand
 from agent_sandbox.policy.engine.covers import covers
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.http.path import readings
-from policyworld import Entry, allows, layer, requests
+from policy_strategies import Entry, allows, layer, requests
 
 
 def first_rule(entry: Entry) -> Rule:

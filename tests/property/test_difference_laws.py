@@ -6,7 +6,7 @@ from hypothesis import given
 
 from agent_sandbox.policy import Effect, Request
 from agent_sandbox.policytools.compare.difference import difference
-from policyworld import Entry, effect, orders, policy, requests, specs
+from policy_strategies import Entry, effect, orders, policy, requests, specs
 
 
 @given(specs, specs, requests)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent_sandbox.policy import Policy, Request, compile_policy, decide, decide_connect
 from agent_sandbox.policy.compiler.codec import decode_policy, encode_policy
 from agent_sandbox.policy.engine.dump import dump_rule
-from policyworld import Entry, layer, requests, specs, tightened
+from policy_strategies import Entry, layer, requests, specs, tightened
 
 tight = st.builds(lambda spec, tighten: tightened(spec, tighten=tighten), specs, st.booleans())
 

@@ -16,7 +16,7 @@ from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.importing import old_policy
 from agent_sandbox.policytools.importing.old_policy import import_policies
 from agent_sandbox.policytools.importing.old_services import old_hosts
-from naiveorigin import allowed_there
+from naive_origin import allowed_there
 
 type Entry = dict[str, Any]
 

@@ -12,8 +12,8 @@ from agent_sandbox.policy.compiler.expand import expand
 from agent_sandbox.policy.engine.dump import dump_rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.match.host_list import parse_host_list
-from naivepolicy import NaiveLayer, naive_effect_of_layers
-from policyworld import Entry, effect, entries, layer, one_of_each, orders, requests, specs, tightened
+from naive_policy import NaiveLayer, naive_effect_of_layers
+from policy_strategies import Entry, effect, entries, layer, one_of_each, orders, requests, specs, tightened
 
 
 def replacing(spec: Entry, chosen: frozenset[int]) -> Entry:

@@ -13,8 +13,8 @@ from agent_sandbox.policy.engine.dump import dump_rule
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.http.path import readings
-from naivepolicy import naive_effect
-from policyworld import (
+from naive_policy import naive_effect
+from policy_strategies import (
     PATTERNS,
     TRANSFORM,
     Entry,

@@ -9,7 +9,7 @@ from agent_sandbox.policy import Policy, compile_policy, decide
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.suggest.denials import read_denials
 from agent_sandbox.policytools.suggest.suggesting import suggest
-from trafficlines import denied
+from log_lines import denied
 
 DENIES = "domains: [c.test]\ndeny: [b.test, POST https://a.test/1]\n"
 HOSTS = ("a.test", "b.test", "c.test", "x.a.test", "10.0.0.1", "localhost", "203.0.113.1", "evil.test:8443")

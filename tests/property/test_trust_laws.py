@@ -4,7 +4,7 @@ from hypothesis import given
 
 from agent_sandbox.policy import Effect, Request
 from agent_sandbox.runtime.trust.reach_diff import NOTHING, widens
-from policyworld import Entry, effect, policy, requests, specs
+from policy_strategies import Entry, effect, policy, requests, specs
 
 
 @given(specs, specs, requests)

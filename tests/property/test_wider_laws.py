@@ -18,7 +18,7 @@ from agent_sandbox.policytools.compare.by_host import by_host
 from agent_sandbox.policytools.compare.disjoint import apart
 from agent_sandbox.policytools.compare.path_tree import PathTree
 from agent_sandbox.policytools.compare.rule_overlap import Meeting
-from policyworld import Entry, one_of_each, or_none, paths, policy, specs
+from policy_strategies import Entry, one_of_each, or_none, paths, policy, specs
 
 TEXTS = [
     *((kind, path) for kind in (PathKind.EXACT, PathKind.PREFIX) for path in paths(("a", "A", "%C3%A9"))[::7]),

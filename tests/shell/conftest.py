@@ -1,4 +1,4 @@
-"""Fixtures of the shell tests; what they hand out is in tests/lab/shells.py."""
+"""Fixtures of the shell tests; what they hand out is in tests/lab/bash_harness.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shells import Shell, StandInProxy, stand_in_proxy, wired_shell
+from bash_harness import Shell, StandInProxy, stand_in_proxy, wired_shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

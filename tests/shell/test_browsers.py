@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shells import Shell
+    from bash_harness import Shell
 
 START = "trust_the_ca_in_browsers"
 # Stands in for NSS's: a line of the database for each certificate, the nickname and the file's content.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shells import Shell
+    from bash_harness import Shell
 
 START = "remove_stale_dotfiles; link_dotfiles"
 KEPT = "something else is there already; move it away and restart the agent"

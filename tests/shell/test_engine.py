@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shells import Shell
+    from bash_harness import Shell
 
 ENGINE = Path(__file__).resolve().parents[2] / "scripts" / "engine"
 SOURCE = f"source {ENGINE}; "

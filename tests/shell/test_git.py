@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     import subprocess
 
-    from shells import Shell, StandInProxy
+    from bash_harness import Shell, StandInProxy
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stacks import agent_sandbox, run
+from real_stacks import agent_sandbox, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shells import Shell
+    from bash_harness import Shell
 
 TRAP = """trap 'die_of_surprise "$?" firewall "$LINENO" "$BASH_COMMAND"' ERR; """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shells import Shell
+    from bash_harness import Shell
 
 PROXY = "AGENT_SANDBOX_PROXY=10.128.0.2:8080"
 

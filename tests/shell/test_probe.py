@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shells import IMAGE
+from bash_harness import IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

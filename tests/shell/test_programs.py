@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from shells import Shell
+    from bash_harness import Shell
 
 STORIES = {
     "firewall": [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from shells import Shell
+    from bash_harness import Shell
 
 
 def test_the_one_opening_is_the_port_of_the_address(shell: Shell) -> None:

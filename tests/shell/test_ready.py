@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shells import Shell
+    from bash_harness import Shell
 
 
 def test_ready_is_marked_and_forgotten_also_when_it_was_not_there(shell: Shell) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from shells import Shell
+    from bash_harness import Shell
 
 LOCK = "deny_everything; open_the_way_to_the_proxy; check_policies; "
 PARTS = "messages proxy rules"

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shells import Shell
+    from bash_harness import Shell
 
 # Debian 12's openssl, on which this may run, cannot write Java's store: test_image.py looks at the real one.
 STUBS = """

@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     import subprocess
 
-    from shells import Shell, StandInProxy
+    from bash_harness import Shell, StandInProxy
 
 LOCK = "deny_everything; open_the_way_to_the_proxy; "
 PARTS = "messages proxy rules verify"

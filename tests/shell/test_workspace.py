@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     import subprocess
 
-    from shells import Shell
+    from bash_harness import Shell
 
 
 def test_a_workspace_of_its_own_is_nothing_to_talk_about(shell: Shell) -> None:

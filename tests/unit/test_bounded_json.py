@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.bounded_json import NotJsonError, read_json
-from vectors import each
+from table_tests import each
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "agent_sandbox"
 # The reader itself; a body of GraphQL, for which a key that is there twice counts; JSON with comments.

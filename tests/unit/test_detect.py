@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.detect import PATTERNS, Offer, is_looked_at, offers, places
-from vectors import each
+from table_tests import each
 
 R = "https://registry.example.test"
 

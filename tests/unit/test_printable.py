@@ -1,7 +1,7 @@
 """What a stranger calls a thing can be read, and is not mistaken for another."""
 
 from agent_sandbox.printable import printable, printable_lines
-from vectors import each
+from table_tests import each
 
 
 @each(

@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
-from vectors import each
+from table_tests import each
 
 MANIFEST = """
 name: example

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.agents.manifest import AgentManifest, NpmPackage, parse_manifest
 from agent_sandbox.problems import Problem, UserError
-from vectors import each
+from table_tests import each
 
 VALID: dict[str, Any] = {
     "name": "example",

@@ -25,7 +25,7 @@ from agent_sandbox.backends.verbs import (
 )
 from agent_sandbox.images import Image
 from agent_sandbox.stack.workspace import Owner
-from vectors import each
+from table_tests import each
 
 ROOT = Path("/home/ann/my project")
 PROJECT = Project(

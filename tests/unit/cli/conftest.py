@@ -11,9 +11,9 @@ from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.doctor import project as checks
 from agent_sandbox.runtime.project import installed
 from agent_sandbox.runtime.project.installed import images_of, read_project
-from asking import ask, empty_project
 from fake_docker import FakeDocker, docker
 from fake_stack import trust
+from run_cli import ask, empty_project
 
 __all__ = ["ask", "docker", "empty_project", "project", "up_to_date"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.cli.completion import SCRIPTS, Shell, completions
-from asking import Ask
+from run_cli import Ask
 
 
 @pytest.mark.parametrize("shell", Shell)

@@ -9,7 +9,7 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.images import base_name
 from fake_docker import FakeDocker
 from fake_stack import compose_line
-from person import Person
+from fake_tty import Person
 
 REMOVE = " down --remove-orphans --volumes"
 LEFT = "volume prune --all --force --filter label=com.docker.compose.project=app-1"

@@ -17,7 +17,7 @@ from agent_sandbox.policytools.explain.request_line import RequestLine, read_req
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init import initialise
 from agent_sandbox.runtime.policies.registries import this_machine
-from asking import Ask
+from run_cli import Ask
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"

@@ -7,8 +7,8 @@ import pytest
 
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import unseen_in
-from asking import Ask
-from person import Person
+from fake_tty import Person
+from run_cli import Ask
 
 POLICY = ".devcontainer/policy.yaml"
 

@@ -4,7 +4,7 @@ import platform
 from agent_sandbox import __version__
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.resources import data_root
-from asking import Ask
+from run_cli import Ask
 
 
 def test_everything_with_its_version_for_a_person(ask: Ask) -> None:

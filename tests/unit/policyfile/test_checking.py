@@ -5,7 +5,7 @@ from agent_sandbox.policyfile.checking import ELSEWHERE, check_document, nearest
 from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.policyfile.text.document import Document, parse_document
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 KNOWN_ABOVE = (
     "known are allow, allow_all, date, deny, domains, domains_file, host_services, reason, services, settings, tests, "

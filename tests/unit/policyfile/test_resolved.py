@@ -9,7 +9,7 @@ from agent_sandbox.policyfile.loading import load_policy
 from agent_sandbox.policyfile.parsing import parse_service
 from agent_sandbox.policyfile.resolved import SECTIONS, advice_for, found_beside, paths_beside, require_reading
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 READING = "domains: [{host: packages.example.org, rules: [{methods: [GET]}]}]"
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policytools.unset_secrets import Bound, Wanted, unheard, wanted
-from vectors import each
+from table_tests import each
 
 KEY = "transform: {request: {headers: {X-Key: {secret: key, transform: {type: bearer}}}}}"
 AS = "transform: {type: bearer}"

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.proxy.import_stubs import STUBBED, install_stubs
 from imports import brought_along
-from vectors import each
+from table_tests import each
 
 
 def test_the_proxy_loads_nothing_of_quic() -> None:

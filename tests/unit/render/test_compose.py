@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from agent_sandbox.render.compose import compose_document, render_compose
 from agent_sandbox.render.faithful import load_yaml
 from agent_sandbox.stack.workspace import Owner, Workspace
-from samples import MANIFEST, TEMPLATES, WORKSPACE, stack_of, with_title
-from vectors import each
+from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of, with_title
+from table_tests import each
 
 AWKWARD = [
     "with space",

@@ -14,8 +14,8 @@ from agent_sandbox.render.devcontainer import (
 from agent_sandbox.render.jsonc import parse
 from agent_sandbox.stack.services.agent import READY
 from agent_sandbox.stack.workspace import Ide
-from samples import TEMPLATES, WORKSPACE, with_title
-from vectors import each
+from sample_project import TEMPLATES, WORKSPACE, with_title
+from table_tests import each
 
 
 @each("title", ["app", 'a "b" \\ c', "{{ x }}", "a\nb", "日本", "*/ // x"])

@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.foreign import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES, load_foreign
-from vectors import each
+from table_tests import each
 
 HINT = "agent-sandbox init AGENT shows what it should be"
 # Nine levels of nine: each alias counts as all that it stands for.

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.render.jsonc import JsoncError, parse, set_members, to_text
-from vectors import each
+from table_tests import each
 
 FILE = """\
 // The team's container.

@@ -5,8 +5,8 @@ from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict
-from samples import MANIFEST
-from vectors import each
+from sample_project import MANIFEST
+from table_tests import each
 
 OFFER = Offer(host="npm.example.test", files=(".npmrc",), schemes=("https",))
 

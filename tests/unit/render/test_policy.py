@@ -6,8 +6,8 @@ from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.render.faithful import load_yaml
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.stack.workspace import Ide
-from samples import MANIFEST, TEMPLATES
-from vectors import each
+from sample_project import MANIFEST, TEMPLATES
+from table_tests import each
 
 OFFERS = (
     Offer(host="npm.example.test", files=("package-lock.json", ".npmrc"), schemes=("https",)),

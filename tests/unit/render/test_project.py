@@ -2,7 +2,7 @@ from agent_sandbox.render.paths import PATHS
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import OnConflict, Verdict
-from samples import MANIFEST, TEMPLATES, WORKSPACE, stack_of
+from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of
 
 RENDERED = render_project(TEMPLATES, stack_of(), MANIFEST, WORKSPACE, Offered())
 NOTHING: dict[str, str | None] = dict.fromkeys(PATHS)

@@ -13,7 +13,7 @@ from agent_sandbox.render.reconcile import (
     merged_dotenv,
     yours,
 )
-from vectors import each
+from table_tests import each
 
 KEEP, REPLACE = OnConflict.KEEP, OnConflict.REPLACE
 OLD, NEW = stamped("old\n", comment="#"), stamped("new\n", comment="#")

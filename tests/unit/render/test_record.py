@@ -5,8 +5,8 @@ from agent_sandbox.render.header import stamped
 from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.workspace import Ide, Owner
-from samples import MANIFEST, TEMPLATES, WORKSPACE, stack_of
-from vectors import each
+from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of
+from table_tests import each
 
 LIMITS = limits({"memory": "4g", "cpus": "1.5"})
 OURS = replace(

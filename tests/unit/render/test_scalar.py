@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_sandbox.render.scalar import to_comment, to_json, to_yaml
-from vectors import each
+from table_tests import each
 
 text = st.text(st.characters(exclude_categories=["Cs"]))
 documents = st.recursive(

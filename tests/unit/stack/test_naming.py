@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.stack.naming import Addresses, addresses, slug, stack_name
-from vectors import each
+from table_tests import each
 
 paths = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(lambda name: f"/{name}")
 

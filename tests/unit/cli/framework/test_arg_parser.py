@@ -13,7 +13,7 @@ from agent_sandbox.cli.framework.main import CONTEXT, _guarded
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.init import init
 from agent_sandbox.stack.workspace import Ide
-from vectors import each
+from table_tests import each
 
 called: list[dict[str, Any]] = []
 

@@ -1,5 +1,5 @@
 from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, command_path, in_python, load
-from vectors import each
+from table_tests import each
 
 PATHS = [(name,) for name in COMMANDS] + [(group, name) for group, (_, names) in GROUPS.items() for name in names]
 

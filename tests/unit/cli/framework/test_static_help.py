@@ -7,7 +7,7 @@ from agent_sandbox import __version__
 from agent_sandbox.cli.framework.commands import GROUPS
 from agent_sandbox.cli.framework.main import run
 from agent_sandbox.cli.framework.static_help import answer, complete, group_help, root_help, usage
-from vectors import each
+from table_tests import each
 
 
 @pytest.fixture

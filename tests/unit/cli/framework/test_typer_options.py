@@ -3,7 +3,7 @@ from typing import get_args
 from typer.models import OptionInfo
 
 from agent_sandbox.cli.framework import typer_options
-from vectors import each
+from table_tests import each
 
 SHARED = [name for name in dir(typer_options) if get_args(getattr(typer_options, name)) and name[0].isupper()]
 

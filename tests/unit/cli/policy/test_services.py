@@ -7,7 +7,7 @@ from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.policy import services as subject
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.runtime.policies import registries
-from asking import Ask
+from run_cli import Ask
 
 pytestmark = pytest.mark.usefixtures("policy")
 USAGE = "  hint: agent-sandbox policy services list | [show] NAME | diff OLD [NEW] [NAME] | resolve [NAME]\n"

@@ -10,7 +10,7 @@ from agent_sandbox.cli.policy import suggest as subject
 from agent_sandbox.cli.policy.suggest import suggest
 from fake_docker import FakeDocker
 from fake_stack import with_containers
-from trafficlines import denied
+from log_lines import denied
 
 ITEMS = [denied(f"POST https://api.example.com/i/{number}", at=f"10:0{number}:00") for number in (1, 2, 3, 4)]
 LOG = [*ITEMS, denied("GET https://docs.test/"), denied("POST https://example.org/admin", cause="rule"), "no json"]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from asking import Ask
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
+from run_cli import Ask
 
 VALUE = "correct-horse-battery"
 PROGRAM = "/opt/agent-sandbox/venv/bin/python -P -m agent_sandbox.proxy"

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from asking import Ask
-from person import Person
+from fake_tty import Person
+from run_cli import Ask
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 QUESTION = "Let the agent write this from now on? [y/N] "

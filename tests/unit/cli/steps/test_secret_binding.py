@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.cli.steps.secret_binding import read_binding
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 
 def test_hosts_are_read_as_the_policy_reads_them_and_each_counts_once() -> None:

@@ -7,8 +7,8 @@ import typer
 
 from agent_sandbox.cli.steps.secret_value import read_value
 from agent_sandbox.problems import Problem, UserError
-from person import Person
-from vectors import each
+from fake_tty import Person
+from table_tests import each
 
 VALUE = b"correct horse"
 SHORT = Problem(

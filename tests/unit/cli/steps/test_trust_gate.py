@@ -12,7 +12,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import Question, unseen_in
-from person import Person
+from fake_tty import Person
 
 POLICY = ".devcontainer/policy.yaml"
 QUESTION = Question(

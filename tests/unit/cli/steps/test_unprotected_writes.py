@@ -16,7 +16,7 @@ from agent_sandbox.runtime.protect.mount_checks import Inside
 from agent_sandbox.runtime.protect.snapshot import Held, leave_pending, read_held, recorded
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
-from person import Person
+from fake_tty import Person
 
 CONFIG = ".git/config"
 AGENT = Container(id="agent0000000", service="agent", image="x", state="running")

@@ -1,6 +1,6 @@
 from agent_sandbox.cli.terminal.excerpt import excerpt
 from agent_sandbox.problems import Problem
-from vectors import each
+from table_tests import each
 
 LINES = ["version: 1", "domains: [a b, c]", '  - "x y"  ', "\t- a", f"{' ' * 200}a", ""]
 

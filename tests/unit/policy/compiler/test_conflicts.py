@@ -5,7 +5,7 @@ from agent_sandbox.policy.compiler.conflicts import FEWER, HINT, TOO_MANY, confl
 from agent_sandbox.policy.compiler.expand import expand
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policyfile import parse_layer
-from vectors import each
+from table_tests import each
 
 
 def layer(*entries: str) -> Layer:

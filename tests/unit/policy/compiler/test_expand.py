@@ -12,7 +12,7 @@ from agent_sandbox.policy.http.request import USUAL_PORTS
 from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policyfile import parse_service
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 type LayerOf = Callable[..., Layer]
 

@@ -8,7 +8,7 @@ from agent_sandbox.policy.http.query import query_pattern
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.injection import Credential, injection
 from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, PathPattern, parse_path_pattern
-from vectors import each
+from table_tests import each
 
 ANY = parse_host_pattern("a.test")
 ALL = Conditions(host=ANY)

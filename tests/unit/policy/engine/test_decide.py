@@ -10,7 +10,7 @@ from agent_sandbox.policy.engine.decide import allows, awaits_operation, decide,
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.http.graphql_operation import Operation
 from agent_sandbox.policy.http.request import Request
-from vectors import each
+from table_tests import each
 
 type LayerOf = Callable[..., Layer]
 type PolicyOf = Callable[[str], Policy]

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.engine.passthrough import goes_unopened
-from vectors import each
+from table_tests import each
 
 type LayerOf = Callable[..., Layer]
 

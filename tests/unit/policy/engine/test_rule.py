@@ -14,7 +14,7 @@ from agent_sandbox.policy.http.request import USUAL_PORTS, Request, Scheme
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.injection import Credential, injection
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
-from vectors import each
+from table_tests import each
 
 HERE = Origin(file="policy.yaml", line=12, layer="project")
 HOST = parse_host_pattern("a.test")

@@ -7,7 +7,7 @@ from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.host_service import Target, host_service_row
-from vectors import each
+from table_tests import each
 
 A_TEST = parse_host_pattern("a.test")
 

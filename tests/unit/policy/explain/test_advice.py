@@ -17,7 +17,7 @@ from agent_sandbox.policy.explain.advice import (
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.graphql_operation import Operation
 from agent_sandbox.policy.http.request import Request
-from vectors import each
+from table_tests import each
 
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]

@@ -9,7 +9,7 @@ from agent_sandbox.policy.http.query import query_pattern
 from agent_sandbox.policy.match.host_pattern import EVERY, parse_host_pattern
 from agent_sandbox.policy.match.host_service import Target, host_service_row
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
-from vectors import each
+from table_tests import each
 
 
 def told(value: object) -> list[tuple[tuple[int | str, ...], str]]:

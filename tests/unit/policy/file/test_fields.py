@@ -20,7 +20,7 @@ from agent_sandbox.policy.file.fields import (
 )
 from agent_sandbox.policy.file.short_form import write_out_host
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
-from vectors import each
+from table_tests import each
 
 
 def read(of: Any, value: object) -> Any:  # noqa: ANN401 - a type as pydantic reads it

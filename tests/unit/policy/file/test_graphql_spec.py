@@ -4,7 +4,7 @@ from agent_sandbox.policy.file.spec import PolicySpec
 from agent_sandbox.policy.http.graphql_operation import operation_pattern
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 
 def rule(text: str, section: str = "domains") -> str:

@@ -6,7 +6,7 @@ from jsonschema import Draft202012Validator
 
 from agent_sandbox.policy.file.schema import policy_schema
 from agent_sandbox.policy.file.spec import PolicySpec
-from vectors import each
+from table_tests import each
 
 PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
 

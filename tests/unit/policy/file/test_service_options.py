@@ -6,7 +6,7 @@ import pytest
 from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, UnfitOption, choose
 from agent_sandbox.policy.match.injection import Credential, injection
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
-from vectors import each
+from table_tests import each
 
 READWRITE = ("read", "readwrite")
 BASIC = Auth(host="git.test", username="bot", client_shim="git-askpass")

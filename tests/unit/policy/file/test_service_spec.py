@@ -9,7 +9,7 @@ from agent_sandbox.policy.file.service_options import choose
 from agent_sandbox.policy.file.service_spec import AccessSpec, ServiceRuleSpec, ServiceSpec, variants
 from agent_sandbox.policy.file.spec import ServiceFileSpec
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
-from vectors import each
+from table_tests import each
 
 GITHUB = ServiceFileSpec.model_validate(
     {"options": {"repos": "repositories", "git": {"access": ["read", "readwrite"]}}, "domains": ["a.test"]}

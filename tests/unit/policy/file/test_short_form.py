@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.file.short_form import write_out_allow, write_out_deny, write_out_host, write_out_rule
-from vectors import each
+from table_tests import each
 
 
 @each(

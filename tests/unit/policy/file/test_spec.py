@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from agent_sandbox.policy.file.service_options import Access
 from agent_sandbox.policy.file.spec import MODELS, RESERVED_KEYS, PolicySpec, ServiceFileSpec
-from vectors import each
+from table_tests import each
 
 
 def told(value: object, services: tuple[str, ...] = ()) -> list[tuple[tuple[int | str, ...], str]]:

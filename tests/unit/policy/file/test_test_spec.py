@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.file.test_spec import TestSpec
-from vectors import each
+from table_tests import each
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from agent_sandbox.policy.file.spec import PolicySpec
 from agent_sandbox.policy.match.injection import Credential, injection
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 
 def read(text: str) -> PolicySpec:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from ipaddress import ip_network
 
 from agent_sandbox.policy.http.addresses import holds_what_is_liftable, is_liftable, why_forbidden
-from vectors import each
+from table_tests import each
 
 
 @each(

@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.authority import parse_authority
-from vectors import each
+from table_tests import each
 
 
 @pytest.mark.parametrize(

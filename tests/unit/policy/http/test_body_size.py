@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.http.body_size import HOW, parse_body_size, shown_size
-from vectors import each
+from table_tests import each
 
 
 @each(

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policy import Ambiguous
 from agent_sandbox.policy.http.bounds import check_fields, check_target
-from vectors import each
+from table_tests import each
 
 
 @each(

@@ -3,7 +3,7 @@ import json
 from agent_sandbox.policy.http.graphql_body import MAX_BODY, read_operation, with_body, with_doubt
 from agent_sandbox.policy.http.graphql_operation import Operation
 from agent_sandbox.policy.http.request import Request, parse_request
-from vectors import each
+from table_tests import each
 
 
 def doubt_of(request: Request) -> str:

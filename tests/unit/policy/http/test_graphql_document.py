@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.graphql_document import MAX_LENGTH, operation_of
-from vectors import each
+from table_tests import each
 
 
 @each(

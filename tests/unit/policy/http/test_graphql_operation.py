@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION, Operation, operation_pattern, parse_field_name
-from vectors import each
+from table_tests import each
 
 PATTERN = operation_pattern({"query": ["viewer", "repository"], "mutation": ["addComment"]})
 

@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.http.headers import Headers, Sent, header_pattern
-from vectors import each
+from table_tests import each
 
 ONE_EACH = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
 JSON = header_pattern({"Content-Type": "application/JSON", "X-Mode": "Dry"})

@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.method import NAMEABLE, STANDARD, canonical_method, with_implied
-from vectors import each
+from table_tests import each
 
 
 @pytest.mark.parametrize("text", ["GET", "M-SEARCH", "TRACE", "BREW"])

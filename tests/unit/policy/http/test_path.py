@@ -6,7 +6,7 @@ import yaml
 
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.path import canonical_path, in_lower_case, readings, segments_of
-from vectors import each
+from table_tests import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "vectors/paths.yaml").read_text("utf-8"))
 

@@ -4,7 +4,7 @@ from typing import Any
 import yaml
 
 from agent_sandbox.policy.http.query import other_method, parameters_of, query_pattern
-from vectors import each
+from table_tests import each
 
 PATTERN = query_pattern({"ref": ["main"], "q": ["a b", "é"]})
 

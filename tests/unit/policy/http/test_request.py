@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.bounds import MAX_TARGET
 from agent_sandbox.policy.http.request import Request, parse_request
-from vectors import each
+from table_tests import each
 
 PLAIN: dict[str, Any] = {"scheme": "https", "host": "allowed.test", "port": 443, "method": "GET", "target": "/api/x"}
 

@@ -6,7 +6,7 @@ import pytest
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.match import glob as subject
 from agent_sandbox.policy.match.glob import glob_follows, glob_matches, globs_meet, split_glob
-from vectors import each
+from table_tests import each
 
 
 @each(

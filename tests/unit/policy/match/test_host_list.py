@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.match.host_list import MOST_UNFIT, Unlisted, parse_file_name, parse_host_list
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
-from vectors import each
+from table_tests import each
 
 LIST = """\
 # a comment

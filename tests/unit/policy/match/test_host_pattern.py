@@ -6,7 +6,7 @@ import yaml
 
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
-from vectors import each
+from table_tests import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[1] / "vectors/host_patterns.yaml").read_text("utf-8")

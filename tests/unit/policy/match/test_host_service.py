@@ -14,7 +14,7 @@ from agent_sandbox.policy.match.host_service import (
     parse_host_service_name,
     parse_target,
 )
-from vectors import each
+from table_tests import each
 
 LAN = ip_network("10.1.2.0/24")
 

@@ -1,5 +1,5 @@
 from agent_sandbox.policy.match.host_set import host_set
-from vectors import each
+from table_tests import each
 
 NAMES = [f"h{number}.test" for number in range(100)]
 

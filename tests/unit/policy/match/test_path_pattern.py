@@ -7,7 +7,7 @@ import yaml
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, PathPattern, parse_path_pattern
-from vectors import each
+from table_tests import each
 
 VECTORS: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[1] / "vectors/path_patterns.yaml").read_text("utf-8")

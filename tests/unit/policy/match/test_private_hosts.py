@@ -1,7 +1,7 @@
 import pytest
 
 from agent_sandbox.policy.match.private_hosts import NOTHING_LIFTS, how_to_name, why_private
-from vectors import each
+from table_tests import each
 
 
 @each(

@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.public_suffix import _suffixes, is_public_suffix, refuse_strangers
-from vectors import each
+from table_tests import each
 
 
 @each(

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import yaml
 from agent_sandbox.policyfile.text import document
 from agent_sandbox.policyfile.text.document import Document, Place, parse_document
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 LOADERS = [yaml.SafeLoader, yaml.CSafeLoader]
 SAMPLE = """\

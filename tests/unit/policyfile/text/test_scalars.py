@@ -1,7 +1,7 @@
 import pytest
 
 from agent_sandbox.policyfile.text.scalars import Doubtful, plain_value
-from vectors import each
+from table_tests import each
 
 
 @each(

@@ -2,7 +2,7 @@ import pytest
 import yaml
 
 from agent_sandbox.policyfile.text.syntax import syntax_problem
-from vectors import each
+from table_tests import each
 
 
 def told(text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> str:

@@ -7,7 +7,7 @@ from agent_sandbox.policy.engine.rule import Conditions
 from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policytools.compare.by_host import by_host
-from vectors import each
+from table_tests import each
 
 type PolicyOf = Callable[[str], Policy]
 

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policy import Layer, Policy, compile_policy
 from agent_sandbox.policytools.compare.difference import Change, difference
-from vectors import each
+from table_tests import each
 
 type LayerOf = Callable[[str], Layer]
 type PolicyOf = Callable[[str], Policy]

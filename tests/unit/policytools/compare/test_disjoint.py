@@ -4,7 +4,7 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.host_list import parse_host_list
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policytools.compare.disjoint import apart, hosts_apart
-from vectors import each
+from table_tests import each
 
 type PolicyOf = Callable[[str], Policy]
 

@@ -7,7 +7,7 @@ from agent_sandbox.policy.http.query import QueryPattern
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, parse_path_pattern
 from agent_sandbox.policytools.compare.path_tree import PathTree
-from vectors import each
+from table_tests import each
 
 HOST = parse_host_pattern("a.test")
 

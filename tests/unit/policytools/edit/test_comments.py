@@ -3,7 +3,7 @@ import yaml
 
 from agent_sandbox.policyfile.text import document
 from agent_sandbox.policytools.edit.comments import Comment, comments_by_line, remarks
-from vectors import each
+from table_tests import each
 
 TEXT = """\
 # head

@@ -1,5 +1,5 @@
 from agent_sandbox.policytools.edit.flow_style import flow
-from vectors import each
+from table_tests import each
 
 
 @each(

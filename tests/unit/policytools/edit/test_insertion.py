@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from agent_sandbox.policytools.edit.insertion import insertion, written
-from vectors import each
+from table_tests import each
 
 ENTRY = "GET https://x/a"
 

@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.policy import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
-from vectors import each
+from table_tests import each
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policy import Policy, Request
 from agent_sandbox.policytools.explain.carets import carets
-from vectors import each
+from table_tests import each
 
 type PolicyOf = Callable[[str], Policy]
 type RequestOf = Callable[[str], Request]

@@ -7,7 +7,7 @@ from agent_sandbox.policytools.explain import explaining
 from agent_sandbox.policytools.explain.explaining import Explanation, explain
 from agent_sandbox.policytools.explain.remedy import Remedy
 from agent_sandbox.policytools.explain.request_line import RequestLine
-from vectors import each
+from table_tests import each
 
 type PolicyOf = Callable[[str], Policy]
 

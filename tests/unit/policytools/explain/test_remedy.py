@@ -7,7 +7,7 @@ from agent_sandbox.policy.compiler.compile import offered
 from agent_sandbox.policy.explain.advice import PLAINLY
 from agent_sandbox.policyfile import parse_layer
 from agent_sandbox.policytools.explain.remedy import Remedy, remedy
-from vectors import each
+from table_tests import each
 
 type LayerOf = Callable[[str], Layer]
 type PolicyOf = Callable[[str], Policy]

@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.policy import Ambiguous, Operation, Policy, Request
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_header, read_request, read_size
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 NOTHING = Policy.deny_all("x")
 

@@ -4,7 +4,7 @@ from agent_sandbox.policy import Layer, Request
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policyfile import parse_layer, parse_service
 from agent_sandbox.policytools.explain.service_choice import chosen_for
-from vectors import each
+from table_tests import each
 
 type RequestOf = Callable[[str], Request]
 

@@ -6,7 +6,7 @@ from agent_sandbox.policy import Effect, Layer, Origin, Policy
 from agent_sandbox.policytools.explain.request_line import RequestLine
 from agent_sandbox.policytools.explain.testing import Case, cases_of, read_cases, run_cases
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 type LayerOf = Callable[[str], Layer]
 type PolicyOf = Callable[[str], Policy]

@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.policytools.importing.allow_list import INSIDE, WILD, import_allowlist
 from agent_sandbox.policytools.importing.result import Note, left_out
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 
 @each(

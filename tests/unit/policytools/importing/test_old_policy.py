@@ -6,7 +6,7 @@ from agent_sandbox.policytools.importing.old_policy import import_policies
 from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS
 from agent_sandbox.policytools.importing.result import HEADER, Imported
 from agent_sandbox.problems import UserError
-from vectors import each
+from table_tests import each
 
 SERVICES = dict(shipped_services())
 GENERAL = [("f", old_policy.PORTS), ("f", old_policy.METHODS)]

@@ -5,7 +5,7 @@ from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policytools.importing.origin import Origin, narrower
 from agent_sandbox.policytools.importing.records import Record, conditions_of
 from agent_sandbox.policytools.importing.result import Imported
-from vectors import each
+from table_tests import each
 
 
 def is_below(host: str, wide: str) -> bool:

@@ -3,7 +3,7 @@ import pytest
 from agent_sandbox.policytools.importing.reading import read_old
 from agent_sandbox.policytools.importing.records import PREFIX, Record, old_rule
 from agent_sandbox.policytools.importing.result import Imported, Note, left_out
-from vectors import each
+from table_tests import each
 
 
 @each(

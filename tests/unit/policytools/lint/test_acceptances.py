@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accepted
 from agent_sandbox.policytools.lint.subject import Subject
-from vectors import each
+from table_tests import each
 
 type SubjectOf = Callable[..., Subject]
 

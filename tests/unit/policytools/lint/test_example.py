@@ -2,7 +2,7 @@ from typing import Any
 
 from agent_sandbox.policytools.importing.records import conditions_of
 from agent_sandbox.policytools.lint.example import requests_beside
-from vectors import each
+from table_tests import each
 
 
 def first(wide: dict[str, Any], *narrow: dict[str, Any]) -> str:

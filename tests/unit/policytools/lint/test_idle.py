@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policytools.compare import rule_cover
 from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
-from vectors import each
+from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 from agent_sandbox.policytools.lint.leaks import shared_store, upload_host, upload_registry
-from vectors import each
+from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 

@@ -8,7 +8,7 @@ from agent_sandbox.policytools.lint.lists import (
     tenants_below,
     uploads,
 )
-from vectors import each
+from table_tests import each
 
 
 @each(

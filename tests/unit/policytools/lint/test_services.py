@@ -4,7 +4,7 @@ from agent_sandbox.policy import compile_policy
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.lint.services import any_repository, unused_service
 from agent_sandbox.policytools.lint.subject import Subject
-from vectors import each
+from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from agent_sandbox.policytools.lint.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
-from vectors import each
+from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 

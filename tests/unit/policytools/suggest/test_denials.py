@@ -5,8 +5,8 @@ import pytest
 from agent_sandbox.policy.decision import Cause
 from agent_sandbox.policytools.suggest import denials
 from agent_sandbox.policytools.suggest.denials import REASONS, WITHOUT_A_RULE, Seen, read_denials
-from trafficlines import denied
-from vectors import each
+from log_lines import denied
+from table_tests import each
 
 NOON = "2026-01-02T12:00:00.000Z"
 EARLIER = "2026-01-02T10:00:00.000Z"

@@ -1,5 +1,5 @@
 from agent_sandbox.policytools.suggest.generalising import generalise
-from vectors import each
+from table_tests import each
 
 WORDS = [f"/p/{word}" for word in ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]]
 

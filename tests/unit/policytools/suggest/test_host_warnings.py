@@ -1,7 +1,7 @@
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.policytools.suggest.host_warnings import careful
-from vectors import each
+from table_tests import each
 
 
 @each(

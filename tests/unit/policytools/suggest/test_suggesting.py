@@ -6,8 +6,8 @@ from agent_sandbox.policy import Layer, Policy, compile_policy
 from agent_sandbox.policytools.suggest.denials import read_denials
 from agent_sandbox.policytools.suggest.noise_filter import RESERVED
 from agent_sandbox.policytools.suggest.suggesting import Suggestions, suggest
-from trafficlines import denied
-from vectors import each
+from log_lines import denied
+from table_tests import each
 
 type PolicyOf = Callable[[str], Policy]
 ADDRESS = "the name leads to an address that nothing in the sandbox may reach"

@@ -9,7 +9,7 @@ from mitmproxy.test import tflow
 from agent_sandbox.policy import Ambiguous, Policy, parse_request
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from vectors import each
+from table_tests import each
 
 if TYPE_CHECKING:
     from agent_sandbox.policy import Request

@@ -4,7 +4,7 @@ from agent_sandbox.policy import parse_request
 from agent_sandbox.proxy.audit.record import Event
 from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from vectors import each
+from table_tests import each
 
 OWN = Tunnel(client="10.0.0.2", carries=Carries.PROXY, own=True)
 AGENT = Tunnel(client="10.0.0.3", carries=Carries.PROXY)

@@ -12,7 +12,7 @@ import pytest
 from agent_sandbox.proxy.audit.record import AuditRecord, Event
 from agent_sandbox.proxy.front import dns as subject
 from agent_sandbox.proxy.front.dns import NameServer, OverTcp, OverUdp, decide_name
-from memory import memory_streams
+from memory_streams import memory_streams
 
 if TYPE_CHECKING:
     import asyncio

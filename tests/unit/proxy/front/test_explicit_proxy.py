@@ -16,8 +16,8 @@ from agent_sandbox.proxy.mitm.options import EngineOptions
 from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from memory import memory_streams
-from vectors import each
+from memory_streams import memory_streams
+from table_tests import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from agent_sandbox.proxy.front.first_bytes import judged, whole_head
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.wire.http1_head import BadHeadError
 from agent_sandbox.proxy.wire.sniff import RawTunnelError
-from memory import lead_of
+from memory_streams import lead_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

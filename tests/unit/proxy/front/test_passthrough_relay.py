@@ -17,7 +17,7 @@ from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached, Refused
-from memory import memory_streams
+from memory_streams import memory_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

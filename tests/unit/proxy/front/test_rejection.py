@@ -11,7 +11,7 @@ from agent_sandbox.proxy.front.rejection import Rejection
 from agent_sandbox.proxy.net.connection_limit import Held, Place
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError
-from memory import memory_streams
+from memory_streams import memory_streams
 
 
 async def test_a_denial_is_written_down_and_told() -> None:

@@ -9,8 +9,8 @@ from agent_sandbox.proxy.audit.record import AuditRecord, Event
 from agent_sandbox.proxy.front.transparent import Transparent
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from hellos import hello
-from memory import lead_of, memory_streams
+from client_hellos import hello
+from memory_streams import lead_of, memory_streams
 
 if TYPE_CHECKING:
     import asyncio

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
-from wire import PLAIN, Http2Wire, Wire
+from layer_harness import PLAIN, Http2Wire, Wire
 
 if TYPE_CHECKING:
     from mitmproxy import http

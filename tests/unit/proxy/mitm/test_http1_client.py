@@ -6,7 +6,7 @@ import pytest
 
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.mitm.http1_client import HEAD_BYTES
-from wire import PLAIN, Http2Wire, Wire
+from layer_harness import PLAIN, Http2Wire, Wire
 
 if TYPE_CHECKING:
     from mitmproxy import http

@@ -9,7 +9,7 @@ from mitmproxy.proxy import events
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from wire import PLAIN, Malformed, Wire
+from layer_harness import PLAIN, Malformed, Wire
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

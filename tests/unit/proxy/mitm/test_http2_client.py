@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from agent_sandbox.proxy.mitm.http2_client import StrictHttp2Client
 from agent_sandbox.proxy.wire.hpack import BoundedEncoder
-from wire import PLAIN, Wire
+from layer_harness import PLAIN, Wire
 
 
 def test_a_server_that_speaks_http2_has_no_say_in_how_much_is_remembered() -> None:

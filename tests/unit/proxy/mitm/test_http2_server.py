@@ -5,7 +5,7 @@ from h2.settings import SettingCodes
 
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
-from wire import HTTP2_FIELDS, Http2Wire, Malformed
+from layer_harness import HTTP2_FIELDS, Http2Wire, Malformed
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

@@ -18,7 +18,7 @@ from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached
-from wire import HTTP2_FIELDS, PLAIN, Http2Wire, Malformed, Wire
+from layer_harness import HTTP2_FIELDS, PLAIN, Http2Wire, Malformed, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
-from wire import PLAIN, Wire
+from layer_harness import PLAIN, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable

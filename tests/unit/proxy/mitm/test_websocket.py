@@ -6,7 +6,7 @@ from mitmproxy.proxy import events
 
 from agent_sandbox.proxy.exchange.exchange import Exchange, exchange_of, open_exchange
 from agent_sandbox.proxy.exchange.hooks import hook
-from wire import PLAIN, Wire
+from layer_harness import PLAIN, Wire
 
 if TYPE_CHECKING:
     from mitmproxy import http

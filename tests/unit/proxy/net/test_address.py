@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.net.address import parse_address
-from vectors import each
+from table_tests import each
 
 
 def test_an_address_has_a_port() -> None:

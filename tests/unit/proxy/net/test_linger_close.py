@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from agent_sandbox.proxy.net.linger_close import closed, closing_with, linger_close
-from memory import memory_streams
+from memory_streams import memory_streams
 
 
 async def test_what_is_taken_is_closed_in_good_order() -> None:

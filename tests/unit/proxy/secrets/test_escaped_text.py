@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent_sandbox.proxy.secrets.escaped_text import CREDIT, CREDIT_PER_BYTE, EscapedText, TextFinder
 from agent_sandbox.proxy.secrets.escapes import LONGEST
 from agent_sandbox.proxy.secrets.redaction import Redactor
-from vectors import each
+from table_tests import each
 
 if TYPE_CHECKING:
     import pytest

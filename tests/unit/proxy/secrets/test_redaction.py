@@ -5,7 +5,7 @@ import json
 
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.redaction import Redactor, redact, secret_encodings
-from vectors import each
+from table_tests import each
 
 VALUE = "k3y/<\"'+>\\x"
 BEARER = (f"Bearer {VALUE}",)

@@ -9,7 +9,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.secrets.store import ANEW, LONGEST, Secret, listed, put_secret, read_secret, remove_secret
-from vectors import each
+from table_tests import each
 
 if TYPE_CHECKING:
     from pathlib import Path

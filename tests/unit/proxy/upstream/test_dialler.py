@@ -17,7 +17,7 @@ from agent_sandbox.proxy.upstream import dialler as subject
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached, Refused
 from agent_sandbox.proxy.upstream.overrides import Override
 from agent_sandbox.proxy.upstream.proxy_connect import ProxyEndpoint
-from memory import MemoryTransport, memory_streams
+from memory_streams import MemoryTransport, memory_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

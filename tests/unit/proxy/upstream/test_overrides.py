@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.upstream.overrides import Override, parse_override
-from vectors import each
+from table_tests import each
 
 
 def test_a_name_is_led_to_an_address() -> None:

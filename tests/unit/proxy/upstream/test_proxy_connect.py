@@ -11,7 +11,7 @@ import pytest
 from agent_sandbox.proxy.upstream import proxy_connect as subject
 from agent_sandbox.proxy.upstream.proxy_connect import NoTunnelError, connect_over_tls, open_tunnel
 from certificates import make_authority
-from memory import memory_streams
+from memory_streams import memory_streams
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -3,7 +3,7 @@ from __future__ import annotations
 from h11._receivebuffer import ReceiveBuffer
 
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
-from vectors import each
+from table_tests import each
 
 
 @each("count", [0, 1, 4, 5, 6])

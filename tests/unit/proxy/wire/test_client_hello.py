@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from agent_sandbox.proxy.wire.client_hello import BadHelloError, Hello, looks_like_tls, read_hello
-from vectors import each
+from table_tests import each
 
 
 def real_hello(host: str | None, alpn: tuple[str, ...] = ()) -> bytes:

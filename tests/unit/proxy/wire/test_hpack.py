@@ -3,7 +3,7 @@ from __future__ import annotations
 from hpack import Decoder, HeaderTuple
 
 from agent_sandbox.proxy.wire.hpack import BoundedEncoder
-from vectors import each
+from table_tests import each
 
 
 @each(

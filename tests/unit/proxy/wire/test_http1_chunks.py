@@ -5,7 +5,7 @@ import pytest
 from h11._receivebuffer import ReceiveBuffer
 
 from agent_sandbox.proxy.wire.http1_chunks import ChunkReader
-from vectors import each
+from table_tests import each
 
 
 def read(*pieces: bytes, line_bytes: int = 20) -> tuple[bytes, bool, bytes]:

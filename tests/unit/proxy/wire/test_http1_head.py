@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head, find_end, parse_head
-from vectors import each
+from table_tests import each
 
 LIMITS = Limits(head_bytes=100, head_fields=3)
 

@@ -6,7 +6,7 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.http1_head import BadHeadError, parse_head
 from agent_sandbox.proxy.wire.http1_target import Target, split_target
-from vectors import each
+from table_tests import each
 
 TUNNEL = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)
 PROXY = Tunnel(client="", carries=Carries.PROXY)

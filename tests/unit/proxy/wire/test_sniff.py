@@ -4,8 +4,8 @@ import pytest
 
 from agent_sandbox.proxy.tunnel import Carries
 from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError, name_in_hello, what_it_carries
-from hellos import hello
-from vectors import each
+from client_hellos import hello
+from table_tests import each
 
 
 @pytest.mark.parametrize("name", [b"a.test", b"A.Test", b"a.test."])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
-from vectors import each
+from table_tests import each
 
 MIB = 1_048_576
 MASK = b"mask"

@@ -1,6 +1,6 @@
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose.build_faults import BUILD_FAULTS, build_problem
-from vectors import each
+from table_tests import each
 
 SAID = {
     "npm error code SELF_SIGNED_CERT_IN_CHAIN": "x:1: a server's certificate is not trusted: something between here",

@@ -1,5 +1,5 @@
 from agent_sandbox.runtime.compose.build_log import BuildLog, expected_steps, failure
-from vectors import each
+from table_tests import each
 
 OUTPUT = """\
 #0 building with "default" instance using docker driver

@@ -1,5 +1,5 @@
 from agent_sandbox.runtime.compose.compose_log import told
-from vectors import each
+from table_tests import each
 
 
 @each(

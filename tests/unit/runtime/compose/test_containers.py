@@ -4,7 +4,7 @@ from typing import Any
 from agent_sandbox.runtime.compose.containers import Container, containers, leftovers
 from agent_sandbox.runtime.compose.containers import _container as from_inspect
 from fake_docker import FakeDocker
-from vectors import each
+from table_tests import each
 
 
 def inspected(service: str, **state: object) -> dict[str, Any]:

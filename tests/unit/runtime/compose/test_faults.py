@@ -1,6 +1,6 @@
 from agent_sandbox.problems import Problem
 from agent_sandbox.runtime.compose.faults import FAULTS, problem_of
-from vectors import each
+from table_tests import each
 
 # What Docker really says (Engine 20.10 to 29, compose 2.26), and the beginning of what we make of it.
 SAID = {

@@ -7,7 +7,7 @@ from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import ok, warn
 from agent_sandbox.runtime.doctor.version import Version
 from fake_docker import FakeDocker
-from vectors import each
+from table_tests import each
 
 HOLE = Hole(component="x", cve="CVE-2025-1", fixed=((1, 2, 8), (1, 3, 3)), since=(1, 1, 0), what="y")
 COMPONENTS = [{"Name": "Engine", "Version": "28.5.0"}, {"Name": "runc", "Version": "1.1.12+ds1"}]

@@ -11,7 +11,7 @@ from agent_sandbox.runtime.doctor.users import RAISE, kernel, mapped_owner, name
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers
-from vectors import each
+from table_tests import each
 
 PLAIN, ROOTLESS, REMAP = (("name=seccomp",), ("name=rootless",), ("name=userns",))
 OWNER = 1234

@@ -1,5 +1,5 @@
 from agent_sandbox.runtime.doctor.version import Version, is_distributions, parse, shown
-from vectors import each
+from table_tests import each
 
 
 @each(

@@ -10,7 +10,7 @@ from agent_sandbox.runtime.host.user_dirs import (
     layer_folders,
     state_directory,
 )
-from vectors import each
+from table_tests import each
 
 
 @each(

@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.dotenv import MAX_FILES, compose_files, variable
-from vectors import each
+from table_tests import each
 
 OURS = Path(".devcontainer/docker-compose.yml")
 

@@ -7,7 +7,7 @@ import pytest
 
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.protect.listing import Listing, ignores_case
-from vectors import each
+from table_tests import each
 
 LISTDIR, LEXISTS = os.listdir, os.path.lexists
 

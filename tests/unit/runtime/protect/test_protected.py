@@ -19,7 +19,7 @@ from agent_sandbox.runtime.protect.protected import (
 )
 from agent_sandbox.stack.workspace import Access, Protected
 from repositories import bare, repository
-from vectors import each
+from table_tests import each
 
 MADE = ["read .devcontainer", "read .env"]  # by `init`
 

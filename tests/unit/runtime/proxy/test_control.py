@@ -9,7 +9,7 @@ from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.proxy.control import ask_socket, ask_stack, tell_stack, watch_stack
 from fake_docker import FakeDocker
-from vectors import each
+from table_tests import each
 
 PLAN = (RunCommand(argv=("docker", "compose", "exec"), cwd=Path("/"), project="x", purpose="asking the proxy"),)
 type Serve = Callable[[bytes], Path]

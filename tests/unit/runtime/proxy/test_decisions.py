@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from agent_sandbox.runtime.proxy.decisions import as_text, is_probe, read_line
-from vectors import each
+from table_tests import each
 
 LINE: dict[str, Any] = {
     "time": "2026-01-02T03:04:05.678Z",

@@ -1,3 +1,3 @@
-from initialising import init
+from init_project import init
 
 __all__ = ["init"]

@@ -8,7 +8,7 @@ from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.runtime.trust.auto_trust import remember, remembering
 from agent_sandbox.runtime.trust.prompt import changes
-from initialising import Init
+from init_project import Init
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"

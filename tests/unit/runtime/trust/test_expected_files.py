@@ -5,7 +5,7 @@ from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.trust.expected_files import generated, written_here
-from initialising import Init
+from init_project import Init
 
 AGENT = known_agents(data_root() / "templates")[0]
 COMPOSE = ".devcontainer/docker-compose.yml"

@@ -5,7 +5,7 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.runtime.trust.host_access import members, mounts, require_whole, variables
-from vectors import each
+from table_tests import each
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 

@@ -7,7 +7,7 @@ import pytest
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import Question, Written, changes, question_about, unseen_in
-from vectors import each
+from table_tests import each
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"

@@ -9,7 +9,7 @@ from agent_sandbox.policyfile import load_policy
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.trust.reach_diff import BROKEN, NOTHING, policy_of, reaches, widens
 from certificates import make_authority
-from vectors import each
+from table_tests import each
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "policy" / "examples"
 POLICY = ".devcontainer/policy.yaml"

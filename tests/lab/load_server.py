@@ -3,7 +3,7 @@
 GET /bytes/N sends N bytes; POST answers with the number of bytes that came; GET /events sends an event at once and one
 more after a second; an Upgrade to websocket is accepted and every frame comes back.
 
-    python load.py leaf.pem
+    python load_server.py leaf.pem
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capture import Capture
+from capture_server import Capture
 from certificates import make_authority
-from proxystand import ProxyProcess
+from proxy_stand import ProxyProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,13 +10,13 @@ from functools import cache
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
-from stacks import LAB, PUBLIC, WORK, agent_sandbox, run
+from real_stacks import LAB, PUBLIC, WORK, agent_sandbox, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clientrows import Client
-    from stacks import Internet, Project
+    from client_table import Client
+    from real_stacks import Internet, Project
 
 IMAGE = "agent-sandbox-test-clients"
 BAZAAR = "agent-sandbox-test-bazaar"

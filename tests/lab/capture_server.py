@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, override
 
-from listening import Listening
+from loopback_server import Listening
 
 if TYPE_CHECKING:
     import socket

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, override
 
-from listening import Listening
+from loopback_server import Listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

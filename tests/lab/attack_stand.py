@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
-from capture import Capture
+from capture_server import Capture
 from certificates import make_authority
-from proxystand import ProxyProcess
+from proxy_stand import ProxyProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

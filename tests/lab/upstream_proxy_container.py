@@ -2,7 +2,7 @@
 
 Standard library alone, so that any image with a Python runs it. One JSON line on stdout for each question.
 
-    python corporate.py --port 3128 --credentials me:secret
+    python upstream_proxy_container.py --port 3128 --credentials me:secret
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from stacks import CommandError, run
+from real_stacks import CommandError, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,7 +24,7 @@ LAB = ROOT / "tests" / "lab"
 INTERNET = "agent-sandbox-test-internet"
 PUBLIC = "198.51.100.128/26"  # of a documentation network: what goes astray leads nowhere
 STANDIN_ADDRESS = "198.51.100.130"  # the agent's network has no way there
-WORK = "work.test"  # clientstand.py
+WORK = "work.test"  # client_stand.py
 HOSTS = (
     "allowed.test", "denied.test", "example.com", "github.com", "api.github.com", "api.anthropic.com",
     "api.individual.githubcopilot.com", "telemetry.individual.githubcopilot.com",
@@ -154,7 +154,7 @@ def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: st
     """Start the stand-in on an internal network of its own, at the second address of `public`."""
     address = str(ip_network(public)[2])
     authority = make_authority(folder, [*HOSTS, WORK])
-    for script in ("internet.py", "chat.py"):
+    for script in ("fake_internet.py", "fake_model_api.py"):
         shutil.copy(LAB / script, folder)
     folder.chmod(0o755)
     remove_internet(name)
@@ -165,7 +165,7 @@ def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: st
     run(
         "docker", "run", "--detach", f"--name={name}", f"--network={name}", f"--ip={address}", *aliases,
         f"--volume={folder}:/lab:ro", "--user=root", "--stop-signal=KILL", "--entrypoint=python3", image,
-        "/lab/internet.py", "--cert=/lab/leaf.pem", "--raw=22", "--raw=853", "--raw=8443",
+        "/lab/fake_internet.py", "--cert=/lab/leaf.pem", "--raw=22", "--raw=853", "--raw=8443",
     )  # fmt: skip
     return Internet(name=name, ca=authority)
 

@@ -6,14 +6,14 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from stacks import LAB
+from real_stacks import LAB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stacks import Project
+    from real_stacks import Project
 
-BURNING = (LAB / "burning.py").read_text()
+BURNING = (LAB / "resource_hog.py").read_text()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 Standard library alone, so that any image with a Python runs it. Each request is one JSON line on stdout; a test judges
 by those lines, never by what the client claims. Hosts without a script answer with an echo of the request.
 
-    python internet.py --cert leaf.pem [--https 443] [--http 80] [--raw 22 --raw 853 ...]
+    python fake_internet.py --cert leaf.pem [--https 443] [--http 80] [--raw 22 --raw 853 ...]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, override
 
-import chat
+import fake_model_api as chat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

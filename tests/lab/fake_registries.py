@@ -12,8 +12,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from forge import Answer, git, lfs
-from shelves import shelves
+from fake_forge import Answer, git, lfs
+from fake_packages import shelves
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping

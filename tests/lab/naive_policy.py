@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent_sandbox.policy import Operation, Request
-    from policyworld import Entry
+    from policy_strategies import Entry
 
 
 @dataclass(frozen=True, kw_only=True)
