@@ -60,6 +60,8 @@ class Chosen:
     """The options of one entry; `levels` holds those that are reached, so that `readwrite` holds `read`, too."""
 
     repositories: tuple[str, ...] = ()
+    # Whether there is an option that names some; without it `{repo}` is a path like any other.
+    has_repositories: bool = False
     levels: Mapping[str, Levels] = field(default_factory=dict)
     # By the option that a rule asks for and the host that it is for.
     secrets: Mapping[tuple[str, str], Injection] = field(default_factory=dict)
@@ -80,7 +82,7 @@ class Chosen:
 
     def paths(self, pattern: PathPattern) -> Iterator[PathPattern]:
         """Yield the pattern for each repository; as it is where it speaks of none."""
-        if PLACEHOLDER not in pattern.text:
+        if not self.has_repositories or PLACEHOLDER not in pattern.text:
             yield pattern
             return
         for repository in self.repositories or (ANY_REPOSITORY,):
@@ -124,7 +126,13 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
         what, hint = "a secret goes to repositories that are named", "write `repos: [owner/name]`"
         raise UnfitOption(what, hint, *min(secrets)[:1])
     least = {name: kind.levels[:1] for name, kind in declared.items() if isinstance(kind, Access)}
-    return Chosen(repositories=repositories, levels=levels or least, secrets=secrets, readonly=readonly)
+    return Chosen(
+        repositories=repositories,
+        has_repositories=REPOSITORIES in declared.values(),
+        levels=levels or least,
+        secrets=secrets,
+        readonly=readonly,
+    )
 
 
 def _repositories(option: str, value: object) -> tuple[str, ...]:
