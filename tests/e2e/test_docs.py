@@ -39,6 +39,9 @@ ELSEWHERE = {
     "agent-sandbox secret remove tracker.token": "the same",
     "agent-sandbox secret set github.push --host github.com --host api.github.com": "the same",
     "agent-sandbox exec git push": "test_clients.py pushes with a token that the proxy puts in",
+    "sudo sysctl fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576": "changes this machine",
+    "printf '%s\\n' fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576"
+    " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "agent-sandbox run -- --dangerously-skip-permissions": "interactive; test_agents.py holds conversations",
     "$EDITOR .devcontainer/policy.yaml && agent-sandbox proxy reload": "test_lifecycle.py edits and reloads",
