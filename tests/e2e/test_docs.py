@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from doc_examples import PAGES as TOOL_PAGES
 from real_stacks import ROOT, run
 
 if TYPE_CHECKING:
     from real_stacks import Project, Projects
 
 # What needs no engine is run by tests/house/test_tool_examples.py, which compares what it prints as well.
-ELSEWHERE_PAGES = {ROOT / "docs" / "policy" / "tools.md"}
+ELSEWHERE_PAGES = {*TOOL_PAGES}
 DOCS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - ELSEWHERE_PAGES)
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TRANSCRIPT = re.compile(r"^<!-- transcript -->\n```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
