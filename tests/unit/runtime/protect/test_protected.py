@@ -362,3 +362,11 @@ def test_only_files_and_directories_are_real(tmp_path: Path, path: str, *, expec
     make(tmp_path, "d/f")
     (tmp_path / "link").symlink_to("d")
     assert is_real(tmp_path, path) is expected
+
+
+def test_hooks_of_a_shared_directory_without_a_head_are_protected(tmp_path: Path) -> None:
+    make(tmp_path, "sub/.git/HEAD", "sub/common/config", "sub/common/hooks/pre-commit")
+    (tmp_path / "sub" / ".git" / "commondir").write_text("../common\n")
+    for name in ("objects", "refs"):
+        (tmp_path / "sub" / "common" / name).mkdir()
+    assert {"read sub/.git/commondir", "read sub/common/config", "read sub/common/hooks"} <= set(found(tmp_path))
