@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent_sandbox.runtime.git.ask import NO_PROGRAMS, NO_WORK_TREE
-from agent_sandbox.runtime.git.git_config import NotSaidError, Settings, is_regular
+from agent_sandbox.runtime.git.git_config import WORKTREE, NotSaidError, Settings, is_regular
 from agent_sandbox.runtime.git.repositories import MODULES, NamesOf
 
 FILE = ".gitmodules"
@@ -36,7 +36,7 @@ def names_by(settings: Settings) -> NamesOf:
 
 def _of_settings(repository: Path, settings: Settings) -> Iterator[Path]:
     for setting in settings.of(repository):
-        if setting.key == "core.worktree":
+        if setting.key == WORKTREE:
             yield setting.path(repository)
         elif setting.key.startswith(PREFIX) and setting.key.count(".") > 1:
             yield repository / MODULES / setting.key.removeprefix(PREFIX).rpartition(".")[0]
