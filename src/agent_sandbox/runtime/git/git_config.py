@@ -187,7 +187,7 @@ def settings_of(file: Path) -> tuple[str, ...]:
 
 def _place(repository: Path) -> Path:
     """Return the directory of a repository, or of the one that a `.git` file leads to."""
-    target = None if os.path.isdir(repository) else target_of(repository)  # noqa: PTH112 - raises nothing
+    target = None if os.path.isdir(repository) else target_of(repository)
     return Path(os.path.realpath(target or repository))
 
 

@@ -80,7 +80,7 @@ def target_of(pointer: Path) -> Path | None:
     A link may lead to such a file: git reads it, and takes what it says relative to the link.
     """
     real = Path(os.path.realpath(pointer))
-    if pointer.is_symlink() and not real.is_file():
+    if os.path.islink(pointer) and not os.path.isfile(real):
         return real
     text = text_of(real)
     return pointer.parent / text.removeprefix(GITDIR) if text.startswith(GITDIR) else None
@@ -185,7 +185,7 @@ class _Search:
     def _inside(self, folder: Path) -> str | None:
         """Return a directory of the project, relative to it, with all links resolved; None for anything else."""
         real = Path(os.path.realpath(folder))
-        found = real.is_relative_to(self._project) and os.path.isdir(real)  # noqa: PTH112 - raises nothing
+        found = real.is_relative_to(self._project) and os.path.isdir(real)
         return "/".join(real.relative_to(self._project).parts) if found else None
 
 
@@ -218,9 +218,11 @@ def _leads(repository: Path) -> Iterator[Path]:
 
 
 def text_of(file: Path) -> str:
-    """Return the text of a small file of git's; nothing for a link, or for a pipe, which would block."""
+    """Return the text of a small file of git's, which may be a link to one; nothing for a pipe, which would block."""
+    if not os.path.isfile(file):  # a device is not even opened
+        return ""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as opened:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return ""
@@ -253,7 +255,7 @@ def _by_name(folder: Path, found: _Entries) -> None:
     found.whole = False
     for name in (*TELLING, MODULES, WORKTREES):
         place = folder / name
-        if place.is_dir() and not place.is_symlink():
+        if os.path.isdir(place) and not os.path.islink(place):
             found.folders.add(name)
         elif os.path.lexists(place):
             found.others.add(name)

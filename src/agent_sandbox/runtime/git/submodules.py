@@ -1,5 +1,6 @@
 """What git knows by name in a repository: its submodules, where their files lie, and where their repositories do."""
 
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -44,7 +45,7 @@ def _of_settings(repository: Path, settings: Settings) -> Iterator[Path]:
 
 def _of_gitmodules(repository: Path, top: Path, settings: Settings) -> Iterator[Path]:
     file = top / FILE
-    if not file.is_symlink() and _size(file) <= MAX_FILE:
+    if not os.path.islink(file) and _size(file) <= MAX_FILE:
         for setting in islice(settings.in_file(file), MAX_NAMES):
             name, _, key = setting.key.removeprefix(PREFIX).rpartition(".")
             if key == "path":

@@ -213,6 +213,15 @@ def test_links_among_the_files_are_not_resolved(tmp_path: Path, monkeypatch: pyt
     assert [path for path in resolved if "src" in path] == []
 
 
+def test_a_link_that_says_what_a_repository_shares_is_read(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    bare(tmp_path / "common")
+    (tmp_path / "common" / "HEAD").unlink()
+    (tmp_path / "text").write_text("../common\n")
+    (git / "commondir").symlink_to("../text")
+    assert ("repository", "common") in found(tmp_path)
+
+
 def test_what_a_repository_shares_needs_no_head(tmp_path: Path) -> None:
     git = tmp_path / "sub" / ".git"
     git.mkdir(parents=True)

@@ -370,3 +370,20 @@ def test_hooks_of_a_shared_directory_without_a_head_are_protected(tmp_path: Path
     for name in ("objects", "refs"):
         (tmp_path / "sub" / "common" / name).mkdir()
     assert {"read sub/.git/commondir", "read sub/common/config", "read sub/common/hooks"} <= set(found(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("sub/.git", "gitdir: {}\n"),
+        (".git/config", "[core]\n\tworktree = {}\n\thooksPath = {}\n[include]\n\tpath = {}\n"),
+        (".git/commondir", "{}\n"),
+        (".git/objects/info/alternates", "{}/objects\n"),
+        (".gitmodules", '[submodule "{}"]\n\tpath = {}\n'),
+    ],
+)
+def test_a_name_that_is_too_long_for_any_disk_stops_no_search(tmp_path: Path, file: str, text: str) -> None:
+    repository(tmp_path)
+    make(tmp_path, file)
+    (tmp_path / file).write_text(text.replace("{}", "a" * 300))
+    assert "read .git/hooks" in found(tmp_path)
