@@ -8,7 +8,7 @@ from mitmproxy.proxy.layers import http as http_layer
 from mitmproxy.proxy.layers.http._http2 import Http2Client
 
 from agent_sandbox.proxy.secrets.redactable import unquoted
-from agent_sandbox.proxy.wire.hpack import BoundedEncoder
+from agent_sandbox.proxy.wire.hpack import BoundedDecoder, BoundedEncoder
 
 Commands = layer.CommandGenerator[None]
 
@@ -19,6 +19,7 @@ class StrictHttp2Client(Http2Client):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.h2_conn.encoder = BoundedEncoder()
+        self.h2_conn.decoder = BoundedDecoder()
 
     @override
     def close_connection(self, msg: str) -> Commands:

@@ -10,7 +10,7 @@ from mitmproxy.proxy.layers.http._http2 import Http2Server
 
 from agent_sandbox.proxy.exchange.hooks import MalformedHook
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.wire.hpack import BoundedEncoder
+from agent_sandbox.proxy.wire.hpack import BoundedDecoder, BoundedEncoder
 
 
 class StrictHttp2Server(Http2Server):
@@ -19,6 +19,7 @@ class StrictHttp2Server(Http2Server):
     def __init__(self, context: Context, limits: Limits) -> None:
         super().__init__(context)
         self.h2_conn.encoder = BoundedEncoder()
+        self.h2_conn.decoder = BoundedDecoder()
         self._resets_left = limits.streams_reset
 
     @override
