@@ -1,4 +1,4 @@
-"""Which header fields are forwarded. Hop-by-hop ones end here, and so do ones that name another method, path or host."""
+"""Which header fields are forwarded: none that is hop-by-hop, and none that names another method, path or host."""
 
 import re
 
