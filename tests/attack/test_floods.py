@@ -238,3 +238,21 @@ def test_header_blocks_of_table_sizes_alone_keep_nobody_waiting(pair: Pair) -> N
             with contextlib.suppress(OSError):
                 stream.sendall(frame_of_http2(continuation, end_headers, most))
         assert_others_are_served(pair)
+
+
+def test_fields_that_are_the_same_in_all_requests_are_not_held_for_each(pair: Pair) -> None:
+    pair.server.answers["/api/x"] = lambda *_: time.sleep(3)
+    big = [*fields(), *[("x-same", "y" * 3_900)] * 15]
+    with contextlib.ExitStack() as open_ones:
+        clients = [
+            Http2Client(open_ones.enter_context(pair.proxy.tls("allowed.test", alpn=("h2",)))) for _ in range(10)
+        ]
+        before = pair.proxy.memory()
+        for client in clients:
+            with contextlib.suppress(OSError):
+                for _ in range(100):
+                    client.send(*big)
+        time.sleep(1)
+        assert pair.proxy.memory() - before < 40 * MIB
+    reason = "too many header fields in the requests under way"
+    assert pair.proxy.line(event="malformed")["reason"] == reason
