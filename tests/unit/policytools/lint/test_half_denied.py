@@ -25,15 +25,8 @@ deny:
 
 
 def test_a_deny_whose_requests_are_allowed_over_the_other_scheme_is_found(find: Find) -> None:
+    what = "`{0} https://{1}` is denied, and `{0} http://{1}` is allowed by policy.yaml:{2}".format
     assert find(half_denied, TEXT) == [
-        (
-            9,
-            "`POST https://www.example.com/admin/**` is denied,"
-            " and `POST http://www.example.com/admin/**` is allowed by policy.yaml:3",
-        ),
-        (
-            14,
-            "`any method https://old.example.com/x/...` is denied,"
-            " and `any method http://old.example.com/x/...` is allowed by policy.yaml:7",
-        ),
+        (9, what("POST", "www.example.com/admin/**", 3)),
+        (14, what("any method", "old.example.com/x/...", 7)),
     ]
