@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import batched
+from itertools import batched, chain
 from operator import itemgetter
 
 from agent_sandbox.policy.compiler.expand import expand
@@ -40,8 +40,8 @@ def import_allowlist(text: str, *, file: str) -> Imported:
             wanted += [(number, entry) for entry in _entries(words, f"{file}:{number}", found)]
         except UserError as error:
             problems += [(number, problem) for problem in error.problems]
-    for many in batched(wanted, TOGETHER):
-        problems += [] if _are_requests([entry for _, entry in many]) else _unfit(many)
+    doubted = (many for many in batched(wanted, TOGETHER) if not _are_requests([entry for _, entry in many]))
+    problems += _unfit(chain.from_iterable(doubted))
     if problems:
         told = ((f"{file}:{number}", one) for number, one in sorted(problems, key=itemgetter(0)))
         raise UserError(dict.fromkeys(Problem(where=where, what=one.what, hint=one.hint) for where, one in told))
