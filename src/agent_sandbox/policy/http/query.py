@@ -14,6 +14,9 @@ Parameter = tuple[str, str]
 OVERRIDES = frozenset({"_method", "x_http_method", "x_http_method_override", "x_method_override"})
 # What PHP makes an underscore of in a name, and what others do of a header's.
 UNDERSCORES = str.maketrans(" .[-", "____")
+IN_PHP = str.maketrans(" .[", "___")
+# `x[]=1` and `x[0]=1` are a list of one, which many programs take for the value itself.
+OF_A_LIST = re.compile(r"\[[^\[\]]*\]\s*\Z")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # A request is decided at once, maybe several times (with secrets and without), and each of its rules may ask.
 FEW = 4
@@ -37,8 +40,8 @@ class QueryPattern:
     def is_within(self, query: str) -> bool:
         """Tell whether the query holds these among others: the reading of a deny, or `&x=1` would get round it.
 
-        Servers differ on whether `;` parts parameters, on case, on spaces around and on control characters: any of
-        their readings counts.
+        Servers differ on whether `;` parts parameters and `+` is a space, on case, on spaces around, on control
+        characters and on signs in names (`a.b` is `a_b` in PHP): any of their readings counts.
         """
         return self.widely <= _every_reading(query)
 
@@ -90,12 +93,15 @@ def _in_order(query: str) -> tuple[Parameter, ...]:
 @lru_cache(maxsize=FEW)
 def _every_reading(query: str) -> frozenset[Parameter]:
     ways = {query, query.replace(";", "&")}
-    return frozenset(_widely(parameter) for way in ways for parameter in parameters_of(way))
+    ways |= {way.replace("+", "%2B") for way in ways}
+    read = {parameter for way in ways for parameter in parameters_of(way)}
+    read |= {(OF_A_LIST.sub("", name), value) for name, value in read if "]" in name}
+    return frozenset(map(_widely, read))
 
 
 def _widely(parameter: Parameter) -> Parameter:
     name, value = map(_folded, parameter)
-    return name, value
+    return name.translate(IN_PHP), value
 
 
 def _wide(text: str) -> str:

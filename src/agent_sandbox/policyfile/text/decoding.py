@@ -7,9 +7,11 @@ from agent_sandbox.problems import Problem, UserError
 
 HINT = "save the file as UTF-8"
 OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# What YAML refuses, and the marks of direction that make a line read other than it is (CVE-2021-42574).
+# What YAML refuses, and what makes a line read other than it is: marks of direction (CVE-2021-42574), and line ends of
+# YAML 1.1 that editors do not show as such, behind which an entry looks like the end of a comment.
 NO_TEXT = re.compile(
-    r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\ufeff\u202a-\u202e\u2066-\u2069]"
+    r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+    r"|[\ufeff\u2028-\u202e\u2066-\u2069]|\r(?!\n)"
 )
 
 
