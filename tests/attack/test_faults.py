@@ -102,8 +102,8 @@ def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: st
     answer = sabotage.ask_with(f"{name} {error}")
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n")
     line = sabotage.proxy.line(event="request", decision="deny", host="allowed.test", path="/x")
-    assert "fault of the proxy" in line["reason"]
-    sabotage.proxy.line(event="fault", reason="a fault in the hook requestheaders")
+    assert "bug in the proxy" in line["reason"]
+    sabotage.proxy.line(event="fault", reason="error in hook requestheaders")
     assert sabotage.capture.connections == 0
 
 

@@ -1,4 +1,4 @@
-"""HTTP/2 from the client: mitmproxy's, with bounds on what it lets a client do, and a line for what is malformed."""
+"""HTTP/2 from the client: mitmproxy's class with limits, and an audit record for malformed input."""
 
 from typing import override
 
@@ -14,7 +14,7 @@ from agent_sandbox.proxy.wire.hpack import BoundedEncoder
 
 
 class StrictHttp2Server(Http2Server):
-    """Ends a connection on which too many streams were opened only to be cancelled (rapid reset)."""
+    """Closes a connection on which the client cancels too many streams (rapid reset)."""
 
     def __init__(self, context: Context, limits: Limits) -> None:
         super().__init__(context)
