@@ -1,4 +1,4 @@
-"""Put the parts together, and run until told to stop."""
+"""Assemble the proxy and run it until a signal stops it."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.audit.line_writer import LineWriter
 from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
 from agent_sandbox.proxy.control.channel import Answer, serve_control
-from agent_sandbox.proxy.control.side_thread import BesideTraffic
+from agent_sandbox.proxy.control.side_thread import SideThread
 from agent_sandbox.proxy.control_verbs import control_verbs
 from agent_sandbox.proxy.decide.access_log import AccessLog
 from agent_sandbox.proxy.decide.enforcer import Enforcer
@@ -67,7 +67,7 @@ async def run(settings: Settings, limits: Limits) -> None:
     listening = address_of(server)
     entrances = await _entrances(settings, limits, front, store, audit_log)
     itself.listens(listening, *entrances.listening.values())
-    beside = BesideTraffic()
+    beside = SideThread()
     reloader = Reloader(store, review=front.review, record=audit_log.record, in_traffic=beside.in_traffic)
 
     def running() -> Answer:
@@ -81,7 +81,7 @@ async def run(settings: Settings, limits: Limits) -> None:
 
     started = now_utc().isoformat(timespec="seconds")
     control = await beside.do(serve_control(settings.control, control_verbs(store, audit_log, reloader, running)))
-    _say_what_is_odd(settings, store)
+    _print_warnings(settings, store)
     _write_ready_line(settings, {"listening": listening, **entrances.listening})
 
     def look() -> Identity:
@@ -89,7 +89,7 @@ async def run(settings: Settings, limits: Limits) -> None:
 
     watching = watch(look, reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
     try:
-        # A watch that fell over takes the proxy along, which its container starts again.
+        # If the watch raises, the proxy exits, and Docker restarts its container.
         async with asyncio.TaskGroup() as tasks:
             going_on = [
                 tasks.create_task(task)
@@ -113,7 +113,7 @@ async def run(settings: Settings, limits: Limits) -> None:
 
 def _loading(settings: Settings) -> Load:
     load = partial(load_cached, layers=settings.layers, cache_dir=CacheDir(folder=settings.compiled))
-    # A policy that has another name for people is mounted, in a container: its name there is the container's own.
+    # A policy with a display name is mounted in a container, whose host name identifies the container.
     return SourcePin(load=load, memory=settings.folder, container=gethostname()).take if settings.policy_name else load
 
 
@@ -131,7 +131,7 @@ def _engine(settings: Settings, limits: Limits, store: PolicyStore, audit_log: A
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
-            # Asked of the policy that is in force when it is dialled.
+            # Evaluated at each connection, with the policy then in force.
             place_of=lambda host, port: store.current.host_service(host, port),  # noqa: PLW0108 - as the line above says
             hop_of=_hops(settings, store).of,
             is_itself=itself.is_at,
@@ -176,13 +176,13 @@ def _server_tls(settings: Settings, store: PolicyStore) -> ServerTls:
         raise UserError([problem]) from error
 
 
-def _say_what_is_odd(settings: Settings, store: PolicyStore) -> None:
+def _print_warnings(settings: Settings, store: PolicyStore) -> None:
     for problem in store.problems:
         sys.stderr.write(f"everything is denied: {printable_lines(str(problem))}\n")
     for entry in settings.overrides:
         where = f"{entry.host}:{entry.port}"
         sys.stderr.write(
-            f"WARNING: --resolve leads {where} to {entry.address}:{entry.to}, unchecked; for test stands alone\n"
+            f"WARNING: --resolve connects {where} to {entry.address}:{entry.to} without checks; only for tests\n"
         )
     sys.stderr.flush()
 
@@ -202,7 +202,7 @@ def _to_stdout(data: bytes) -> None:
 
 
 class _Signals:
-    """What the process is told from outside, from now on."""
+    """Handlers for SIGHUP, SIGTERM and SIGINT, active once created."""
 
     def __init__(self) -> None:
         self.stop, self._hangup = asyncio.Event(), asyncio.Event()
@@ -212,7 +212,7 @@ class _Signals:
             loop.add_signal_handler(number, self.stop.set)
 
     async def each_hangup(self, act: Callable[[], Awaitable[object]]) -> None:
-        """Act on each SIGHUP; on those that come meanwhile, once more."""
+        """Call `act` for each SIGHUP; several that arrive meanwhile count as one."""
         while True:
             await self._hangup.wait()
             self._hangup.clear()
