@@ -42,7 +42,7 @@ tamper(enforcer, "decide_with_secrets")
 tamper(enforcer, "to_request")
 tamper(enforcer, "_rewrite")
 tamper(enforcer, "advise")
-tamper(explicit_proxy, "goes_unopened")
+tamper(explicit_proxy, "is_passthrough")
 tamper(session.Session, "review")
 tamper(stream.StrictStream, "take_back")
 tamper(stream.StrictStream, "break_off")
@@ -111,7 +111,7 @@ def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: st
 @pytest.mark.parametrize(
     "name",
     [
-        *("requestheaders", "request", "decide_tunnel", "what_it_carries", "goes_unopened", "dial"),
+        *("requestheaders", "request", "decide_tunnel", "what_it_carries", "is_passthrough", "dial"),
         *("tls_start_client", "tls_established_client", "tls_start_server"),
     ],
 )

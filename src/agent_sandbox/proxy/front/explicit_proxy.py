@@ -11,7 +11,7 @@ from agent_sandbox.proxy.audit.record import AuditRecord, Event
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.front.connect import ConnectDeniedError, Opened, decide_tunnel
 from agent_sandbox.proxy.front.first_bytes import judged, whole_head
-from agent_sandbox.proxy.front.passthrough_relay import Relay, goes_unopened
+from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.front.rejection import Rejection
 from agent_sandbox.proxy.mitm.session import Engine, Session
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
@@ -60,41 +60,41 @@ class ExplicitProxy:
         """Serve one connection. `opening` decides where it leads and returns the tunnel, None if it is refused."""
         client = str((writer.get_extra_info("peername") or ("",))[0])
         with self._registry.admit(client, writer.transport.abort) as place:
-            lead = PeekableReader(reader, place)
+            peekable = PeekableReader(reader, place)
             try:
-                tunnel = await opening(lead, writer, client)
+                tunnel = await opening(peekable, writer, client)
                 if tunnel is not None:
-                    await self._go_on(tunnel, lead, writer)
+                    await self._go_on(tunnel, peekable, writer)
             except (OSError, TimeoutError, asyncio.CancelledError):
                 pass  # the client left or was silent too long, or the proxy is stopping: nothing was decided
             finally:
                 await linger_close(writer, seconds=self._limits.closing_seconds)
 
-    async def _go_on(self, tunnel: Tunnel, lead: PeekableReader, writer: asyncio.StreamWriter) -> None:
+    async def _go_on(self, tunnel: Tunnel, peekable: PeekableReader, writer: asyncio.StreamWriter) -> None:
         policy = self._policy()
-        if goes_unopened(tunnel, lead.ahead, policy):
-            relay = Relay(self._engine, tunnel, lead, writer, policy=policy)
+        if is_passthrough(tunnel, peekable.ahead, policy):
+            relay = Relay(self._engine, tunnel, peekable, writer, policy=policy)
             with self._connections.holding(relay), closing_with(writer, relay.abort):
                 await relay.run()
         else:
-            session = Session(self._engine, tunnel, lead, writer)
+            session = Session(self._engine, tunnel, peekable, writer)
             with self._connections.holding(session), closing_with(writer, session.abort):
                 await session.handle_client()
 
-    async def _open(self, lead: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
+    async def _open(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         async with asyncio.timeout(self._limits.head_seconds):
-            while CONNECT.startswith(lead.ahead[: len(CONNECT)]) and len(lead.ahead) < len(CONNECT):
-                if not await lead.more():
+            while CONNECT.startswith(peekable.ahead[: len(CONNECT)]) and len(peekable.ahead) < len(CONNECT):
+                if not await peekable.more():
                     return None
-        if lead.ahead.startswith(CONNECT):
-            return await self._open_tunnel(lead, writer, client)
+        if peekable.ahead.startswith(CONNECT):
+            return await self._open_tunnel(peekable, writer, client)
         return Tunnel(client=client, carries=Carries.PROXY, own=is_own(writer))
 
-    async def _open_tunnel(self, lead: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
+    async def _open_tunnel(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         line = AuditRecord(event=Event.CONNECT, method="CONNECT", client=client)
-        rejection = Rejection(self._engine.record, lead, writer)
+        rejection = Rejection(self._engine.record, peekable, writer)
         try:
-            opened = await self._read_connect(lead)
+            opened = await self._read_connect(peekable)
         except ConnectDeniedError as refused:
             line.host, line.port, line.rule = refused.denial.host, refused.port, refused.denial.rule
             await rejection.deny(refused.denial, line)
@@ -105,18 +105,18 @@ class ExplicitProxy:
             return None
         writer.write(ESTABLISHED)
         line.host, line.port, line.rule = opened.host, opened.port, opened.decision.rule
-        return await self._peek(opened, line, lead, rejection)
+        return await self._peek(opened, line, peekable, rejection)
 
-    async def _read_connect(self, lead: PeekableReader) -> Opened:
-        head, end = await whole_head(lead, self._limits)
-        lead.take(end)
+    async def _read_connect(self, peekable: PeekableReader) -> Opened:
+        head, end = await whole_head(peekable, self._limits)
+        peekable.take(end)
         return decide_tunnel(head, self._policy)
 
     async def _peek(
-        self, opened: Opened, line: AuditRecord, lead: PeekableReader, rejection: Rejection
+        self, opened: Opened, line: AuditRecord, peekable: PeekableReader, rejection: Rejection
     ) -> Tunnel | None:
         try:
-            carries = await judged(lead, partial(what_it_carries, host=opened.host), self._limits)
+            carries = await judged(peekable, partial(what_it_carries, host=opened.host), self._limits)
         except (RawTunnelError, WrongNameError) as fault:
             await rejection.refuse(fault, line)
             return None

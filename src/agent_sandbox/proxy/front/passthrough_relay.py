@@ -26,7 +26,7 @@ from agent_sandbox.proxy.wire.client_hello import read_hello
 Read = Callable[[], Awaitable[bytes]]
 
 
-def goes_unopened(tunnel: Tunnel, hello: bytes, policy: Policy) -> bool:
+def is_passthrough(tunnel: Tunnel, hello: bytes, policy: Policy) -> bool:
     """Return whether the policy makes the connection a passthrough, given the first bytes from the client.
 
     Not with ECH, which may hide a second name: a server of many hosts would use that one.
@@ -41,11 +41,11 @@ class Relay:
     """The connections to the client and to the server, and their audit record."""
 
     def __init__(
-        self, engine: Engine, tunnel: Tunnel, lead: PeekableReader, writer: asyncio.StreamWriter, *, policy: Policy
+        self, engine: Engine, tunnel: Tunnel, peekable: PeekableReader, writer: asyncio.StreamWriter, *, policy: Policy
     ) -> None:
         self._engine = engine
         self._tunnel = tunnel
-        self._lead = lead
+        self._peekable = peekable
         self._writers = [writer]
         self._sent, self._received = Meter(), Meter()
         self._allowed = decide_connect(policy, host=tunnel.host, port=tunnel.port)
@@ -109,8 +109,8 @@ class Relay:
 
     async def _end_with_client(self) -> None:
         with suppress(OSError):
-            while await self._lead.more():
-                if len(self._lead.ahead) > self._engine.limits.held_bytes:
+            while await self._peekable.more():
+                if len(self._peekable.ahead) > self._engine.limits.held_bytes:
                     return
         self.abort()
 
@@ -134,7 +134,7 @@ class Relay:
         (client, _), from_server = self._writers, partial(self._read_server, BulkReader(reader))
         try:
             async with asyncio.timeout(self._engine.limits.idle_seconds) as patience, asyncio.TaskGroup() as both:
-                both.create_task(self._pass(self._lead.read, writer, self._sent, patience))
+                both.create_task(self._pass(self._peekable.read, writer, self._sent, patience))
                 both.create_task(self._pass(from_server, client, self._received, patience))
         except* OSError as broken:
             self.abort()
@@ -143,7 +143,7 @@ class Relay:
 
     async def _read_server(self, server: BulkReader) -> bytes:
         data = await server.read()
-        self._lead.place.served()
+        self._peekable.place.served()
         return data
 
     async def _pass(self, read: Read, writer: asyncio.StreamWriter, meter: Meter, patience: asyncio.Timeout) -> None:

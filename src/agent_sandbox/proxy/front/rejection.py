@@ -17,10 +17,10 @@ class Rejection:
     """Rejects one connection."""
 
     def __init__(
-        self, record: Callable[[AuditRecord], None], lead: PeekableReader, writer: asyncio.StreamWriter
+        self, record: Callable[[AuditRecord], None], peekable: PeekableReader, writer: asyncio.StreamWriter
     ) -> None:
         self._record = record
-        self._lead = lead
+        self._peekable = peekable
         self._writer = writer
 
     async def deny(self, denial: Denial, line: AuditRecord) -> None:
@@ -47,5 +47,5 @@ class Rejection:
         with contextlib.suppress(OSError, TimeoutError):
             self._writer.write_eof()
             async with asyncio.timeout(LINGER_SECONDS):
-                while await self._lead.more():
-                    self._lead.take(len(self._lead.ahead))
+                while await self._peekable.more():
+                    self._peekable.take(len(self._peekable.ahead))

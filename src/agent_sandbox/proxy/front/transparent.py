@@ -42,24 +42,24 @@ class Transparent:
         """Serve a connection to port 80."""
         await self._front.serve_by(self._open_http, reader, writer)
 
-    async def _open_tls(self, lead: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
+    async def _open_tls(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         line = AuditRecord(event=Event.TLS, port=TLS_PORT, client=client)
-        rejection = Rejection(self._record, lead, writer)
+        rejection = Rejection(self._record, peekable, writer)
         try:
-            host = await judged(lead, name_in_hello, self._limits)
+            host = await judged(peekable, name_in_hello, self._limits)
         except (RawTunnelError, WrongNameError) as fault:
             await rejection.refuse(fault, line)
             return None
         return self._tunnel(client, Carries.TLS, host, TLS_PORT)
 
-    async def _open_http(self, lead: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
+    async def _open_http(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         try:
-            head, _ = await whole_head(lead, self._limits)
+            head, _ = await whole_head(peekable, self._limits)
             host = _host_of(head.host)
         except BadHeadError as bad:
             line = AuditRecord(event=Event.MALFORMED, port=HTTP_PORT, client=client)
             denial = Denial(reason=str(bad), status=bad.status)
-            await Rejection(self._record, lead, writer).deny(denial, line)
+            await Rejection(self._record, peekable, writer).deny(denial, line)
             return None
         return self._tunnel(client, Carries.HTTP, host, HTTP_PORT)
 

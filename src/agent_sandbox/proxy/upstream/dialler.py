@@ -23,12 +23,12 @@ from agent_sandbox.proxy.upstream.proxy_connect import (
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Connect = Callable[[str, int], Awaitable[Streams]]
-PlaceOf = Callable[[str, int], HostService | None]
-HopOf = Callable[[str], ProxyEndpoint | None]
+HostServiceOf = Callable[[str, int], HostService | None]
+UpstreamProxyOf = Callable[[str], ProxyEndpoint | None]
 IsItself = Callable[[str, int], bool]
 
 # The name of the Docker host in a container. The stack maps it to an address only in the proxy container.
-ENGINES_NAME = "host.docker.internal"
+DOCKER_HOST = "host.docker.internal"
 # Messages reach the agent, so they do not contain the address of the upstream proxy.
 UPSTREAM = "the upstream proxy"
 
@@ -69,11 +69,11 @@ async def connect(address: str, port: int) -> Streams:
     return await asyncio.open_connection(address, port)
 
 
-def no_place(_: str, __: int) -> None:
+def no_host_service(_: str, __: int) -> None:
     """Return no host service."""
 
 
-def no_hop(_: str) -> None:
+def no_upstream_proxy(_: str) -> None:
     """Return no upstream proxy."""
 
 
@@ -85,8 +85,8 @@ def not_itself(_: str, __: int) -> bool:
 class Dialler:
     """Opens every connection that leaves the proxy.
 
-    `place_of` returns the host service for a host and port, and `hop_of` the upstream proxy for a host, by the policy
-    in force. The dialler connects to host services directly.
+    `host_service_of` returns the host service for a host and port, and `upstream_proxy_of` the upstream proxy for a
+    host, by the policy in force. The dialler connects to host services directly.
     `is_itself` returns whether an address and port are the proxy's own.
     """
 
@@ -95,16 +95,16 @@ class Dialler:
         *,
         limits: Limits,
         overrides: Iterable[Override] = (),
-        place_of: PlaceOf = no_place,
-        hop_of: HopOf = no_hop,
+        host_service_of: HostServiceOf = no_host_service,
+        upstream_proxy_of: UpstreamProxyOf = no_upstream_proxy,
         is_itself: IsItself = not_itself,
         resolve: Resolve = resolve,
         connect: Connect = connect,
     ) -> None:
         self._limits = limits
         self._overrides = {(entry.host, entry.port): entry for entry in overrides}
-        self._place_of = place_of
-        self._hop_of = hop_of
+        self._host_service_of = host_service_of
+        self._upstream_proxy_of = upstream_proxy_of
         self._is_itself = is_itself
         self._resolve = resolve
         self._connect = connect
@@ -114,17 +114,17 @@ class Dialler:
         override = self._overrides.get((host, port))
         if override is not None:
             return await self._first([override.address], override.to, f"{host}:{port}", self._connect)
-        place = self._place_of(host, port)
-        hop = None if place else self._hop_of(host)
-        if hop is not None:
-            await self._refuse_what_leads_inside(host, port)
-            return await self._through(hop, host, port)
-        addresses = await self._lookup(_name_of(place) if place else host, port, host)
-        to = place.port if place else port
-        self._check(addresses, to, place, host)
+        service = self._host_service_of(host, port)
+        endpoint = None if service else self._upstream_proxy_of(host)
+        if endpoint is not None:
+            await self._refuse_private(host, port)
+            return await self._open_tunnel(endpoint, host, port)
+        addresses = await self._lookup(_name_of(service) if service else host, port, host)
+        to = service.port if service else port
+        self._check(addresses, to, service, host)
         return await self._first(addresses, to, f"{host}:{port}", self._connect)
 
-    async def _refuse_what_leads_inside(self, host: str, port: int) -> None:
+    async def _refuse_private(self, host: str, port: int) -> None:
         """Refuse a private name or address as far as we can see it: only the upstream proxy knows which it will use."""
         why = why_private(host)
         if why is not None:
@@ -135,11 +135,11 @@ class Dialler:
             return  # behind an upstream proxy, there may be no DNS for public names
         self._check(addresses, port, None, host)
 
-    async def _through(self, hop: ProxyEndpoint, host: str, port: int) -> Streams:
-        streams = await self._reach(hop)
+    async def _open_tunnel(self, endpoint: ProxyEndpoint, host: str, port: int) -> Streams:
+        streams = await self._connect_to_proxy(endpoint)
         opened = False
         try:
-            credentials = hop.credentials()
+            credentials = endpoint.credentials()
             await open_tunnel(streams, host, port, credentials=credentials, seconds=self._limits.connect_seconds)
             opened = True
         except NoTunnelError as error:
@@ -151,17 +151,17 @@ class Dialler:
                 streams[1].transport.abort()
         return streams
 
-    async def _reach(self, hop: ProxyEndpoint) -> Streams:
-        proxy, connect = hop.proxy, self._connect
+    async def _connect_to_proxy(self, endpoint: ProxyEndpoint) -> Streams:
+        proxy, connect = endpoint.proxy, self._connect
         if proxy.tls:
-            connect = partial(connect_over_tls, name=proxy.host, trust=hop.trust())
+            connect = partial(connect_over_tls, name=proxy.host, trust=endpoint.trust())
         override = self._overrides.get((proxy.host, proxy.port))
         if override is not None:
             return await self._first([override.address], override.to, UPSTREAM, connect)
         # Its address may be private, because the policy names it; this opens no other private address.
-        place = HostService(name=UPSTREAM, to=proxy.host, port=proxy.port)
-        addresses = await self._lookup(_name_of(place), proxy.port, UPSTREAM)
-        self._check(addresses, proxy.port, place, UPSTREAM)
+        service = HostService(name=UPSTREAM, to=proxy.host, port=proxy.port)
+        addresses = await self._lookup(_name_of(service), proxy.port, UPSTREAM)
+        self._check(addresses, proxy.port, service, UPSTREAM)
         return await self._first(addresses, proxy.port, UPSTREAM, connect)
 
     async def _lookup(self, host: str, port: int, shown: str, *, seconds: float | None = None) -> list[str]:
@@ -178,10 +178,10 @@ class Dialler:
             raise DialError(NotReached(f"{shown} has no address"))
         return addresses
 
-    def _check(self, addresses: Iterable[str], port: int, place: HostService | None, shown: str) -> None:
+    def _check(self, addresses: Iterable[str], port: int, service: HostService | None, shown: str) -> None:
         for address in addresses:
             kind = why_forbidden(address)
-            if kind is not None and not (place and _lifts(place, address)):
+            if kind is not None and not (service and _lifts(service, address)):
                 raise DialError(Refused(f"{shown} resolves to {address}, a {kind} address"))
             if self._is_itself(address, port):
                 raise DialError(Refused(f"{shown} resolves to {address}, where port {port} is the proxy itself"))
@@ -200,11 +200,11 @@ class Dialler:
         raise DialError(NotReached(f"{shown} cannot be reached: {error.strerror if error else ''}")) from error
 
 
-def _name_of(place: HostService) -> str:
-    return ENGINES_NAME if place.to == ENGINE else place.to
+def _name_of(service: HostService) -> str:
+    return DOCKER_HOST if service.to == ENGINE else service.to
 
 
-def _lifts(place: HostService, address: str) -> bool:
+def _lifts(service: HostService, address: str) -> bool:
     if not is_liftable(address):
         return False
-    return place.network is None or ip_address(address) in place.network
+    return service.network is None or ip_address(address) in service.network

@@ -1,6 +1,6 @@
 """Check the frames of one side of a WebSocket (RFC 6455) while they are forwarded, buffering only frame heads.
 
-It rejects what RFC 6455 alone does not allow: no extension is negotiated, and each length has one encoding.
+It rejects frames that RFC 6455 allows only with an extension, and lengths that are not minimally encoded.
 """
 
 CONTINUES, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA

@@ -204,7 +204,7 @@ async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pyte
         abort = run
 
     monkeypatch.setattr(subject, "Relay", Relay)
-    monkeypatch.setattr(subject, "goes_unopened", lambda *_: True)
+    monkeypatch.setattr(subject, "is_passthrough", lambda *_: True)
     await stage.serve(CONNECT + HTTP)
     assert relayed == [(Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=443), HTTP)]
     assert stage.sessions == []

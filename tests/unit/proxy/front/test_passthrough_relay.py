@@ -8,7 +8,7 @@ import pytest
 
 from agent_sandbox.policy import Decision, Effect, Policy
 from agent_sandbox.proxy.audit.record import AuditRecord, Event
-from agent_sandbox.proxy.front.passthrough_relay import Relay, goes_unopened
+from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.options import EngineOptions
 from agent_sandbox.proxy.mitm.session import Engine
@@ -51,7 +51,7 @@ def hello(*extensions: int) -> bytes:
 def test_tls_goes_unopened_where_the_policy_says_so(
     policy: Callable[[str], Policy], tunnel: Tunnel, said: bytes, rules: str, *, wanted: bool
 ) -> None:
-    assert goes_unopened(tunnel, said, policy(rules)) is wanted
+    assert is_passthrough(tunnel, said, policy(rules)) is wanted
 
 
 STAGES: list[Stage] = []

@@ -55,11 +55,15 @@ class World:
         return cast("Streams", (address, port))
 
     def dialler(self, *overrides: Override, place: HostService | None = None) -> Dialler:
-        def place_of(host: str, port: int) -> HostService | None:
+        def host_service_of(host: str, port: int) -> HostService | None:
             return place if place and (host, port) == (place.name, place.port) else None
 
         return Dialler(
-            limits=LIMITS, overrides=overrides, place_of=place_of, resolve=self.resolve, connect=self.connect
+            limits=LIMITS,
+            overrides=overrides,
+            host_service_of=host_service_of,
+            resolve=self.resolve,
+            connect=self.connect,
         )
 
 
@@ -204,12 +208,12 @@ async def test_an_address_outside_the_network_that_was_named_stays_closed() -> N
 async def test_a_place_that_leads_to_the_proxy_itself_is_not_dialled() -> None:
     world = World(["10.1.2.3"], ["10.1.2.3"])
 
-    def place_of(_: str, port: int) -> HostService:
+    def host_service_of(_: str, port: int) -> HostService:
         return HostService(name="loop", to="loop.internal", port=port)
 
     dialler = Dialler(
         limits=LIMITS,
-        place_of=place_of,
+        host_service_of=host_service_of,
         is_itself=lambda address, port: (address, port) == ("10.1.2.3", 80),
         resolve=world.resolve,
         connect=world.connect,
@@ -269,8 +273,8 @@ class Company(World):
         return Dialler(
             limits=Limits(resolve_seconds=0.01, connect_seconds=0.01, hint_seconds=0.01),
             overrides=overrides,
-            place_of=lambda host, _: TRACKER if host == TRACKER.name else None,
-            hop_of=lambda host: hop if host != "near.test" else None,
+            host_service_of=lambda host, _: TRACKER if host == TRACKER.name else None,
+            upstream_proxy_of=lambda host: hop if host != "near.test" else None,
             resolve=self.resolve,
             connect=self.connect,
         )
