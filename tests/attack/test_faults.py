@@ -44,8 +44,8 @@ tamper(enforcer, "_rewrite")
 tamper(enforcer, "advise")
 tamper(explicit_proxy, "is_passthrough")
 tamper(session.Session, "review")
-tamper(stream.StrictStream, "take_back")
-tamper(stream.StrictStream, "break_off")
+tamper(stream.StrictStream, "revoke")
+tamper(stream.StrictStream, "abort")
 tamper(stream, "too_large")
 tamper(enforcer.Enforcer, "requestheaders")
 tamper(explicit_proxy, "decide_tunnel")
@@ -128,7 +128,7 @@ def test_a_fault_on_the_way_back_lets_no_answer_through(sabotage: Sabotage, name
 
 
 @pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("name", ["too_large", "break_off"])
+@pytest.mark.parametrize("name", ["too_large", "abort"])
 def test_a_fault_while_a_body_is_cut_makes_it_no_whole_one(sabotage: Sabotage, name: str, error: str) -> None:
     sabotage.capture.forget()
     sabotage.file.write_text(f"{name} {error}")
@@ -143,7 +143,7 @@ def test_a_fault_while_a_body_is_cut_makes_it_no_whole_one(sabotage: Sabotage, n
 
 
 @pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("name", ["review", "take_back", "break_off"])
+@pytest.mark.parametrize("name", ["review", "revoke", "abort"])
 def test_a_fault_while_connections_are_reviewed_ends_them(sabotage: Sabotage, name: str, error: str) -> None:
     proxy, held = sabotage.proxy, threading.Event()
 

@@ -43,13 +43,13 @@ class Meter:
 class Exchange:
     """One request: its audit record, and the counters that complete the record when the request ends.
 
-    `request` is set once the request is allowed. `broken_off` says why an allowed request was aborted.
+    `request` is set once the request is allowed. `aborted` says why an allowed request was aborted.
     """
 
     line: AuditRecord
     started: float
     request: Request | None = None
-    broken_off: Denial | None = None
+    aborted: Denial | None = None
     sent: Meter = field(default_factory=Meter)
     received: Meter = field(default_factory=Meter)
     websocket: bool = False
@@ -73,9 +73,9 @@ def exchange_of(flow: http.HTTPFlow) -> Exchange | None:
     return found if isinstance(found, Exchange) else None
 
 
-def break_off(exchange: Exchange, denial: Denial, *, cause: str = "") -> None:
+def mark_aborted(exchange: Exchange, denial: Denial, *, cause: str = "") -> None:
     """Record that an allowed request is now denied. A record that was already written is followed by a second one."""
-    exchange.broken_off, exchange.written = denial, False
+    exchange.aborted, exchange.written = denial, False
     line = exchange.line
     line.event, line.decision, line.cause, line.reason = Event.REQUEST, "deny", cause, denial.reason
 
@@ -135,8 +135,8 @@ def failure(flow: http.HTTPFlow, why: NotReached) -> http.Response:
     If the request was aborted, return that denial instead.
     """
     exchange = exchange_of(flow)
-    if exchange is not None and exchange.broken_off is not None:
-        return answer(flow, exchange.broken_off)
+    if exchange is not None and exchange.aborted is not None:
+        return answer(flow, exchange.aborted)
     refused = isinstance(why, Refused)
     denial = Denial(
         status=403 if refused else 502,

@@ -25,7 +25,7 @@ from agent_sandbox.proxy.mitm.coalesce import coalesce
 from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection
 from agent_sandbox.proxy.mitm.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
-from agent_sandbox.proxy.mitm.stream import BreakOff, Carried, OwnConnection, StrictStream
+from agent_sandbox.proxy.mitm.stream import AbortRequest, Carried, OwnConnection, StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
@@ -67,11 +67,11 @@ class StrictHttpLayer(HttpLayer):
 
     def _review(self, event: PolicyReplaced) -> Commands:
         for stream in [*self.streams.values()]:
-            denial = stream.take_back(event.revision) if isinstance(stream, StrictStream) else None
+            denial = stream.revoke(event.revision) if isinstance(stream, StrictStream) else None
             if denial is not None:
                 event.ended += 1
                 yield from self._wait_no_longer(stream, denial.reason)
-                yield from self.event_to_child(stream, BreakOff(denial))
+                yield from self.event_to_child(stream, AbortRequest(denial))
 
     def _wait_no_longer(self, stream: layer.Layer, reason: str) -> Commands:
         """Fail a stream that still waits for its upstream connection: it handles no other event until then."""

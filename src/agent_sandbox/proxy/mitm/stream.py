@@ -25,7 +25,15 @@ from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeaders
 
 from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.exchange.exchange import Exchange, answer, break_off, exchange_of, failure, not_read, too_large
+from agent_sandbox.proxy.exchange.exchange import (
+    Exchange,
+    answer,
+    exchange_of,
+    failure,
+    mark_aborted,
+    not_read,
+    too_large,
+)
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from agent_sandbox.proxy.reload.transition import PolicyTransition
@@ -39,7 +47,7 @@ Carried = dict[Connection, Echoes]
 
 
 @dataclass
-class BreakOff(events.Event):
+class AbortRequest(events.Event):
     """The request of this stream is no longer allowed."""
 
     denial: Denial
@@ -77,11 +85,11 @@ class StrictStream(HttpStream):
         super().__init__(context, stream_id)
         self._limits = limits
 
-    def take_back(self, revision: PolicyTransition) -> Denial | None:
+    def revoke(self, revision: PolicyTransition) -> Denial | None:
         """Record and return a denial if the request was allowed and the new policy denies it."""
         exchange = exchange_of(self.flow) if self.flow else None
         request = exchange.request if exchange else None
-        if exchange is None or request is None or exchange.broken_off is not None:
+        if exchange is None or request is None or exchange.aborted is not None:
             return None
         decision = revision.decide(request)
         if decision.allowed:
@@ -95,13 +103,13 @@ class StrictStream(HttpStream):
             path=request.path,
         )
         # Record it now: a request that still waits for its upstream connection must not be sent afterwards.
-        break_off(exchange, denial, cause=str(decision.cause))
+        mark_aborted(exchange, denial, cause=str(decision.cause))
         return denial
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
-        if isinstance(event, BreakOff):
-            yield from self.break_off(event.denial)
+        if isinstance(event, AbortRequest):
+            yield from self.abort(event.denial)
         elif isinstance(event, MalformedBody):
             yield from self._refuse_body(event.reason)
         elif isinstance(event, events.Wakeup):
@@ -109,7 +117,7 @@ class StrictStream(HttpStream):
         else:
             yield from super()._handle_event(event)
 
-    def break_off(self, denial: Denial) -> Commands:
+    def abort(self, denial: Denial) -> Commands:
         """End the request so that neither side takes a partial message for a complete one."""
         flow = self._flow
         if not flow.live:
@@ -127,8 +135,8 @@ class StrictStream(HttpStream):
         exchange = exchange_of(self._flow)
         if isinstance(event, RequestData) and exchange is not None and not exchange.sent.takes(len(event.data)):
             denial = too_large(exchange)
-            break_off(exchange, denial)
-            yield from self.break_off(denial)
+            mark_aborted(exchange, denial)
+            yield from self.abort(denial)
         else:
             yield from super().state_stream_request_body(event)
 
@@ -193,8 +201,8 @@ class StrictStream(HttpStream):
         request = self._flow.request
         connection, error = yield OwnConnection(request, self._echoes)
         exchange = exchange_of(self._flow)
-        if exchange is not None and exchange.broken_off is not None:
-            error = NotReached(exchange.broken_off.reason)
+        if exchange is not None and exchange.aborted is not None:
+            error = NotReached(exchange.aborted.reason)
         if error:
             yield from self._fail(error if isinstance(error, NotReached) else NotReached(error))
             return False
@@ -222,8 +230,8 @@ class StrictStream(HttpStream):
         path = request.path.partition("?")[0]
         denial = Denial(status=400, reason=reason, host=request.data.host, method=request.method, path=path)
         if exchange is not None:
-            break_off(exchange, denial)
-        yield from self.break_off(denial)
+            mark_aborted(exchange, denial)
+        yield from self.abort(denial)
 
     @override
     def check_invalid(self, request: bool) -> layer.CommandGenerator[bool]:
@@ -274,7 +282,7 @@ class StrictStream(HttpStream):
 
     @override
     def passthrough(self, event: events.Event) -> Commands:
-        if isinstance(event, BreakOff):
+        if isinstance(event, AbortRequest):
             event = RequestEndOfMessage(self.stream_id)  # as if the client had left
         yield from super().passthrough(event)
 

@@ -125,7 +125,10 @@ class Dialler:
         return await self._first(addresses, to, f"{host}:{port}", self._connect)
 
     async def _refuse_private(self, host: str, port: int) -> None:
-        """Refuse a private name or address as far as we can see it: only the upstream proxy knows which it will use."""
+        """Raise DialError for a name that is private or resolves to a private address here.
+
+        The upstream proxy resolves the name itself, perhaps differently.
+        """
         why = why_private(host)
         if why is not None:
             raise DialError(Refused(f"{host} {why}"))
