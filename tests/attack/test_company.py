@@ -143,8 +143,8 @@ def test_what_is_denied_is_not_asked_of_it(stand: Stand) -> None:
 @pytest.mark.parametrize(
     ("host", "why"),
     [
-        ("inside.test", "inside.test leads to 10.1.2.3, a private address"),
-        ("cloud.test", "cloud.test leads to 169.254.169.254, a link-local address"),
+        ("inside.test", "inside.test resolves to 10.1.2.3, a private address"),
+        ("cloud.test", "cloud.test resolves to 169.254.169.254, a link-local address"),
         ("metadata.google.internal", "metadata.google.internal can only lead to a private place"),
         ("printer.local", "printer.local can only lead to a private place"),
     ],
@@ -188,15 +188,15 @@ LIES = {
     "garbage": (says(OPENED + bytes(range(256)) * 4), "TLS"),
     "two answers": (says(OPENED + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"), "TLS"),
     "a page": (says(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlogin"), "TLS"),
-    "a redirect": (says(b"HTTP/1.1 302 Found\r\nLocation: https://evil.test/\r\n\r\n"), "gives no tunnel to"),
-    "a question": (says(b"HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic\r\n\r\n"), "asks for credentials"),
-    "a refusal": (says(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"), "does not let allowed.test:443"),
-    "nothing": (lambda _: None, "closed the connection without an answer"),
-    "no HTTP": (says(b"SSH-2.0-x\r\n\r\n"), "gave an answer that is no HTTP"),
-    "bare line feeds": (says(b"HTTP/1.1 200 OK\nX: y\n\r\n\r\n"), "gave an answer that is no HTTP"),
-    "an endless head": (endless, "gave an answer without an end"),
-    "a slow head": (drip, "did not answer in 1 s"),
-    "silence": (lambda _: time.sleep(3), "did not answer in 1 s"),
+    "a redirect": (says(b"HTTP/1.1 302 Found\r\nLocation: https://evil.test/\r\n\r\n"), "refuses a tunnel to"),
+    "a question": (says(b"HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic\r\n\r\n"), "requires credentials"),
+    "a refusal": (says(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"), "denies allowed.test:443"),
+    "nothing": (lambda _: None, "closed the connection without a response"),
+    "no HTTP": (says(b"SSH-2.0-x\r\n\r\n"), "sent a response that is not HTTP"),
+    "bare line feeds": (says(b"HTTP/1.1 200 OK\nX: y\n\r\n\r\n"), "sent a response that is not HTTP"),
+    "an endless head": (endless, "sent an overlong response head"),
+    "a slow head": (drip, "did not answer within 1 s"),
+    "silence": (lambda _: time.sleep(3), "did not answer within 1 s"),
 }
 
 

@@ -61,7 +61,7 @@ def test_a_tunnel_that_is_only_listened_to_ends_with_a_line(stand: Stand) -> Non
     with stand.proxy.tunnel("allowed.test") as tunnel:
         tunnel.shutdown(socket.SHUT_WR)
         assert read_all(tunnel) == b""
-    stand.proxy.line(event="raw_tunnel", reason="closed before it said anything")
+    stand.proxy.line(event="raw_tunnel", reason="the client closed the connection before its first message")
     stand.assert_nothing_got_out()
 
 

@@ -42,10 +42,10 @@ tamper(enforcer, "decide_with_secrets")
 tamper(enforcer, "to_request")
 tamper(enforcer, "_rewrite")
 tamper(enforcer, "advise")
-tamper(explicit_proxy, "goes_unopened")
+tamper(explicit_proxy, "is_passthrough")
 tamper(session.Session, "review")
-tamper(stream.StrictStream, "take_back")
-tamper(stream.StrictStream, "break_off")
+tamper(stream.StrictStream, "revoke")
+tamper(stream.StrictStream, "abort")
 tamper(stream, "too_large")
 tamper(enforcer.Enforcer, "requestheaders")
 tamper(explicit_proxy, "decide_tunnel")
@@ -102,8 +102,8 @@ def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: st
     answer = sabotage.ask_with(f"{name} {error}")
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n")
     line = sabotage.proxy.line(event="request", decision="deny", host="allowed.test", path="/x")
-    assert "fault of the proxy" in line["reason"]
-    sabotage.proxy.line(event="fault", reason="a fault in the hook requestheaders")
+    assert "bug in the proxy" in line["reason"]
+    sabotage.proxy.line(event="fault", reason="error in hook requestheaders")
     assert sabotage.capture.connections == 0
 
 
@@ -111,7 +111,7 @@ def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: st
 @pytest.mark.parametrize(
     "name",
     [
-        *("requestheaders", "request", "decide_tunnel", "what_it_carries", "goes_unopened", "dial"),
+        *("requestheaders", "request", "decide_tunnel", "what_it_carries", "is_passthrough", "dial"),
         *("tls_start_client", "tls_established_client", "tls_start_server"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_fault_on_the_way_back_lets_no_answer_through(sabotage: Sabotage, name
 
 
 @pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("name", ["too_large", "break_off"])
+@pytest.mark.parametrize("name", ["too_large", "abort"])
 def test_a_fault_while_a_body_is_cut_makes_it_no_whole_one(sabotage: Sabotage, name: str, error: str) -> None:
     sabotage.capture.forget()
     sabotage.file.write_text(f"{name} {error}")
@@ -143,7 +143,7 @@ def test_a_fault_while_a_body_is_cut_makes_it_no_whole_one(sabotage: Sabotage, n
 
 
 @pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("name", ["review", "take_back", "break_off"])
+@pytest.mark.parametrize("name", ["review", "revoke", "abort"])
 def test_a_fault_while_connections_are_reviewed_ends_them(sabotage: Sabotage, name: str, error: str) -> None:
     proxy, held = sabotage.proxy, threading.Event()
 

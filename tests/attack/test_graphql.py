@@ -179,14 +179,14 @@ def test_a_body_that_is_shorter_than_it_says_waits_no_longer_than_it_may(pair: P
         assert read_answer(stream)[0] == 408
     assert pair.server.requests == []
     line = pair.proxy.line(path="/graphql")
-    assert (line["decision"], line["reason"]) == ("deny", "the body did not arrive in time")
+    assert (line["decision"], line["reason"]) == ("deny", "the request body did not arrive in time")
 
 
 def test_a_client_that_leaves_in_the_middle_has_sent_nothing(pair: Pair) -> None:
     with pair.proxy.tls("allowed.test") as stream:
         stream.sendall(post(READING)[:-1])
     line = pair.proxy.line(path="/graphql")
-    assert (line["decision"], line["reason"]) == ("deny", "the body that was to be read did not come to its end")
+    assert (line["decision"], line["reason"]) == ("deny", "the request body, needed for the decision, did not arrive")
     assert pair.server.requests == []
 
 

@@ -111,7 +111,7 @@ def test_an_allowed_name_that_leads_inside_is_refused_at_the_dial(stand: Stand) 
     answer = stand.proxy.say(get("http://inside.test/", "inside.test", "Accept: application/json"))
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked")
     line = stand.proxy.line(decision="deny", host="inside.test")
-    assert line["reason"] == "inside.test leads to 127.0.0.1, a loopback address"
+    assert line["reason"] == "inside.test resolves to 127.0.0.1, a loopback address"
 
 
 INNER = [
@@ -201,7 +201,7 @@ def test_the_refusal_says_what_kind_of_address_it_was(open_proxy: tuple[ProxyPro
     proxy, _ = open_proxy
     answer = proxy.say(get("http://inside.test/latest/", "inside.test", "Accept: application/json"))
     reason = proxy.line(decision="deny", host="inside.test", path="/latest/", status=403)["reason"]
-    assert reason == "inside.test leads to 127.0.0.1, a loopback address"
+    assert reason == "inside.test resolves to 127.0.0.1, a loopback address"
     assert b"the proxy connects to public addresses alone, unless `host_services` names a private one" in answer
 
 

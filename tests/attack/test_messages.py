@@ -271,7 +271,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_body_leaves_a_line(stand: Stand
         stream.sendall(b"POST /api/x HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\nhello")
         time.sleep(0.1)
     line = stand.proxy.line(decision="allow", path="/api/x")
-    assert "broken off" in line["reason"]
+    assert "aborted" in line["reason"]
 
 
 @pytest.mark.parametrize("upgrade", ["foo", "tls/1.0", "websocket, foo", "h2"])

@@ -200,5 +200,5 @@ def test_a_port_that_is_taken_is_said_and_nothing_else_is_left_running(tmp_path:
         command += [f"--listen=127.0.0.1:{taken.port}", f"--state={tmp_path}/state"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
     where = f"--listen 127.0.0.1:{taken.port}"
-    why = "something else listens there; stop it, or choose another port; 0 takes one that is free"
-    assert (done.returncode, done.stderr) == (1, f"{where}: cannot listen there: {why}\n")
+    why = "the port is in use; stop the program that uses it, or choose another port; 0 takes any"
+    assert (done.returncode, done.stderr) == (1, f"{where}: cannot listen: {why}\n")

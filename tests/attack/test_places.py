@@ -134,5 +134,5 @@ def test_a_place_that_leads_to_the_proxy_itself_is_not_asked_for_ever(tmp_path: 
         assert answer.startswith(b"HTTP/1.1 403")
         line = proxy.line(event="request")
         assert (line["decision"], line["cause"]) == ("deny", "address")
-        assert line["reason"] == f"loop.internal leads to 127.0.0.1:{port}, which is the proxy itself"
+        assert line["reason"] == f"loop.internal resolves to 127.0.0.1, where port {port} is the proxy itself"
         assert len(proxy.lines) == 1

@@ -151,7 +151,7 @@ def test_of_the_streams_of_http2_those_end_that_are_no_longer_allowed(proxy: Pro
         assert client.status(gone) == "reset"
         assert client.status(client.send(*fields("/kept"))) == "200"
     assert proxy.line(path="/events")["decision"] == "deny"
-    assert "broken off" in proxy.line(path="/kept")["reason"]
+    assert "aborted" in proxy.line(path="/kept")["reason"]
 
 
 def test_a_whole_http2_connection_ends_with_its_host(proxy: ProxyProcess) -> None:
@@ -287,7 +287,7 @@ def test_a_hangup_with_an_invalid_file_keeps_the_policy(proxy: ProxyProcess) -> 
     proxy.process.send_signal(signal.SIGHUP)
     line = proxy.line(event="policy")
     assert line["decision"] == "deny"
-    assert line["reason"].startswith(f"policy kept, the file has problems: {proxy.policy_file}:1:10: ")
+    assert line["reason"].startswith(f"policy not reloaded, the file has problems: {proxy.policy_file}:1:10: ")
     assert proxy.ask("allowed.test", get("/", "allowed.test")).startswith(b"HTTP/1.1 200")
 
 

@@ -121,7 +121,7 @@ def test_no_request_reaches_a_place_that_lies_elsewhere_now(tmp_path: Path) -> N
             status, body = read_answer(connection)
             assert (status, json.loads(body)["reason"]) == (
                 403,
-                f"the policy was reloaded: ollama:{old.port} leads elsewhere now",
+                f"the policy was reloaded: ollama:{old.port} now leads to a different address",
             )
             connection.sendall((request % "second").encode())
             assert read_answer(connection)[0] == 200

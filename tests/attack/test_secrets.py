@@ -132,7 +132,7 @@ def test_a_credential_of_the_agents_own_is_denied_or_replaced(pair: Pair, brough
 
 def test_no_other_host_is_sent_a_secret_nor_another_port_nor_plain_http(pair: Pair) -> None:
     status, body = ask(pair, "a.wild.test", get("/issues/1", "a.wild.test"))
-    assert (status, body["reason"]) == (403, "secret tracker.token is not for a.wild.test")
+    assert (status, body["reason"]) == (403, "secret tracker.token is not bound to a.wild.test")
     with pair.proxy.connect() as connection:
         connection.sendall(get("http://allowed.test/issues/1", "allowed.test"))
         assert read_answer(connection)[0] == 403
@@ -191,7 +191,7 @@ def test_a_project_that_says_who_may_sign_for_every_host_is_sent_none(pair: Pair
     status, told = ask(pair, "allowed.test", get("/issues/1", "allowed.test"))
     assert (status, told["reason"]) == (
         403,
-        "no secret is sent where the project names an authority that may sign for every host",
+        "no secret is sent while the project's policy adds a CA, which can sign for every host",
     )
     assert pair.proxy.ask("allowed.test", get("/open/1", "allowed.test")).startswith(b"HTTP/1.1 200")
     assert arrived(pair) == [[]]
@@ -423,7 +423,7 @@ def test_no_secret_goes_into_a_websocket(pair: Pair) -> None:
     upgrade = ("Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
     request = get("/issues/ws", "allowed.test", *upgrade).replace(b"Connection: close", b"Connection: Upgrade")
     status, told = ask(pair, "allowed.test", request)
-    assert (status, told["reason"]) == (403, "no secret is put into a WebSocket, whose frames are not looked through")
+    assert (status, told["reason"]) == (403, "no secret is injected into a WebSocket: its frames are not redacted")
     assert pair.server.requests == []
 
 

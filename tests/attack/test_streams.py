@@ -201,7 +201,7 @@ def test_a_server_that_leaves_in_the_middle_is_noticed_at_once(stand: Stand) -> 
     started = time.monotonic()
     assert stand.proxy.ask("allowed.test", get("/api/half", "allowed.test")).endswith(b"half")
     assert time.monotonic() - started < 2
-    assert "broken off" in stand.proxy.line(path="/api/half")["reason"]
+    assert "aborted" in stand.proxy.line(path="/api/half")["reason"]
 
 
 def test_every_http2_stream_is_decided(stand: Stand) -> None:
@@ -341,7 +341,7 @@ def test_a_websocket_message_without_end_ends_the_connection(stand: Stand) -> No
     line = stand.proxy.line(event="websocket", path="/ws")
     assert (line["bytes_out"], line["reason"].partition("; ")[2]) == (
         16 * MIB,
-        f"broken off: the client sent a message of more than {16 * MIB} bytes",
+        f"aborted: the client sent a message of more than {16 * MIB} bytes",
     )
 
 

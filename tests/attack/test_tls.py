@@ -36,7 +36,7 @@ def test_another_sni_than_the_tunnels_host_ends_it(stand: Stand, tunnel_host: st
         tunnel.sendall(hello(sni.encode()))
         assert read_all(tunnel) == ALERT_UNRECOGNIZED_NAME
     line = stand.proxy.line(event="connect", decision="deny", host=tunnel_host)
-    assert line["reason"] == f"sni_mismatch: the TLS hello names {sni}, the tunnel was opened to {tunnel_host}"
+    assert line["reason"] == f"sni_mismatch: the ClientHello names {sni}, but the tunnel was opened to {tunnel_host}"
     stand.assert_nothing_got_out()
 
 

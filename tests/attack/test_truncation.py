@@ -74,7 +74,7 @@ def test_half_an_answer_does_not_look_whole(pair: Pair, how: str, *, secure: boo
         assert not came.endswith(b"0\r\n\r\n")
     if how == "endless":
         assert ended != "closed"
-    assert "broken off: " in pair.proxy.line(path=f"/{how}")["reason"]
+    assert "aborted: " in pair.proxy.line(path=f"/{how}")["reason"]
 
 
 @pytest.mark.parametrize("how", HEADS)

@@ -76,7 +76,7 @@ def test_all_that_is_allowed_goes_through_the_company_s_proxy_and_nothing_else_d
 ) -> None:
     tunnel, before = f"CONNECT {HOST}:443 HTTP/1.1", len(project.internet.requests(HOST))
     status, body = project.curl(f"https://{HOST}/unknown")
-    assert (status, "the upstream proxy asks for credentials" in body) == (502, True)
+    assert (status, "the upstream proxy requires credentials" in body) == (502, True)
     assert asked() == [(tunnel, False)]
     (home / ".config" / "agent-sandbox" / "upstream-auth").write_text("me:hunter2\n")
     assert project.curl(f"https://{HOST}/known")[0] == 200

@@ -223,7 +223,7 @@ def test_a_policy_of_the_agents_is_not_taken_up_by_a_proxy_that_comes_back_by_it
     proxy = project.containers()["proxy"]["Id"]
     run("docker", "restart", "--time", "1", proxy)  # as the engine does where the agent has used it up
     said = project.wait_until_it_answers("http://denied.test/", 403)
-    assert "its folder was replaced on the host since the proxy was made, and another policy lies there now" in said
+    assert "its directory was replaced on the host after the proxy was created, and now has a different policy" in said
     assert project.curl("https://api.anthropic.com/")[0] == 403
     refused = project.sandbox("up", check=False)
     assert (refused.returncode, "nobody has said yes to .devcontainer/policy.yaml" in refused.stderr) == (1, True)

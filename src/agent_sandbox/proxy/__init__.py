@@ -1,7 +1,7 @@
-"""The enforcer: the one process between the sandbox and the world.
+"""The proxy process, through which all traffic of the sandbox goes.
 
-`front` owns the listening socket and decides where a connection may lead; the layers behind it are mitmproxy's, held to
-one destination; `enforcer` decides each request, `dialler` each address, and `audit_log` writes down what was decided.
+`front` accepts connections and decides where they may lead. `mitm` runs mitmproxy's layers, bound to one destination.
+`decide` decides each request, `upstream` checks each address, and `audit` records every decision.
 """
 
 from agent_sandbox.proxy.import_stubs import install_stubs

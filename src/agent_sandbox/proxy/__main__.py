@@ -16,12 +16,12 @@ from typing import NoReturn
 from agent_sandbox.printable import printable_lines
 from agent_sandbox.problems import UserError
 
-OK, MENDABLE = 0, 1
+OK, FAILED = 0, 1
 FOLLOW_SECONDS = 0.2
 ENTRANCES = {
-    "tls": "for clients that know no proxy: TLS, by the name in the hello",
-    "http": "the same: plain HTTP, by its Host",
-    "dns": "name server that leads such clients to this address",
+    "tls": "transparent proxy for TLS; takes the host from the SNI",
+    "http": "transparent proxy for plain HTTP; takes the host from the Host header",
+    "dns": "DNS server that leads clients to the transparent proxy",
 }
 
 Command = Callable[[argparse.Namespace], int]
@@ -36,18 +36,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         for problem in error.problems:
             sys.stderr.write(f"{printable_lines(str(problem))}\n")
-        return MENDABLE
+        return FAILED
     return code
 
 
 def run_command(options: argparse.Namespace) -> int:
-    """Serve."""
-    # No package that happens to be installed has a say in how a policy is read.
+    """Run the proxy until it is stopped."""
+    # No installed pydantic plugin may influence how a policy is read.
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
-    # It asks for a reload; until there is something to reload, it must not end the process.
+    # SIGHUP reloads the policy; until the handler is set, it must not end the process.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    gc.disable()  # what is imported stays: to look for garbage among it takes a twentieth of the start
-    # Imported here: the other commands run every few seconds and need nothing of mitmproxy.
+    gc.disable()  # imports create no garbage, and looking for it takes a twentieth of the start
+    # Imported here, because the other commands run every few seconds and do not need mitmproxy.
     from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415
     from agent_sandbox.proxy.net.address import parse_address  # noqa: PLC0415
     from agent_sandbox.proxy.run import run  # noqa: PLC0415
@@ -84,8 +84,8 @@ def status_command(options: argparse.Namespace) -> int:
 
 
 def reload_command(options: argparse.Namespace) -> int:
-    """Read the policy again; 1 when it has problems and the last good one stays."""
-    return OK if _ask(options, {"verb": "reload"}).get("ok") is True else MENDABLE
+    """Reload the policy; return 1 if it has problems and the last valid one stays in force."""
+    return OK if _ask(options, {"verb": "reload"}).get("ok") is True else FAILED
 
 
 def denials_command(options: argparse.Namespace) -> int:
@@ -95,11 +95,11 @@ def denials_command(options: argparse.Namespace) -> int:
 
 
 def log_command(options: argparse.Namespace) -> int:
-    """Print the traffic log."""
+    """Print the audit log."""
     from agent_sandbox.proxy.audit.reader import show, wanted  # noqa: PLC0415 - as above
 
     def wait() -> bool:
-        # Whoever follows holds our stdin: a client of `docker exec` that ends takes along nothing else of ours.
+        # The follower keeps our stdin open: when a `docker exec` client ends, nothing else ends this process.
         return options.follow and not select.select([sys.stdin], [], [], FOLLOW_SECONDS)[0]
 
     def write(data: bytes) -> None:
@@ -111,18 +111,18 @@ def log_command(options: argparse.Namespace) -> int:
 
 
 def health_command(options: argparse.Namespace) -> int:
-    """Say what is wrong, if anything."""
+    """Print all health problems; return 1 if there are any."""
     from agent_sandbox.proxy.control.health import sickness  # noqa: PLC0415 - as above
     from agent_sandbox.proxy.net.address import parse_address  # noqa: PLC0415 - as above
 
     wrong = sickness(options.control, parse_address(options.proxy, option="--proxy"))
     for symptom in wrong:
         sys.stderr.write(f"{printable_lines(symptom)}\n")
-    return MENDABLE if wrong else OK
+    return FAILED if wrong else OK
 
 
 def secret_set_command(options: argparse.Namespace) -> int:
-    """Keep what stdin holds as a secret."""
+    """Store the content of stdin as a secret."""
     from agent_sandbox.proxy.secrets.store import LONGEST, put_secret  # noqa: PLC0415 - as above
 
     put_secret(options.folder, options.name, options.host, sys.stdin.buffer.read(LONGEST + 3))
@@ -130,7 +130,7 @@ def secret_set_command(options: argparse.Namespace) -> int:
 
 
 def secret_list_command(options: argparse.Namespace) -> int:
-    """Print names and hosts."""
+    """Print the names and hosts of all secrets."""
     from agent_sandbox.proxy.secrets.store import listed  # noqa: PLC0415 - as above
 
     rows = [{"name": secret.name, "hosts": secret.hosts} for secret in listed(options.folder)]
@@ -139,7 +139,7 @@ def secret_list_command(options: argparse.Namespace) -> int:
 
 
 def secret_remove_command(options: argparse.Namespace) -> int:
-    """Forget one."""
+    """Remove a secret."""
     from agent_sandbox.proxy.secrets.store import remove_secret  # noqa: PLC0415 - as above
 
     remove_secret(options.folder, options.name)
@@ -160,41 +160,41 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="serve in the foreground", allow_abbrev=False)
     run.set_defaults(command=run_command)
     run.add_argument("--policy", type=Path, required=True, metavar="FILE")
-    run.add_argument("--policy-name", default="", metavar="NAME", help="what messages call the file")
+    run.add_argument("--policy-name", default="", metavar="NAME", help="the file name to show in messages")
     run.add_argument(
-        "--layer", action="append", default=[], metavar="NAME=FILE", help="beside the policy; may be absent"
+        "--layer", action="append", default=[], metavar="NAME=FILE", help="another policy file; may be absent"
     )
     run.add_argument("--listen", required=True, metavar="ADDR:PORT")
     for name, text in ENTRANCES.items():
         run.add_argument(f"--{name}", metavar="ADDR:PORT", help=text)
     run.add_argument("--state", type=Path, required=True, metavar="DIR")
-    run.add_argument("--upstream-ca", type=Path, metavar="PEM", help="trusted besides the usual authorities")
-    run.add_argument("--resolve", action="append", default=[], metavar="HOST:PORT:ADDR:PORT", help="for test stands")
-    _asking(commands, "status", status_command, "describe what runs")
-    _asking(commands, "reload", reload_command, "read the policy again; exit 1 when it has problems")
+    run.add_argument("--upstream-ca", type=Path, metavar="PEM", help="CA certificates to trust in addition")
+    run.add_argument("--resolve", action="append", default=[], metavar="HOST:PORT:ADDR:PORT", help="for tests")
+    _asking(commands, "status", status_command, "print the proxy's status")
+    _asking(commands, "reload", reload_command, "reload the policy; exit 1 if it has problems")
     denials = _asking(commands, "denials", denials_command, "list the last denials")
     denials.add_argument("--count", type=int, default=20)
-    log = commands.add_parser("log", help="print the traffic log", allow_abbrev=False)
+    log = commands.add_parser("log", help="print the audit log", allow_abbrev=False)
     log.set_defaults(command=log_command)
     log.add_argument("--file", type=Path, required=True, metavar="FILE")
-    log.add_argument("--tail", type=int, metavar="N", help="only so many of the last lines")
-    log.add_argument("--denied", action="store_true", help="only what was denied")
-    log.add_argument("--follow", action="store_true", help="wait for more, until stdin ends")
+    log.add_argument("--tail", type=int, metavar="N", help="print only the last N records")
+    log.add_argument("--denied", action="store_true", help="print only denials")
+    log.add_argument("--follow", action="store_true", help="also print new records, until stdin is closed")
     _keeping_secrets(commands)
-    health = _asking(commands, "health", health_command, "exit 0 when all is well")
+    health = _asking(commands, "health", health_command, "exit 0 if the proxy is healthy")
     health.add_argument("--proxy", required=True, metavar="ADDR:PORT")
     return parser
 
 
 def _keeping_secrets(commands: Commands) -> None:
-    secret = commands.add_parser("secret", help="keep what is put into requests", allow_abbrev=False)
+    secret = commands.add_parser("secret", help="manage secrets", allow_abbrev=False)
     verbs = secret.add_subparsers(required=True, metavar="COMMAND")
-    put = verbs.add_parser("set", help="keep a secret, read from stdin", allow_abbrev=False)
-    put.add_argument("--host", action="append", default=[], metavar="HOST", help="that it may go to")
+    put = verbs.add_parser("set", help="store a secret, read from stdin", allow_abbrev=False)
+    put.add_argument("--host", action="append", default=[], metavar="HOST", help="a host that it may be sent to")
     for verb, command in (
         (put, secret_set_command),
-        (verbs.add_parser("list", help="list them, without values", allow_abbrev=False), secret_list_command),
-        (verbs.add_parser("remove", help="forget one", allow_abbrev=False), secret_remove_command),
+        (verbs.add_parser("list", help="list secrets, without values", allow_abbrev=False), secret_list_command),
+        (verbs.add_parser("remove", help="remove a secret", allow_abbrev=False), secret_remove_command),
     ):
         verb.set_defaults(command=command)
         verb.add_argument("--folder", type=Path, required=True, metavar="DIR")
@@ -210,7 +210,7 @@ def _asking(commands: Commands, name: str, command: Command, summary: str) -> ar
 
 
 def leave(code: int) -> NoReturn:
-    """End here and now. All that was open is closed; taking apart what was imported is a fifth of a restart."""
+    """Exit at once. Everything is closed by now, and unloading modules would take a fifth of a restart."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""What can be asked over the control socket."""
+"""The verbs of the control socket."""
 
 from collections.abc import Callable, Mapping
 

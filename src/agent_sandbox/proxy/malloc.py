@@ -1,12 +1,12 @@
-"""Keep memory that was just freed for whoever asks next."""
+"""Make glibc reuse freed memory instead of returning it to the kernel."""
 
 KEPT = 1024 * 1024
 
 
 def keep_freed_memory() -> None:
-    """Have glibc keep up to twice `KEPT` bytes of freed memory, which elsewhere does nothing.
+    """Make glibc keep up to twice `KEPT` bytes of freed memory. Has no effect with other C libraries.
 
-    It gives blocks back to the kernel from 128 KiB on, until it has seen a larger one freed. The buffers of a body are
-    larger: to have each of their pages anew, filled with zeros, took more than a third of what a download cost.
+    glibc returns blocks of 128 KiB and more to the kernel until it has seen a larger one freed. The buffers of a body
+    are larger; getting their pages again, filled with zeros, took more than a third of the cost of a download.
     """
     bytes(KEPT)

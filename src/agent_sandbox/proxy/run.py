@@ -1,4 +1,4 @@
-"""Put the parts together, and run until told to stop."""
+"""Assemble the proxy and run it until a signal stops it."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.audit.line_writer import LineWriter
 from agent_sandbox.proxy.audit.rotating_file import RotatedFile, write_all
 from agent_sandbox.proxy.control.channel import Answer, serve_control
-from agent_sandbox.proxy.control.side_thread import BesideTraffic
+from agent_sandbox.proxy.control.side_thread import SideThread
 from agent_sandbox.proxy.control_verbs import control_verbs
 from agent_sandbox.proxy.decide.access_log import AccessLog
 from agent_sandbox.proxy.decide.enforcer import Enforcer
@@ -61,14 +61,14 @@ async def run(settings: Settings, limits: Limits) -> None:
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
-    itself = LoopGuard()
-    front = ExplicitProxy(_engine(settings, limits, store, audit_log, itself), lambda: store.current)
+    loop_guard = LoopGuard()
+    front = ExplicitProxy(_engine(settings, limits, store, audit_log, loop_guard), lambda: store.current)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
     entrances = await _entrances(settings, limits, front, store, audit_log)
-    itself.listens(listening, *entrances.listening.values())
-    beside = BesideTraffic()
-    reloader = Reloader(store, review=front.review, record=audit_log.record, in_traffic=beside.in_traffic)
+    loop_guard.listens(listening, *entrances.listening.values())
+    side = SideThread()
+    reloader = Reloader(store, review=front.review, record=audit_log.record, in_traffic=side.in_traffic)
 
     def running() -> Answer:
         return {
@@ -80,8 +80,8 @@ async def run(settings: Settings, limits: Limits) -> None:
         }
 
     started = now_utc().isoformat(timespec="seconds")
-    control = await beside.do(serve_control(settings.control, control_verbs(store, audit_log, reloader, running)))
-    _say_what_is_odd(settings, store)
+    control = await side.do(serve_control(settings.control, control_verbs(store, audit_log, reloader, running)))
+    _print_warnings(settings, store)
     _write_ready_line(settings, {"listening": listening, **entrances.listening})
 
     def look() -> Identity:
@@ -89,23 +89,23 @@ async def run(settings: Settings, limits: Limits) -> None:
 
     watching = watch(look, reloader.reload, wanted=lambda: store.current.settings.reload == "watch")
     try:
-        # A watch that fell over takes the proxy along, which its container starts again.
+        # If the watch raises, the proxy exits, and Docker restarts its container.
         async with asyncio.TaskGroup() as tasks:
-            going_on = [
+            running_tasks = [
                 tasks.create_task(task)
                 for task in (
-                    beside.do(watching),
+                    side.do(watching),
                     warm_up(lambda: store.current),
-                    signals.each_hangup(lambda: beside.do(reloader.reload())),
+                    signals.each_hangup(lambda: side.do(reloader.reload())),
                 )
             ]
             await signals.stop.wait()
-            for task in going_on:
+            for task in running_tasks:
                 task.cancel()
     finally:
         server.close()
         entrances.close()
-        beside.close(last=control.close)
+        side.close(last=control.close)
         await front.end()
         for writer in writers:
             writer.close()
@@ -113,7 +113,7 @@ async def run(settings: Settings, limits: Limits) -> None:
 
 def _loading(settings: Settings) -> Load:
     load = partial(load_cached, layers=settings.layers, cache_dir=CacheDir(folder=settings.compiled))
-    # A policy that has another name for people is mounted, in a container: its name there is the container's own.
+    # A policy with a display name is mounted in a container, whose host name identifies the container.
     return SourcePin(load=load, memory=settings.folder, container=gethostname()).take if settings.policy_name else load
 
 
@@ -125,16 +125,18 @@ async def _entrances(
     return await open_entrances(settings.entrances, transparent, names)
 
 
-def _engine(settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog, itself: LoopGuard) -> Engine:
+def _engine(
+    settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog, loop_guard: LoopGuard
+) -> Engine:
     return Engine(
         hooks=_hooks(settings, limits, store, audit_log),
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
-            # Asked of the policy that is in force when it is dialled.
-            place_of=lambda host, port: store.current.host_service(host, port),  # noqa: PLW0108 - as the line above says
-            hop_of=_hops(settings, store).of,
-            is_itself=itself.is_at,
+            # A lambda, because each connection needs the policy then in force.
+            host_service_of=lambda host, port: store.current.host_service(host, port),  # noqa: PLW0108
+            upstream_proxy_of=_upstream_proxies(settings, store).of,
+            is_itself=loop_guard.is_at,
         ),
         limits=limits,
         options=EngineOptions(tcp_timeout=limits.idle_seconds),
@@ -144,16 +146,16 @@ def _engine(settings: Settings, limits: Limits, store: PolicyStore, audit_log: A
 
 
 def _hooks(settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog) -> Hooks:
-    offers = ServiceHints(lambda: load_offers(settings.policy, cache_dir=CacheDir(folder=settings.compiled)))
-    offers.read()
+    hints = ServiceHints(lambda: load_offers(settings.policy, cache_dir=CacheDir(folder=settings.compiled)))
+    hints.read()
     authority = load_authority(settings.state, now=now_utc())
     return hook_table(
         Enforcer(
             lambda: store.current,
             clock=time.monotonic,
             limits=limits,
-            matching_services=offers.matching_services,
-            package_manager=offers.package_manager,
+            matching_services=hints.matching_services,
+            package_manager=hints.package_manager,
             injector=Injector(settings.state / "secrets", own_layers=(layer.name for layer in settings.layers)),
         ),
         Streamer(),
@@ -163,7 +165,7 @@ def _hooks(settings: Settings, limits: Limits, store: PolicyStore, audit_log: Au
     )
 
 
-def _hops(settings: Settings, store: PolicyStore) -> UpstreamProxySelector:
+def _upstream_proxies(settings: Settings, store: PolicyStore) -> UpstreamProxySelector:
     folders = {layer.name: layer.path.parent for layer in settings.layers}
     return UpstreamProxySelector(lambda: store.current, folders, settings.trusted)
 
@@ -176,13 +178,13 @@ def _server_tls(settings: Settings, store: PolicyStore) -> ServerTls:
         raise UserError([problem]) from error
 
 
-def _say_what_is_odd(settings: Settings, store: PolicyStore) -> None:
+def _print_warnings(settings: Settings, store: PolicyStore) -> None:
     for problem in store.problems:
         sys.stderr.write(f"everything is denied: {printable_lines(str(problem))}\n")
     for entry in settings.overrides:
         where = f"{entry.host}:{entry.port}"
         sys.stderr.write(
-            f"WARNING: --resolve leads {where} to {entry.address}:{entry.to}, unchecked; for test stands alone\n"
+            f"WARNING: --resolve connects {where} to {entry.address}:{entry.to} without checks; only for tests\n"
         )
     sys.stderr.flush()
 
@@ -202,7 +204,7 @@ def _to_stdout(data: bytes) -> None:
 
 
 class _Signals:
-    """What the process is told from outside, from now on."""
+    """Handlers for SIGHUP, SIGTERM and SIGINT, active once created."""
 
     def __init__(self) -> None:
         self.stop, self._hangup = asyncio.Event(), asyncio.Event()
@@ -212,7 +214,7 @@ class _Signals:
             loop.add_signal_handler(number, self.stop.set)
 
     async def each_hangup(self, act: Callable[[], Awaitable[object]]) -> None:
-        """Act on each SIGHUP; on those that come meanwhile, once more."""
+        """Call `act` for each SIGHUP; several that arrive meanwhile count as one."""
         while True:
             await self._hangup.wait()
             self._hangup.clear()

@@ -1,4 +1,4 @@
-"""What `run` was told."""
+"""The options of `run`, parsed."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from agent_sandbox.proxy.upstream.overrides import Override
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrances:
-    """Where clients that know no proxy come in: TLS, plain HTTP, and the name server. None is nowhere."""
+    """Addresses of the transparent proxy (TLS, plain HTTP) and of the DNS server. None disables one."""
 
     tls: Place | None = None
     http: Place | None = None
@@ -21,7 +21,7 @@ class Entrances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where to listen, what to enforce, where to keep things."""
+    """Addresses to listen at, the policy to enforce, and the directory for state."""
 
     policy: Path
     policy_name: str = ""
@@ -34,7 +34,7 @@ class Settings:
 
     @property
     def trusted(self) -> tuple[Path, ...]:
-        """Files of certificates that are trusted besides the usual ones."""
+        """Files of CA certificates to trust in addition."""
         return (self.upstream_ca,) if self.upstream_ca else ()
 
     @property
@@ -44,22 +44,22 @@ class Settings:
 
     @property
     def log(self) -> Path:
-        """The traffic log."""
+        """The audit log."""
         return self.state / "log" / "traffic.jsonl"
 
     @property
     def compiled(self) -> Path:
-        """Where the compiled form of the policy is kept."""
+        """The policy cache."""
         return self.state / "private" / "compiled"
 
     @property
     def folder(self) -> Path:
-        """Where it is remembered in which folder the policy lay."""
+        """The file of `SourcePin`."""
         return self.state / "private" / "folder.json"
 
     @property
     def certificate(self) -> Path:
-        """The public certificate of the CA."""
+        """The CA certificate."""
         return self.state / "ca" / "ca.crt"
 
 

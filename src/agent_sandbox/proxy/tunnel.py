@@ -1,4 +1,4 @@
-"""What the front decided about one client connection."""
+"""The destination of one client connection, as the front decided it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from agent_sandbox.policy import Decision
 
 
 class Carries(StrEnum):
-    """What runs on the connection."""
+    """The protocol on the connection."""
 
     TLS = "https"  # a CONNECT tunnel with TLS in it
     HTTP = "http"  # a CONNECT tunnel with plain HTTP in it
@@ -16,11 +16,11 @@ class Carries(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tunnel:
-    """One client connection and the only place where its requests may go.
+    """One client connection and the only destination of its requests.
 
-    `refused` is the denial of a tunnel that was opened all the same, so that each request in it can be answered with
-    the reason where a person sees it: many clients show nothing of an answer to CONNECT. Nothing is dialled for it.
-    `own` says that the client is on the proxy's own machine, or in its own container.
+    `refused` is set for a denied tunnel that was opened anyway, only to answer each request in it with the reason:
+    many clients do not show the response to a CONNECT. The proxy connects to nothing for it.
+    `own` means that the client runs in the proxy container itself.
     """
 
     client: str

@@ -64,7 +64,7 @@ def test_questions_are_asked_and_answers_printed(  # noqa: PLR0917 - a table
     assert json.loads(capsys.readouterr().out) == answer
 
 
-@pytest.mark.parametrize(("symptoms", "code"), [([], 0), (["a denied host is not denied"], 1)])
+@pytest.mark.parametrize(("symptoms", "code"), [([], 0), (["the proxy does not deny what must be denied"], 1)])
 def test_health_is_an_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], symptoms: list[str], code: int
 ) -> None:

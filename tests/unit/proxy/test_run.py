@@ -69,7 +69,7 @@ async def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
         "control": str(settings.control),
         "log": str(settings.log),
     }
-    warning = "WARNING: --resolve leads a.test:443 to 127.0.0.1:8443, unchecked; for test stands alone\n"
+    warning = "WARNING: --resolve connects a.test:443 to 127.0.0.1:8443 without checks; only for tests\n"
     assert said.err == warning
     assert (status["listening"], status["connections"]) == ("127.0.0.1:8080", 0)
     assert status["log"] == {"dropped": 0, "error": ""}
@@ -107,7 +107,7 @@ async def test_a_hangup_reloads_the_policy_and_leaves_the_line_of_a_reload(
     told = ""
     for text, verdict in (
         ("version: 1\ndomains: [a.test]\n", "policy reloaded: 1 rules added, 0 removed"),
-        ("version: 7\n", f"policy kept, the file has problems: {settings.policy}:1:"),
+        ("version: 7\n", f"policy not reloaded, the file has problems: {settings.policy}:1:"),
     ):
         settings.policy.write_text(text)
         os.kill(os.getpid(), signal.SIGHUP)

@@ -1,1 +1,1 @@
-"""The audit record of each decision: how it looks, where it is written, how it is read back."""
+"""Audit records: their format, where they are written, how they are read back."""

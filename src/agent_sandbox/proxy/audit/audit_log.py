@@ -1,6 +1,6 @@
-"""Every decision leaves one line: on stdout, in the rotated file, and the last denials in memory.
+"""Write each audit record to all sinks, count the decisions, and keep the last denials in memory.
 
-The health check asks every few seconds, and always the same: it leaves a line when the answer has changed.
+The health check sends the same request every few seconds; it gets a record only when the reason has changed.
 """
 
 from collections import Counter, deque
@@ -13,7 +13,7 @@ UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.TLS})
 
 
 class AuditLog:
-    """Takes lines from the front and the hooks. `sinks` get each encoded line and must not block."""
+    """Receives audit records and passes each, encoded, to all `sinks`, which must not block."""
 
     def __init__(self, sinks: Iterable[Callable[[bytes], None]], *, clock: Callable[[], float]) -> None:
         self._sinks = tuple(sinks)
@@ -23,7 +23,7 @@ class AuditLog:
         self._health = ""
 
     def record(self, line: AuditRecord) -> None:
-        """Write `line` down."""
+        """Write `line` to all sinks."""
         if line.event is Event.HEALTH:
             if line.reason == self._health:
                 return
@@ -45,5 +45,5 @@ class AuditLog:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many requests were allowed and denied since the start, and how many asked what an agent's start asks."""
+        """The numbers of allowed and denied requests and of start checks, since the proxy started."""
         return {"allowed": self._counts["allow"], "denied": self._counts["deny"], "starts": self._counts["start"]}

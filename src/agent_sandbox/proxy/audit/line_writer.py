@@ -1,6 +1,6 @@
-"""Lines leave the event loop by a thread, in batches, through a bounded queue.
+"""Write lines in a thread, in batches, from a bounded queue.
 
-A reader of stdout that stopped reading, or a full disk, must not stop the proxy, nor fill its memory.
+If stdout blocks or the disk is full, the proxy neither stops nor runs out of memory.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ BATCH_SECONDS = 0.02
 
 
 class LineWriter:
-    """Feeds `write` with what was added since the last batch. Counts what had to be dropped."""
+    """Passes queued lines to `write` in batches, and counts the lines that it drops."""
 
     def __init__(self, write: Callable[[bytes], None], *, capacity: int = 20_000) -> None:
         self._write = write
@@ -26,7 +26,7 @@ class LineWriter:
         self._thread.start()
 
     def add(self, line: bytes) -> None:
-        """Queue one line; the newest is dropped when nobody takes them."""
+        """Queue one line; drop it if the queue is full."""
         if len(self._waiting) >= self._capacity:
             self.dropped += 1
             return
@@ -35,7 +35,7 @@ class LineWriter:
             self._wake.set()
 
     def close(self, *, seconds: float = 2.0) -> None:
-        """Write what is waiting, and stop."""
+        """Write all queued lines and stop; give up after `seconds`."""
         self._closing.set()
         self._wake.set()
         self._thread.join(seconds)
@@ -46,7 +46,7 @@ class LineWriter:
             self._closing.wait(BATCH_SECONDS)
             self._wake.clear()
             self._flush()
-        self._flush()  # what was added while the last batch was written, and nobody will wake for
+        self._flush()  # lines added while the last batch was written
 
     def _flush(self) -> None:
         batch: list[bytes] = []

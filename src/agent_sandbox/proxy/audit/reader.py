@@ -1,4 +1,4 @@
-"""Read the traffic log back: its files as one, the oldest line first, and then what is added."""
+"""Read the audit log: all rotated files as one, oldest record first, and then new records as they come."""
 
 import os
 from collections import deque
@@ -12,20 +12,20 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.audit.record import Event
 from agent_sandbox.proxy.audit.rotating_file import names_of
 
-# What the stack asks of itself is not what a person looks for.
+# The stack's own checks.
 LEFT_OUT = frozenset({Event.HEALTH, Event.START})
 
 type Wanted = Callable[[bytes], bool]
 
 
 def wanted(*, denied: bool) -> Wanted:
-    """Return what tells whether a line is to be shown: of the traffic, and with `denied` of that what was denied."""
+    """Return a filter for encoded records that accepts traffic, with `denied` only denied traffic."""
 
     def is_wanted(line: bytes) -> bool:
         try:
             values = read_json(line)
         except ValueError:
-            return False  # the machine went down in the middle of it
+            return False  # cut off by a crash
         if not isinstance(values, dict):
             return False
         return values.get("event") not in LEFT_OUT and (not denied or values.get("decision") == "deny")
@@ -36,7 +36,7 @@ def wanted(*, denied: bool) -> Wanted:
 def show(
     path: Path, write: Callable[[bytes], None], *, wanted: Wanted, tail: int | None, wait: Callable[[], bool]
 ) -> None:
-    """Give `write` the wanted lines: the last `tail` of those that are there, and while `wait` is true what comes."""
+    """Pass the last `tail` wanted lines to `write`, and new ones as long as `wait` returns true."""
     with LogReader(path) as log:
         write(b"".join(deque((line for line in log.read() if wanted(line)), maxlen=tail)))
         while wait():
@@ -44,14 +44,14 @@ def show(
 
 
 class LogReader:
-    """Reads whole lines, each once, however the files are rotated meanwhile."""
+    """Reads complete lines, each once, even if the files are rotated meanwhile."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._files = _open_all(path)
         self._begun = b""
         if not self._files:
-            raise UserError([Problem(where=str(path), what="there is no log", hint="has the proxy been started?")])
+            raise UserError([Problem(where=str(path), what="no audit log", hint="has the proxy been started?")])
 
     def __enter__(self) -> Self:
         return self
@@ -61,12 +61,12 @@ class LogReader:
             file.close()
 
     def read(self) -> Iterator[bytes]:
-        """Yield what is there and was not read yet."""
+        """Yield the lines that were not read yet."""
         while True:
             yield from self._lines()
             if len(self._files) == 1 and not self._rotated():
                 return
-            yield from self._lines()  # what came before the file got its other name
+            yield from self._lines()  # written just before the rotation
             self._files.pop(0).close()
 
     def _lines(self) -> Iterator[bytes]:
@@ -80,7 +80,7 @@ class LogReader:
         try:
             newest = self._path.open("rb")
         except FileNotFoundError:
-            return False  # between two names
+            return False  # in the middle of a rotation
         if _same(newest, self._files[0]):
             newest.close()
             return False
@@ -89,7 +89,7 @@ class LogReader:
 
 
 def _open_all(path: Path) -> list[BinaryIO]:
-    """Open the files, oldest first. They are opened newest first: a rotation meanwhile hides none."""
+    """Return the open files, oldest first. Opens the newest first, so that a rotation meanwhile hides none."""
     files: list[BinaryIO] = []
     for name in names_of(path):
         with suppress(FileNotFoundError):

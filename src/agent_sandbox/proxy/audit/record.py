@@ -1,4 +1,4 @@
-"""One decision as one line of the traffic log: JSON, ASCII, bounded."""
+"""The audit record: one line of ASCII JSON with bounded size."""
 
 import json
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 25
 
 
 class Event(StrEnum):
-    """What a line is about."""
+    """What an audit record is about."""
 
     REQUEST = "request"
     CONNECT = "connect"
-    TUNNEL = "tunnel"  # TLS that went through unopened
+    TUNNEL = "tunnel"  # TLS passthrough
     RAW_TUNNEL = "raw_tunnel"
     MALFORMED = "malformed"
     WEBSOCKET = "websocket"
     TLS = "tls"
-    DNS = "dns"  # somebody asked for a name
-    HEALTH = "health"  # the proxy's container asks the proxy
-    START = "start"  # the agent's container does, when it starts
+    DNS = "dns"  # a DNS query
+    HEALTH = "health"  # the health check of the proxy container
+    START = "start"  # the check of the agent container when it starts
     FAULT = "fault"
     POLICY = "policy"
 
 
 @dataclass(slots=True, kw_only=True)
 class AuditRecord:
-    """The fields of a line. The path goes without its query: values in there can be secret.
+    """The fields of an audit record. `path` excludes the query, which may contain secrets.
 
-    `cause` is what a denial rests on: a `Cause` of the policy's, `address` where the name led to one that must not be
-    reached, and nothing where the request was too doubtful to ask. `tool` is who seemed to ask for packages.
+    `cause` classifies a denial: a `Cause` of the policy, `address` if the name resolved to a forbidden address, or ""
+    if the request was rejected before the policy was asked. `tool` is the package manager that seems to have sent it.
     """
 
     event: Event
@@ -52,7 +52,7 @@ class AuditRecord:
 
 
 def render(line: AuditRecord, *, now: float) -> dict[str, object]:
-    """Return what is written and kept of `line`, its texts cut to size and made valid Unicode."""
+    """Return `line` as a dict for JSON, with its texts truncated and made valid Unicode."""
     time = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     values: dict[str, object] = {"time": time, "event": str(line.event), "decision": line.decision}
     for name in ("rule", "cause", "reason", "scheme", "host", "port", "method", "path", "status", "tool"):

@@ -1,4 +1,4 @@
-"""A log file of bounded size: `traffic.jsonl`, and a few older ones beside it."""
+"""A log file of bounded size: `traffic.jsonl` and a few older, rotated files."""
 
 import os
 from itertools import pairwise
@@ -9,7 +9,7 @@ OLDER = 4
 
 
 class RotatedFile:
-    """Appends to `path`; grown to `limit`, it becomes `path.1`, that one `path.2`, and the last one goes."""
+    """Appends to `path`. At `limit` bytes, renames it to `path.1`, that one to `path.2`, and drops the oldest."""
 
     def __init__(self, path: Path, *, limit: int = ROTATE_BYTES, older: int = OLDER) -> None:
         self._path = path
@@ -20,7 +20,7 @@ class RotatedFile:
         self._size = os.fstat(self._descriptor).st_size
 
     def write(self, data: bytes) -> None:
-        """Append whole lines. Raises OSError when the disk is full, and leaves none of them in part."""
+        """Append whole lines. Raises OSError if the disk is full; then no line is written partially."""
         if self._size and self._size + len(data) > self._limit:
             self._rotate()
         try:
@@ -31,16 +31,16 @@ class RotatedFile:
         self._size += len(data)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
     def _rotate(self) -> None:
-        # Where a new file can't be made the next try finds none to put away: the older ones stay as they are.
+        # If creating the new file failed last time, there is no current file, so do not rotate the older ones again.
         names = names_of(self._path, older=self._older) if self._path.exists() else []
         for newer, older in reversed(list(pairwise(names))):
             if newer.exists():
                 newer.replace(older)
-        # The old one is let go last: its number would soon be a client's connection.
+        # Close the old file last: its descriptor number would soon be reused for a client's connection.
         fresh = _opened(self._path)
         self.close()
         self._descriptor, self._size = fresh, 0
@@ -51,7 +51,7 @@ def _opened(path: Path) -> int:
 
 
 def names_of(path: Path, *, older: int = OLDER) -> list[Path]:
-    """Return what the files of a log are called, newest first.
+    """Return the paths of a log's files, newest first.
 
     >>> [str(name) for name in names_of(Path("traffic.jsonl"), older=2)]
     ['traffic.jsonl', 'traffic.jsonl.1', 'traffic.jsonl.2']
@@ -60,7 +60,7 @@ def names_of(path: Path, *, older: int = OLDER) -> list[Path]:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write every byte of `data`, in as many calls as it takes."""
+    """Write all of `data`, in as many calls as needed."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

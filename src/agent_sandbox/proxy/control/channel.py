@@ -1,4 +1,4 @@
-"""The control socket: status, reload, denials. No network reaches it, and the sandbox has no mount of it."""
+"""The control socket, for status, reload and denials. It is on no network, and not mounted in the agent container."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 5.0
 
 
 async def serve_control(path: Path, verbs: Mapping[str, Verb]) -> asyncio.Server:
-    """Listen at `path`, for this user alone."""
+    """Listen at `path`, which only this user can access. Raises `UserError`."""
     _make_room(path)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -28,7 +28,7 @@ async def serve_control(path: Path, verbs: Mapping[str, Verb]) -> asyncio.Server
             writer.write(json.dumps(answer).encode("ascii") + b"\n")
             await writer.drain()
         except (OSError, TimeoutError, ValueError):
-            pass  # whoever asked is gone, silent, or sends a line without end
+            pass  # the client is gone or silent, or sent too long a line
         finally:
             writer.close()
 
@@ -36,25 +36,25 @@ async def serve_control(path: Path, verbs: Mapping[str, Verb]) -> asyncio.Server
     try:
         return await asyncio.start_unix_server(talk, path, limit=LONGEST_QUESTION)
     except OSError as error:
-        problem = Problem(where=str(path), what=f"cannot listen there: {error}", hint="choose a shorter --state path")
+        problem = Problem(where=str(path), what=f"cannot listen: {error}", hint="choose a shorter --state path")
         raise UserError([problem]) from error
     finally:
         os.umask(before)
 
 
 def _make_room(path: Path) -> None:
-    """Take away the socket of a proxy that was killed."""
+    """Remove the socket that a killed proxy left behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and stat.S_ISSOCK(path.lstat().st_mode):
         path.unlink()
 
 
 async def answer_question(question: bytes, verbs: Mapping[str, Verb]) -> Answer:
-    """Answer one line."""
+    """Return the answer to one line; errors are answers with the key `error`."""
     try:
         asked = read_json(question)
     except NotJsonError:
-        return {"error": "a question is one line of JSON"}
+        return {"error": "not one line of JSON"}
     verb = verbs.get(str(asked.get("verb"))) if isinstance(asked, dict) else None
     if verb is None:
         return {"error": f"unknown verb; known: {', '.join(sorted(verbs))}"}
@@ -62,7 +62,7 @@ async def answer_question(question: bytes, verbs: Mapping[str, Verb]) -> Answer:
 
 
 def ask(path: Path, question: Mapping[str, object], *, seconds: float = 30.0) -> Answer:
-    """Ask the proxy at `path`, from another process. Raises `UserError`."""
+    """Send a question to the proxy's control socket at `path` and return the answer. Raises `UserError`."""
     try:
         return asyncio.run(asyncio.wait_for(_ask(path, question), seconds))
     except (OSError, TimeoutError, ValueError) as error:

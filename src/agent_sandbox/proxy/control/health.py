@@ -1,18 +1,18 @@
-"""Is the proxy well? It answers, its policy is valid, and what nobody may reach is denied."""
+"""The health check: the proxy answers, its policy is valid, and it denies a request that must be denied."""
 
 import socket
 from pathlib import Path
 
 from agent_sandbox.proxy.control.channel import Answer, ask
 
-# No wildcard can allow it, no check at dial would let it pass, and a proxy that fell open would reach nothing there.
+# No wildcard allows this address, the dialler refuses it, and even a proxy that allowed it would reach nothing there.
 HOST, PORT, PATH = PROBE = ("127.0.0.1", 9, "/agent-sandbox-health")
 QUESTION = f"GET http://{HOST}:{PORT}{PATH} HTTP/1.1\r\nHost: {HOST}:{PORT}\r\nConnection: close\r\n\r\n".encode()
 SECONDS = 3.0
 
 
 def sickness(control: Path, proxy: tuple[str, int]) -> list[str]:
-    """Return what is wrong, nothing if all is well. Raises `UserError` when the proxy does not answer."""
+    """Return all problems, [] if healthy. Raises `UserError` if the control socket does not answer."""
     return [*_of_policy(ask(control, {"verb": "status"}, seconds=SECONDS)), *_of_denial(proxy)]
 
 
@@ -20,7 +20,7 @@ def _of_policy(status: Answer) -> list[str]:
     policy = status.get("policy")
     if not isinstance(policy, dict) or policy.get("valid") is not True:
         problems = policy.get("problems") if isinstance(policy, dict) else None
-        return [f"the policy is not in force: {problem}" for problem in problems or ["no status"]]
+        return [f"the policy could not be loaded: {problem}" for problem in problems or ["no status"]]
     return []
 
 
@@ -34,7 +34,7 @@ def _of_denial(proxy: tuple[str, int]) -> list[str]:
         return [f"the proxy does not answer at {proxy[0]}:{proxy[1]}: {error}"]
     head = answer.partition(b"\r\n\r\n")[0].lower()
     if b"\r\nx-agent-sandbox: blocked" not in head:
-        return ["a denied host is not denied"]
+        return ["the proxy does not deny what must be denied"]
     return []
 
 

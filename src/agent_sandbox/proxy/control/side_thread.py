@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: what runs there waits for no traffic, and no traffic waits for it."""
+"""A second event loop in a thread, so that control tasks and traffic do not delay each other."""
 
 import asyncio
 import threading
@@ -8,8 +8,8 @@ from typing import Any
 CLOSING_SECONDS = 2.0
 
 
-class BesideTraffic:
-    """Runs the control socket, the watch and the reading of policies beside the loop that serves clients."""
+class SideThread:
+    """Runs the control socket, the file watch and the loading of policies in a thread next to the traffic loop."""
 
     def __init__(self) -> None:
         self._traffic = asyncio.get_running_loop()
@@ -24,15 +24,15 @@ class BesideTraffic:
         await self._stop.wait()
 
     async def do[T](self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` beside the traffic, for a caller on the loop of the traffic."""
+        """Run `work` in the side thread, for a caller in the traffic loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def in_traffic[T](self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` on the loop of the traffic, for a caller beside it."""
+        """Run `work` in the traffic loop, for a caller in the side thread."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._traffic))
 
     def close(self, last: Callable[[], object]) -> None:
-        """Call `last` there, cancel what still runs, and end the thread."""
+        """Call `last` in the thread, cancel its tasks, and end it."""
         for call in (last, self._stop.set):
             self._loop.call_soon_threadsafe(call)
         self._thread.join(CLOSING_SECONDS)

@@ -1,4 +1,4 @@
-"""Decide each exchange, inject and redact, write its record.
+"""Decide each exchange, inject and redact secrets, write the audit record.
 
 Sockets are in `front`, protocol handling in `mitm`.
 """

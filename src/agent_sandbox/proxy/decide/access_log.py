@@ -1,4 +1,4 @@
-"""Writes the line of each request when it is over, however it ended."""
+"""Write the audit record of each request when the request ends, however it ends."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from agent_sandbox.proxy.tunnel import Tunnel
 
 
 class AccessLog:
-    """Turns ledgers into lines."""
+    """Writes exchanges to the audit log."""
 
     def __init__(self, audit_log: AuditLog, *, clock: Callable[[], float]) -> None:
         self._audit_log = audit_log
@@ -21,20 +21,20 @@ class AccessLog:
 
     @hook
     def response(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Write the line of a request that was answered, by the server or by us."""
+        """Write the record of a request that was answered, by the server or by the proxy."""
         self._write(flow)
 
     @hook
     def error(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Write the line of a request that came to no end."""
+        """Write the record of a request that was aborted."""
         exchange = exchange_of(flow)
         if exchange is not None and exchange.line.decision == "allow" and flow.error is not None:
-            exchange.line.reason = f"{exchange.line.reason}; broken off: {flow.error.msg}"
+            exchange.line.reason = f"{exchange.line.reason}; aborted: {flow.error.msg}"
         self._write(flow)
 
     @hook
     def websocket_end(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Write what went over a WebSocket."""
+        """Write the record of a WebSocket that ended."""
         exchange = exchange_of(flow)
         if exchange is not None:
             exchange.line.event = Event.WEBSOCKET
@@ -43,7 +43,7 @@ class AccessLog:
 
     @hook
     def malformed(self, reason: str, tunnel: Tunnel) -> None:
-        """Write the line of a request that could not be read."""
+        """Write the record of a malformed request."""
         line = AuditRecord(
             event=Event.MALFORMED, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client
         )
@@ -52,8 +52,8 @@ class AccessLog:
 
     @hook
     def tls_failed_client(self, data: TlsData, tunnel: Tunnel) -> None:
-        """Say that a client did not take our certificate: it has not been told of the CA."""
-        reason = f"no TLS with the client: {data.conn.error}"
+        """Write a record of a failed TLS handshake: usually, the client does not trust the proxy's CA."""
+        reason = f"TLS handshake with the client failed: {data.conn.error}"
         line = AuditRecord(event=Event.TLS, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client)
         self._audit_log.record(line)
 

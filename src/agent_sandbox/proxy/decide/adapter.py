@@ -1,4 +1,4 @@
-"""Between mitmproxy's flows and the engine's values: the only module that knows both."""
+"""Convert mitmproxy's flows to requests of the policy engine. No other module uses both types."""
 
 from mitmproxy import http
 
@@ -11,13 +11,13 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class MismatchError(Ambiguous):
-    """The request names another host than the connection it came over."""
+    """The request names a different host than the connection it came over."""
 
 
 def to_request(flow: http.HTTPFlow, tunnel: Tunnel, policy: Policy) -> Request:
-    """Read `flow` as the engine's request. Where it goes is what the front decided; the rest must agree with it.
+    """Return `flow` as a request of the policy engine.
 
-    Raises `Ambiguous`.
+    In a tunnel, host and port are those that the tunnel was opened to. Raises `Ambiguous` if the request names others.
     """
     data = flow.request.data
     scheme = "https" if tunnel.carries is Carries.TLS else "http"
@@ -40,7 +40,7 @@ def to_request(flow: http.HTTPFlow, tunnel: Tunnel, policy: Policy) -> Request:
 
 
 def authority(request: Request) -> str:
-    """Return what Host or :authority is to say.
+    """Return the value for Host or :authority.
 
     >>> authority(parse_request(scheme="https", host="a.test", port=8443, method="GET", target="/"))
     'a.test:8443'
@@ -50,12 +50,12 @@ def authority(request: Request) -> str:
 
 
 def _body_size(request: http.Request) -> int | None:
-    """Return how long the body is, None where nothing says so before it ends."""
+    """Return the size of the body in bytes, None if the headers do not give it."""
     lengths = [value for name, value in request.data.headers.fields if name.lower() == b"content-length"]
     if not lengths:
         return None if request.is_http2 or "transfer-encoding" in request.headers else 0
     if len(lengths) > 1 or not LENGTH.fullmatch(lengths[0]):
-        raise Ambiguous("a Content-Length that is not a plain number")
+        raise Ambiguous("the Content-Length is not a single plain number")
     return int(lengths[0])
 
 
@@ -71,7 +71,7 @@ def _authorities(request: http.Request) -> list[str]:
 def _check(named: str, host: str, port: int, default_port: int) -> None:
     if parse_authority(named, default_port=default_port) != (host, port):
         raise MismatchError(
-            f"host_mismatch: the request names {named[:255]}, its connection was opened to {host}:{port}"
+            f"host_mismatch: the request names {named[:255]}, but its connection was opened to {host}:{port}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Decides each request: the head of every HTTP/1 message and of every HTTP/2 stream."""
+"""Decide each request: the head of every HTTP/1 message and of every HTTP/2 stream."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ LIMITS = Limits()
 
 
 class Enforcer:
-    """Denies first; only a decision that allows lifts it. So a fault or a cancellation leaves a denial."""
+    """Sets a denial first, and lifts it only on an allow decision: after an error or a cancellation it stays denied."""
 
     def __init__(  # noqa: PLR0913 - whom it asks
         self,
@@ -56,7 +56,7 @@ class Enforcer:
 
     @hook
     def requestheaders(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
-        """Deny, decide, and lift the denial if the policy says so."""
+        """Set a denial, decide, and lift the denial if the policy allows the request."""
         exchange = open_exchange(flow, client=tunnel.client, started=self._clock())
         _describe(exchange, flow, tunnel)
         flow.request.stream = False
@@ -69,7 +69,7 @@ class Enforcer:
 
     @hook
     def request(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
-        """Decide what waited for its body, by the policy that is in force now."""
+        """Decide a request that waited for its body, with the policy now in force."""
         exchange = exchange_of(flow)
         if exchange is not None and exchange.held:
             self._decide(flow, exchange, tunnel, body=flow.request.raw_content or b"")
@@ -118,7 +118,10 @@ class Enforcer:
     def _answer(
         self, policy: Policy, request: Request, flow: http.HTTPFlow, exchange: Exchange
     ) -> tuple[Request, Decision, Filling | WithoutSecretError | None]:
-        """Decide, and return what is put in, or why it is not; then it goes as it is where the policy lets it."""
+        """Decide, and return what to inject or why it cannot be injected.
+
+        Without the secret, the request is allowed only if the policy allows it as it is.
+        """
         decision, injection = decide_with_secrets(policy, request)
         if injection is None:
             return request, decision, None
@@ -132,10 +135,10 @@ class Enforcer:
         return request._replace(secrets=True), replace(decision, reason=f"{decision.reason}, with {injection}"), filling
 
     def _hold(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
-        """Leave the denial as it stands until the body is there."""
-        exchange.line.reason = "the body that was to be read did not come to its end"
+        """Leave the request denied until its body is complete."""
+        exchange.line.reason = "the request body, needed for the decision, did not arrive"
         if not self._holding.admits(exchange):
-            _deny(flow, not_read(exchange, "too many bodies are being read at once", status=429))
+            _deny(flow, not_read(exchange, "too many request bodies are being read at once", status=429))
 
 
 def _allow(flow: http.HTTPFlow, exchange: Exchange, decision: Decision) -> None:
@@ -145,7 +148,7 @@ def _allow(flow: http.HTTPFlow, exchange: Exchange, decision: Decision) -> None:
 
 
 def _deny(flow: http.HTTPFlow, denial: Denial) -> None:
-    # A client that asks before it sends a body gets its answer, and is not told to go on.
+    # Without `Expect`, mitmproxy does not send 100 Continue before the denial.
     flow.request.headers.pop("expect", None)
     flow.response = answer(flow, denial)
 
@@ -185,7 +188,7 @@ def _denial(request: Request, decision: Decision, status: int, advice: str) -> D
 
 
 def _rewrite(written: http.Request, decided: Request, *, websocket: bool) -> None:
-    """Make what is forwarded be what was decided."""
+    """Write `decided` into `written`: the request that is forwarded is the one that was decided."""
     named = authority(decided)
     data = written.data
     data.headers.fields = forwarded(written, named, websocket=websocket)

@@ -1,8 +1,8 @@
-"""What the stack asks of itself, told from traffic. Only a denial can be one: what is allowed counts as what it is.
+"""Recognise the stack's own requests, the health check and the start check. Only a denied request can be one.
 
-The health check is known by where it comes from as well: the proxy's own machine, as which nothing in the sandbox can
-come. It need not leave a line each time. The agent's container asks at its start from where the agent asks later: what
-copies that question is left out of a list, but leaves its line and is counted.
+A health check must also come from the proxy container itself, which nothing else in the sandbox can imitate, so not
+every one needs an audit record. The start check comes from the agent container, where the agent could copy it: such a
+request is left out of listings, but it is counted and has a record.
 """
 
 from agent_sandbox.policy import Request
@@ -10,13 +10,13 @@ from agent_sandbox.proxy.audit.record import Event
 from agent_sandbox.proxy.control.health import PROBE
 from agent_sandbox.proxy.tunnel import Tunnel
 
-# Nobody can own such a name (RFC 6761), and no wildcard can allow it.
+# `.invalid` can never be registered (RFC 6761), and no wildcard allows it.
 AT_START = ("agent-sandbox.invalid", 80, "/")
 EVENTS = {PROBE: Event.HEALTH, AT_START: Event.START}
 
 
 def event_of_denial(request: Request, tunnel: Tunnel) -> Event:
-    """Return what the denied `request` is written down as."""
+    """Return the event type for the audit record of the denied `request`."""
     if request.method != "GET" or tunnel.host:
         return Event.REQUEST
     event = EVENTS.get((request.host, request.port, request.target), Event.REQUEST)

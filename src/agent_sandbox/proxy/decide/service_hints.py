@@ -1,4 +1,4 @@
-"""What the shipped services would have allowed: told with a denial, and never decided by."""
+"""Suggest built-in services in a denial. They are never used to decide."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -14,28 +14,28 @@ type Load = Callable[[], Mapping[str, Policy]]
 
 
 class ServiceHints:
-    """Knows the services once they are read: their files are many, and nobody waits for them."""
+    """The built-in services, read in a thread because they are many files. Until then there are no suggestions."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
         self._known: Mapping[str, Policy] = {}
 
     def read(self) -> threading.Thread:
-        """Begin to read them. The process does not end in the middle of it: Python can abort over such a thread."""
+        """Start reading. The thread is not a daemon: Python can crash if it exits while a daemon thread runs."""
         reading = threading.Thread(target=self._read, name="services")
         reading.start()
         return reading
 
     def _read(self) -> None:
         package_managers()
-        # One that was resolved for this project may have a file with problems; `policy check` tells them.
+        # The file of a resolved service may have problems; `policy check` reports them.
         with suppress(UserError):
             self._known = self._load()
 
     def matching_services(self, request: Request, policy: Policy) -> tuple[str, ...]:
-        """Return the services that would allow the request, and that the policy does not name yet."""
+        """Return the services that would allow `request` and that the policy does not list yet."""
         return matching_services(request, self._known, policy)
 
     def package_manager(self, request: Request) -> PackageManager | None:
-        """Return the tool that seems to ask for packages, whose registry only its own configuration names."""
+        """Return the package manager that seems to have sent `request`: only its configuration names its registry."""
         return package_manager_of(request, package_managers())

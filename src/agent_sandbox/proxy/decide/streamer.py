@@ -1,4 +1,4 @@
-"""Responses pass through chunk by chunk, without the hints that would lead a client around the proxy."""
+"""Stream responses chunk by chunk, without the headers that would lead a client around the proxy."""
 
 from itertools import chain
 
@@ -13,16 +13,16 @@ from agent_sandbox.proxy.wire.header_fields import Fields, from_server
 
 
 class Streamer:
-    """Never holds a body; ends a flow whose server switches to something that was not asked for."""
+    """Streams every body; ends a flow whose server switches to a protocol that the client did not request."""
 
     @hook
     def request(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Let no trailers through: nothing decides on them."""
+        """Drop trailers: no rule covers them."""
         flow.request.trailers = None
 
     @hook
     def responseheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Kill, look, and let live."""
+        """Mark the flow as killed, check the response, and clear the mark: if this raises, the flow stays killed."""
         if flow.error is not None:
             return
         flow.error = mitmflow.Error(mitmflow.Error.KILLED_MESSAGE)
@@ -31,7 +31,7 @@ class Streamer:
             return
         switching = response.status_code == 101
         if switching and not (exchange.websocket and response.headers.get("upgrade", "").lower() == "websocket"):
-            exchange.line.reason = "the server switched to a protocol that was not asked for"
+            exchange.line.reason = "the server switched to a protocol that the client did not request"
             return
         if exchange.line.decision == "allow":
             response.headers.fields = from_server(response.headers.fields, switching=switching)
@@ -44,14 +44,14 @@ class Streamer:
 
     @hook
     def response(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Look through the fields behind a body, too."""
+        """Redact trailers too."""
         exchange, response = exchange_of(flow), flow.response
         if exchange is not None and response is not None and response.trailers is not None and exchange.echoes:
             response.trailers.fields = _redacted(response.trailers.fields, exchange.echoes)
 
 
 def _redacted(fields: Fields, echoes: Echoes) -> Fields:
-    # One search for all: most answers repeat nothing, and no echo reaches over the end of a field.
+    # Search all fields at once: most responses contain no echo, and no echo extends past the end of a field.
     lines = b"\n".join(chain.from_iterable(fields))
     if redact(echoes, lines) is lines:
         return fields

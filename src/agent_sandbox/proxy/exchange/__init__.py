@@ -1,1 +1,1 @@
-"""One request and its response: what is known of it, its verdict, its denial page, the hooks it passes through."""
+"""One request with its response: its state, the denial page, and the hooks that run on it."""

@@ -1,4 +1,4 @@
-"""What a client is told when a request goes no further. The same words on every way out of the proxy."""
+"""Error responses for clients: the same text for every protocol that the proxy speaks."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ LONGEST_PHRASE = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denial:
-    """Why a request was not forwarded. 403 and 400 are decisions; 502 says that the other side could not be reached."""
+    """Why a request failed. 403 and 400 are decisions of the proxy; 502 means that the server could not be reached."""
 
     reason: str
     status: int = 403
@@ -25,30 +25,30 @@ class Denial:
 
     @property
     def blocked(self) -> bool:
-        """Whether the proxy said no; otherwise it tried, and failed."""
+        """Whether the proxy denied the request. If not, it tried to forward the request and failed."""
         return self.status < 500
 
 
-UNDECIDED = Denial(reason="the proxy could not decide this request; that is a fault of the proxy, not of the policy")
+UNDECIDED = Denial(reason="the proxy could not decide this request: this is a bug in the proxy, not in the policy")
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An HTTP answer: status, fields and body."""
+    """An HTTP response: status, headers and body."""
 
     status: int
     fields: tuple[tuple[bytes, bytes], ...]
     body: bytes
 
     def http1(self, phrase: bytes = b"") -> bytes:
-        """Return the bytes of an HTTP/1.1 answer after which the connection is closed."""
+        """Return the bytes of an HTTP/1.1 response that announces `Connection: close`."""
         phrase = phrase or _phrase(self.status)
         head = b"".join(b"%s: %s\r\n" % field for field in self.fields)
         return b"HTTP/1.1 %d %s\r\n%sconnection: close\r\n\r\n%s" % (self.status, phrase, head, self.body)
 
 
 def page(denial: Denial, accept: str = "") -> Page:
-    """Render `denial` for a client that asked for `accept`: JSON where it names it or nothing, else words."""
+    """Render `denial` as JSON if the client's `accept` header names JSON or is empty, else as plain text."""
     wants_json = "json" in accept.lower() or not accept
     body = (_as_json(denial) if wants_json else _as_text(denial)).encode("utf-8", "backslashreplace")
     kind = b"application/json" if wants_json else b"text/plain; charset=utf-8"
@@ -61,10 +61,10 @@ def page(denial: Denial, accept: str = "") -> Page:
     return Page(denial.status, fields, body)
 
 
-def in_a_phrase(denial: Denial) -> bytes:
-    """Put `denial` where a status has its phrase: of an answer to CONNECT, most clients show that and nothing else."""
-    told = printable(f"Blocked by agent-sandbox: {denial.reason}"[:LONGEST_PHRASE])
-    return told.encode("ascii", "backslashreplace")[:LONGEST_PHRASE]
+def reason_phrase(denial: Denial) -> bytes:
+    """Return `denial` as a reason phrase for the status line: most clients show only that of a failed CONNECT."""
+    phrase = printable(f"Blocked by agent-sandbox: {denial.reason}"[:LONGEST_PHRASE])
+    return phrase.encode("ascii", "backslashreplace")[:LONGEST_PHRASE]
 
 
 def _as_json(denial: Denial) -> str:
@@ -82,13 +82,13 @@ def _as_json(denial: Denial) -> str:
 
 
 def _as_text(denial: Denial) -> str:
-    what = "Blocked" if denial.blocked else "Not reached"
+    what = "Blocked" if denial.blocked else "Not forwarded"
     lines = [f"{what} by agent-sandbox: {' '.join(filter(None, (denial.method, denial.host + denial.path)))}"]
     lines.append(f"Reason: {denial.reason}")
     if denial.rule:
         lines.append(f"Rule: {denial.rule}")
     if denial.near_miss and denial.near_miss not in denial.reason:
-        lines.append(f"Nearest: {denial.near_miss}")
+        lines.append(f"Nearest rule: {denial.near_miss}")
     if denial.hint:
         lines.append(f"To allow it: {denial.hint}")
     return "\n".join(map(printable, lines)) + "\n"

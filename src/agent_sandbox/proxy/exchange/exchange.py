@@ -1,4 +1,4 @@
-"""What is known of one request from its head to its log line, kept on the flow it belongs to."""
+"""The state of one request, from its head to its audit record, stored in the metadata of its flow."""
 
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -18,9 +18,9 @@ KEY = "agent-sandbox"
 
 @dataclass(slots=True)
 class Meter:
-    """Passes a body on, chunk by chunk, and counts it. As a flow's `stream` it keeps mitmproxy from holding it.
+    """Counts the bytes of a body and passes it on chunk by chunk.
 
-    `limit` is the most that may pass.
+    As the `stream` of a flow's message it also keeps mitmproxy from buffering the body. `limit` is in bytes.
     """
 
     count: int = 0
@@ -28,11 +28,11 @@ class Meter:
     redactor: Redactor | None = None
 
     def takes(self, size: int) -> bool:
-        """Tell whether that much more may pass."""
+        """Return whether `size` more bytes are within the limit."""
         return self.limit is None or self.count + size <= self.limit
 
     def __call__(self, data: bytes) -> bytes:
-        """Count `data`, and return it as it is, or what may be seen of it; nothing at all is the end."""
+        """Count `data` and return it, redacted if there is a redactor. Empty `data` means the end of the body."""
         self.count += len(data)
         if self.redactor is None:
             return data
@@ -41,54 +41,54 @@ class Meter:
 
 @dataclass(slots=True, kw_only=True)
 class Exchange:
-    """One request: the line that will be written of it, and the counters that the line is completed from.
+    """One request: its audit record, and the counters that complete the record when the request ends.
 
-    `request` is what was allowed. `broken_off` is why it was ended all the same, before it was over.
+    `request` is set once the request is allowed. `aborted` says why an allowed request was aborted.
     """
 
     line: AuditRecord
     started: float
     request: Request | None = None
-    broken_off: Denial | None = None
+    aborted: Denial | None = None
     sent: Meter = field(default_factory=Meter)
     received: Meter = field(default_factory=Meter)
     websocket: bool = False
     written: bool = False
-    # Whether the body is kept, because the decision rests on it. Until that is made the denial stands.
+    # Whether the body is buffered because the decision needs it. Until then the request counts as denied.
     held: bool = False
-    # What an echo of the secrets looks like that were put in.
+    # What echoes of the injected secrets look like.
     echoes: Echoes = field(default=(), repr=False)
 
 
 def open_exchange(flow: http.HTTPFlow, *, client: str, started: float) -> Exchange:
-    """Begin the ledger of `flow`, as a denial."""
+    """Attach a new `Exchange` to `flow`; until decided, it counts as denied."""
     exchange = Exchange(line=AuditRecord(event=Event.REQUEST, client=client, reason="not decided"), started=started)
     flow.metadata[KEY] = exchange
     return exchange
 
 
 def exchange_of(flow: http.HTTPFlow) -> Exchange | None:
-    """Return what was begun for `flow`."""
+    """Return the `Exchange` that `open_exchange` attached to `flow`."""
     found = flow.metadata.get(KEY)
     return found if isinstance(found, Exchange) else None
 
 
-def break_off(exchange: Exchange, denial: Denial, *, cause: str = "") -> None:
-    """Note that what was allowed is not any more. Of what was written of it already, this is another line."""
-    exchange.broken_off, exchange.written = denial, False
+def mark_aborted(exchange: Exchange, denial: Denial, *, cause: str = "") -> None:
+    """Record that an allowed request is now denied. A record that was already written is followed by a second one."""
+    exchange.aborted, exchange.written = denial, False
     line = exchange.line
     line.event, line.decision, line.cause, line.reason = Event.REQUEST, "deny", cause, denial.reason
 
 
 def not_read(exchange: Exchange, reason: str, *, status: int) -> Denial:
-    """Return the denial of a request whose body would have had to be read to decide, and was not."""
+    """Return the denial of a request whose body was needed for the decision but could not be read."""
     exchange.held, exchange.line.reason = False, reason
     line = exchange.line
     return Denial(status=status, reason=reason, host=line.host, method=line.method, path=line.path)
 
 
 def too_large(exchange: Exchange) -> Denial:
-    """Return the denial of a body that grew beyond what was allowed to follow."""
+    """Return the denial of a request whose body exceeds `max_body`."""
     line = exchange.line
     return Denial(
         status=413,
@@ -102,10 +102,10 @@ def too_large(exchange: Exchange) -> Denial:
 
 
 def answer(flow: http.HTTPFlow, denial: Denial) -> http.Response:
-    """Build the response that tells the client of `denial`, in the form it asked for."""
+    """Build the response for `denial`, in the format that the client accepts."""
     rendered = page(denial, flow.request.headers.get("accept", ""))
     body = b"" if flow.request.data.method == b"HEAD" else rendered.body
-    # What could not be read leaves doubt about where the next request begins.
+    # After a malformed request it is unclear where the next one begins.
     closing = ((b"connection", b"close"),) if rendered.status == 400 and not flow.request.is_http2 else ()
     return http.Response(
         http_version=b"HTTP/1.1",
@@ -120,23 +120,23 @@ def answer(flow: http.HTTPFlow, denial: Denial) -> http.Response:
 
 
 def blank_denial() -> http.Response:
-    """Return a denial without words."""
+    """Return a denial with an empty body."""
     fields = ((b"x-agent-sandbox", b"blocked"), (b"content-length", b"0"))
     return http.Response(b"HTTP/1.1", 403, b"Forbidden", http.Headers(fields), b"", None, 0.0, None)
 
 
-# What stands on every flow until it is decided. One for all: to build it anew cost a fifteenth of each request.
+# The response of every flow until it is decided. Shared, because building one took a fifteenth of each request's time.
 NOT_DECIDED = blank_denial()
 
 
 def failure(flow: http.HTTPFlow, why: NotReached) -> http.Response:
-    """Answer a request that was allowed and could not be forwarded: 403 for a refused address, else 502.
+    """Return the response to an allowed request that could not be forwarded: 403 for a refused address, else 502.
 
-    What was broken off stays that: it is why there is no server.
+    If the request was aborted, return that denial instead.
     """
     exchange = exchange_of(flow)
-    if exchange is not None and exchange.broken_off is not None:
-        return answer(flow, exchange.broken_off)
+    if exchange is not None and exchange.aborted is not None:
+        return answer(flow, exchange.aborted)
     refused = isinstance(why, Refused)
     denial = Denial(
         status=403 if refused else 502,

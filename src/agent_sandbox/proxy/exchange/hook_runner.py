@@ -1,4 +1,4 @@
-"""Runs hooks for one connection. Whatever goes wrong in one, the request it was about stays denied."""
+"""Run the hooks of one connection. If a hook raises, its request stays denied."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from agent_sandbox.proxy.tunnel import Tunnel
 
 
 class HookRunner:
-    """Calls the functions of a hook. `on_fault` is told of each fault, `close` ends the client's connection."""
+    """Calls the functions of a hook. `on_fault` receives each error; `close` ends the client's connection."""
 
     def __init__(
         self, hooks: Hooks, tunnel: Tunnel, *, on_fault: Callable[[str], None], close: Callable[[], None]
@@ -28,7 +28,7 @@ class HookRunner:
         self._close = close
 
     def run(self, hook: StartHook) -> None:
-        """Run all functions of `hook`. Never raises: the layers behind have a denial to send."""
+        """Run all functions of `hook`. Does not raise an `Exception`: the layers must go on to send the denial."""
         functions = self._hooks.get(hook.name)
         if functions is None:
             return
@@ -38,8 +38,8 @@ class HookRunner:
                 function(data, self._tunnel)
 
     def deny_after_fault(self, name: str, data: Any) -> None:  # noqa: ANN401 - hooks carry what they carry
-        """Make sure of the denial that the hook set first, or end the connection."""
-        self._on_fault(f"a fault in the hook {name}")
+        """Replace the response with a denial if the hook had set one, else end the connection."""
+        self._on_fault(f"error in hook {name}")
         if not isinstance(data, http.HTTPFlow):
             self._close()
             return
@@ -52,7 +52,7 @@ class HookRunner:
 
 
 class _FaultIsDenial:
-    """The one place where everything is caught: mitmproxy, left to itself, lets the request through."""
+    """Turns any exception in a hook into a denial: by default, mitmproxy would let the request through."""
 
     def __init__(self, runner: HookRunner, name: str, data: Any) -> None:  # noqa: ANN401 - as above
         self._runner = runner
@@ -68,5 +68,5 @@ class _FaultIsDenial:
         if error is None:
             return False
         self._runner.deny_after_fault(self._name, self._data)
-        logging.getLogger(__name__).error("a fault in the hook %s", self._name, exc_info=error)
+        logging.getLogger(__name__).error("error in hook %s", self._name, exc_info=error)
         return isinstance(error, Exception | asyncio.CancelledError)

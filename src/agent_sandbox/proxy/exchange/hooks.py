@@ -1,4 +1,4 @@
-"""The hooks of ours, beside mitmproxy's: layers are sans-I/O and say by a hook what has to be written down."""
+"""Our own hooks, besides mitmproxy's. Layers do no I/O, so they report through a hook what must be logged."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Hooks = dict[str, tuple[Hook, ...]]
 
 @dataclass
 class MalformedHook(StartHook):  # type: ignore[no-untyped-call]
-    """A request that could not be read was refused; `reason` is what was wrong."""
+    """A malformed request was rejected; `reason` says what is wrong with it."""
 
     name = "malformed"
     blocking = False
@@ -22,9 +22,9 @@ class MalformedHook(StartHook):  # type: ignore[no-untyped-call]
 
 
 def hook_table(*addons: object) -> Hooks:
-    """Collect the hooks of `addons`, once: each public method that is marked as one, in the order of the addons.
+    """Collect the methods of `addons` that are marked with `@hook`, by name, in the order of the addons.
 
-    mitmproxy's own manager looks every hook up on every addon for every event, and goes on when one raises.
+    mitmproxy's own addon manager looks up every hook on every addon for every event, and continues when one raises.
     """
     table: dict[str, list[Hook]] = {}
     for addon in addons:

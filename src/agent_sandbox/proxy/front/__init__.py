@@ -1,1 +1,1 @@
-"""Accept clients: explicit proxy, transparent listeners, DNS, CONNECT, and TLS that passes through unopened."""
+"""Accept clients: explicit proxy, CONNECT, transparent proxy, DNS server, TLS passthrough."""

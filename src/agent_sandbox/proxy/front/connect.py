@@ -1,4 +1,4 @@
-"""Read and decide a CONNECT, before anything is opened for it."""
+"""Parse and decide a CONNECT request before any connection is opened for it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from agent_sandbox.policy.http.host import is_address
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head
 
-# Where a browser would speak TLS. A denial there is told inside the tunnel, because clients show it to nobody out here.
+# On the HTTPS port, a denial is sent inside the tunnel, because most clients do not show the response to a CONNECT.
 EXPLAINED_PORT = 443
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A CONNECT that is answered with 200; `refused` when each request in it will be denied."""
+    """A CONNECT that is answered with 200. If `refused` is set, each request in the tunnel is denied with it."""
 
     host: str
     port: int
@@ -22,7 +22,7 @@ class Opened:
 
     @property
     def refused(self) -> Decision | None:
-        """The denial that is told inside."""
+        """The denial to send inside the tunnel."""
         return None if self.decision.allowed else self.decision
 
 
@@ -58,13 +58,13 @@ def decide_tunnel(head: Head, policy: Callable[[], Policy]) -> Opened:
 
 def _destination(head: Head) -> tuple[str, int]:
     if head.body != 0:
-        raise BadHeadError("a CONNECT with a body")
+        raise BadHeadError("CONNECT with a body")
     try:
         destination = parse_authority(head.target, default_port=None)
         named = parse_authority(head.host, default_port=destination[1]) if head.host else destination
     except Ambiguous as doubt:
         raise BadHeadError(f"ambiguous: {doubt}") from doubt
-    # Some clients leave the port out of Host, or say 80 or 443 without meaning it; the name is what counts.
+    # Some clients omit the port in Host, or put 80 or 443 there regardless; so compare only the names.
     if named[0] != destination[0]:
-        raise BadHeadError("the Host of a CONNECT names another host")
+        raise BadHeadError("the Host header of a CONNECT names a different host")
     return destination

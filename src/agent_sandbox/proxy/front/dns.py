@@ -1,7 +1,7 @@
-"""The agent's only name server: every name that the policy allows is the proxy itself, and there are no others.
+"""The agent's only DNS server: allowed names resolve to the proxy itself, all others to NXDOMAIN.
 
-Nothing is asked of anybody: no name leaves the sandbox before a request for it is allowed. A program that knows no
-proxy connects to the address it gets, and meets the transparent entrances there.
+It forwards no query, so no name leaves the sandbox before a request to it is allowed. A program that ignores the proxy
+variables connects to the address that it gets, which is the transparent proxy.
 """
 
 import asyncio
@@ -25,15 +25,15 @@ from agent_sandbox.proxy.front.transparent import HTTP_PORT, TLS_PORT
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
 from agent_sandbox.proxy.net.linger_close import linger_close
 
-TTL_SECONDS = 5  # a policy may change; the answer costs next to nothing
-# A name has 255 bytes at most; a resolver's question with its extensions is some 100 long. What is longer, or holds
-# more than one question and one record of extensions, is not even parsed: that can take seconds.
+TTL_SECONDS = 5  # the policy may change, and an answer costs next to nothing
+# A name has at most 255 bytes, and a typical query with EDNS about 100. Longer queries, and ones with more than one
+# question and one OPT record, are not parsed, because parsing them can take seconds.
 LONGEST_QUESTION = 512
 PLAIN = struct.Struct("!4xHHHH")  # of the header: questions, answers, authorities, additional records
 PATIENCE_SECONDS = 10.0
-CONNECTIONS = 16  # of one client; over it, the one that was idle the longest goes
+CONNECTIONS = 16  # per client; beyond it, the one that was idle the longest is closed
 QUESTIONS = 100  # on one connection
-# Programs ask for these beside the address, and go on without: an address of another family, hints for HTTP/3 and ECH.
+# Programs also query these and do without: IPv6 addresses, hints for HTTP/3 and ECH. The answer is always empty.
 NOTHING_THERE = frozenset({dns.rdatatype.AAAA, dns.rdatatype.SVCB, dns.rdatatype.HTTPS})
 
 Answer = Callable[[bytes, str], bytes | None]
@@ -42,20 +42,20 @@ Record = Callable[[AuditRecord], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameServer:
-    """Answers questions one by one. `address` is the proxy's own, as the agent reaches it."""
+    """Answers DNS queries. `address` is the address at which the agent reaches the proxy."""
 
     policy: Callable[[], Policy]
     address: str
     record: Record
 
     def answer(self, question: bytes, client: str) -> bytes | None:
-        """Return the answer to one message; None for what is no question at all."""
+        """Return the response to one message, None if it is not a DNS query."""
         line = AuditRecord(event=Event.DNS, port=53, client=client)
         try:
             _require_plain(question)
             asked = dns.message.from_wire(question, ignore_trailing=False)
         except (dns.exception.DNSException, ValueError):
-            line.reason = "not a DNS message, or not a plain question"
+            line.reason = "not a DNS query with one question"
             self.record(line)
             return None
         if asked.flags & dns.flags.QR:
@@ -66,15 +66,15 @@ class NameServer:
         return answer.to_wire()
 
     def _decide(self, asked: dns.message.Message, answer: dns.message.Message, line: AuditRecord) -> None:
-        """Refuse first; only what the policy allows lifts it."""
+        """Fill `answer` and `line`. The response is REFUSED or NXDOMAIN unless the policy allows the name."""
         answer.set_rcode(dns.rcode.REFUSED)
         if asked.opcode() != dns.opcode.QUERY or len(asked.question) != 1:
-            line.reason = "not one question"
+            line.reason = "not a query with exactly one question"
             return
         (question,) = asked.question
         line.host, line.method = question.name.to_text(omit_final_dot=True), dns.rdatatype.to_text(question.rdtype)
         if question.rdclass != dns.rdataclass.IN or question.rdtype not in {dns.rdatatype.A, *NOTHING_THERE}:
-            line.reason = f"no records of type {line.method} are given out"
+            line.reason = f"queries of type {line.method} are not answered"
             return
         answer.set_rcode(dns.rcode.NXDOMAIN)
         try:
@@ -99,13 +99,13 @@ def _require_plain(question: bytes) -> None:
 
 
 def decide_name(policy: Policy, host: str) -> Decision:
-    """Answer a name: allowed when a request could be, on a port at which the transparent entrances listen."""
+    """Decide a name: allowed if the policy may allow a request to it on a port of the transparent proxy."""
     decisions = [decide_connect(policy, host=host, port=port) for port in (TLS_PORT, HTTP_PORT)]
     return next((decision for decision in decisions if decision.allowed), decisions[0])
 
 
 class OverUdp(asyncio.DatagramProtocol):
-    """One datagram, one answer."""
+    """DNS over UDP: one datagram, one response."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -121,7 +121,7 @@ class OverUdp(asyncio.DatagramProtocol):
 
 
 class OverTcp:
-    """Question after question on one connection, each behind its length, until the client has no more."""
+    """DNS over TCP: any number of queries on a connection, each prefixed with its length."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -139,10 +139,10 @@ class OverTcp:
                     place.served()
                     writer.write(len(answer).to_bytes(2) + answer)
                     await writer.drain()
-                    # What is buffered is read without a pause: others come between.
+                    # Reading buffered data does not yield; let other tasks run.
                     await asyncio.sleep(0)
             except (OSError, TimeoutError, asyncio.IncompleteReadError):
-                pass  # the client is gone, or says nothing more
+                pass  # the client closed the connection, or timed out
             finally:
                 await linger_close(writer, seconds=PATIENCE_SECONDS)
 

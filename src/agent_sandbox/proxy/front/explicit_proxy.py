@@ -1,4 +1,4 @@
-"""Owns the entrance for clients that know the proxy: decides where a connection may lead, and hands it on."""
+"""The explicit proxy: decide where each connection may lead, and hand it to a session or a relay."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from agent_sandbox.proxy.audit.record import AuditRecord, Event
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.front.connect import ConnectDeniedError, Opened, decide_tunnel
 from agent_sandbox.proxy.front.first_bytes import judged, whole_head
-from agent_sandbox.proxy.front.passthrough_relay import Relay, goes_unopened
+from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.front.rejection import Rejection
 from agent_sandbox.proxy.mitm.session import Engine, Session
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
@@ -30,7 +30,7 @@ Opening = Callable[[PeekableReader, asyncio.StreamWriter, str], Awaitable[Tunnel
 
 
 class ExplicitProxy:
-    """Serves client connections. One `serve` runs for each, from accept to close."""
+    """Serves client connections. One `serve` task runs per connection, from accept to close."""
 
     def __init__(self, engine: Engine, policy: Callable[[], Policy]) -> None:
         self._engine = engine
@@ -41,94 +41,94 @@ class ExplicitProxy:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._registry)
 
     async def review(self, revision: PolicyTransition) -> int:
-        """Hold everything that is open against another policy; return how many connections had to be closed."""
+        """Check all open connections against a new policy; return how many were closed."""
         return await self._connections.review(revision)
 
     async def end(self) -> None:
-        """End everything that is open, so that a line tells of each."""
+        """Close all open connections, giving each time to write its audit record."""
         await self._connections.end(seconds=LAST_LINES_SECONDS)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection of a client that knows the proxy."""
+        """Serve one connection of a client that uses the proxy variables."""
         await self.serve_by(self._open, reader, writer)
 
     async def serve_by(self, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection; `opening` decides where it leads, None being nowhere."""
+        """Serve one connection. `opening` decides where it leads and returns the tunnel, None if it is refused."""
         client = str((writer.get_extra_info("peername") or ("",))[0])
         with self._registry.admit(client, writer.transport.abort) as place:
-            lead = PeekableReader(reader, place)
+            peekable = PeekableReader(reader, place)
             try:
-                tunnel = await opening(lead, writer, client)
+                tunnel = await opening(peekable, writer, client)
                 if tunnel is not None:
-                    await self._go_on(tunnel, lead, writer)
+                    await self._go_on(tunnel, peekable, writer)
             except (OSError, TimeoutError, asyncio.CancelledError):
-                pass  # the client went away, or said nothing for too long, or the proxy stops: nothing was decided
+                pass  # the client left or was silent too long, or the proxy is stopping: nothing was decided
             finally:
                 await linger_close(writer, seconds=self._limits.closing_seconds)
 
-    async def _go_on(self, tunnel: Tunnel, lead: PeekableReader, writer: asyncio.StreamWriter) -> None:
+    async def _go_on(self, tunnel: Tunnel, peekable: PeekableReader, writer: asyncio.StreamWriter) -> None:
         policy = self._policy()
-        if goes_unopened(tunnel, lead.ahead, policy):
-            relay = Relay(self._engine, tunnel, lead, writer, policy=policy)
+        if is_passthrough(tunnel, peekable.ahead, policy):
+            relay = Relay(self._engine, tunnel, peekable, writer, policy=policy)
             with self._connections.holding(relay), closing_with(writer, relay.abort):
                 await relay.run()
         else:
-            session = Session(self._engine, tunnel, lead, writer)
+            session = Session(self._engine, tunnel, peekable, writer)
             with self._connections.holding(session), closing_with(writer, session.abort):
                 await session.handle_client()
 
-    async def _open(self, lead: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
+    async def _open(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         async with asyncio.timeout(self._limits.head_seconds):
-            while CONNECT.startswith(lead.ahead[: len(CONNECT)]) and len(lead.ahead) < len(CONNECT):
-                if not await lead.more():
+            while CONNECT.startswith(peekable.ahead[: len(CONNECT)]) and len(peekable.ahead) < len(CONNECT):
+                if not await peekable.more():
                     return None
-        if lead.ahead.startswith(CONNECT):
-            return await self._open_tunnel(lead, writer, client)
+        if peekable.ahead.startswith(CONNECT):
+            return await self._open_tunnel(peekable, writer, client)
         return Tunnel(client=client, carries=Carries.PROXY, own=is_own(writer))
 
-    async def _open_tunnel(self, lead: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
+    async def _open_tunnel(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         line = AuditRecord(event=Event.CONNECT, method="CONNECT", client=client)
-        farewell = Rejection(self._engine.record, lead, writer)
+        rejection = Rejection(self._engine.record, peekable, writer)
         try:
-            opened = await self._read_connect(lead)
+            opened = await self._read_connect(peekable)
         except ConnectDeniedError as refused:
             line.host, line.port, line.rule = refused.denial.host, refused.port, refused.denial.rule
-            await farewell.deny(refused.denial, line)
+            await rejection.deny(refused.denial, line)
             return None
         except BadHeadError as bad:
             line.event = Event.MALFORMED
-            await farewell.deny(Denial(reason=str(bad), status=bad.status, method="CONNECT"), line)
+            await rejection.deny(Denial(reason=str(bad), status=bad.status, method="CONNECT"), line)
             return None
         writer.write(ESTABLISHED)
         line.host, line.port, line.rule = opened.host, opened.port, opened.decision.rule
-        return await self._peek(opened, line, lead, farewell)
+        return await self._peek(opened, line, peekable, rejection)
 
-    async def _read_connect(self, lead: PeekableReader) -> Opened:
-        head, end = await whole_head(lead, self._limits)
-        lead.take(end)
+    async def _read_connect(self, peekable: PeekableReader) -> Opened:
+        head, end = await whole_head(peekable, self._limits)
+        peekable.take(end)
         return decide_tunnel(head, self._policy)
 
     async def _peek(
-        self, opened: Opened, line: AuditRecord, lead: PeekableReader, farewell: Rejection
+        self, opened: Opened, line: AuditRecord, peekable: PeekableReader, rejection: Rejection
     ) -> Tunnel | None:
         try:
-            carries = await judged(lead, partial(what_it_carries, host=opened.host), self._limits)
+            carries = await judged(peekable, partial(what_it_carries, host=opened.host), self._limits)
         except (RawTunnelError, WrongNameError) as fault:
-            await farewell.refuse(fault, line)
+            await rejection.refuse(fault, line)
             return None
-        # Decided again: until now the tunnel was none of those that a reload reviews.
+        # Decide again: a reload does not review a tunnel that is still being opened.
         now = replace(opened, decision=decide_connect(self._policy(), host=opened.host, port=opened.port))
         return Tunnel(client=line.client, carries=carries, host=now.host, port=now.port, refused=now.refused)
 
 
 def is_own(writer: asyncio.StreamWriter) -> bool:
-    """Return whether the client came over loopback, or from the very address that it came to.
+    """Return whether the client connected over loopback, or from the address that it connected to.
 
-    No packet of another machine's passes as either: the kernel drops it, and the answers to it would not leave.
+    Another machine cannot imitate either: the kernel drops such packets, and responses to them would not leave.
     """
     peer, here = (writer.get_extra_info(name) for name in ("peername", "sockname"))
     return bool(peer and here) and (peer[0] == here[0] or ip_address(peer[0]).is_loopback)

@@ -1,4 +1,4 @@
-"""Reads ahead on a connection until its first bytes can be judged, for as long and as much as the limits say."""
+"""Read the first bytes of a connection, within the limits, until they can be classified."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,29 +9,36 @@ from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head, find_end, pa
 from agent_sandbox.proxy.wire.sniff import RawTunnelError
 
 
-async def judged[T](lead: PeekableReader, judge: Callable[[bytes], T | None], limits: Limits) -> T:
-    """Return what `judge` says of the first bytes; they stay in `lead`. Raises `RawTunnelError`, and what it does."""
+async def judged[T](peekable: PeekableReader, judge: Callable[[bytes], T | None], limits: Limits) -> T:
+    """Return the result of `judge` for the first bytes, which stay in `peekable`; None from `judge` means "read more".
+
+    Raises `RawTunnelError`, and whatever `judge` raises.
+    """
     try:
         async with asyncio.timeout(limits.hello_seconds):
             while True:
-                verdict = judge(lead.ahead) if lead.ahead else None
+                verdict = judge(peekable.ahead) if peekable.ahead else None
                 if verdict is not None:
                     return verdict
-                if len(lead.ahead) > limits.hello_bytes:
-                    raise RawTunnelError("the first message is too long")
-                if not await lead.more():
-                    raise RawTunnelError("closed before it said anything" if not lead.ahead else "closed in its hello")
+                if len(peekable.ahead) > limits.hello_bytes:
+                    raise RawTunnelError("the client's first message is too long")
+                if not await peekable.more():
+                    when = "during" if peekable.ahead else "before"
+                    raise RawTunnelError(f"the client closed the connection {when} its first message")
     except TimeoutError:
-        raise RawTunnelError("it said nothing in time") from None
+        raise RawTunnelError("the client's first message did not arrive in time") from None
 
 
-async def whole_head(lead: PeekableReader, limits: Limits) -> tuple[Head, int]:
-    """Return the first request head and its length; it stays in `lead`. Raises `BadHeadError`, `OSError` at the end."""
+async def whole_head(peekable: PeekableReader, limits: Limits) -> tuple[Head, int]:
+    """Return the first request head and its length in bytes; it stays in `peekable`.
+
+    Raises `BadHeadError`, and `OSError` if the client closes the connection.
+    """
     try:
         async with asyncio.timeout(limits.head_seconds):
-            while not (end := find_end(lead.ahead, limits)):
-                if not await lead.more():
+            while not (end := find_end(peekable.ahead, limits)):
+                if not await peekable.more():
                     raise ConnectionAbortedError
     except TimeoutError:
         raise BadHeadError("the request head did not arrive in time", 408) from None
-    return parse_head(lead.ahead[:end], limits), end
+    return parse_head(peekable.ahead[:end], limits), end

@@ -1,4 +1,4 @@
-"""Opens the entrances for clients that know no proxy: by TLS hello, by Host, and the name server that leads there."""
+"""Open the sockets of the transparent proxy and the DNS server."""
 
 import asyncio
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from agent_sandbox.proxy.settings import Entrances
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What listens, and where."""
+    """Open sockets, and the addresses at which they listen, by protocol."""
 
     open: tuple[asyncio.Server | asyncio.DatagramTransport, ...] = ()
     listening: dict[str, str]
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close all sockets."""
         for entrance in self.open:
             entrance.close()
 
 
 async def open_entrances(places: Entrances, transparent: Transparent, names: NameServer) -> Opened:
-    """Listen at all of `places`. Raises `UserError`."""
+    """Listen at all addresses of `places`. Raises `UserError`."""
     servers: dict[str, asyncio.Server] = {}
     datagrams: list[asyncio.DatagramTransport] = []
     if places.tls:
@@ -32,7 +32,7 @@ async def open_entrances(places: Entrances, transparent: Transparent, names: Nam
         servers["http"] = await listen(transparent.serve_http, *places.http, option="--http")
     if places.dns:
         servers["dns"] = await listen(OverTcp(names.answer).serve, *places.dns, option="--dns")
-        # The same port, also where any one was taken.
+        # Use the same port for UDP, even if the system chose the one for TCP.
         place = servers["dns"].sockets[0].getsockname()[:2]
         datagrams.append(await listen_udp(lambda: OverUdp(names.answer), *place, option="--dns"))
     listening = {name: address_of(server) for name, server in servers.items()}

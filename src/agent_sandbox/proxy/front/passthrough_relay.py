@@ -1,7 +1,6 @@
-"""TLS that goes through unopened, as `inspect: false` says: the bytes of both sides, counted, and not looked at.
+"""TLS passthrough (`inspect: false`): relay the bytes of both sides, count them, decrypt nothing.
 
-Whom the client means was read from its hello, which goes on as it came. Whether the server is who it says, the client
-sees for itself.
+The host comes from the ClientHello, which is forwarded unchanged. The client itself verifies the server's certificate.
 """
 
 import asyncio
@@ -27,26 +26,26 @@ from agent_sandbox.proxy.wire.client_hello import read_hello
 Read = Callable[[], Awaitable[bytes]]
 
 
-def goes_unopened(tunnel: Tunnel, hello: bytes, policy: Policy) -> bool:
-    """Tell whether what a client said first may go to its server as it is.
+def is_passthrough(tunnel: Tunnel, hello: bytes, policy: Policy) -> bool:
+    """Return whether the policy makes the connection a passthrough, given the first bytes from the client.
 
-    Not so a hello that may hide a second name (ECH): a server of many hosts would go by that one.
+    Not with ECH, which may hide a second name: a server of many hosts would use that one.
     """
     if tunnel.carries is not Carries.TLS or tunnel.refused or not policy.passthrough(tunnel.host, tunnel.port):
         return False
-    said = read_hello(hello)
-    return said is not None and not said.encrypted
+    parsed = read_hello(hello)
+    return parsed is not None and not parsed.encrypted
 
 
 class Relay:
-    """One connection of a client, the one of its server, and the line that will be written of both."""
+    """The connections to the client and to the server, and their audit record."""
 
     def __init__(
-        self, engine: Engine, tunnel: Tunnel, lead: PeekableReader, writer: asyncio.StreamWriter, *, policy: Policy
+        self, engine: Engine, tunnel: Tunnel, peekable: PeekableReader, writer: asyncio.StreamWriter, *, policy: Policy
     ) -> None:
         self._engine = engine
         self._tunnel = tunnel
-        self._lead = lead
+        self._peekable = peekable
         self._writers = [writer]
         self._sent, self._received = Meter(), Meter()
         self._allowed = decide_connect(policy, host=tunnel.host, port=tunnel.port)
@@ -58,7 +57,7 @@ class Relay:
         self._line.scheme, self._line.host, self._line.port = str(tunnel.carries), tunnel.host, tunnel.port
 
     async def run(self) -> None:
-        """Connect, pass on, and write the line, however it ends."""
+        """Connect, relay, and write the audit record, however the connection ends."""
         started, line = time.monotonic(), self._line
         try:
             streams = await self._reach()
@@ -72,7 +71,7 @@ class Relay:
             await asyncio.gather(*(linger_close(writer, seconds=patience) for writer in self._writers))
 
     def abort(self) -> None:
-        """End both connections, at once, and the one that is not there yet."""
+        """Reset both connections, and stop connecting to the server."""
         for writer in self._writers:
             writer.transport.abort()
         self._over = True
@@ -80,18 +79,18 @@ class Relay:
             self._dialling.cancel()
 
     async def review(self, revision: PolicyTransition) -> bool:
-        """End what another policy does not let through, or not unopened."""
+        """Abort and return True if the new policy denies the connection, or inspects it."""
         decision = revision.decide_connect(self._tunnel.host, self._tunnel.port)
         if decision.allowed and revision.new.passthrough(self._tunnel.host, self._tunnel.port):
             return False
-        why = "what is asked there is looked at now" if decision.allowed else decision.reason
+        why = "connections to this host are now inspected" if decision.allowed else decision.reason
         self._taken_back = True
         self._line.decision, self._line.reason = "deny", f"the policy was reloaded: {why}"
         self.abort()
         return True
 
     async def _reach(self) -> Streams | None:
-        """Dial, for as long as the client waits for it."""
+        """Connect to the server, until the client closes its connection."""
         self._dialling = dialling = asyncio.create_task(self._dial())
         watching = asyncio.create_task(self._end_with_client())
         try:
@@ -99,19 +98,19 @@ class Relay:
         finally:
             for task in (dialling, watching):
                 task.cancel()
-            # The client's bytes are the next one's to read.
+            # Both must have ended before anything else reads from the client.
             await asyncio.wait({dialling, watching})
         if not (self._over and dialling.cancelled()):
             return dialling.result()
         if not self._taken_back:
             self._line.decision = "allow"
-            self._line.reason = f"{self._allowed.reason}; broken off: the client was gone before its server was reached"
+            self._line.reason = f"{self._allowed.reason}; aborted: the client left before the server was reached"
         return None
 
     async def _end_with_client(self) -> None:
         with suppress(OSError):
-            while await self._lead.more():
-                if len(self._lead.ahead) > self._engine.limits.held_bytes:
+            while await self._peekable.more():
+                if len(self._peekable.ahead) > self._engine.limits.held_bytes:
                     return
         self.abort()
 
@@ -135,30 +134,30 @@ class Relay:
         (client, _), from_server = self._writers, partial(self._read_server, BulkReader(reader))
         try:
             async with asyncio.timeout(self._engine.limits.idle_seconds) as patience, asyncio.TaskGroup() as both:
-                both.create_task(self._pass(self._lead.read, writer, self._sent, patience))
+                both.create_task(self._pass(self._peekable.read, writer, self._sent, patience))
                 both.create_task(self._pass(from_server, client, self._received, patience))
         except* OSError as broken:
             self.abort()
             if not self._taken_back:
-                self._line.reason += f"; broken off: {_told(broken)}"
+                self._line.reason += f"; aborted: {_cause(broken)}"
 
     async def _read_server(self, server: BulkReader) -> bytes:
         data = await server.read()
-        self._lead.place.served()
+        self._peekable.place.served()
         return data
 
     async def _pass(self, read: Read, writer: asyncio.StreamWriter, meter: Meter, patience: asyncio.Timeout) -> None:
         loop = asyncio.get_running_loop()
         while data := await read():
-            if not patience.expired():  # bytes may come in the very moment in which the wait for them ends
+            if not patience.expired():  # bytes may arrive at the very moment of the timeout
                 patience.reschedule(loop.time() + self._engine.limits.idle_seconds)
             writer.write(meter(data))
             await writer.drain()
-        # TLS with a company's proxy has no half of a connection to close; what runs in it says when it has ended.
+        # TLS to an upstream proxy cannot be half-closed; the protocol inside signals its own end.
         if writer.can_write_eof():
             writer.write_eof()
 
 
-def _told(broken: ExceptionGroup[OSError]) -> str:
+def _cause(broken: ExceptionGroup[OSError]) -> str:
     first = broken.exceptions[0]
-    return "neither side said anything for too long" if isinstance(first, TimeoutError) else str(first)
+    return "neither side sent anything for too long" if isinstance(first, TimeoutError) else str(first)

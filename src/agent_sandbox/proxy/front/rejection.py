@@ -1,11 +1,11 @@
-"""How a connection ends that leads nowhere: one line, last words, and a close that lets the client read them."""
+"""End a denied connection: write the audit record, send the response, close without losing it."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable
 
 from agent_sandbox.proxy.audit.record import AuditRecord, Event
-from agent_sandbox.proxy.exchange.denial import Denial, in_a_phrase, page
+from agent_sandbox.proxy.exchange.denial import Denial, page, reason_phrase
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError
 
@@ -14,38 +14,38 @@ UNRECOGNIZED_NAME = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal TLS alert
 
 
 class Rejection:
-    """Says goodbye on one connection."""
+    """Rejects one connection."""
 
     def __init__(
-        self, record: Callable[[AuditRecord], None], lead: PeekableReader, writer: asyncio.StreamWriter
+        self, record: Callable[[AuditRecord], None], peekable: PeekableReader, writer: asyncio.StreamWriter
     ) -> None:
         self._record = record
-        self._lead = lead
+        self._peekable = peekable
         self._writer = writer
 
     async def deny(self, denial: Denial, line: AuditRecord) -> None:
-        """Answer with the denial, and close."""
+        """Send the denial and close."""
         line.reason, line.status = denial.reason, denial.status
-        phrase = in_a_phrase(denial) if denial.method == "CONNECT" else b""
-        await self.kill(line, last_words=page(denial).http1(phrase))
+        phrase = reason_phrase(denial) if denial.method == "CONNECT" else b""
+        await self.kill(line, response=page(denial).http1(phrase))
 
     async def refuse(self, fault: RawTunnelError | WrongNameError, line: AuditRecord) -> None:
-        """Close what says nothing that may go on; TLS for a wrong name hears an alert, and all else no word."""
+        """Close a connection that carries nothing the proxy forwards, with a TLS alert if its SNI is wrong."""
         line.reason = str(fault)
         if isinstance(fault, WrongNameError):
-            await self.kill(line, last_words=UNRECOGNIZED_NAME)
+            await self.kill(line, response=UNRECOGNIZED_NAME)
             return
         line.event = Event.RAW_TUNNEL
         await self.kill(line)
 
-    async def kill(self, line: AuditRecord, last_words: bytes = b"") -> None:
-        """Write the line down, and close."""
+    async def kill(self, line: AuditRecord, response: bytes = b"") -> None:
+        """Write the audit record, send `response`, and close."""
         self._record(line)
-        if last_words:
-            self._writer.write(last_words)
-        # Closing with unread bytes would reset the connection, and the client would never see what we said last.
+        if response:
+            self._writer.write(response)
+        # Closing with unread bytes would reset the connection, and the client would never see the response.
         with contextlib.suppress(OSError, TimeoutError):
             self._writer.write_eof()
             async with asyncio.timeout(LINGER_SECONDS):
-                while await self._lead.more():
-                    self._lead.take(len(self._lead.ahead))
+                while await self._peekable.more():
+                    self._peekable.take(len(self._peekable.ahead))

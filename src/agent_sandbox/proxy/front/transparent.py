@@ -1,7 +1,7 @@
-"""The entrances for clients that know no proxy: its name server led them here, to port 443 or 80.
+"""The transparent proxy: ports 443 and 80, to which our DNS server sends clients that ignore the proxy variables.
 
-What they connected to says nothing: the name in the TLS hello, or the Host of the request, says whom they mean. From
-there on it is a tunnel like any other: decided, resolved anew, checked, pinned.
+The host comes from the SNI or the Host header, never from the address connected to. From there on the connection is a
+tunnel like any other: decided, resolved, checked, pinned.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Record = Callable[[AuditRecord], None]
 
 
 class Transparent:
-    """Opens tunnels for connections that never asked for one."""
+    """Opens a tunnel for each connection, as if the client had sent a CONNECT."""
 
     def __init__(self, front: ExplicitProxy, policy: Callable[[], Policy], *, limits: Limits, record: Record) -> None:
         self._front = front
@@ -42,24 +42,24 @@ class Transparent:
         """Serve a connection to port 80."""
         await self._front.serve_by(self._open_http, reader, writer)
 
-    async def _open_tls(self, lead: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
+    async def _open_tls(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         line = AuditRecord(event=Event.TLS, port=TLS_PORT, client=client)
-        farewell = Rejection(self._record, lead, writer)
+        rejection = Rejection(self._record, peekable, writer)
         try:
-            host = await judged(lead, name_in_hello, self._limits)
+            host = await judged(peekable, name_in_hello, self._limits)
         except (RawTunnelError, WrongNameError) as fault:
-            await farewell.refuse(fault, line)
+            await rejection.refuse(fault, line)
             return None
         return self._tunnel(client, Carries.TLS, host, TLS_PORT)
 
-    async def _open_http(self, lead: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
+    async def _open_http(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
         try:
-            head, _ = await whole_head(lead, self._limits)
+            head, _ = await whole_head(peekable, self._limits)
             host = _host_of(head.host)
         except BadHeadError as bad:
             line = AuditRecord(event=Event.MALFORMED, port=HTTP_PORT, client=client)
             denial = Denial(reason=str(bad), status=bad.status)
-            await Rejection(self._record, lead, writer).deny(denial, line)
+            await Rejection(self._record, peekable, writer).deny(denial, line)
             return None
         return self._tunnel(client, Carries.HTTP, host, HTTP_PORT)
 
@@ -76,5 +76,5 @@ def _host_of(named: str | None) -> str:
     except Ambiguous as doubt:
         raise BadHeadError(f"ambiguous: {doubt}") from doubt
     if port != HTTP_PORT:
-        raise BadHeadError(f"the Host names port {port}, the connection came to port {HTTP_PORT}")
+        raise BadHeadError(f"the Host header names port {port}, but the connection came to port {HTTP_PORT}")
     return host

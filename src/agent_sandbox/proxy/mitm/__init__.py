@@ -1,1 +1,1 @@
-"""Our subclasses and patches of mitmproxy's layers. What extends its protocol handling belongs here."""
+"""Our subclasses and patches of mitmproxy's protocol layers."""

@@ -1,7 +1,7 @@
-"""How much is held because the other side takes no more, or is not there yet.
+"""Count the bytes that are buffered because the other side is not reading, or not connected yet.
 
-mitmproxy offers every sender a window without bounds and keeps what the other side's window does not take. So whoever
-opens a download and never reads it would have the proxy read it all: the senders are paused instead.
+mitmproxy gives every HTTP/2 sender an unlimited window and buffers what the receiver's window does not take. A client
+that starts a download and never reads it would make the proxy buffer all of it; `session` pauses the sender instead.
 """
 
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from mitmproxy.proxy.layers.http._http2 import Http2Connection
 
 
 def buffered_bytes(layers: Iterable[Layer]) -> int:
-    """Return what the HTTP/2 ends inside `layers` wait to send."""
+    """Return the number of bytes that the HTTP/2 connections inside `layers` still have to send."""
     return sum(map(_held_by, layers))
 
 
 def waiting_bytes(streams: Iterable[Layer]) -> int:
-    """Return what has come for `streams` that wait, for their server to be reached, before they look at it."""
-    waiting = (event for stream in streams for event in stream._paused_event_queue)  # noqa: SLF001 - nobody else counts it
+    """Return the number of request bytes queued in `streams` that wait for their upstream connection."""
+    waiting = (event for stream in streams for event in stream._paused_event_queue)  # noqa: SLF001 - no public way to count
     return sum(len(event.data) for event in waiting if isinstance(event, RequestData))
 
 

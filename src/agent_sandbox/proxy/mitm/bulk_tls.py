@@ -1,7 +1,7 @@
-"""TLS that takes from OpenSSL all that it has, and passes it on as it is.
+"""TLS layers that read from OpenSSL in bulk, with fewer copies.
 
-mitmproxy appends each record of 16 KiB to what it has of the others and copies all of it once more; what is encrypted
-it fetches in pieces, which are put together again before they are written.
+mitmproxy copies all decrypted records again for each further record of 16 KiB. It fetches encrypted data in small
+pieces, which have to be joined before they are written.
 """
 
 from typing import override
@@ -11,23 +11,23 @@ from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.layers import tls
 from OpenSSL import SSL
 
-from agent_sandbox.proxy.net.bulk_reader import GULP
+from agent_sandbox.proxy.net.bulk_reader import LARGE_READ
 
 Commands = layer.CommandGenerator[None]
 
 RECORD = 16_384
-ENCRYPTED = 2 * GULP  # what is read at once, and what TLS adds; memory that is not filled costs nothing
+ENCRYPTED = 2 * LARGE_READ  # one read plus the overhead of TLS; memory that is not filled costs nothing
 
 
 class BulkTls(tls.TLSLayer):
-    """One side's TLS, after the handshake as before it."""
+    """The TLS of one side."""
 
     @override
     def receive_data(self, data: bytes) -> Commands:
         if data:
             self.tls.bio_write(data)
         records, ended = self._records()
-        # What was read may have called for an answer: a new key for an old one.
+        # The data may have required an answer, such as a key update.
         yield from self.tls_interact()
         if records:
             yield from self.event_to_child(events.DataReceived(self.conn, b"".join(records)))
@@ -36,14 +36,14 @@ class BulkTls(tls.TLSLayer):
             yield from self.event_to_child(events.ConnectionClosed(self.conn))
 
     def _records(self) -> tuple[list[bytes], bool]:
-        """Return what stands in the records that are there, and whether the other side has said that it was all."""
+        """Return the content of all available records, and whether the other side sent close_notify."""
         records: list[bytes] = []
         try:
             while True:
                 records.append(self.tls.recv(RECORD))
         except SSL.ZeroReturnError:
             return records, True
-        except SSL.Error:  # no more yet; or a fault, behind which there never is
+        except SSL.Error:  # no more yet, or an error, after which no more will come
             return records, False
 
     @override
@@ -57,9 +57,9 @@ class BulkTls(tls.TLSLayer):
 
 
 class BulkServerTls(BulkTls, tls.ServerTLSLayer):
-    """The TLS of an upstream server."""
+    """The TLS of a server."""
 
 
 def install() -> None:
-    """Make mitmproxy's HTTP layer use this; it names its own, and leaves no other way in."""
+    """Replace the class that mitmproxy's HTTP layer uses: its name is hard-coded there."""
     tls.ServerTLSLayer = BulkServerTls  # type: ignore[misc]

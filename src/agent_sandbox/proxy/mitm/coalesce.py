@@ -1,7 +1,7 @@
-"""One write for all that an event sends to a connection.
+"""Join all data that one event sends to a connection into one write.
 
-asyncio counts what it holds anew at each write: thousands of tiny ones, as a body in chunks of a byte makes, took it
-seconds in which nobody else was served.
+asyncio recounts its buffer at each write. A body in chunks of one byte causes thousands of tiny writes, which blocked
+all other connections for seconds.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from mitmproxy.proxy.commands import Command, SendData
 
 
 def coalesce(commands: Iterable[Command]) -> Iterator[Command]:
-    """Yield `commands` in their order; those that send to one connection, one behind the other, as one."""
+    """Yield `commands` in order, with consecutive sends to the same connection joined into one."""
     for receiver, group in groupby(commands, key=_receiver):
         if receiver is None:
             yield from group

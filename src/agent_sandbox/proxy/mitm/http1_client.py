@@ -1,4 +1,4 @@
-"""HTTP/1 to the upstream server: mitmproxy's state machine without the places where it hangs, falls over or lies."""
+"""HTTP/1 to the server: mitmproxy's state machine, with fixes where it hangs, crashes or misreports."""
 
 import re
 from typing import override
@@ -30,21 +30,21 @@ STATUS = re.compile(rb"HTTP/1\.[01] (?P<status>[1-9][0-9]{2})[ \r\n]")
 
 
 class CutConnection(commands.CloseConnection):
-    """Close without a farewell: the other side has a part, and must not take it for the whole."""
+    """Close without close_notify: the other side has only part of the message and must notice."""
 
 
 class AbortConnection(CutConnection):
-    """Close so that the other side hears of it at once, whatever is still on its way to it."""
+    """Close with a reset, which the other side notices at once, even if data is still on its way."""
 
 
 class TrailerDropper(ChunkedReader):
-    """Reads a chunked response. Trailers end it and are not passed on; mitmproxy raises on them."""
+    """Reads a chunked response and drops its trailers, on which mitmproxy raises."""
 
     _ended = False
 
     @override
     def __call__(self, buf: ReceiveBuffer) -> h11.Data | h11.EndOfMessage | None:
-        # All chunks that are there at once: each alone would go the way through all layers.
+        # Join all available chunks: passing each one through all layers is slow.
         data = b"".join(iter(lambda: self._piece(buf), b""))
         if data:
             return h11.Data(data=data)
@@ -53,13 +53,13 @@ class TrailerDropper(ChunkedReader):
     def _piece(self, buf: ReceiveBuffer) -> bytes:
         event = None if self._ended else super().__call__(buf)
         if event is None and not self._ended and len(buf) > HEAD_BYTES:
-            raise h11.RemoteProtocolError(f"a chunk's size, or trailers, of more than {HEAD_BYTES} bytes")
+            raise h11.RemoteProtocolError(f"a chunk size line or trailers of more than {HEAD_BYTES} bytes")
         self._ended = self._ended or isinstance(event, h11.EndOfMessage)
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 
 
 class StrictHttp1Client(Http1Client):
-    """Frames what it forwards, skips interim answers, bounds response heads."""
+    """Adds missing framing to requests, skips interim responses, limits the size of response heads."""
 
     buf: BodyBuffer
 
@@ -89,15 +89,15 @@ class StrictHttp1Client(Http1Client):
                 yield from self._refuse(f"the response head is larger than {HEAD_BYTES} bytes")
                 return
             if self.stream_id is not None and not self._status():
-                yield from self._refuse("the server's answer cannot be read: it is not HTTP/1")
+                yield from self._refuse("the server's response is not HTTP/1")
                 return
         yield from super().read_headers(event)
 
     @override
     def read_body(self, event: events.Event) -> Commands:
         if self.response_done and isinstance(event, events.DataReceived):
-            # The request is still on its way. What comes behind its answer is nobody's: a byte of it is kept, for
-            # which the connection is closed when the request has ended.
+            # The request is still being sent. Data after its response belongs to no request: keep one byte of it,
+            # so that the connection is closed when the request ends.
             self.buf.maybe_extract_at_most(len(self.buf) - 1)
             return
         if isinstance(event, events.ConnectionClosed) and self.conn.error and self.stream_id is not None:
@@ -108,14 +108,14 @@ class StrictHttp1Client(Http1Client):
         yield from super().read_body(event)
 
     def _skip_interim(self) -> None:
-        # `103 Early Hints` and the like: mitmproxy would take them for the answer, and the answer for a surprise.
-        # Each is a part of what comes before the body, of which there is to be an end.
+        # mitmproxy would take an interim response such as `103 Early Hints` for the final one, and then reject the
+        # final one. All of them count towards the limit for heads.
         while (end := self.buf.head_end()) and self._status() != "101" and self._status().startswith("1"):
             self.buf.maybe_extract_at_most(end)
             self._interim_bytes += end
 
     def _status(self) -> str:
-        """Return what the answer's is, as far as it is there; nothing if what is there is no beginning of an answer."""
+        """Return the response's status as far as it has arrived, "" if the data cannot be the start of a response."""
         begun = self.buf.first(len(SAMPLE))
         found = STATUS.fullmatch(begun + SAMPLE[len(begun) :])
         return found["status"].decode() if found else ""
@@ -127,16 +127,16 @@ class StrictHttp1Client(Http1Client):
 
 
 def _frame(event: RequestHeaders) -> None:
-    # An HTTP/2 body needs no length. Sent on to HTTP/1 as it is, its bytes would be read as the next request.
+    # An HTTP/2 body needs no length. Forwarded to HTTP/1 without one, it would be read as the next request.
     headers = event.request.headers
     if not (event.end_stream or "content-length" in headers or "transfer-encoding" in headers):
         headers["transfer-encoding"] = "chunked"
 
 
 def install() -> None:
-    """Make mitmproxy's layers use this client; they name theirs, and leave no other way in.
+    """Replace the class that mitmproxy's layers use: its name is hard-coded there.
 
-    Also skip a check of argument types, meant for debugging, that took a twelfth of each request.
+    Also disable a type check, meant for debugging, that took a twelfth of the time of each request.
     """
     http.MessageData.__post_init__ = lambda _: None  # type: ignore[method-assign]
     http_layer.Http1Client = StrictHttp1Client  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """HTTP/1 from the client: mitmproxy's state machine with our parser in front of it.
 
-mitmproxy alone accepts bare LF, folded lines and spaces before the colon, waits for ever behind a leading CRLF, and
-holds a head of any size.
+On its own, mitmproxy accepts bare LF, folded lines and spaces before the colon, waits forever after a leading CRLF, and
+buffers a head of any size.
 """
 
 from typing import cast, override
@@ -37,7 +37,7 @@ Commands = layer.CommandGenerator[None]
 
 
 class StrictHttp1Server(Http1Server):
-    """Reads request heads with `head.parse_head`, within the limits, and closes the connection on a bad one."""
+    """Reads request heads with `parse_head`, within the limits, and closes the connection on a malformed one."""
 
     def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
         super().__init__(context)
@@ -80,7 +80,7 @@ class StrictHttp1Server(Http1Server):
     @override
     def send(self, event: HttpEvent) -> Commands:
         if isinstance(event, ResponseProtocolError) and self.request and self.response:
-            # What there is of the answer is not the whole. Without TLS and a length, a reset alone says so.
+            # The response is incomplete. Without TLS and a length, only a reset tells the client.
             endless = http1.expected_http_body_size(self.request, self.response) == -1
             yield AbortConnection(self.conn) if endless else CutConnection(self.conn)
         else:
@@ -88,7 +88,7 @@ class StrictHttp1Server(Http1Server):
 
     @override
     def read_body(self, event: events.Event) -> Commands:
-        # Data, or the client's end; of an end in the middle mitmproxy makes what it should.
+        # mitmproxy handles everything but data correctly, including a client that leaves in the middle.
         if not isinstance(event, events.DataReceived):
             yield from super().read_body(event)
             return
@@ -103,7 +103,7 @@ class StrictHttp1Server(Http1Server):
             yield from self._give_up(f"malformed body: {error}")
 
     def _give_up(self, reason: str) -> Commands:
-        """Have the request answered, or its answer cut, and close: where the next would begin, nobody knows."""
+        """Answer the request, or cut its response, and close: it is unknown where the next request begins."""
         self._given_up, self.state = True, self.wait
         if self.response_done:
             yield MalformedHook(reason)
@@ -117,8 +117,8 @@ class StrictHttp1Server(Http1Server):
             yield commands.CloseConnection(self.conn)
             self.state = self.done
             return
-        # mitmproxy would read the next request within the end of this one, and so on: thousands in one packet took it
-        # half a minute in which nobody else was served. Each has its turn instead.
+        # mitmproxy would handle the next pipelined request recursively: thousands in one packet blocked all other
+        # connections for half a minute. Handle each in its own event instead.
         behind, self.buf = self.buf, BodyBuffer()
         yield from super().mark_done(request=request, response=response)
         self.buf = behind
@@ -129,7 +129,7 @@ class StrictHttp1Server(Http1Server):
             yield self._turn
 
     def refuse(self, reason: str, status: int = 400) -> Commands:
-        """Answer, close, and say why in the log."""
+        """Send a denial, close, and report the reason for the audit log."""
         yield MalformedHook(reason)
         yield commands.SendData(self.conn, page(Denial(reason=reason, status=status, host=self._tunnel.host)).http1())
         yield commands.CloseConnection(self.conn)
@@ -158,7 +158,7 @@ class StrictHttp1Server(Http1Server):
         return ContentLengthReader(head.body)
 
     def _start_clock(self) -> Commands:
-        # A head that arrives a byte at a time would keep mitmproxy's own clock from ever striking.
+        # mitmproxy's own timeout restarts with each byte, so a slow head would never time out.
         if self.buf and self._deadline is None:
             self._deadline = commands.RequestWakeup(self._limits.head_seconds)
             yield self._deadline

@@ -1,4 +1,4 @@
-"""HTTP/2 to the upstream server: mitmproxy's, with a bound on what is remembered of the fields that were sent."""
+"""HTTP/2 to the server: mitmproxy's class with a bounded HPACK table."""
 
 from typing import override
 
@@ -18,7 +18,7 @@ Commands = layer.CommandGenerator[None]
 
 
 class StrictHttp2Client(Http2Client):
-    """Packs fields with a table of our size, not the server's."""
+    """Encodes headers with a table of our size, not the server's."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -38,10 +38,10 @@ class StrictHttp2Client(Http2Client):
 
     @override
     def close_connection(self, msg: str) -> Commands:
-        # All streams are told, and one of them may have been sent a secret that is quoted.
+        # The message goes to all streams, and may quote a secret that was injected into one of them.
         yield from super().close_connection(unquoted(msg))
 
 
 def install() -> None:
-    """Make mitmproxy's layers use this client; they name theirs, and leave no other way in."""
+    """Replace the class that mitmproxy's layers use: its name is hard-coded there."""
     http_layer.Http2Client = StrictHttp2Client  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""HTTP/2 from the client: mitmproxy's, with bounds on what it lets a client do, and a line for what is malformed."""
+"""HTTP/2 from the client: mitmproxy's class with limits, and an audit record for malformed input."""
 
 from typing import override
 
@@ -16,7 +16,7 @@ from agent_sandbox.proxy.wire.hpack import BoundedDecoder, BoundedEncoder
 
 
 class StrictHttp2Server(Http2Server):
-    """Ends a connection whose streams are cancelled too often (rapid reset), or hold too many header fields."""
+    """Closes a connection on which the client cancels too many streams (rapid reset) or sends too many header fields."""
 
     def __init__(self, context: Context, limits: Limits) -> None:
         super().__init__(context)

@@ -1,4 +1,4 @@
-"""HTTP over one client connection: which server side reads it, and where its requests may be sent."""
+"""The HTTP layers of one client connection: choose the protocol classes, and bind requests to the tunnel."""
 
 from collections import deque
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from agent_sandbox.proxy.mitm.coalesce import coalesce
 from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection
 from agent_sandbox.proxy.mitm.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
-from agent_sandbox.proxy.mitm.stream import BreakOff, Carried, OwnConnection, StrictStream
+from agent_sandbox.proxy.mitm.stream import AbortRequest, Carried, OwnConnection, StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 
@@ -34,17 +34,17 @@ Commands = layer.CommandGenerator[None]
 
 @dataclass
 class PolicyReplaced(events.Event):
-    """Another policy is in force. `ended` counts the requests that it broke off."""
+    """A new policy is in force. `ended` counts the requests that were aborted because of it."""
 
     revision: PolicyTransition
     ended: int = 0
 
 
 class StrictHttpLayer(HttpLayer):
-    """mitmproxy's HTTP layer over our strict ends."""
+    """mitmproxy's HTTP layer, with our strict protocol classes."""
 
     def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
-        # In `transparent` mode each request goes to context.server.address, whatever it says of itself.
+        # In `transparent` mode each request goes to context.server.address, whatever host it names.
         super().__init__(context, HTTPMode.regular if tunnel.carries is Carries.PROXY else HTTPMode.transparent)
         self._tunnel = tunnel
         self._limits = limits
@@ -67,17 +67,17 @@ class StrictHttpLayer(HttpLayer):
 
     def _review(self, event: PolicyReplaced) -> Commands:
         for stream in [*self.streams.values()]:
-            denial = stream.take_back(event.revision) if isinstance(stream, StrictStream) else None
+            denial = stream.revoke(event.revision) if isinstance(stream, StrictStream) else None
             if denial is not None:
                 event.ended += 1
                 yield from self._wait_no_longer(stream, denial.reason)
-                yield from self.event_to_child(stream, BreakOff(denial))
+                yield from self.event_to_child(stream, AbortRequest(denial))
 
     def _wait_no_longer(self, stream: layer.Layer, reason: str) -> Commands:
-        """Tell a stream whose server is being dialled that there is none for it: it hears nothing else until then."""
+        """Fail a stream that still waits for its upstream connection: it handles no other event until then."""
         for waiting in self.waiting_for_establishment.values():
             for command in [command for command in waiting if self.command_sources[command] is stream]:
-                # Not `remove`: what waits for one server is equal.
+                # Not `remove`: commands that wait for the same server compare equal.
                 waiting[:] = [other for other in waiting if other is not command]
                 del self.command_sources[command]
                 yield from self.event_to_child(stream, GetHttpConnectionCompleted(command, (None, reason)))
@@ -95,19 +95,19 @@ class StrictHttpLayer(HttpLayer):
 
     @override
     def get_connection(self, event: GetHttpConnection, *, reuse: bool = True) -> Commands:
-        yield from self._let_go_of_servers()
-        # mitmproxy keeps a failed connection's error for as long as the client stays; we try again.
+        yield from self._close_idle_servers()
+        # mitmproxy remembers a failed connection until the client leaves; clear the error to try again.
         for known in self.connections:
             if isinstance(known, Server) and known not in self.waiting_for_establishment:
                 known.error = None
-        assert isinstance(event, OwnConnection)  # noqa: S101 - our streams ask for no other
+        assert isinstance(event, OwnConnection)  # noqa: S101 - our streams send no other kind
         event.carried = self._carried
         yield from super().get_connection(event, reuse=reuse)
         self._carried = {known: self._carried.get(known, event.echoes) for known in self.connections}
 
-    def _let_go_of_servers(self) -> Commands:
-        # mitmproxy keeps every one for as long as the client stays: those that are gone are looked through for each
-        # request, and those that are not have a socket each.
+    def _close_idle_servers(self) -> Commands:
+        # mitmproxy keeps every connection until the client leaves: closed ones slow down each request, and each open
+        # one uses a socket.
         in_use = {stream.context.server for stream in self.streams.values()}.union(self.waiting_for_establishment)
         idle = [known for known in self.connections if isinstance(known, Server) and known not in in_use]
         for known in self._over.intersection(idle):
@@ -125,11 +125,11 @@ class StrictHttpLayer(HttpLayer):
 
 
 class RejectionTls(BulkTls, ClientTLSLayer):
-    """Tells the client that the end is one. mitmproxy lets it find out, and OpenSSL 3 then reports an attack."""
+    """Sends close_notify before closing. mitmproxy does not, and OpenSSL 3 then reports a truncation attack."""
 
     @override
     def send_close(self, command: CloseConnection) -> Commands:
-        # What was cut off must not look like what is whole.
+        # A truncated message must not look complete.
         if not isinstance(command, CutConnection) and self.conn.tls_established:
             self.tls.shutdown()
             yield from self.tls_interact()
@@ -137,9 +137,9 @@ class RejectionTls(BulkTls, ClientTLSLayer):
 
 
 class Destination(layer.Layer):
-    """The outermost layer: binds the connection to what the front decided. No other layer is ever guessed.
+    """The outermost layer: binds the connection to its tunnel. Unlike mitmproxy, it never guesses the next layer.
 
-    Hooks are run here, in place. mitmproxy makes a task of each and waits for it, four times a request; ours are quick.
+    It runs hooks directly, because ours are fast. mitmproxy starts a task for each, four times a request.
     """
 
     def __init__(
@@ -164,11 +164,11 @@ class Destination(layer.Layer):
 
     @property
     def idle(self) -> bool:
-        """Whether no request is under way."""
+        """Whether no request is in progress."""
         return not self._http.streams
 
     def held(self, *, to_client: bool) -> int:
-        """Return how many bytes wait to be sent to the client, or to servers."""
+        """Return how many bytes are buffered for the client, or for servers."""
         ends = self._http.connections.items()
         client = self.context.client
         held = buffered_bytes(end for peer, end in ends if (peer == client) is to_client and peer.connected)
@@ -176,13 +176,13 @@ class Destination(layer.Layer):
 
     @property
     def behind(self) -> int:
-        """How much has come over HTTP/1 behind a request that is not answered yet."""
+        """The number of HTTP/1 bytes received after a request that is not answered yet."""
         end = self._http.connections.get(self.context.client)
         return len(end.buf) if isinstance(end, StrictHttp1Server) else 0
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
-        # A hook is completed when the event that led to it is, and before the next: as mitmproxy would have it.
+        # As in mitmproxy: complete a hook after the event that caused it, and before the next event.
         waiting = deque([event])
         while waiting:
             for command in coalesce(self._child.handle_event(waiting.popleft())):

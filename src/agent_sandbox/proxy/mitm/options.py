@@ -1,4 +1,4 @@
-"""What mitmproxy's layers ask of their options: fixed values, not a registry that something could change."""
+"""The options that mitmproxy's layers read, as fixed values instead of a mutable registry."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """Stands in for `mitmproxy.options.Options`; an attribute that is not here is an error, not a default."""
+    """Replaces `mitmproxy.options.Options`. An attribute that is missing here is an error, not a default."""
 
-    connection_strategy: str = "lazy"  # nothing is dialled before a request is allowed
-    rawtcp: bool = False  # what is no HTTP is no connection
+    connection_strategy: str = "lazy"  # connect only after a request is allowed
+    rawtcp: bool = False  # never forward anything but HTTP
     websocket: bool = True
     validate_inbound_headers: bool = True
     normalize_outbound_headers: bool = True
@@ -22,6 +22,6 @@ class EngineOptions:
     tcp_timeout: int = 600
 
 
-def as_mitmproxy(options: EngineOptions) -> Any:  # noqa: ANN401 - mitmproxy's own type is a registry of everything it can do
-    """Hand `options` to a place that is annotated with mitmproxy's class."""
+def as_mitmproxy(options: EngineOptions) -> Any:  # noqa: ANN401 - mitmproxy's own type is a registry of all its options
+    """Return `options` typed as `Any`, for parameters annotated with mitmproxy's class."""
     return options

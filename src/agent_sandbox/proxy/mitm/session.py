@@ -1,4 +1,4 @@
-"""One client connection behind the front: mitmproxy's handler with our hooks and dialler, and no way to fail open."""
+"""One client connection: mitmproxy's handler with our hooks and dialler, which fails closed."""
 
 import asyncio
 import logging
@@ -32,13 +32,13 @@ from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached
 from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-LAST_WORDS_SECONDS = 1.0
+LINGER_SECONDS = 1.0
 REGULAR = mode_specs.ProxyMode.parse("regular")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What all sessions share."""
+    """The objects that all sessions share."""
 
     hooks: Hooks
     dialler: Dialler
@@ -51,7 +51,7 @@ class Engine:
 
     @property
     def crowded(self) -> float:
-        """How many times as many sessions there are as may each hold all that one may."""
+        """The number of sessions relative to `Limits.crowd`; above 1, each session may buffer less."""
         return len(self.sessions) / self.limits.crowd
 
 
@@ -68,7 +68,7 @@ class Session(server.LiveConnectionHandler):
         self._moved = asyncio.Event()
         self._paused = False
         self._took = 0.0
-        reader.in_sips = partial(self._in_sips, self.client)
+        reader.small_reads = partial(self._small_reads, self.client)
 
     @override
     async def handle_client(self) -> None:
@@ -78,14 +78,14 @@ class Session(server.LiveConnectionHandler):
         finally:
             self._engine.sessions.discard(self)
 
-    def _in_sips(self, connection: Connection) -> bool:
-        """Tell whether to read little at once: of what is or may turn out to be HTTP/2, and where many are served."""
+    def _small_reads(self, connection: Connection) -> bool:
+        """Return whether to read little at once: if this is or may become HTTP/2, or if there are many sessions."""
         in_frames = connection.tls and (connection.alpn == HTTP2 or not connection.tls_established)
         return in_frames or self._engine.crowded > 1
 
     @override
     async def handle_hook(self, hook: commands.StartHook) -> None:
-        """Do nothing: what has a function of ours was run by the outermost layer, in place."""
+        """Do nothing: `Destination` has already run our hooks."""
 
     @override
     async def server_event(self, event: events.Event) -> None:
@@ -97,7 +97,7 @@ class Session(server.LiveConnectionHandler):
             passed = True
         finally:
             self._took = time.monotonic() - began
-            # What mitmproxy does not catch ends the task of one side; the other would wait for ever.
+            # An exception that mitmproxy does not catch ends the task of one side; the other would wait forever.
             if not passed:
                 self.abort()
             self._moved.set()
@@ -108,7 +108,7 @@ class Session(server.LiveConnectionHandler):
             await asyncio.sleep(seconds)
         await super().drain_writers()  # type: ignore[no-untyped-call]
         to_client = asyncio.current_task() is not self.transports[self.client].handler
-        # Never both at once: each would wait for the window that the other has to read of.
+        # Never pause both sides: each would wait for a window update that the other has to read.
         while not self._paused and self._holds_much(to_client=to_client):
             self._paused = True
             self._moved.clear()
@@ -124,11 +124,11 @@ class Session(server.LiveConnectionHandler):
         return self.layer.held(to_client=to_client) * max(1, self._engine.crowded) > limits.held_bytes
 
     def abort(self) -> None:
-        """Close the client's connection, and everything that was opened for it."""
+        """Reset the client's connection and all server connections opened for it."""
         writer = self._writer(self.client)
         if writer is not None:
             writer.transport.abort()
-        # A sender that is paused looks up when the other side moves, or is gone.
+        # A paused sender wakes up only when the other side makes progress or closes.
         for peer in self._servers():
             self._drop(peer)
 
@@ -136,7 +136,7 @@ class Session(server.LiveConnectionHandler):
         return [peer for peer in self.transports if isinstance(peer, Server)]
 
     def _reset(self, connection: Connection) -> None:
-        """End a connection so that its other side sees that something went wrong."""
+        """Reset a connection, so that the other side sees an error and not a normal end."""
         writer = self._writer(connection)
         if writer is not None:
             raw = writer.get_extra_info("socket")
@@ -145,10 +145,10 @@ class Session(server.LiveConnectionHandler):
             writer.transport.abort()
 
     def _drop(self, peer: Server) -> None:
-        # One that is still being dialled would be used when it is reached, by the next request if not by this one.
+        # Once open, a connection that is still being opened would be used, if only by the next request.
         transport = self.transports[peer]
         if transport.writer is None and transport.handler is not None:
-            transport.handler.cancel("it may not be dialled any more")
+            transport.handler.cancel("the policy no longer allows this server")
         self._reset(peer)
 
     def _writer(self, connection: Connection) -> asyncio.StreamWriter | None:
@@ -156,7 +156,10 @@ class Session(server.LiveConnectionHandler):
         return cast("asyncio.StreamWriter | None", transport.writer) if transport is not None else None
 
     async def review(self, revision: PolicyTransition) -> bool:
-        """End what another policy does not allow: requests, and connections that lead where nothing may go."""
+        """End the requests and server connections that the new policy denies.
+
+        Return whether any request, or the client connection, was ended.
+        """
         client, replaced = self._writer(self.client), PolicyReplaced(revision)
         if client is None:
             return False
@@ -170,12 +173,12 @@ class Session(server.LiveConnectionHandler):
             return True
         ended = bool(replaced.ended) or self._outlived(revision)
         if ended and (self.client.alpn != HTTP2 or self._outlived(revision)):
-            # Long enough for a client that listens to read why.
-            asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, client.transport.abort)
+            # Leave the client time to read the reason.
+            asyncio.get_running_loop().call_later(LINGER_SECONDS, client.transport.abort)
         return ended
 
     def _outlived(self, revision: PolicyTransition) -> bool:
-        # A tunnel that was refused and would not be now is closed too: its client opens another one, which works.
+        # Also close a denied tunnel that the new policy would allow: the client's next tunnel will work.
         tunnel = self._tunnel
         if tunnel.carries is Carries.PROXY:
             return False
@@ -188,7 +191,7 @@ class Session(server.LiveConnectionHandler):
         connection = command.connection
         address = connection.address
         if address is None or not self._may_dial(address):
-            await self._not_opened(command, NotReached("only the decided destination is ever dialled"))
+            await self._not_opened(command, NotReached("the proxy connects only to the destination that was decided"))
             return
         async with AsyncExitStack() as held:
             streams = await self._dial(command, address, held)
@@ -198,9 +201,9 @@ class Session(server.LiveConnectionHandler):
             connection.state = ConnectionState.OPEN
             connection.peername = writer.get_extra_info("peername")
             connection.sockname = writer.get_extra_info("sockname")
-            gulps = BulkReader(reader, on_reset=lambda: setattr(connection, "error", "the server reset the connection"))
-            gulps.in_sips = partial(self._in_sips, connection)
-            self.transports[connection] = server.ConnectionIO(asyncio.current_task(), _as_stream(gulps), writer)
+            bulk = BulkReader(reader, on_reset=lambda: setattr(connection, "error", "the server reset the connection"))
+            bulk.small_reads = partial(self._small_reads, connection)
+            self.transports[connection] = server.ConnectionIO(asyncio.current_task(), _as_stream(bulk), writer)
             patience = self._wait_for_handshake(connection, writer)
             await self.server_event(events.OpenConnectionCompleted(command, None))
             try:
@@ -213,7 +216,7 @@ class Session(server.LiveConnectionHandler):
         self, command: commands.OpenConnection, address: tuple[str, int], held: AsyncExitStack
     ) -> Streams | None:
         began_under = self._engine.policy()
-        streams, why = None, NotReached("a fault of the proxy, or a cancellation, kept it from being dialled")
+        streams, why = None, NotReached("an error in the proxy, or a cancellation, prevented the connection")
         try:
             await held.enter_async_context(self.max_conns[address])
             dialled = await self._engine.dialler.dial(*address)
@@ -221,13 +224,13 @@ class Session(server.LiveConnectionHandler):
         except DialError as error:
             why = error.why
         finally:
-            # Whatever went wrong, the layers are told: they would wait for ever.
+            # Always tell the layers, or they would wait forever.
             if streams is None:
                 await self._not_opened(command, why)
         return streams
 
     async def _unless_replaced(self, began_under: Policy, address: tuple[str, int], dialled: Streams) -> Streams | None:
-        """Hold what was reached against the policy that is in force now: nothing is sent where it does not lead."""
+        """Return `dialled` unless a policy loaded in the meantime denies the address; then abort it, return None."""
         revision = PolicyTransition(old=began_under, new=self._engine.policy())
         if revision.old is revision.new or revision.decide_connect(*address).allowed:
             return dialled
@@ -236,12 +239,12 @@ class Session(server.LiveConnectionHandler):
         return None
 
     def _wait_for_handshake(self, connection: Server, writer: asyncio.StreamWriter) -> asyncio.TimerHandle:
-        # A server that accepts and then says nothing would hold the client for as long as the idle time-out.
-        def lose_patience() -> None:
+        # A server that accepts and then sends nothing would make the client wait for the whole idle timeout.
+        def time_out() -> None:
             if connection.tls and not connection.tls_established:
                 writer.transport.abort()
 
-        return asyncio.get_running_loop().call_later(self._engine.limits.hello_seconds, lose_patience)
+        return asyncio.get_running_loop().call_later(self._engine.limits.hello_seconds, time_out)
 
     def _may_dial(self, address: tuple[str, int]) -> bool:
         tunnel = self._tunnel
@@ -254,11 +257,11 @@ class Session(server.LiveConnectionHandler):
 
     @override
     def log(self, message: str, level: int = logging.INFO, exc_info: Any = None) -> None:
-        # mitmproxy logs that one of its layers fell over, and leaves the connection open and mute.
+        # When one of its layers raises, mitmproxy only logs it, and leaves the connection open but dead.
         if level >= logging.ERROR:
             fault = exc_info[1] if isinstance(exc_info, tuple) else message
             logging.getLogger(__name__).error("%s", message, exc_info=exc_info)
-            self._record_fault(f"a fault in the protocol engine: {fault}")
+            self._record_fault(f"error in the protocol engine: {fault}")
             self.abort()
 
     def _record_fault(self, reason: str) -> None:
@@ -268,5 +271,5 @@ class Session(server.LiveConnectionHandler):
 
 
 def _as_stream(reader: BulkReader) -> asyncio.StreamReader:
-    # Of a reader, mitmproxy uses `read` alone.
+    # mitmproxy calls only `read`.
     return cast("asyncio.StreamReader", reader)

@@ -1,4 +1,4 @@
-"""One request and its response: mitmproxy's, but an answer of ours goes out when it is known, not when a body ends."""
+"""One request and its response: mitmproxy's stream, but a denial is sent at once, not when the request body ends."""
 
 from dataclasses import dataclass
 from typing import override
@@ -25,11 +25,19 @@ from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeaders
 
 from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.exchange.exchange import Exchange, answer, break_off, exchange_of, failure, not_read, too_large
+from agent_sandbox.proxy.exchange.exchange import (
+    Exchange,
+    answer,
+    exchange_of,
+    failure,
+    mark_aborted,
+    not_read,
+    too_large,
+)
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from agent_sandbox.proxy.reload.transition import PolicyTransition
-from agent_sandbox.proxy.secrets.redactable import told, why_unreadable
+from agent_sandbox.proxy.secrets.redactable import safe_reason, why_unreadable
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.upstream.dialler import NotReached
 from agent_sandbox.proxy.wire.header_fields import unfolded
@@ -39,23 +47,23 @@ Carried = dict[Connection, Echoes]
 
 
 @dataclass
-class BreakOff(events.Event):
-    """What was allowed is allowed no more."""
+class AbortRequest(events.Event):
+    """The request of this stream is no longer allowed."""
 
     denial: Denial
 
 
 @dataclass
 class MalformedBody(HttpEvent):
-    """The body cannot be read any further. Not mitmproxy's own event for that, which takes the place of any answer."""
+    """The request body is malformed. mitmproxy's own event for this would prevent any response."""
 
     reason: str
 
 
 class OwnConnection(GetHttpConnection):
-    """Asks for a connection on which the same secrets were sent, or none: no echo of others can come from there.
+    """Requests a connection that has carried the same secrets or none, so that no other secret can be echoed on it.
 
-    `carried` is what was sent on those that there are.
+    `carried` holds the secrets that were sent on each existing connection.
     """
 
     def __init__(self, request: http.Request, echoes: Echoes) -> None:
@@ -69,7 +77,7 @@ class OwnConnection(GetHttpConnection):
 
 
 class StrictStream(HttpStream):
-    """Answers denials early and upstream failures in our own words, over every protocol version alike."""
+    """Sends denials early, and our own responses for server failures, the same for every protocol version."""
 
     flow: http.HTTPFlow | None = None  # type: ignore[assignment]
 
@@ -77,11 +85,11 @@ class StrictStream(HttpStream):
         super().__init__(context, stream_id)
         self._limits = limits
 
-    def take_back(self, revision: PolicyTransition) -> Denial | None:
-        """Note it, and return why, if the request was allowed and would not be now."""
+    def revoke(self, revision: PolicyTransition) -> Denial | None:
+        """Record and return a denial if the request was allowed and the new policy denies it."""
         exchange = exchange_of(self.flow) if self.flow else None
         request = exchange.request if exchange else None
-        if exchange is None or request is None or exchange.broken_off is not None:
+        if exchange is None or request is None or exchange.aborted is not None:
             return None
         decision = revision.decide(request)
         if decision.allowed:
@@ -94,23 +102,23 @@ class StrictStream(HttpStream):
             method=request.method,
             path=request.path,
         )
-        # Now, though it may have to wait: a request whose server is being dialled must not be sent when that is done.
-        break_off(exchange, denial, cause=str(decision.cause))
+        # Record it now: a request that still waits for its upstream connection must not be sent afterwards.
+        mark_aborted(exchange, denial, cause=str(decision.cause))
         return denial
 
     @override
     def _handle_event(self, event: events.Event) -> Commands:
-        if isinstance(event, BreakOff):
-            yield from self.break_off(event.denial)
+        if isinstance(event, AbortRequest):
+            yield from self.abort(event.denial)
         elif isinstance(event, MalformedBody):
             yield from self._refuse_body(event.reason)
         elif isinstance(event, events.Wakeup):
-            yield from self._read_no_further("the body did not arrive in time", status=408)
+            yield from self._read_no_further("the request body did not arrive in time", status=408)
         else:
             yield from super()._handle_event(event)
 
-    def break_off(self, denial: Denial) -> Commands:
-        """End what goes on, so that neither side takes what it has for the whole."""
+    def abort(self, denial: Denial) -> Commands:
+        """End the request so that neither side takes a partial message for a complete one."""
         flow = self._flow
         if not flow.live:
             return
@@ -127,8 +135,8 @@ class StrictStream(HttpStream):
         exchange = exchange_of(self._flow)
         if isinstance(event, RequestData) and exchange is not None and not exchange.sent.takes(len(event.data)):
             denial = too_large(exchange)
-            break_off(exchange, denial)
-            yield from self.break_off(denial)
+            mark_aborted(exchange, denial)
+            yield from self.abort(denial)
         else:
             yield from super().state_stream_request_body(event)
 
@@ -146,7 +154,7 @@ class StrictStream(HttpStream):
         yield from super().state_wait_for_request_headers(event)
         if self._held:
             yield commands.RequestWakeup(self._limits.body_seconds)
-        # Bodyless requests are answered by mitmproxy when their end comes, in the same packet.
+        # mitmproxy answers a request without a body itself, when its end arrives in the same packet.
         if not event.end_stream and self._answered_by_us():
             yield from self._answer()
 
@@ -156,7 +164,7 @@ class StrictStream(HttpStream):
 
     @property
     def _held(self) -> Exchange | None:
-        """The ledger of a request whose body is held."""
+        """The exchange, if its request body is buffered."""
         exchange = exchange_of(self.flow) if self.flow else None
         return exchange if exchange is not None and exchange.held else None
 
@@ -167,7 +175,7 @@ class StrictStream(HttpStream):
         if len(self.request_body_buf) > MAX_BODY:
             yield from self._read_no_further(TOO_LONG, status=413)
         elif exchange is not None and isinstance(event, RequestEndOfMessage):
-            # On its way, or answered: what is kept no longer counts, nor takes room while the server thinks.
+            # Forwarded or answered: free the quota and the memory before the server responds.
             data = self._flow.request.data
             exchange.sent.count = len(data.content or b"") if self._flow.response is None else 0
             exchange.held, data.content = False, None
@@ -185,7 +193,7 @@ class StrictStream(HttpStream):
 
     @override
     def state_done(self, event: RequestData | RequestTrailers | RequestEndOfMessage) -> Commands:
-        """Swallow what is left of a body that was answered early."""
+        """Discard the rest of a request body that was answered early."""
         yield from ()
 
     @override
@@ -193,8 +201,8 @@ class StrictStream(HttpStream):
         request = self._flow.request
         connection, error = yield OwnConnection(request, self._echoes)
         exchange = exchange_of(self._flow)
-        if exchange is not None and exchange.broken_off is not None:
-            error = NotReached(exchange.broken_off.reason)
+        if exchange is not None and exchange.aborted is not None:
+            error = NotReached(exchange.aborted.reason)
         if error:
             yield from self._fail(error if isinstance(error, NotReached) else NotReached(error))
             return False
@@ -206,7 +214,7 @@ class StrictStream(HttpStream):
         if self.flow is not None and not self.flow.live:
             return  # the rest of an answer that was refused, which came in the same packet
         if isinstance(event, ResponseProtocolError):
-            event = ResponseProtocolError(event.stream_id, told(self._echoes, event.message), event.code)
+            event = ResponseProtocolError(event.stream_id, safe_reason(self._echoes, event.message), event.code)
         answerable = isinstance(event, ResponseProtocolError) and event.code in (
             ErrorCode.GENERIC_SERVER_ERROR,
             ErrorCode.CONNECT_FAILED,
@@ -224,8 +232,8 @@ class StrictStream(HttpStream):
         path = request.path.partition("?")[0]
         denial = Denial(status=400, reason=reason, host=request.data.host, method=request.method, path=path)
         if exchange is not None:
-            break_off(exchange, denial)
-        yield from self.break_off(denial)
+            mark_aborted(exchange, denial)
+        yield from self.abort(denial)
 
     @override
     def check_invalid(self, request: bool) -> layer.CommandGenerator[bool]:
@@ -240,13 +248,14 @@ class StrictStream(HttpStream):
             yield from self._answer()
         else:
             yield commands.CloseConnection(flow.server_conn)
-            yield from self._fail(NotReached(f"the server's answer cannot be read: {told(self._echoes, reason)}"))
+            why = safe_reason(self._echoes, reason)
+            yield from self._fail(NotReached(f"the server's response cannot be forwarded: {why}"))
         return True
 
     def _invalid(self, *, request: bool) -> str | None:
         message = self._flow.request if request else self._flow.response
         if request and self._flow.request.method == "CONNECT":
-            return "CONNECT where a request is wanted"
+            return "CONNECT is valid only as the first request to the proxy"
         try:
             validate_headers(message)  # type: ignore[arg-type] # there is a response when one is checked
             if isinstance(message, http.Response):
@@ -257,25 +266,25 @@ class StrictStream(HttpStream):
         return None
 
     def _check_readable(self, response: http.Response) -> None:
-        """Refuse an answer that an echo of a secret could not be found in. Raises ValueError."""
+        """Raise ValueError if echoes of an injected secret could not be found in the response."""
         why = why_unreadable(response.data.headers.fields) if self._echoes else ""
         if why:
-            raise ValueError(f"{why}, and a secret that was put in could not be seen in it")
+            raise ValueError(f"{why}, so an echo of the injected secret could not be redacted")
 
     @property
     def _echoes(self) -> Echoes:
-        """What an echo of the secrets looks like that were put into the request."""
+        """What echoes of the injected secrets look like."""
         exchange = exchange_of(self.flow) if self.flow else None
         return exchange.echoes if exchange else ()
 
     @property
     def _flow(self) -> http.HTTPFlow:
-        assert self.flow is not None  # noqa: S101 - mitmproxy makes it before it asks anything about it
+        assert self.flow is not None  # noqa: S101 - mitmproxy sets it before it calls anything that needs it
         return self.flow
 
     @override
     def passthrough(self, event: events.Event) -> Commands:
-        if isinstance(event, BreakOff):
+        if isinstance(event, AbortRequest):
             event = RequestEndOfMessage(self.stream_id)  # as if the client had left
         yield from super().passthrough(event)
 

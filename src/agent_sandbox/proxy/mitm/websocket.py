@@ -1,4 +1,4 @@
-"""A WebSocket: its frames go on as they come. mitmproxy's layer holds each message until it is whole."""
+"""Relay WebSocket frames as they arrive. mitmproxy's own layer buffers each message until it is complete."""
 
 from typing import override
 
@@ -15,7 +15,7 @@ Commands = layer.CommandGenerator[None]
 
 
 class WebSocketRelay(layer.Layer):
-    """Passes the frames of both sides on, counts what is in them, and ends both when one ends."""
+    """Forwards the frames of both sides, counts their payload, and closes both when one closes."""
 
     def __init__(self, context: Context, flow: http.HTTPFlow, limits: Limits) -> None:
         super().__init__(context)
@@ -33,7 +33,7 @@ class WebSocketRelay(layer.Layer):
             return
         if isinstance(event, events.DataReceived):
             yield from self._pass(event)
-        else:  # a side has left, or is not waited for any longer
+        else:  # one side has left, or the wait for its Close has timed out
             yield from self._end()
 
     def _pass(self, event: events.DataReceived) -> Commands:
@@ -42,14 +42,14 @@ class WebSocketRelay(layer.Layer):
         try:
             data = frames.read(event.data)
         except BadFrameError as bad:
-            yield from self._end(f"; broken off: {'the client' if from_client else 'the server'} sent {bad}")
+            yield from self._end(f"; aborted: {'the client' if from_client else 'the server'} sent {bad}")
             return
         if data:
             yield commands.SendData(self.context.server if from_client else self.context.client, data)
         if self._client.closed and self._server.closed:
             yield from self._end()
         elif frames.closed and self._patience is None:
-            # The other side is to say so too; some never do.
+            # The other side should send a Close too, but some never do.
             self._patience = commands.RequestWakeup(self._limits.websocket_closing_seconds)
             yield self._patience
 

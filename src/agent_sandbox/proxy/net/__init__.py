@@ -1,4 +1,4 @@
-"""Connections, below any protocol: sockets, buffered reading, limits per client, fair scheduling, orderly closing.
+"""Connections, below any protocol: sockets, buffered reading, limits per client, fair scheduling, graceful closing.
 
 Nothing here parses or decides.
 """

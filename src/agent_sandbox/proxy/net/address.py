@@ -1,4 +1,4 @@
-"""Where something listens. Apart from the settings: the health check reads it, and needs nothing of the rest."""
+"""Parse ADDR:PORT. Separate from the settings, because the health check needs only this."""
 
 import re
 

@@ -1,34 +1,34 @@
-"""Read from a stream all that it has.
+"""Read everything that a stream has buffered.
 
-mitmproxy asks for 65,535 bytes at a time, of which asyncio has four times as many at hand. Each read goes the way
-through all layers, and that way, not the size of what goes it, made up half of the cost of a download.
+mitmproxy reads 65,535 bytes at a time, but asyncio buffers four times as much. The cost of a read is passing it through
+all layers, whatever its size: that was half of the cost of a download.
 """
 
 import asyncio
 from collections.abc import Callable
 
-GULP = 262_144  # what asyncio takes from a socket at once
-# Of HTTP/2, which can have a frame in every nine bytes: twenty thousand of them took seconds in which nobody else was
-# served, and one that is to carry something has 16 KiB.
-SIP = 32_768
+LARGE_READ = 262_144  # what asyncio reads from a socket at once
+# For HTTP/2, which can have a frame in every nine bytes: parsing twenty thousand of them blocked all other connections
+# for seconds. Data frames have 16 KiB.
+SMALL_READ = 32_768
 
 
 class BulkReader:
-    """Has as much of a StreamReader as mitmproxy uses."""
+    """A reader with the part of the StreamReader interface that mitmproxy uses."""
 
     def __init__(self, reader: asyncio.StreamReader, *, on_reset: Callable[[], None] = lambda: None) -> None:
         self._reader = reader
         self._on_reset = on_reset
-        self.in_sips: Callable[[], bool] = lambda: False
+        self.small_reads: Callable[[], bool] = lambda: False
 
     async def read(self, _: int = -1) -> bytes:
-        """Read what there is, however little was asked for. No bytes at the end of the stream."""
-        size = GULP
-        if self.in_sips():
-            size = SIP
-            await asyncio.sleep(0)  # the rest of a gulp is read without a pause: others come between
+        """Read what is available, ignoring the requested size. Empty at the end of the stream."""
+        size = LARGE_READ
+        if self.small_reads():
+            size = SMALL_READ
+            await asyncio.sleep(0)  # reading buffered data does not yield: let other tasks run
         try:
             return await self._reader.read(size)
         except ConnectionResetError:
-            self._on_reset()  # mitmproxy takes it for an end like any other
+            self._on_reset()  # mitmproxy treats a reset like a normal end
             raise

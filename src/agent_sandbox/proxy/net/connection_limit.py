@@ -1,7 +1,7 @@
-"""How many connections a client may hold: when it wants one too many, the one that was quiet the longest is closed.
+"""Limit the connections per client: over the limit, the one that was idle the longest is closed.
 
-So a client that opens thousands and says nothing harms its own, and its working ones go on: those that never had a
-byte of a server's go first. A few of them are spared, since each connection begins as one.
+Connections that never received data from a server go first, so a client that opens thousands of idle ones keeps its
+working ones. A few of these are spared, because every connection starts that way.
 """
 
 from collections import OrderedDict, defaultdict
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-SPARED = 8  # one in so many places is for connections that begin
+SPARED = 8  # 1/8 of the limit is reserved for new connections
 
 Close = Callable[[], None]
 type Places = OrderedDict[Place, Close]
@@ -17,7 +17,7 @@ type Places = OrderedDict[Place, Close]
 
 @dataclass(slots=True, kw_only=True)
 class Held:
-    """The places of one client address, each kind in the order of its last use."""
+    """The connections of one client address, each kind in order of last use."""
 
     beginning: Places = field(default_factory=OrderedDict)
     working: Places = field(default_factory=OrderedDict)
@@ -26,32 +26,32 @@ class Held:
         return len(self.beginning) + len(self.working)
 
     def take_quietest(self, spared: int) -> Close:
-        """Take the place away that is missed the least."""
+        """Remove the connection to close, and return the function that closes it."""
         among = self.beginning if len(self.beginning) > spared or not self.working else self.working
         return among.popitem(last=False)[1]
 
 
 class Place:
-    """The place of one connection: it is told of each use."""
+    """The entry of one connection. Call `used` or `served` on each use."""
 
     def __init__(self, held: Held) -> None:
         self._held = held
 
     def used(self) -> None:
-        """Something came from the client."""
+        """Record that data came from the client."""
         for places in (self._held.working, self._held.beginning):
             if self in places:
                 places.move_to_end(self)
 
     def served(self) -> None:
-        """Something came for the client."""
+        """Record that data came from the server."""
         if self in self._held.beginning:
             self._held.working[self] = self._held.beginning.pop(self)
         self.used()
 
 
 class ConnectionLimiter:
-    """Counts the open connections of each client address, and knows their order of last use."""
+    """Tracks the open connections of each client address in order of last use."""
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
@@ -59,7 +59,7 @@ class ConnectionLimiter:
 
     @contextmanager
     def admit(self, client: str, close: Close) -> Iterator[Place]:
-        """Hold a place for as long as the block runs."""
+        """Count a connection while the block runs; close another one of `client` if it has too many."""
         held = self._open[client]
         if len(held) >= self._limit:
             held.take_quietest(self._limit // SPARED)()
@@ -74,5 +74,5 @@ class ConnectionLimiter:
                 self._open.pop(client, None)
 
     def __len__(self) -> int:
-        # Another thread asks: a list of them is taken at once, while the registry may change.
+        # Called from another thread: copy the values first, because the dict may change meanwhile.
         return sum(map(len, list(self._open.values())))

@@ -1,4 +1,4 @@
-"""How a connection is let go: in good order while the other side takes what is left for it, then in any case."""
+"""Close a connection gracefully while the other side still reads, then by force."""
 
 import asyncio
 import sys
@@ -10,9 +10,9 @@ from termios import TIOCOUTQ
 
 
 async def linger_close(writer: asyncio.StreamWriter, *, seconds: float) -> None:
-    """Close, and return when that is done. What is left unread for `seconds` is dropped.
+    """Close, and wait until that is done. If the other side reads nothing for `seconds`, drop the rest.
 
-    A transport alone would wait for ever, and hold the socket and up to a MiB, for a client that never reads.
+    A transport alone would wait forever for a client that never reads, and keep the socket and up to 1 MiB.
     """
     writer.close()
     over = asyncio.create_task(closed(writer))
@@ -28,7 +28,7 @@ async def linger_close(writer: asyncio.StreamWriter, *, seconds: float) -> None:
 
 
 def _unread(writer: asyncio.StreamWriter) -> int:
-    # With what the kernel holds: of that it takes some more from us only when a third, a MiB or so, was read.
+    # Include the kernel's buffer: it takes more from us only after about a third of it (1 MiB) was read.
     raw = writer.get_extra_info("socket")
     held = ioctl(raw, TIOCOUTQ, bytes(4)) if raw is not None and raw.fileno() >= 0 else b""
     return writer.transport.get_write_buffer_size() + int.from_bytes(held, sys.byteorder)
@@ -36,7 +36,7 @@ def _unread(writer: asyncio.StreamWriter) -> int:
 
 @contextmanager
 def closing_with(writer: asyncio.StreamWriter, end: Callable[[], None]) -> Iterator[None]:
-    """Call `end` if the connection is over within the block: who waits for its other side would not notice."""
+    """Call `end` if the connection closes within the block: code that waits for the other side would not notice."""
 
     async def watch() -> None:
         await closed(writer)
@@ -50,8 +50,8 @@ def closing_with(writer: asyncio.StreamWriter, end: Callable[[], None]) -> Itera
 
 
 async def closed(writer: asyncio.StreamWriter) -> None:
-    """Return when nothing is left of the connection, whoever ended it."""
-    # Shielded: the one future that all wait for is cancelled with the first of them.
+    """Wait until the connection is closed, by either side."""
+    # Shielded, because cancelling one waiter would cancel the future that all waiters share.
     await asyncio.shield(_closed(writer))
 
 

@@ -1,4 +1,4 @@
-"""A stream whose first bytes are read, judged, and read again by whoever the connection is handed to."""
+"""A stream reader that can look at the first bytes before they are read."""
 
 import asyncio
 from typing import override
@@ -10,7 +10,7 @@ CHUNK = 65_536
 
 
 class PeekableReader(BulkReader):
-    """Reads ahead without taking away, and tells the connection's place whenever something came."""
+    """Reads ahead without consuming, and reports each read to the connection limit."""
 
     def __init__(self, reader: asyncio.StreamReader, place: Place) -> None:
         super().__init__(reader)
@@ -19,26 +19,26 @@ class PeekableReader(BulkReader):
 
     @property
     def ahead(self) -> bytes:
-        """What was read and not taken."""
+        """The bytes that were read ahead and not taken yet."""
         return self._ahead
 
     async def more(self) -> bool:
-        """Read some more ahead. False at the end of the stream."""
+        """Read more ahead. Return False at the end of the stream."""
         data = await self._reader.read(CHUNK)
         self.place.used()
         self._ahead += data
         return bool(data)
 
     def take(self, count: int) -> bytes:
-        """Take `count` bytes of what was read ahead."""
+        """Remove and return `count` bytes that were read ahead."""
         taken, self._ahead = self._ahead[:count], self._ahead[count:]
         return taken
 
     @override
     async def read(self, _: int = -1) -> bytes:
-        """Read what there is; what was read ahead comes first."""
+        """Read what is available, beginning with what was read ahead."""
         if self._ahead:
-            # Tasks start eagerly; mitmproxy counts on a read that lets the starter of the task go on first.
+            # Tasks start eagerly, but mitmproxy expects a read to yield to the task that started it.
             await asyncio.sleep(0)
             return self.take(len(self._ahead))
         data = await super().read()

@@ -1,4 +1,4 @@
-"""Open the sockets that clients come to, or say why it cannot be."""
+"""Open listening sockets, with clear error messages."""
 
 import asyncio
 import errno
@@ -12,19 +12,19 @@ BACKLOG = 1_024
 
 type Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-NOT_OURS = ("this machine has no such address", "127.0.0.1 is always one, 0.0.0.0 means all of them")
+NOT_OURS = ("this machine does not have this address", "use 127.0.0.1, or 0.0.0.0 for all addresses")
 REASONS = {
-    # asyncio tries each address of a name, and loses the number where this machine has none of them.
+    # For a host name, asyncio tries each address, and raises without an errno if this machine has none of them.
     None: NOT_OURS,
     errno.EADDRNOTAVAIL: NOT_OURS,
-    errno.EADDRINUSE: ("something else listens there", "stop it, or choose another port; 0 takes one that is free"),
-    errno.EACCES: ("this user may not", "choose a port above 1023"),
-    errno.EPERM: ("this user may not", "choose a port above 1023"),
+    errno.EADDRINUSE: ("the port is in use", "stop the program that uses it, or choose another port; 0 takes any"),
+    errno.EACCES: ("permission denied", "choose a port above 1023"),
+    errno.EPERM: ("permission denied", "choose a port above 1023"),
 }
 
 
 async def listen(serve: Serve, host: str, port: int, *, option: str = "--listen") -> asyncio.Server:
-    """Listen at `host` and `port`, 0 being any port. Raises `UserError`."""
+    """Listen for TCP connections; port 0 means any free port. Raises `UserError`."""
     try:
         return await asyncio.start_server(serve, host, port, backlog=BACKLOG)
     except OSError as error:
@@ -34,7 +34,7 @@ async def listen(serve: Serve, host: str, port: int, *, option: str = "--listen"
 async def listen_udp[T: asyncio.DatagramProtocol](
     protocol: Callable[[], T], host: str, port: int, *, option: str
 ) -> asyncio.DatagramTransport:
-    """Take datagrams at `host` and `port`. Raises `UserError`."""
+    """Listen for UDP datagrams. Raises `UserError`."""
     try:
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(protocol, local_addr=(host, port))
     except OSError as error:
@@ -44,16 +44,16 @@ async def listen_udp[T: asyncio.DatagramProtocol](
 
 def _refused(error: OSError, where: str) -> UserError:
     why, hint = _reason(error)
-    return UserError([Problem(where=where, what=f"cannot listen there: {why}", hint=hint)])
+    return UserError([Problem(where=where, what=f"cannot listen: {why}", hint=hint)])
 
 
 def _reason(error: OSError) -> tuple[str, str]:
     if isinstance(error, socket.gaierror):
-        return "that is no address, and no name that this machine can look up", "such as 127.0.0.1:8080"
+        return "not an address, and not a resolvable host name", "such as 127.0.0.1:8080"
     return REASONS.get(error.errno) or (os.strerror(error.errno or 0), "")
 
 
 def address_of(server: asyncio.Server) -> str:
-    """Return where `server` listens, as a client dials it."""
+    """Return the address of `server` as HOST:PORT."""
     host, port, *_ = server.sockets[0].getsockname()
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

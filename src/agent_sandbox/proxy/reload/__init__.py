@@ -1,1 +1,1 @@
-"""The policy in force: load it, watch its files, move open connections from the old policy to the new one."""
+"""The policy in force: load it, watch its files, check open connections against a new policy."""

@@ -1,4 +1,4 @@
-"""What another policy changes, in words that fit an answer: a policy can hold a million rules."""
+"""Summarise what a reload changes, briefly, because a policy can have a million rules."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from agent_sandbox.policy import Effect, Policy, decide_connect
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.http.request import USUAL_PORTS
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
-from agent_sandbox.proxy.reload.settings_diff import change_beside_rules
+from agent_sandbox.proxy.reload.settings_diff import settings_changes
 
-SHOWN = 20  # of each kind; the rest is a number
-# Stands for every name below a wildcard. No label begins so, and no rule can name it.
+SHOWN = 20  # of each kind; the rest is only counted
+# Represents every name below a wildcard. No valid label begins with `-`, so no rule can name it.
 ANY = "-any-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Rules that are new, rules that are gone, what else changed, and hosts where nothing is allowed any more."""
+    """Rules added and removed, other changes, and hosts to which nothing is allowed any more."""
 
     added: tuple[Rule, ...]
     removed: tuple[Rule, ...]
@@ -26,24 +26,24 @@ class Change:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many there are of each."""
+        """The number of changes of each kind."""
         kinds = {"added": self.added, "removed": self.removed, "others": self.others, "unreachable": self.unreachable}
         return {name: len(kind) for name, kind in kinds.items()}
 
-    def told(self) -> dict[str, object]:
-        """Return it as data, the first of each kind and how many there are."""
+    def summary(self) -> dict[str, object]:
+        """Return the first changes of each kind and all counts, for JSON."""
         shown = {"added": _rules(self.added), "removed": _rules(self.removed)}
         named = {"others": [*self.others[:SHOWN]], "unreachable": [*self.unreachable[:SHOWN]]}
         return {**shown, **named, "counts": self.counts}
 
 
 def change(old: Policy, new: Policy) -> Change:
-    """Compare two policies. Where a rule is written is no part of what it does."""
+    """Compare two policies, ignoring where their rules are written."""
     before, after = _by_meaning(old), _by_meaning(new)
     return Change(
         added=tuple(rule for key, rule in after.items() if key not in before),
         removed=tuple(rule for key, rule in before.items() if key not in after),
-        others=change_beside_rules(old, new),
+        others=settings_changes(old, new),
         unreachable=tuple(_lost(old, new)),
     )
 
@@ -76,7 +76,7 @@ def _opens(policy: Policy, host: str, port: int) -> bool:
 
 
 def _rules(rules: Sequence[Rule]) -> list[dict[str, str]]:
-    """Return the first of them, services last: what people wrote comes before what ships."""
+    """Return the first rules as data: the user's own before those of services."""
     written = (rule for rule in rules if not _is_of_a_service(rule))
     shown = islice(chain(written, filter(_is_of_a_service, rules)), SHOWN)
     return [{"effect": str(rule.effect), "rule": str(rule), "origin": str(rule.origin)} for rule in shown]

@@ -1,4 +1,4 @@
-"""The policy in force. It is replaced whole, or not at all."""
+"""The policy in force. A new one replaces it completely or not at all."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -9,21 +9,21 @@ from pathlib import Path
 from agent_sandbox.policy import Policy
 from agent_sandbox.problems import Problem, UserError
 
-TOLD = 3  # of the problems; a denial is no place for a hundred
+SHOWN_PROBLEMS = 3  # at most so many in a denial
 
 Load = Callable[[Path], Policy]
 
 
 def now_utc() -> datetime:
-    """Return the time."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
 class PolicyStore:
-    """Holds the last good policy of `path`; before there is one, a policy that denies all and says why.
+    """Holds the last valid policy of `path`; until there is one, a policy that denies everything and says why.
 
-    `problems` are those of the file when it was last looked at, whatever is in force. `name` is what people know the
-    file by, where it lies elsewhere for them.
+    `problems` are those of the file when it was last read, even if an older policy is in force. `name` is the file
+    name to show in messages, if the user knows the file by another path.
     """
 
     def __init__(self, path: Path, *, load: Load, name: str = "", now: Callable[[], datetime] = now_utc) -> None:
@@ -41,17 +41,17 @@ class PolicyStore:
             return self._take(self._load(self._path))
         except UserError as error:
             self._keep(error)
-            more = len(self.problems) - TOLD
-            told = "; ".join((*map(str, self.problems[:TOLD]), *([f"and {more} more"] if more > 0 else [])))
-            return Policy.deny_all(f"the policy is not in force, so nothing is allowed: {told}")
+            more = len(self.problems) - SHOWN_PROBLEMS
+            shown = (*map(str, self.problems[:SHOWN_PROBLEMS]), *([f"and {more} more"] if more > 0 else []))
+            return Policy.deny_all(f"the policy could not be loaded, so everything is denied: {'; '.join(shown)}")
 
     @property
     def valid(self) -> bool:
-        """Whether the policy in force was read from the file, now or before it had problems."""
+        """Whether the policy in force was read from the file, even if the file has problems by now."""
         return self._loaded is not None
 
     async def read(self) -> Policy | None:
-        """Read the file again and return its policy, which is not in force yet; None where it has problems."""
+        """Read the file again and return its policy without putting it in force; None if it has problems."""
         try:
             return await asyncio.to_thread(self._load, self._path)
         except UserError as error:
@@ -59,7 +59,7 @@ class PolicyStore:
             return None
 
     def replace(self, policy: Policy) -> None:
-        """Put a policy that was read in force."""
+        """Put `policy` in force."""
         self.current = self._take(policy)
 
     def _take(self, policy: Policy) -> Policy:
@@ -80,18 +80,18 @@ class PolicyStore:
         )
 
     def status(self) -> dict[str, object]:
-        """Describe the policy for `status`."""
+        """Return the state of the policy, for `status`."""
         upstream = self.current.settings.upstream
         return {
             "file": self._name,
             "digest": self.current.digest,
             "valid": self.valid,
-            "loaded": _said(self._loaded),
-            "problems_since": _said(self._problems_since),
+            "loaded": _timestamp(self._loaded),
+            "problems_since": _timestamp(self._problems_since),
             "problems": [str(problem) for problem in self.problems],
             "upstream": [f"{what} ({upstream.origin})" for what in upstream.told()] if upstream else [],
         }
 
 
-def _said(time: datetime | None) -> str | None:
+def _timestamp(time: datetime | None) -> str | None:
     return time.isoformat(timespec="seconds").replace("+00:00", "Z") if time else None

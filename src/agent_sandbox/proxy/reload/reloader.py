@@ -1,4 +1,4 @@
-"""Take the policy file again, at once and for everything: the one path of `reload` and of the watch."""
+"""Reload the policy files, for both `proxy reload` and `reload: watch`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -25,9 +25,9 @@ async def _here(work: Coroutine[Any, Any, Taken]) -> Taken:
 
 
 class Reloader:
-    """Reads, replaces, ends what is no longer allowed, and says what that was.
+    """Reads the policy, puts it in force, ends what it no longer allows, and reports the changes.
 
-    It may run beside the traffic; `in_traffic` runs the one step that must not.
+    It may run in the side thread; `in_traffic` runs the one step that must run in the traffic loop.
     """
 
     def __init__(
@@ -42,28 +42,28 @@ class Reloader:
         self._review = review
         self._record = record
         self._in_traffic = in_traffic
-        # Of two at once, the one that read the file first must not be the one that comes last.
+        # Of two concurrent reloads, the one that read the older file must not finish last.
         self._one_by_one = asyncio.Lock()
 
     async def reload(self) -> Answer:
-        """Reload, and answer. An invalid file changes nothing."""
+        """Reload and return the result. An invalid file changes nothing."""
         async with self._one_by_one:
             policy = await self._store.read()
             if policy is None:
-                self._record(_line("deny", f"policy kept, the file has problems: {self._store.problems[0]}"))
-                return {**self._verdict(), "ok": False, "valid": self._store.valid}
+                self._record(_line("deny", f"policy not reloaded, the file has problems: {self._store.problems[0]}"))
+                return {**self._outcome(), "ok": False, "valid": self._store.valid}
             revision, closed = await self._in_traffic(self._replace(policy))
             changed = await asyncio.to_thread(change, revision.old, revision.new)
             self._record(_line("allow", COUNTED.format(**changed.counts, closed=closed)))
-            return {**self._verdict(), "ok": True, "change": changed.told(), "closed": closed}
+            return {**self._outcome(), "ok": True, "change": changed.summary(), "closed": closed}
 
     async def _replace(self, policy: Policy) -> Taken:
         revision = PolicyTransition(old=self._store.current, new=policy)
         self._store.replace(policy)
-        # Nothing is awaited between the two: no request is decided by the new policy on a connection of the old.
+        # No await in between, so the new policy decides no request on a connection that is not reviewed yet.
         return revision, await self._review(revision)
 
-    def _verdict(self) -> Answer:
+    def _outcome(self) -> Answer:
         return {"digest": self._store.current.digest, "problems": [str(problem) for problem in self._store.problems]}
 
 

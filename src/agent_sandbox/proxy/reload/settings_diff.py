@@ -1,4 +1,4 @@
-"""What another policy changes beside its rules: settings, private places, layers that narrow."""
+"""Compare what two policies contain besides rules: settings, host services, layers that restrict."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -7,9 +7,9 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.policy.engine.settings import dump_settings
 
 
-def change_beside_rules(old: Policy, new: Policy) -> tuple[str, ...]:
-    """Return a line for each thing that is said no longer, with `-`, and for each that is new, with `+`."""
-    before, after = dict(_said(old)), dict(_said(new))
+def settings_changes(old: Policy, new: Policy) -> tuple[str, ...]:
+    """Return one line per difference: `-` and the old setting, or `+` and the new one."""
+    before, after = dict(_settings(old)), dict(_settings(new))
     return (*_only("-", before, after), *_only("+", after, before))
 
 
@@ -17,8 +17,8 @@ def _only(sign: str, here: Mapping[object, str], there: Mapping[object, str]) ->
     return (f"{sign} {words}" for what, words in here.items() if what not in there)
 
 
-def _said(policy: Policy) -> Iterator[tuple[object, str]]:
-    """Yield what the policy does beside its rules, each with its words: two that read alike may differ."""
+def _settings(policy: Policy) -> Iterator[tuple[object, str]]:
+    """Yield a key and a text for each setting; the keys differ even where the texts are the same."""
     settings, rules = policy.settings, policy.rules
     for name, value in dump_settings(replace(settings, upstream=None)).items():
         if value is not None:
@@ -26,13 +26,13 @@ def _said(policy: Policy) -> Iterator[tuple[object, str]]:
     if upstream := settings.upstream:
         yield from (((upstream.layer, words), f"{words}  ({upstream.origin})") for words in upstream.told())
     if rules.always_inspects:
-        yield "always", "TLS is opened for every host, whatever other layers say"
+        yield "always", "TLS to every host is inspected, even where another layer says `inspect: false`"
     for row in rules.host_services:
         where = f"{row.asked}:{_listed(row.ports)}"
         yield (where, row.to), f"{where} leads to {row.to or 'a private network'}"
     for ceiling in rules.ceilings:
         within = frozenset((rule.effect, rule.conditions) for rule in ceiling.rules)
-        yield (ceiling.origin.layer, within), f"narrowed by layer {ceiling.origin.layer}"
+        yield (ceiling.origin.layer, within), f"restricted by layer {ceiling.origin.layer}"
 
 
 def _listed(ports: Iterable[int]) -> str:

@@ -1,8 +1,8 @@
-"""Does the policy lie in the folder in which it lay? An engine that starts a container again mounts what is there now.
+"""Pin the directory of the policy file: a restarted container mounts whatever directory is at that path now.
 
-Where the host has replaced the folder since, as a checkout does, the agent can write the new one; and it can use the
-proxy up, which then comes back by itself. A policy of the agent's would be in force, and nobody would have been asked.
-So a container takes another policy from another folder only when it has been made anew.
+If the directory was replaced on the host machine, as by a checkout, the agent can write to the new one. It can also
+exhaust the proxy, which then restarts, and so put its own policy in force without the user's approval. A container
+therefore accepts a changed policy from a replaced directory only after it is recreated.
 """
 
 import json
@@ -15,20 +15,20 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.reload.policy_store import Load
 
-WHAT = "its folder was replaced on the host since the proxy was made, and another policy lies there now"
-HINT = "look who wrote it; then agent-sandbox up makes the proxy anew"
+WHAT = "its directory was replaced on the host after the proxy was created, and now has a different policy"
+HINT = "check who wrote it, then run agent-sandbox up to recreate the proxy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePin:
-    """Remembers, in `memory`, the folder of the policy that `container` took last, and what that came to."""
+    """Stores in the file `memory` the directory and digest of the policy that `container` loaded last."""
 
     load: Load
     memory: Path
     container: str
 
     def take(self, path: Path) -> Policy:
-        """Load the policy; raise UserError where it is another one, from another folder."""
+        """Load the policy. Raises UserError if both the policy and its directory have changed."""
         policy = self.load(path)
         container, folder, digest = self._remembered()
         now = path.parent.stat().st_ino
@@ -39,15 +39,15 @@ class SourcePin:
 
     def _remembered(self) -> list[object]:
         with suppress(OSError, ValueError):
-            said = read_json(self.memory.read_bytes())
-            if isinstance(said, list) and len(said) == 3:
-                return said
+            stored = read_json(self.memory.read_bytes())
+            if isinstance(stored, list) and len(stored) == 3:
+                return stored
         return ["", 0, ""]
 
-    def _remember(self, said: list[object]) -> None:
-        # With a full disk what was remembered before stands: it knows less, and refuses no less.
+    def _remember(self, pin: list[object]) -> None:
+        # On a full disk the previous pin stays, which is no less strict.
         part = self.memory.with_suffix(".new")
         with suppress(OSError):
             self.memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part.write_text(json.dumps(said))
+            part.write_text(json.dumps(pin))
             part.replace(self.memory)

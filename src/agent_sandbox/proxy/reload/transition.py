@@ -1,4 +1,4 @@
-"""One policy takes the place of another: what was begun under the old one is held against the new one."""
+"""Check open connections and requests against a new policy when it replaces the old one."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,52 +11,52 @@ from agent_sandbox.policy import Decision, Effect, Policy, Request, decide, deci
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTransition:
-    """The policy that was in force, and the one that is."""
+    """The old policy and the new one."""
 
     old: Policy
     new: Policy
 
     def decide(self, request: Request) -> Decision:
-        """Decide again on a request that is under way."""
+        """Decide again on a request in progress."""
         decision = decide_with_secrets(self.new, request)[0] if request.secrets else decide(self.new, request)
         return self._or_moved(decision, request.host, request.port)
 
     def decide_connect(self, host: str, port: int) -> Decision:
-        """Decide again on a connection that is open."""
+        """Decide again on an open connection."""
         return self._or_moved(decide_connect(self.new, host=host, port=port), host, port)
 
     def _or_moved(self, decision: Decision, host: str, port: int) -> Decision:
         if self.old.host_service(host, port) != self.new.host_service(host, port):
-            return replace(decision, effect=Effect.DENY, reason=f"{host}:{port} leads elsewhere now")
-        # Whoever was let in by one of them could pass for any host, for as long as his connection is used again.
+            return replace(decision, effect=Effect.DENY, reason=f"{host}:{port} now leads to a different address")
+        # A server that was accepted because of a removed CA must not be used any longer.
         if self.old.authorities != self.new.authorities:
-            return replace(decision, effect=Effect.DENY, reason="others are trusted to sign now")
+            return replace(decision, effect=Effect.DENY, reason="the trusted CAs changed")
         return decision
 
     def opens(self, host: str, port: int) -> bool:
-        """Tell whether a new connection may lead there."""
+        """Return whether the new policy allows a connection there."""
         return decide_connect(self.new, host=host, port=port).allowed
 
 
 class Reviewed(Protocol):
-    """A connection that is open."""
+    """An open connection."""
 
     async def review(self, revision: PolicyTransition) -> bool:
-        """End what is no longer allowed, and tell whether there was anything."""
+        """End what is no longer allowed, and return whether there was anything to end."""
 
     def abort(self) -> None:
-        """End all of it, at once."""
+        """Reset the connection at once."""
 
 
 class ConnectionRegistry:
-    """All that is open, to be reviewed when the policy changes, and ended when the proxy does."""
+    """All open connections: reviewed when the policy changes, ended when the proxy stops."""
 
     def __init__(self) -> None:
         self._open: dict[Reviewed, asyncio.Task[Any] | None] = {}
 
     @contextmanager
     def holding(self, connection: Reviewed) -> Iterator[None]:
-        """Know of `connection` for as long as the block runs."""
+        """Register `connection` while the block runs."""
         self._open[connection] = asyncio.current_task()
         try:
             yield
@@ -64,7 +64,7 @@ class ConnectionRegistry:
             self._open.pop(connection, None)
 
     async def review(self, revision: PolicyTransition) -> int:
-        """Review every connection; return how many had something to end. What a fault leaves unreviewed is ended."""
+        """Review every connection; return how many had something to end. After an error, end all unreviewed ones."""
         left = [*self._open]
         ended = 0
         try:
@@ -77,7 +77,7 @@ class ConnectionRegistry:
         return ended
 
     async def end(self, *, seconds: float) -> None:
-        """End every connection, and give each that long to say what became of it; then it is cancelled."""
+        """End every connection. Cancel those that take more than `seconds` to write their audit record."""
         serving = {task for task in self._open.values() if task is not None}
         for connection in [*self._open]:
             connection.abort()

@@ -1,7 +1,7 @@
-"""`settings.reload: watch`: look at the policy's files each second, and reload when they are others than before.
+"""`settings.reload: watch`: check the policy's files every second, and reload when they have changed.
 
-By asking, not by the kernel's notices: those do not cross the mounts of every engine, and follow a file that an editor
-has already replaced.
+It polls because inotify does not work across the mounts of every Docker engine, and keeps following a file that an
+editor has replaced.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ type Identity = tuple[tuple[int, ...] | None, ...]
 
 
 def identity(paths: Sequence[Path]) -> Identity:
-    """Return what changes whenever one of the files is written, replaced, made or removed."""
+    """Return a value that changes when one of the files is written, replaced, created or removed."""
     return tuple(map(_identity, paths))
 
 
 def files_of(policy: Policy, path: Path, layers: Iterable[LayerFile]) -> tuple[Path, ...]:
-    """Return what the policy at `path` is made of: its layers, the services beside it, and the files that it names."""
+    """Return all files of the policy at `path`: its layers, the resolved services next to it, and files it names."""
     every = (*layers, LayerFile(name=PROJECT, path=path))
     named = {layer.path.with_name(file) for layer in every for where, file in _named(policy) if where == layer.name}
     return (*(layer.path for layer in every), *paths_beside(path), *sorted(named))
 
 
 def _named(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Yield each file that a layer names beside itself, behind the name of the layer."""
+    """Yield (layer, file name) for each file that a layer names."""
     upstream = policy.settings.upstream
     if upstream is not None and upstream.ca is not None:
         yield upstream.layer, upstream.ca.file
@@ -57,7 +57,7 @@ async def watch(
     wanted: Callable[[], bool],
     every: float = EVERY_SECONDS,
 ) -> None:
-    """Reload, while it is `wanted`, once the files have changed and then stayed the same for a moment."""
+    """Reload when the files have changed and then stayed the same for one interval, while `wanted` returns true."""
     taken = before = look()
     while True:
         await asyncio.sleep(every)

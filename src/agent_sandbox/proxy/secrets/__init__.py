@@ -1,1 +1,1 @@
-"""Secrets: where they are kept, how they enter a request, and how their echoes are redacted from a response."""
+"""Secrets: store them, inject them into requests, redact their echoes from responses."""

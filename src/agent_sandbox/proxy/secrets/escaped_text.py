@@ -1,6 +1,6 @@
-"""Find a text in a stream, however its characters are escaped, and however the stream is cut.
+"""Find a text in a stream, with any of its characters escaped, and wherever the stream is split.
 
-`re` and `bytes.find` look for its first characters, escaped or not. Only where those are, Python compares the rest.
+`re` and `bytes.find` search for its first characters, escaped or not. Python code compares the rest only there.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from agent_sandbox.proxy.secrets.escapes import LEADS, LONGEST, beginnings, escapes
 
 FIRST = 4  # characters of a text that are searched for
-# How many comparisons a stream may cost: for each byte, and besides. Only a text that repeats itself costs more.
+# The comparisons allowed for a stream: per byte, and in addition. Only a repetitive text needs more.
 CREDIT_PER_BYTE, CREDIT = 3, 10_000
 
 Partial = tuple[int, int, int]  # where a match starts, how many characters it has, where the next one is expected
@@ -18,14 +18,15 @@ Partial = tuple[int, int, int]  # where a match starts, how many characters it h
 
 @dataclass(frozen=True, slots=True)
 class EscapedText:
-    """A text of printable ASCII, and what its finders search for."""
+    """A text of printable ASCII, and the patterns that its finders search for."""
 
     text: bytes = field(repr=False)
-    # One of the first characters escaped, those before it plain: a pattern for each lead. Absent leads are skipped.
+    # For each lead (first byte of an escape), a pattern for one of the first characters escaped and those before it
+    # plain. A pattern is skipped if its lead is not in the data.
     patterns: tuple[tuple[bytes, re.Pattern[bytes]], ...] = field(init=False, repr=False, compare=False)
     # Any byte that a match may start with.
     start: re.Pattern[bytes] = field(init=False, repr=False, compare=False)
-    # For each character, how many follow up to the next that could be a lead.
+    # For each character, how many characters there are up to the next that could be a lead.
     plain: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -38,7 +39,7 @@ def _patterns(text: bytes) -> Iterator[tuple[bytes, re.Pattern[bytes]]]:
     for lead in sorted({escape[:1] for char in text[:FIRST] for escape in escapes(char)}):
         rests = [{escape[1:] for escape in escapes(char) if escape[:1] == lead} for char in text[:FIRST]]
         ways = (
-            # Plain characters before it, and what may start the next one behind it: false hits cost Python's time.
+            # Also match the plain characters before it and the start of the next one: false hits are slow.
             b"(?<=%s)(?=%s[; ]?%s)" % (re.escape(text[:index] + lead), _tree(rest), _start(text[index + 1 : index + 2]))
             for index, rest in enumerate(rests)
             if rest
@@ -53,7 +54,7 @@ def _start(char: bytes) -> bytes:
 
 
 def _tree(words: set[bytes]) -> bytes:
-    """Return a pattern that matches where one of the words begins, in either case, branching byte by byte."""
+    """Return a pattern that matches any of the words, ignoring case, as a tree that branches byte by byte."""
     if b"" in words:
         return b""
     branches = (
@@ -79,11 +80,11 @@ class TextFinder:
 
     def __init__(self, wanted: EscapedText) -> None:
         self._wanted = wanted
-        self._partials: list[Partial] = []  # matches that may go on in what comes next
+        self._partials: list[Partial] = []  # matches that may continue in the next data
         self._credit: float = CREDIT
 
     def read(self, data: bytes, known: int) -> list[slice]:
-        """Return where the text is that ends behind the bytes already known; everything, once that costs too much."""
+        """Return the matches that end after the first `known` bytes; all of `data` once the search costs too much."""
         self._credit += CREDIT_PER_BYTE * (len(data) - known)
         seen = {*self._partials, *self._starts(data, known)}
         found, partials, self._partials = [], list(seen), []
@@ -104,17 +105,17 @@ class TextFinder:
         return [slice(0, len(data))]
 
     def held(self, data: bytes) -> int:
-        """Return how many bytes at the end may be the beginning of the text."""
+        """Return how many bytes at the end may be the start of a match."""
         return len(data) - min((start for start, _, _ in self._partials), default=len(data))
 
     def forget(self, size: int) -> None:
-        """Count positions from a later byte on: those before it went on."""
+        """Shift all positions, because the first `size` bytes were passed on."""
         self._partials = [(start - size, count, at - size) for start, count, at in self._partials]
 
     def _starts(self, data: bytes, known: int) -> Iterator[Partial]:
-        """Yield the matches that may start behind the bytes already known."""
+        """Yield the matches that may start after the first `known` bytes."""
         text = self._wanted.text
-        end = max(known, len(data) - FIRST * LONGEST)  # behind it, the first characters may be incomplete
+        end = max(known, len(data) - FIRST * LONGEST)  # after it, the first characters may be incomplete
         at = data.find(text[:FIRST], known)
         while 0 <= at < end:
             yield (at, 0, at)
@@ -128,7 +129,7 @@ class TextFinder:
             yield (match.start(), 0, match.start())
 
     def _following(self, data: bytes, count: int, at: int) -> Iterator[tuple[int, int]]:
-        """Yield how many characters a match has and where they end, after what may be the next ones."""
+        """Yield each way to extend a match at `at` as (number of characters matched, position after them)."""
         text = self._wanted.text
         if same := _common(text[count : count + self._wanted.plain[count]], data[at : at + self._wanted.plain[count]]):
             yield (count + same, at + same)
@@ -144,12 +145,12 @@ class TextFinder:
                     return
 
     def _is_unfinished(self, data: bytes, count: int, at: int) -> bool:
-        """Tell whether the data ends within what may be the next character."""
+        """Return whether the data ends within what may be the next character."""
         return len(data) - at < LONGEST and data[at:].lower() in beginnings(self._wanted.text[count])
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """Return how long the beginning is that both have."""
+    """Return the length of the common prefix."""
     least, most = 0, min(len(one), len(other))
     while least < most:
         middle = (least + most + 1) // 2

@@ -5,10 +5,10 @@ from html.entities import html5
 from itertools import product
 from string import punctuation
 
-ZEROS = tuple("0" * count for count in range(7))  # `&#0000043;`: no encoder writes more of them
+ZEROS = tuple("0" * count for count in range(7))  # leading zeros as in `&#0000043;`; no encoder writes more
 DOUBLED = frozenset("\"'%")  # CSV, SQL, format strings
 LONGEST = len("&DiacriticalGrave;")
-LEADS = b"%\\&+\"'"  # the first byte of each
+LEADS = b"%\\&+\"'"  # the first bytes of all escape sequences
 NAMES = tuple((name.rstrip(";"), char) for name, char in html5.items() if char.isascii())
 
 
@@ -42,5 +42,5 @@ def escapes(char: int) -> frozenset[bytes]:
 
 @cache
 def beginnings(char: int) -> frozenset[bytes]:
-    """Return what an escape sequence of a character may begin with, from nothing to all of it but its last byte."""
+    """Return all proper prefixes of the escape sequences of a character, including the empty one."""
     return frozenset(escape[:size] for escape in escapes(char) for size in range(len(escape)))

@@ -1,4 +1,4 @@
-"""Puts secrets into the headers of a request: over TLS alone, to the hosts that they are bound to, and to no others."""
+"""Inject secrets into request headers: only over TLS, and only for the hosts that they are bound to."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from agent_sandbox.proxy.wire.header_fields import Fields
 
 
 class WithoutSecretError(Exception):
-    """Why a secret is not put in, and how that can be mended."""
+    """Why a secret cannot be injected; `hint` says how to fix it."""
 
     def __init__(self, why: str, hint: str = "") -> None:
         super().__init__(why)
@@ -28,22 +28,22 @@ class WithoutSecretError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
-    """What goes into one request: fields by their names in lower case, and what an echo of them would look like."""
+    """The header fields to inject into one request, and what echoes of them would look like."""
 
     fields: Fields = field(repr=False)
     echoes: Echoes = field(repr=False)
 
     def into(self, fields: Fields) -> Fields:
-        """Return the fields of a request with these in place of any of the same name."""
+        """Return `fields` with the injected ones added, replacing those of the same names."""
         replaced = {folded(name) for name, _ in self.fields}
         kept = tuple(one for one in fields if folded(one[0]) not in replaced and not asks_to_hide(*one))
         return (*kept, *self.fields, (b"accept-encoding", b"identity"))
 
 
 class Injector:
-    """Knows where the secrets lie. Each is read when it is wanted, so what its owner says counts at once.
+    """Reads secrets from `folder`, each when it is needed, so that changes take effect at once.
 
-    `own_layers` are those that the owner writes, and a project's is none of them.
+    `own_layers` are the layers that the user or the organisation writes; the project's is not among them.
     """
 
     def __init__(self, folder: Path | None, *, own_layers: Iterable[str] = ()) -> None:
@@ -51,29 +51,29 @@ class Injector:
         self._own_layers = frozenset(own_layers)
 
     def check_authorities(self, upstream: Upstream | None) -> None:
-        """Raise WithoutSecretError where a project says who may sign: its own server could pass for any host."""
+        """Raise WithoutSecretError if the project's layer adds CAs: its own server could then pass for any host."""
         if upstream and upstream.ca and upstream.layer not in self._own_layers:
-            why = "no secret is sent where the project names an authority that may sign for every host"
-            raise WithoutSecretError(why, "write its `upstream` into your own policy instead")
+            why = "no secret is sent while the project's policy adds a CA, which can sign for every host"
+            raise WithoutSecretError(why, "move its `upstream` setting to your own policy file")
 
     def filling(self, injection: Injection, request: Request, written: http.Request, *, websocket: bool) -> Filling:
-        """Return what goes into a request that the policy allows so, or raise WithoutSecretError."""
+        """Return the fields to inject into an allowed request, or raise WithoutSecretError."""
         if request.scheme != "https":
-            raise WithoutSecretError("a secret goes over https alone")
+            raise WithoutSecretError("a secret is sent only over https")
         if websocket:
-            raise WithoutSecretError("no secret is put into a WebSocket, whose frames are not looked through")
+            raise WithoutSecretError("no secret is injected into a WebSocket: its frames are not redacted")
         brought = {folded(name) for name, _ in written.data.headers.fields}
         for one in injection.credentials:
             if folded(one.header.encode()) in brought and not injection.replaces:
-                why = f"the request brings `{one.header}` along, into which {one.secret} goes"
-                how = f"ask without `{one.header}`, or have it replaced: `on_existing_header: replace` in the policy"
+                why = f"the request already has the header `{one.header}`, into which {one.secret} is to be injected"
+                how = f"send it without `{one.header}`, or set `on_existing_header: replace` in the policy"
                 raise WithoutSecretError(why, how)
         filled = [self._filled(one, request.host) for one in injection.credentials]
         fields, echoes = zip(*filled, strict=True)
         return Filling(fields=fields, echoes=tuple(chain.from_iterable(echoes)))
 
     def _filled(self, credential: Credential, host: str) -> tuple[tuple[bytes, bytes], Echoes]:
-        """Return the field, and what an echo of it would look like."""
+        """Return the field to inject, and what echoes of it would look like."""
         secret = self._secret(credential, host)
         sent = _value(credential, secret)
         return (credential.header.encode("ascii"), sent.encode("ascii")), _echoes(secret.value, sent)
@@ -84,7 +84,7 @@ class Injector:
             raise WithoutSecretError(f"the proxy has no secret {credential.secret}", _how(credential.secret, host))
         if host not in found.hosts:
             how = _how(credential.secret, *found.hosts, host)
-            raise WithoutSecretError(f"secret {credential.secret} is not for {host}", how)
+            raise WithoutSecretError(f"secret {credential.secret} is not bound to {host}", how)
         return found
 
 
@@ -98,7 +98,7 @@ def _value(credential: Credential, secret: Secret) -> str:
     return f"Basic {b64encode(f'{credential.username}:{secret.value}'.encode('ascii')).decode('ascii')}"
 
 
-# It takes as long as the rest of a request together, and is the same for each.
+# Cached, because computing them takes as long as the rest of a request.
 @lru_cache(maxsize=64)
 def _echoes(value: str, sent: str) -> Echoes:
     return secret_encodings(value, [sent])

@@ -1,11 +1,11 @@
-"""What would keep an echo of a secret from being found: no request asks for it, and no such answer is passed on."""
+"""Keep responses redactable: drop request headers that would hide an echo of a secret, detect responses that do."""
 
 import re
 
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.wire.header_fields import Fields
 
-# With them a client could have an answer packed, written in other signs, or cut into pieces.
+# With these headers, a client could request a response that is compressed, in another charset, or partial.
 ASKING = frozenset(
     {
         b"a-im",
@@ -19,7 +19,7 @@ ASKING = frozenset(
     }
 )
 UNPACKED = frozenset({b"", b"identity"})
-# How an answer says that it is packed, and what says that it is not.
+# Headers that declare a compressed response, and their values that do not.
 PACKING = {
     b"connect-content-encoding": UNPACKED,
     b"content-encoding": UNPACKED,
@@ -34,32 +34,32 @@ QUOTED = re.compile(r"""\s*:?\s*(?:\bbytearray\()?(?:\bb)?["'<].*""", re.DOTALL)
 
 
 def folded(name: bytes) -> bytes:
-    """Return what servers have in common that make a variable of each header: they take `x_a` for `x-a`."""
+    """Return `name` in lower case with `-` for `_`: some servers do not distinguish the two."""
     return name.lower().replace(b"_", b"-")
 
 
 def asks_to_hide(name: bytes, value: bytes) -> bool:
-    """Tell whether a field of a request asks for an answer in which nothing could be found."""
-    # gRPC says `te: trailers`, and is not served without.
+    """Return whether a request header asks for a response in which an echo could not be found."""
+    # gRPC requires `te: trailers`.
     return folded(name) in ASKING or (folded(name) == b"te" and value.strip().lower() != b"trailers")
 
 
 def why_unreadable(fields: Fields) -> str:
-    """Return why nothing could be found in an answer with these fields; nothing where it could.
+    """Return why an echo could not be found in a response with these headers, "" if it could.
 
     >>> why_unreadable(((b"Content-Type", b"text/plain; charset=utf-16"),))
-    'it is not written in ASCII'
+    'its charset is not ASCII-compatible'
     """
     for name, value in fields:
         if value.strip().lower() not in PACKING.get(folded(name), (value.strip().lower(),)):
-            return "it is packed"
+            return "it is compressed"
         if folded(name) == b"content-type" and not all(map(_is_ascii, CHARSET.findall(value))):
-            return "it is not written in ASCII"
+            return "its charset is not ASCII-compatible"
     return ""
 
 
 def _is_ascii(charset: bytes) -> bool:
-    """Tell whether ASCII is written as it is; not so what nobody here knows."""
+    """Return whether the charset encodes ASCII as itself; False for an unknown charset."""
     if charset.lower() in {b"", b"binary"}:
         return True
     try:
@@ -68,18 +68,18 @@ def _is_ascii(charset: bytes) -> bool:
         return False
 
 
-def told(echoes: Echoes, reason: str) -> str:
-    """Return what is wrong with an answer, in words that repeat nothing of it where it could be a secret.
+def safe_reason(echoes: Echoes, reason: str) -> str:
+    """Return `reason`, or a fixed text if it quotes a response that may contain an injected secret.
 
-    >>> told((b"secret",), "Invalid header line: b'secret'")
-    'what is wrong with it could show the secret that was sent'
+    >>> safe_reason((b"secret",), "Invalid header line: b'secret'")
+    'the details are hidden, because they could contain the injected secret'
     """
     quotes = echoes and QUOTING.search(reason)
-    return "what is wrong with it could show the secret that was sent" if quotes else reason
+    return "the details are hidden, because they could contain the injected secret" if quotes else reason
 
 
 def unquoted(reason: str) -> str:
-    """Return what is wrong with a connection up to what it quotes: who reads that may have asked for something else.
+    """Return `reason` without the part that it quotes, which may belong to another request on the connection.
 
     >>> unquoted("Invalid headers: b'secret'")
     'Invalid headers'

@@ -1,8 +1,8 @@
-"""Overwrite a secret in what a server answers: the client must not read there what the proxy put into its request.
+"""Redact echoes: overwrite injected secrets in responses, so that the client cannot read them.
 
-A secret is found in base64, in hex, and with each of its characters written in any way that `escapes` lists. Where they
-are escaped in other ways, the long runs of letters and digits between them are found.
-Not found is what was compressed, encrypted, broken into lines, or encoded twice.
+Finds a secret in base64, in hex, and with any of its characters escaped in a way that `escapes` lists. If other escapes
+are used, it finds the long runs of letters and digits between them.
+Does not find a secret that is compressed, encrypted, split over lines, or encoded twice.
 """
 
 import base64
@@ -14,25 +14,25 @@ from typing import Protocol
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText, TextFinder
 
 JSON_IN_HTML = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&"})
-# Letters and digits stay as they are, however the other characters are escaped; fewer are found by chance.
+# No escaping changes letters and digits. Shorter runs would match by chance.
 RUN = re.compile(r"[A-Za-z0-9]{16,}", re.ASCII)
 URLSAFE = bytes.maketrans(b"+/", b"-_")
 
-# What a secret may come back as: exactly these bytes, or a text with any of its characters escaped.
+# One form of an echo: exactly these bytes, or a text with any of its characters escaped.
 Form = bytes | EscapedText
 Echoes = tuple[Form, ...]
 
 
 def secret_encodings(value: str, sent: Iterable[str]) -> Echoes:
-    """Return how a secret may come back that was sent in these header values.
+    """Return the forms in which a secret may be echoed that was sent in these header values.
 
-    >>> forms("secret", ["Bearer secret"])[1:]
+    >>> secret_encodings("secret", ["Bearer secret"])[1:]
     (b'736563726574', b'c2VjcmV0', b'NlY3Jld', b'zZWNyZX')
     """
     sent = tuple(sent)
     tokens = [one.removeprefix("Basic ").rstrip("=") for one in sent if one.startswith("Basic ")]
     texts = dict.fromkeys((value, *tokens))
-    # A token that is base64 already does not show the value in what is made of it once more.
+    # A token is already base64; encoding it again does not reveal the value.
     packed = (value, *_in_json(value), *(text for text in (*sent, *tokens) if value not in text))
     as_bytes = {part for text in packed for part in _in_base64(text.encode())}
     as_bytes |= {value.encode().hex().encode(), value.encode().hex().upper().encode()}
@@ -47,9 +47,9 @@ def _in_json(text: str) -> Iterator[str]:
 
 
 def _in_base64(raw: bytes) -> Iterator[bytes]:
-    """Yield what base64 of every text has that holds these bytes: three bytes are four signs, wherever they begin.
+    """Yield the base64 characters that depend only on these bytes, for each of the three alignments in a larger text.
 
-    The sign on either side has some bits of them, too, and some of what is beside them.
+    The characters at either end, which also depend on neighbouring bytes, are left out.
     """
     for before in range(3):
         written = base64.b64encode(bytes(before) + raw)[(8 * before + 5) // 6 : 8 * (before + len(raw)) // 6]
@@ -57,26 +57,26 @@ def _in_base64(raw: bytes) -> Iterator[bytes]:
 
 
 class Finder(Protocol):
-    """Finds one form in one stream. What it is given begins with the bytes that it holds back."""
+    """Finds one form in one stream. The data always starts with the bytes that were held back before."""
 
     def read(self, data: bytes, known: int) -> list[slice]:
-        """Return where the form is that ends behind the bytes already known."""
+        """Return the matches that end after the first `known` bytes."""
 
     def held(self, data: bytes) -> int:
-        """Return how many bytes at the end may be the beginning of the form."""
+        """Return how many bytes at the end may be the start of a match."""
 
     def forget(self, size: int) -> None:
-        """Count positions from a later byte on: those before it went on."""
+        """Shift all positions, because the first `size` bytes were passed on."""
 
 
 class BytesFinder:
-    """Finds bytes as they are, also where they overlap."""
+    """Finds exact bytes, including overlapping matches."""
 
     def __init__(self, wanted: bytes) -> None:
         self._wanted = wanted
 
     def read(self, data: bytes, known: int) -> list[slice]:
-        """Return where the bytes are that end behind those already known."""
+        """Return the matches that end after the first `known` bytes."""
         found, size = [], len(self._wanted)
         at = data.find(self._wanted, max(known - size + 1, 0))
         while at >= 0:
@@ -85,15 +85,15 @@ class BytesFinder:
         return found
 
     def held(self, data: bytes) -> int:
-        """Return how many bytes at the end are the beginning of those wanted, and not all of them."""
-        # Only where they have the last byte can they break off: that is looked for, not each length tried.
+        """Return the length of the longest proper prefix of the wanted bytes that `data` ends with."""
+        # Only prefixes that end with the last byte of the data can match; search for those.
         size = self._wanted.rfind(data[-1], 0, min(len(self._wanted) - 1, len(data))) + 1
         while size and not data.endswith(self._wanted[:size]):
             size = self._wanted.rfind(data[-1], 0, size - 1) + 1
         return size
 
     def forget(self, size: int) -> None:
-        """Count positions from a later byte on: none is kept."""
+        """Do nothing: no positions are stored."""
 
 
 def _finder(form: Form) -> Finder:
@@ -101,7 +101,7 @@ def _finder(form: Form) -> Finder:
 
 
 def redact(secret_encodings: Iterable[Form], data: bytes) -> bytes:
-    """Return a whole value with `*` for each byte of a form.
+    """Return `data` with each byte of a match replaced by `*`.
 
     >>> redact([b"secret", b"retina"], b"a secretina")
     b'a *********'
@@ -110,16 +110,16 @@ def redact(secret_encodings: Iterable[Form], data: bytes) -> bytes:
 
 
 class Redactor:
-    """The same for a stream, however it is cut. All goes on at once but a tail that may be the beginning of a form."""
+    """Redacts a stream. It passes on everything at once, except a tail that may be the start of a match."""
 
     def __init__(self, secret_encodings: Iterable[Form]) -> None:
-        self._finders = tuple(map(_finder, dict.fromkeys(secret_encodings)))  # of several secrets, maybe
-        self._held = b""  # as it came: a form may go on in what was found already
-        self._shown = b""  # the same, with what was found in it overwritten
+        self._finders = tuple(map(_finder, dict.fromkeys(secret_encodings)))  # several secrets may share a form
+        self._held = b""  # original bytes, because matches may overlap
+        self._shown = b""  # the same bytes, redacted
         self.redacted = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Return what may go on now."""
+        """Return the redacted bytes that can be passed on now."""
         if not data:
             return b""
         came = self._held + data
@@ -133,7 +133,7 @@ class Redactor:
         return shown[:ready]
 
     def end(self) -> bytes:
-        """Return what was held: no more comes that could make it a form."""
+        """Return the rest, which no further data can complete to a match."""
         shown, self._held, self._shown = self._shown, b"", b""
         return shown
 

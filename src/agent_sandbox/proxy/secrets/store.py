@@ -1,4 +1,4 @@
-"""Secrets: files in a volume of the proxy's own, each with the hosts that its owner has bound it to."""
+"""The secret store: one file per secret in a volume that only the proxy mounts, with the hosts it is bound to."""
 
 import json
 import os
@@ -16,15 +16,15 @@ from agent_sandbox.policy.match.injection import SECRET, parse_secret_name
 from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.problems import Problem, UserError
 
-ANEW = "agent-sandbox init, then agent-sandbox up, make a stack that has room for it"
-# A shorter one could not be told from other text in what a server answers.
+RECREATE = "run agent-sandbox init, then agent-sandbox up, to create a stack that can store secrets"
+# A shorter secret would match other text in responses by chance.
 SHORTEST, LONGEST = 8, 64 * 1024
 VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A secret; its value is shown by nothing that prints it."""
+    """A secret. Its `repr` does not contain the value."""
 
     name: str
     hosts: tuple[str, ...]
@@ -32,7 +32,7 @@ class Secret:
 
 
 def read_secret(folder: Path, name: str) -> Secret | None:
-    """Return the secret, or None where there is none that can be read whole."""
+    """Return the secret, None if it does not exist or its file is not valid."""
     if not SECRET.fullmatch(name):
         return None
     try:
@@ -48,10 +48,10 @@ def read_secret(folder: Path, name: str) -> Secret | None:
 
 def _parsed(name: str, data: bytes) -> Secret | None:
     try:
-        said = read_json(data)
+        content = read_json(data)
     except NotJsonError:
         return None
-    match said:
+    match content:
         case {"hosts": [*hosts], "value": str() as value} if _is_fit(value):
             return Secret(name=name, hosts=tuple(map(str, hosts)), value=value)
     return None
@@ -62,19 +62,20 @@ def _is_fit(value: str) -> bool:
 
 
 def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> None:
-    """Write a secret in one step, in place of one of its name; raise UserError for what is none."""
+    """Write or replace a secret atomically. Raises UserError if it is invalid or cannot be written."""
     problems = list(_problems(name, hosts, value))
     if problems:
         raise UserError(problems)
-    said = {"hosts": sorted({canonical_host(host) for host in hosts}), "value": _text(value)}
+    content = {"hosts": sorted({canonical_host(host) for host in hosts}), "value": _text(value)}
     try:
-        _write(folder / name, json.dumps(said).encode("ascii"))
+        _write(folder / name, json.dumps(content).encode("ascii"))
     except OSError as error:
-        raise UserError([Problem(where="", what=f"it cannot be kept: {error.strerror}", hint=ANEW)]) from error
+        what = f"cannot store the secret: {error.strerror}"
+        raise UserError([Problem(where="", what=what, hint=RECREATE)]) from error
 
 
 def _write(file: Path, data: bytes) -> None:
-    # No secret is called so: what a fault leaves behind is none.
+    # `~` is not valid in a secret's name, so a leftover temporary file is never read as a secret.
     handle, made = tempfile.mkstemp(prefix="~", dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -93,15 +94,15 @@ def _problems(name: str, hosts: Sequence[str], value: bytes) -> Iterator[Problem
     except Unfit as unfit:
         yield Problem(where="", what=unfit.what, hint=unfit.hint)
     if not hosts:
-        yield Problem(where="", what="no host is named", hint="name each that it may go to: --host api.example.com")
+        yield Problem(where="", what="no host is given", hint="name each one: --host api.example.com")
     for host in hosts:
         try:
             canonical_host(host)
         except Ambiguous as doubt:
-            yield Problem(where="", what=str(doubt), hint="name one host: a secret goes to no wildcard")
+            yield Problem(where="", what=str(doubt), hint="name exact hosts; wildcards are not allowed")
     if not _is_fit(_text(value)):
-        what = f"the value is no {SHORTEST} to {LONGEST} characters of ASCII on one line"
-        yield Problem(where="", what=what, hint='give it on stdin: printf %s "$VALUE" | ...')
+        what = f"the value is not one line of {SHORTEST} to {LONGEST} ASCII characters"
+        yield Problem(where="", what=what, hint='pass it on stdin: printf %s "$VALUE" | ...')
 
 
 def _text(value: bytes) -> str:
@@ -109,13 +110,13 @@ def _text(value: bytes) -> str:
 
 
 def listed(folder: Path) -> list[Secret]:
-    """Return the secrets that there are, by name."""
+    """Return all secrets, sorted by name."""
     found = (read_secret(folder, path.name) for path in sorted(folder.iterdir())) if folder.is_dir() else ()
     return [secret for secret in found if secret is not None]
 
 
 def remove_secret(folder: Path, name: str) -> None:
-    """Remove a secret; raise UserError where there is none of that name."""
+    """Remove a secret. Raises UserError if there is none of that name."""
     try:
         (folder / parse_secret_name(name)).unlink()
     except (Unfit, FileNotFoundError) as error:

@@ -1,1 +1,1 @@
-"""TLS contexts for both sides, and the certificate authority that signs for them."""
+"""TLS contexts for both sides, and the proxy's CA."""

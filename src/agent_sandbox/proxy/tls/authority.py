@@ -1,4 +1,4 @@
-"""The proxy's own certificate authority: one EC key that never leaves `private/`, and a certificate for each host."""
+"""The proxy's own CA: an EC key that never leaves `private/`, and certificates for single hosts."""
 
 import os
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ NAME = "agent-sandbox proxy"
 CA_DAYS = 3_650
 LEAF_DAYS = 90
 SKEW = timedelta(days=2)
-# As far back as ahead: a clock that is a year off when it is made, or at a later start, takes nobody's trust away.
+# Valid as far back as ahead, so that the CA is still accepted if the clock was or is wrong by years.
 CA_SKEW = timedelta(days=CA_DAYS)
 RENEW_DAYS = 30
 
@@ -28,7 +28,7 @@ class Authority:
     key: ec.EllipticCurvePrivateKey
 
     def leaf(self, host: str, key: ec.EllipticCurvePrivateKey, *, now: datetime) -> x509.Certificate:
-        """Sign a certificate for `host`, a name or an address, that certifies `key`."""
+        """Return a signed certificate for `host`, a name or an IP address, and `key`."""
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)] if len(host) < 64 else [])
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         builder = (
@@ -42,12 +42,12 @@ class Authority:
         return builder.sign(self.key, hashes.SHA256())
 
     def pem(self) -> bytes:
-        """Return the certificate alone."""
+        """Return the certificate as PEM, without the key."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def load_authority(state: Path, *, now: datetime) -> Authority:
-    """Load the CA from `state`, or make one; write the public half to `ca/ca.crt`."""
+    """Load the CA from `state`, or create one, and write its certificate to `ca/ca.crt`."""
     secret = state / "private" / "ca.pem"
     authority = _read(secret, now=now) or _create(secret, now=now)
     public = state / "ca" / "ca.crt"
@@ -64,9 +64,9 @@ def _read(path: Path, *, now: datetime) -> Authority | None:
     try:
         key = serialization.load_pem_private_key(raw, password=None)
         certificate = x509.load_pem_x509_certificate(raw)
-    except ValueError:  # what a disk has damaged certifies nobody any more
+    except ValueError:  # damaged file
         return None
-    # One that was made while the clock was far ahead is refused by every client once the clock is right.
+    # A CA created while the clock was far ahead is not valid yet once the clock is right.
     began = certificate.not_valid_before_utc <= now
     fresh = began and certificate.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
     return (
@@ -129,7 +129,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _write(path: Path, data: bytes, *, mode: int) -> None:
-    # The mode is set before the first byte is written, and the file is there whole or not at all.
+    # Set the mode before the first byte is written, and rename, so that the file is never incomplete.
     part = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
     with os.fdopen(descriptor, "wb") as file:
@@ -140,5 +140,5 @@ def _write(path: Path, data: bytes, *, mode: int) -> None:
 
 
 def now_utc() -> datetime:
-    """Return the current time, for those who have no other clock."""
+    """Return the current time."""
     return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""TLS on both sides: to the client under our CA, to the server verified always, and against one name."""
+"""TLS on both sides: certificates from our CA for clients, and strict verification of servers."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -23,13 +23,13 @@ CIPHERS = (
     b"ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
 )
 HTTP1, HTTP2 = b"http/1.1", b"h2"
-WRITE_IN_PARTS = 0x1  # SSL_MODE_ENABLE_PARTIAL_WRITE, by which pyOpenSSL is called back for each record of a write
+WRITE_IN_PARTS = 0x1  # SSL_MODE_ENABLE_PARTIAL_WRITE, with which pyOpenSSL writes each record in a separate call
 REMEMBERED_HOSTS = 512
 RENEW_SECONDS = 24 * 3600
 
 
 class ClientTls:
-    """Ends the client's TLS with a certificate for the host that was decided, no matter what the hello says."""
+    """Terminates the client's TLS with a certificate for the host of the tunnel, whatever the SNI says."""
 
     def __init__(self, authority: Authority, *, now: Callable[[], datetime]) -> None:
         self._authority = authority
@@ -39,22 +39,22 @@ class ClientTls:
 
     @hook
     def tls_start_client(self, start: TlsData, tunnel: Tunnel) -> None:
-        """Give the layer a TLS object; without one the layer closes the connection."""
+        """Give the layer its TLS object; without one, the layer closes the connection."""
         connection = SSL.Connection(self._context(tunnel.host))
         connection.set_accept_state()
         start.ssl_conn = connection
 
     @hook
     def tls_established_client(self, start: TlsData, tunnel: Tunnel) -> None:
-        """Ask OpenSSL what name it read: a second opinion on the front's reading of the hello."""
+        """Raise ValueError if OpenSSL parsed a different SNI than our own parser did."""
         named = start.ssl_conn.get_servername() if start.ssl_conn else None
         if named is not None and canonical_host(named.decode("ascii")) != tunnel.host:
-            raise ValueError(f"OpenSSL reads another server name than {tunnel.host}")
+            raise ValueError(f"OpenSSL reads a server name other than {tunnel.host}")
 
     def _context(self, host: str) -> SSL.Context:
         known = self._contexts.get(host)
         now = self._now()
-        # Either way: a clock that was set back would else have clients see what begins in a year.
+        # In either direction: if the clock was set back, a certificate might not be valid yet.
         if known is not None and abs((now - known[0]).total_seconds()) < RENEW_SECONDS:
             self._contexts.move_to_end(host)
             return known[1]
@@ -73,9 +73,9 @@ def _none_besides() -> str:
 
 
 class ServerTls:
-    """Begins TLS with a server: trusts certifi's and the system's authorities, and those given besides.
+    """Starts TLS with a server. Trusts the CAs of certifi, of the system, of the files `extra`, and of the policy.
 
-    `authorities` are the certificates that the policy in force names, as PEM; they are asked for at each connection.
+    `authorities` returns the CA certificates of the policy in force, as PEM; it is called for each connection.
     """
 
     def __init__(self, extra: Iterable[Path] = (), *, authorities: Callable[[], str] = _none_besides) -> None:
@@ -85,7 +85,7 @@ class ServerTls:
 
     @hook
     def tls_start_server(self, start: TlsData, tunnel: Tunnel) -> None:
-        """Give the layer a TLS object that will accept a certificate for the decided host alone."""
+        """Give the layer a TLS object that accepts only a certificate for the host of the tunnel."""
         pem = self._authorities()
         if pem != self._trusting[0]:
             self._trusting = (pem, self._trusting_context(pem))
@@ -104,7 +104,7 @@ class ServerTls:
         for bundle in (certifi.where(), *self._extra):
             context.load_verify_locations(bundle)
         if pem:
-            # OpenSSL reads bundles from files alone.
+            # OpenSSL reads bundles only from files.
             with NamedTemporaryFile("w", encoding="ascii", suffix=".pem") as file:
                 file.write(pem)
                 file.flush()
@@ -117,19 +117,19 @@ def _context(method: int) -> SSL.Context:
     context.set_min_proto_version(SSL.TLS1_2_VERSION)
     context.clear_mode(WRITE_IN_PARTS)
     context.set_cipher_list(CIPHERS)
-    # A session that a client asks to be kept would be, for twenty thousand of them at each host.
+    # The cache would keep up to twenty thousand sessions per host.
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
     context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_CIPHER_SERVER_PREFERENCE | SSL.OP_NO_RENEGOTIATION)
     return context
 
 
 def _select_protocol(_: SSL.Connection, offers: list[bytes]) -> Any:  # noqa: ANN401 - bytes, or pyOpenSSL's private sentinel
-    # Ours is the choice, as it is a server's anywhere: some clients offer HTTP/1.1 first and hope for HTTP/2.
+    # Choose by our own preference, like other servers: some clients list HTTP/1.1 first although they prefer HTTP/2.
     return next((protocol for protocol in (HTTP2, HTTP1) if protocol in offers), SSL.NO_OVERLAPPING_PROTOCOLS)
 
 
 def _expect_host(connection: SSL.Connection, host: str) -> None:
-    # pyOpenSSL has no public call for the name to verify; this is what mitmproxy does, too.
+    # pyOpenSSL has no public call to set the name to verify; mitmproxy does the same.
     lib: Any = SSL._lib  # type: ignore[attr-defined]  # noqa: SLF001
     parameters = lib.SSL_get0_param(connection._ssl)  # noqa: SLF001
     lib.X509_VERIFY_PARAM_set_hostflags(
@@ -144,4 +144,4 @@ def _expect_host(connection: SSL.Connection, host: str) -> None:
     else:
         done = lib.X509_VERIFY_PARAM_set1_ip(parameters, packed, len(packed))
     if done != 1:
-        raise ValueError(f"OpenSSL takes no {host!r} to verify")
+        raise ValueError(f"OpenSSL does not accept {host!r} as the name to verify")

@@ -1,4 +1,4 @@
-"""Resolve, then check, then pin: the address that is dialled is the address that was checked."""
+"""Resolve a name, check its addresses, and connect to exactly an address that was checked."""
 
 import asyncio
 import socket
@@ -23,24 +23,24 @@ from agent_sandbox.proxy.upstream.proxy_connect import (
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Connect = Callable[[str, int], Awaitable[Streams]]
-PlaceOf = Callable[[str, int], HostService | None]
-HopOf = Callable[[str], ProxyEndpoint | None]
+HostServiceOf = Callable[[str, int], HostService | None]
+UpstreamProxyOf = Callable[[str], ProxyEndpoint | None]
 IsItself = Callable[[str, int], bool]
 
-# What the engine's machine is called in a container; the stack gives the proxy, and nobody else, an address for it.
-ENGINES_NAME = "host.docker.internal"
-# What messages call a company's proxy. They reach the agent, which has no business with its address.
+# The name of the Docker host in a container. The stack maps it to an address only in the proxy container.
+DOCKER_HOST = "host.docker.internal"
+# Messages reach the agent, so they do not contain the address of the upstream proxy.
 UPSTREAM = "the upstream proxy"
 
 
 class NotReached(str):
-    """Why no connection came to be. A `str`, because that is what mitmproxy's layers hand from one to the next."""
+    """Why a connection failed. A `str`, because that is the type that mitmproxy's layers pass on."""
 
     __slots__ = ()
 
 
 class Refused(NotReached):
-    """Not dialled at all: the address is one that nothing in the sandbox may reach."""
+    """The proxy did not try to connect, because nothing in the sandbox may reach this address."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class DialError(OSError):
         self.why = why
 
 
-# Of its own: names whose servers are silent hold their threads for as long as they like, and a reload wants one too.
+# A separate pool: names whose DNS servers do not answer block their threads, and a reload needs a thread too.
 RESOLVERS = ThreadPoolExecutor(max_workers=32, thread_name_prefix="resolver")
 
 
@@ -69,42 +69,42 @@ async def connect(address: str, port: int) -> Streams:
     return await asyncio.open_connection(address, port)
 
 
-def no_place(_: str, __: int) -> None:
-    """Know no private place."""
+def no_host_service(_: str, __: int) -> None:
+    """Return no host service."""
 
 
-def no_hop(_: str) -> None:
-    """Know no company's proxy."""
+def no_upstream_proxy(_: str) -> None:
+    """Return no upstream proxy."""
 
 
 def not_itself(_: str, __: int) -> bool:
-    """Know no place where the proxy listens."""
+    """Return that the address is not the proxy's own."""
     return False
 
 
 class Dialler:
     """Opens every connection that leaves the proxy.
 
-    `place_of` tells where in private networks a host and port lead, `hop_of` which company's proxy is on the way to a
-    host, as the policy that is in force says. Private places are dialled directly.
-    `is_itself` tells whether an address and port are the proxy's own.
+    `host_service_of` returns the host service for a host and port, and `upstream_proxy_of` the upstream proxy for a
+    host, by the policy in force. The dialler connects to host services directly.
+    `is_itself` returns whether an address and port are the proxy's own.
     """
 
-    def __init__(  # noqa: PLR0913 - what it is told, and what tests put in place of the network
+    def __init__(  # noqa: PLR0913 - its collaborators, and replacements for the network in tests
         self,
         *,
         limits: Limits,
         overrides: Iterable[Override] = (),
-        place_of: PlaceOf = no_place,
-        hop_of: HopOf = no_hop,
+        host_service_of: HostServiceOf = no_host_service,
+        upstream_proxy_of: UpstreamProxyOf = no_upstream_proxy,
         is_itself: IsItself = not_itself,
         resolve: Resolve = resolve,
         connect: Connect = connect,
     ) -> None:
         self._limits = limits
         self._overrides = {(entry.host, entry.port): entry for entry in overrides}
-        self._place_of = place_of
-        self._hop_of = hop_of
+        self._host_service_of = host_service_of
+        self._upstream_proxy_of = upstream_proxy_of
         self._is_itself = is_itself
         self._resolve = resolve
         self._connect = connect
@@ -114,54 +114,57 @@ class Dialler:
         override = self._overrides.get((host, port))
         if override is not None:
             return await self._first([override.address], override.to, f"{host}:{port}", self._connect)
-        place = self._place_of(host, port)
-        hop = None if place else self._hop_of(host)
-        if hop is not None:
-            await self._refuse_what_leads_inside(host, port)
-            return await self._through(hop, host, port)
-        addresses = await self._lookup(_name_of(place) if place else host, port, host)
-        to = place.port if place else port
-        self._check(addresses, to, place, host)
+        service = self._host_service_of(host, port)
+        endpoint = None if service else self._upstream_proxy_of(host)
+        if endpoint is not None:
+            await self._refuse_private(host, port)
+            return await self._open_tunnel(endpoint, host, port)
+        addresses = await self._lookup(_name_of(service) if service else host, port, host)
+        to = service.port if service else port
+        self._check(addresses, to, service, host)
         return await self._first(addresses, to, f"{host}:{port}", self._connect)
 
-    async def _refuse_what_leads_inside(self, host: str, port: int) -> None:
-        """Hold a name against what is known of it here: which address the company's proxy takes, it alone knows."""
+    async def _refuse_private(self, host: str, port: int) -> None:
+        """Raise DialError for a name that is private or resolves to a private address here.
+
+        The upstream proxy resolves the name itself, perhaps differently.
+        """
         why = why_private(host)
         if why is not None:
             raise DialError(Refused(f"{host} {why}"))
         try:
             addresses = await self._lookup(host, port, host, seconds=self._limits.hint_seconds)
         except DialError:
-            return  # where a company's proxy is, there may be no other way to find a name
+            return  # behind an upstream proxy, there may be no DNS for public names
         self._check(addresses, port, None, host)
 
-    async def _through(self, hop: ProxyEndpoint, host: str, port: int) -> Streams:
-        streams = await self._reach(hop)
+    async def _open_tunnel(self, endpoint: ProxyEndpoint, host: str, port: int) -> Streams:
+        streams = await self._connect_to_proxy(endpoint)
         opened = False
         try:
-            credentials = hop.credentials()
+            credentials = endpoint.credentials()
             await open_tunnel(streams, host, port, credentials=credentials, seconds=self._limits.connect_seconds)
             opened = True
         except NoTunnelError as error:
             raise DialError(NotReached(f"{UPSTREAM} {error}")) from error
         except UserError as error:
-            raise DialError(NotReached(f"{UPSTREAM} was not asked: {error}")) from error
+            raise DialError(NotReached(f"{UPSTREAM} was not used: {error}")) from error
         finally:
             if not opened:
                 streams[1].transport.abort()
         return streams
 
-    async def _reach(self, hop: ProxyEndpoint) -> Streams:
-        proxy, connect = hop.proxy, self._connect
+    async def _connect_to_proxy(self, endpoint: ProxyEndpoint) -> Streams:
+        proxy, connect = endpoint.proxy, self._connect
         if proxy.tls:
-            connect = partial(connect_over_tls, name=proxy.host, trust=hop.trust())
+            connect = partial(connect_over_tls, name=proxy.host, trust=endpoint.trust())
         override = self._overrides.get((proxy.host, proxy.port))
         if override is not None:
             return await self._first([override.address], override.to, UPSTREAM, connect)
-        # Its address may be a private one: the policy names it, and nothing else is reached by that.
-        place = HostService(name=UPSTREAM, to=proxy.host, port=proxy.port)
-        addresses = await self._lookup(_name_of(place), proxy.port, UPSTREAM)
-        self._check(addresses, proxy.port, place, UPSTREAM)
+        # Its address may be private, because the policy names it; this opens no other private address.
+        service = HostService(name=UPSTREAM, to=proxy.host, port=proxy.port)
+        addresses = await self._lookup(_name_of(service), proxy.port, UPSTREAM)
+        self._check(addresses, proxy.port, service, UPSTREAM)
         return await self._first(addresses, proxy.port, UPSTREAM, connect)
 
     async def _lookup(self, host: str, port: int, shown: str, *, seconds: float | None = None) -> list[str]:
@@ -170,21 +173,21 @@ class Dialler:
             async with asyncio.timeout(seconds):
                 addresses = await self._resolve(host, port)
         except TimeoutError:
-            raise DialError(NotReached(f"{shown} was not resolved within {seconds:g} s")) from None
+            raise DialError(NotReached(f"{shown} did not resolve within {seconds:g} s")) from None
         except (OSError, UnicodeError) as error:
-            detail = error.strerror if isinstance(error, OSError) else "not a name"
+            detail = error.strerror if isinstance(error, OSError) else "not a valid name"
             raise DialError(NotReached(f"{shown} does not resolve: {detail}")) from error
         if not addresses:
             raise DialError(NotReached(f"{shown} has no address"))
         return addresses
 
-    def _check(self, addresses: Iterable[str], port: int, place: HostService | None, shown: str) -> None:
+    def _check(self, addresses: Iterable[str], port: int, service: HostService | None, shown: str) -> None:
         for address in addresses:
             kind = why_forbidden(address)
-            if kind is not None and not (place and _lifts(place, address)):
-                raise DialError(Refused(f"{shown} leads to {address}, a {kind} address"))
+            if kind is not None and not (service and _lifts(service, address)):
+                raise DialError(Refused(f"{shown} resolves to {address}, a {kind} address"))
             if self._is_itself(address, port):
-                raise DialError(Refused(f"{shown} leads to {address}:{port}, which is the proxy itself"))
+                raise DialError(Refused(f"{shown} resolves to {address}, where port {port} is the proxy itself"))
 
     async def _first(self, addresses: list[str], port: int, shown: str, connect: Connect) -> Streams:
         error: OSError | None = None
@@ -196,15 +199,15 @@ class Dialler:
                     except OSError as failed:
                         error = failed
         except TimeoutError:
-            raise DialError(NotReached(f"{shown} did not answer in {self._limits.connect_seconds:g} s")) from None
+            raise DialError(NotReached(f"{shown} did not answer within {self._limits.connect_seconds:g} s")) from None
         raise DialError(NotReached(f"{shown} cannot be reached: {error.strerror if error else ''}")) from error
 
 
-def _name_of(place: HostService) -> str:
-    return ENGINES_NAME if place.to == ENGINE else place.to
+def _name_of(service: HostService) -> str:
+    return DOCKER_HOST if service.to == ENGINE else service.to
 
 
-def _lifts(place: HostService, address: str) -> bool:
+def _lifts(service: HostService, address: str) -> bool:
     if not is_liftable(address):
         return False
-    return place.network is None or ip_address(address) in place.network
+    return service.network is None or ip_address(address) in service.network

@@ -1,4 +1,4 @@
-"""`--resolve HOST:PORT:ADDR:PORT`: names that a test stand leads to its own addresses, private ones included."""
+"""`--resolve HOST:PORT:ADDR:PORT`: fixed addresses for names in tests, private ones included."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ SHAPE = re.compile(r"(?P<host>[^:\[\]]+|\[[^]]+]):(?P<port>\d{1,5}):(?P<address>
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """Where a connection to `host`:`port` really goes."""
+    """Connect to `address`:`to` instead of `host`:`port`."""
 
     host: str
     port: int

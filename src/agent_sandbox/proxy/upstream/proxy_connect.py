@@ -1,7 +1,7 @@
-"""Through a company's proxy: each connection is a tunnel that it opens, and is asked for by name.
+"""Open a tunnel through an upstream proxy: one CONNECT per connection, with the host by name.
 
-Nothing of what it says reaches the client but its status, in words of ours; what comes after the head of its answer
-is the tunnel's.
+The client sees only the status of the upstream proxy's response, explained in our own words. All data after the
+response head belongs to the tunnel.
 """
 
 import asyncio
@@ -15,31 +15,31 @@ from agent_sandbox.policy.match.upstream import CREDENTIALS, UpstreamProxy
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-SAID = rb"[\t\x20-\x7e\x80-\xff]*"
+TEXT = rb"[\t\x20-\x7e\x80-\xff]*"
 ANSWER = re.compile(
-    rb"HTTP/1\.[01] (?P<status>[1-5][0-9]{2})(?: " + SAID + rb")?\r\n"
-    rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:" + SAID + rb"\r\n)*\r\n"
+    rb"HTTP/1\.[01] (?P<status>[1-5][0-9]{2})(?: " + TEXT + rb")?\r\n"
+    rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:" + TEXT + rb"\r\n)*\r\n"
 )
 END = b"\r\n\r\n"
 REFUSALS: Mapping[int, str] = {
-    403: "does not let {where} through",
-    405: "opens no tunnel to {where}",
-    501: "opens no tunnel to {where}",
-    502: "can't reach {where}",
-    503: "can't reach {where}",
-    504: "can't reach {where}",
+    403: "denies {where}",
+    405: "does not support a tunnel to {where}",
+    501: "does not support a tunnel to {where}",
+    502: "cannot reach {where}",
+    503: "cannot reach {where}",
+    504: "cannot reach {where}",
 }
-ASKED = f"asks for credentials: `user:password` in a file `{CREDENTIALS}` beside the policy that names it"
-REFUSED = f"does not take the credentials in `{CREDENTIALS}`"
+REQUIRED = f"requires credentials: write `user:password` to `{CREDENTIALS}` next to the policy file that names it"
+REJECTED = f"rejects the credentials in `{CREDENTIALS}`"
 
 
 class NoTunnelError(Exception):
-    """Says what the proxy did instead: "does not let example.com:443 through"."""
+    """The upstream proxy opened no tunnel. The message is a predicate: "denies example.com:443 (403)"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyEndpoint:
-    """The proxy that a connection goes through. `credentials` and `trust` are asked for when it is dialled."""
+    """The upstream proxy for a connection. `credentials` and `trust` are called when the dialler connects to it."""
 
     proxy: UpstreamProxy
     credentials: Callable[[], str]
@@ -47,7 +47,7 @@ class ProxyEndpoint:
 
 
 async def connect_over_tls(address: str, port: int, *, name: str, trust: ssl.SSLContext) -> Streams:
-    """Open a connection with TLS to a literal address, at which `name` has to be. Raises OSError."""
+    """Open a TLS connection to a literal address and verify the certificate for `name`. Raises OSError."""
     try:
         return await asyncio.open_connection(address, port, ssl=trust, server_hostname=name)
     except ssl.SSLError as error:
@@ -56,7 +56,7 @@ async def connect_over_tls(address: str, port: int, *, name: str, trust: ssl.SSL
 
 
 async def open_tunnel(streams: Streams, host: str, port: int, *, credentials: str, seconds: float) -> None:
-    """Ask for a tunnel; whatever comes instead of one, or no answer in time, raises NoTunnelError."""
+    """Send a CONNECT over `streams` and read the response. Raises `NoTunnelError`."""
     reader, writer = streams
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
@@ -65,21 +65,21 @@ async def open_tunnel(streams: Streams, host: str, port: int, *, credentials: st
             await writer.drain()
             head = await reader.readuntil(END)
     except TimeoutError:
-        raise NoTunnelError(f"did not answer in {seconds:g} s") from None
+        raise NoTunnelError(f"did not answer within {seconds:g} s") from None
     except asyncio.IncompleteReadError:
-        raise NoTunnelError("closed the connection without an answer") from None
+        raise NoTunnelError("closed the connection without a response") from None
     except asyncio.LimitOverrunError:
-        raise NoTunnelError("gave an answer without an end") from None
+        raise NoTunnelError("sent an overlong response head") from None
     except OSError as error:
-        raise NoTunnelError(f"broke off: {error.strerror or error}") from error
+        raise NoTunnelError(f"aborted the connection: {error.strerror or error}") from error
     answer = ANSWER.fullmatch(head)
     if answer is None:
-        raise NoTunnelError("gave an answer that is no HTTP")
+        raise NoTunnelError("sent a response that is not HTTP")
     status = int(answer["status"])
     if status == 407:
-        raise NoTunnelError(REFUSED if credentials else ASKED)
+        raise NoTunnelError(REJECTED if credentials else REQUIRED)
     if not 200 <= status < 300:
-        raise NoTunnelError(f"{REFUSALS.get(status, 'gives no tunnel to {where}').format(where=where)} ({status})")
+        raise NoTunnelError(f"{REFUSALS.get(status, 'refuses a tunnel to {where}').format(where=where)} ({status})")
 
 
 def _question(where: str, credentials: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Which hosts are reached through a company's proxy, as the policy in force says, and what that takes."""
+"""Select the upstream proxy for a host by the policy in force, with its credentials and trusted CAs."""
 
 import ssl
 from collections.abc import Callable, Iterable, Mapping
@@ -14,14 +14,14 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.upstream.proxy_connect import ProxyEndpoint
 
 LONGEST = 1024
-HINT = "it holds one line, `user:password`"
+HINT = "write one line: `user:password`"
 
 
 class UpstreamProxySelector:
-    """Asked whenever something is dialled.
+    """Selects the upstream proxy for each connection.
 
-    `folders` are where the layers lie whose credentials are taken, and a project's is none of them: the agent reads
-    what lies there. Credentials go to the proxy alone that the policy beside them names.
+    `folders` maps layers to the directories from which credentials are read. The project is not among them, because
+    the agent can read its files. Credentials go only to the upstream proxy that the policy file next to them names.
     """
 
     def __init__(self, policy: Callable[[], Policy], folders: Mapping[str, Path], extra: Iterable[Path] = ()) -> None:
@@ -31,7 +31,7 @@ class UpstreamProxySelector:
         self._trusted: tuple[str, ssl.SSLContext] | None = None
 
     def of(self, host: str) -> ProxyEndpoint | None:
-        """Return the proxy on the way to a host, None where the way is a direct one."""
+        """Return the upstream proxy for a host, None to connect directly."""
         policy = self._policy()
         upstream, proxy = policy.settings.upstream, policy.upstream_proxy(host)
         if upstream is None or proxy is None:
@@ -46,7 +46,7 @@ class UpstreamProxySelector:
     def _trust(self, pem: str) -> ssl.SSLContext:
         if self._trusted is None or self._trusted[0] != pem:
             context = ssl.create_default_context(cafile=certifi.where())
-            # Python asks more of an authority than OpenSSL does since 3.13, and more than companies' own have.
+            # Since 3.13, Python checks CAs more strictly than OpenSSL, and many corporate CAs fail these checks.
             context.verify_flags &= ~ssl.VERIFY_X509_STRICT
             context.load_default_certs()
             for bundle in self._extra:
@@ -58,19 +58,19 @@ class UpstreamProxySelector:
 
 
 def read_credentials(path: Path) -> str:
-    """Return `user:password`, nothing where there is no such file; raise UserError without a word of what it holds."""
+    """Return `user:password`, "" if there is no such file. Raises UserError, which never quotes the content."""
     try:
         path.lstat()
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise UserError([Problem(where=CREDENTIALS, what=f"can't be read: {error.strerror}")]) from error
+        raise UserError([Problem(where=CREDENTIALS, what=f"cannot be read: {error.strerror}")]) from error
     try:
-        said = read_policy(path)[: LONGEST + 1].decode().removesuffix("\n").removesuffix("\r")
+        text = read_policy(path)[: LONGEST + 1].decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        said = ""
+        text = ""
     except UserError as error:
         raise UserError([Problem(where=CREDENTIALS, what=problem.what) for problem in error.problems]) from error
-    if len(said) > LONGEST or ":" not in said or not said.isprintable():
-        raise UserError([Problem(where=CREDENTIALS, what="holds no credentials", hint=HINT)])
-    return said
+    if len(text) > LONGEST or ":" not in text or not text.isprintable():
+        raise UserError([Problem(where=CREDENTIALS, what="contains no credentials", hint=HINT)])
+    return text

@@ -1,4 +1,4 @@
-"""Parsers without I/O: HTTP/1 heads and chunks, header fields, TLS ClientHello, WebSocket frames, HPACK bounds.
+"""Parsers without I/O: HTTP/1 heads and chunks, header fields, TLS ClientHello, WebSocket frames, HPACK limits.
 
-What two servers could read differently is refused here. Nothing here decides, and nothing imports mitmproxy's layers.
+They reject what two programs could read differently. Nothing here decides, and nothing imports mitmproxy's layers.
 """

@@ -1,4 +1,4 @@
-"""h11's receive buffer, which takes what comes and gives all of it away without copying it."""
+"""h11's receive buffer, without copies when everything in it is taken at once."""
 
 from typing import Self, override
 
@@ -8,12 +8,12 @@ END = b"\r\n\r\n"
 
 
 class BodyBuffer(ReceiveBuffer):
-    """Holds what a connection sent. In the middle of a body, all that came is wanted: h11 copies it three times.
+    """A receive buffer for bodies, which are usually taken whole: h11's own copies them three times.
 
-    What came alone is held as it is, until more comes or a part of it is taken.
+    A single chunk is kept as `bytes` until more arrives or a part of it is taken.
     """
 
-    _data: bytes | bytearray  # type: ignore[assignment] # of h11's own they are bytearrays
+    _data: bytes | bytearray  # type: ignore[assignment] # h11 declares a bytearray
 
     @override
     def __iadd__(self, byteslike: bytes | bytearray) -> Self:
@@ -30,7 +30,7 @@ class BodyBuffer(ReceiveBuffer):
             return self._extract(count) if count else None
         everything, self._data = self._data, b""
         self._next_line_search = self._multiple_lines_search = 0
-        return everything or None  # type: ignore[return-value] # bytes will do for whoever asks
+        return everything or None  # type: ignore[return-value] # callers accept bytes
 
     @override
     def _extract(self, count: int) -> bytearray:
@@ -42,10 +42,10 @@ class BodyBuffer(ReceiveBuffer):
             self._data = bytearray(self._data)
 
     def head_end(self) -> int:
-        """Return where the first head ends, with its empty line; 0 while there is more to come."""
+        """Return the length of the first head including its empty line, 0 while it is incomplete."""
         end = self._data.find(END)
         return end + len(END) if end >= 0 else 0
 
     def first(self, count: int) -> bytes:
-        """Return so many bytes, or what there is, and keep them."""
+        """Return up to `count` bytes without removing them."""
         return bytes(self._data[:count])

@@ -1,7 +1,7 @@
-"""Read a TLS ClientHello, which says whom the client wants to talk to.
+"""Parse a TLS ClientHello for the host name that the client wants to reach.
 
-The hello may be split over records and packets. Only what the decision needs is taken out; the bytes go on unchanged to
-OpenSSL, whose own reading of the name is compared once more after the handshake (`tls.established`).
+The message may be split over records and packets. Only what the decision needs is parsed. The unchanged bytes go to
+OpenSSL, and after the handshake the name that it found is compared too (`tls.contexts`).
 """
 
 from dataclasses import dataclass, field
@@ -9,24 +9,24 @@ from dataclasses import dataclass, field
 HANDSHAKE_RECORD = 0x16
 CLIENT_HELLO = 1
 SERVER_NAME = 0x0000
-# ECH, its drafts, and ESNI before them.
+# ECH, its drafts, and their predecessor ESNI.
 ENCRYPTED_HELLO = frozenset({0xFFCE, 0xFF02, *range(0xFE08, 0xFE0E)})
 HOST_NAME = 0
 RECORD_BYTES = 2**14 + 256
 EXTENSIONS = 100  # browsers send about 20
-RECORDS = 16  # real ones take one or two; all are read again for each byte that comes
+RECORDS = 16  # real clients send one or two; all are parsed again for each packet
 
 
 class BadHelloError(ValueError):
-    """What came is no ClientHello that can be understood without doubt."""
+    """The data is not a well-formed ClientHello."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """The names in the SNI extension (none, one, or doubtfully many).
+    """The names in the SNI extension: at most two are kept, as more than one is ambiguous.
 
-    `encrypted` says that an ECH extension is there. Browsers send a meaningless one at all times; as this proxy ends
-    TLS itself and holds no ECH key, the outer name is the only one that can be served, and the one that is decided.
+    `encrypted` means that there is an ECH extension. Browsers always send one, often a dummy. This proxy terminates
+    TLS and has no ECH key, so it can serve only the outer name, and decides on that.
     """
 
     names: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class _Cursor:
 
 
 def looks_like_tls(data: bytes) -> bool:
-    r"""Tell whether the first bytes can be a TLS record that holds a handshake.
+    r"""Return whether the data can be the start of a TLS handshake record.
 
     >>> looks_like_tls(b"\x16\x03\x01"), looks_like_tls(b"SSH-2.0")
     (True, False)
@@ -65,7 +65,7 @@ def looks_like_tls(data: bytes) -> bool:
 
 
 def read_hello(data: bytes) -> Hello | None:
-    """Return the hello in `data`, None while it is incomplete. Raises `BadHelloError`."""
+    """Return the ClientHello in `data`, None while it is incomplete. Raises `BadHelloError`."""
     message = _join_records(data)
     if len(message) < 4:
         return None
@@ -102,14 +102,14 @@ def _parse(body: _Cursor) -> Hello:
         return Hello()
     extensions = body.vector(2)
     if body.rest:
-        raise BadHelloError("bytes behind the extensions of the ClientHello")
+        raise BadHelloError("extra bytes after the extensions of the ClientHello")
     found: dict[int, _Cursor] = {}
     while extensions.rest:
         kind, content = extensions.number(2), extensions.vector(2)
         if len(found) == EXTENSIONS:
             raise BadHelloError(f"more than {EXTENSIONS} extensions in the ClientHello")
         if kind in found:
-            raise BadHelloError("an extension twice in the ClientHello")
+            raise BadHelloError("a duplicate extension in the ClientHello")
         found[kind] = content
     names = _names(found[SERVER_NAME]) if SERVER_NAME in found else ()
     return Hello(names=names, encrypted=not ENCRYPTED_HELLO.isdisjoint(found))
@@ -119,11 +119,11 @@ def _names(extension: _Cursor) -> tuple[str, ...]:
     listed = extension.vector(2)
     names: list[str] = []
     if extension.rest:
-        raise BadHelloError("bytes behind the server names")
-    # A second name is one too many, whatever follows.
+        raise BadHelloError("extra bytes after the server names")
+    # Two names are enough to make it ambiguous.
     while listed.rest and len(names) < 2:
         kind, name = listed.number(1), listed.vector(2).data
         if kind != HOST_NAME or not name.isascii():
-            raise BadHelloError("a server name that is no ASCII host name")
+            raise BadHelloError("a server name that is not an ASCII host name")
         names.append(name.decode("ascii"))
     return tuple(names)

@@ -1,4 +1,4 @@
-"""Which header fields are forwarded: none that is hop-by-hop, and none that names another method, path or host."""
+"""Select the header fields to forward: no hop-by-hop ones, and none that name another method, path or host."""
 
 import re
 
@@ -18,7 +18,7 @@ STRIPPED = frozenset(
         b"proxy-authenticate",
         b"proxy-authorization",
         b"proxy-connection",
-        # Compressed messages: mitmproxy unpacks a packet of them whole, to a thousand times its size.
+        # Compressed messages: mitmproxy decompresses a packet whole, to a thousand times its size.
         b"sec-websocket-extensions",
         b"trailer",
         b"upgrade",
@@ -51,11 +51,11 @@ BREAK = re.compile(rb"[\r\n\0]")
 
 
 class NotWebSocketError(ValueError):
-    """An upgrade to something that the proxy does not speak."""
+    """An upgrade to a protocol that the proxy does not support."""
 
 
 def forwarded(request: http.Request, authority: str, *, websocket: bool) -> Fields:
-    """Return the fields of `request` as they go upstream, Host being what was decided."""
+    """Return the header fields to send to the server, with `authority` as Host."""
     kept = end_to_end(request)
     if request.is_http2:
         return kept
@@ -68,9 +68,9 @@ def forwarded(request: http.Request, authority: str, *, websocket: bool) -> Fiel
 
 
 def end_to_end(request: http.Request) -> Fields:
-    """Return the fields of `request` that are for the server: what is decided on, and what is forwarded.
+    """Return the end-to-end fields of `request`: these are decided on and forwarded.
 
-    HTTP/2 splits a cookie into crumbs, which on the way to HTTP/1 become one field again: they are that from here on.
+    HTTP/2 may split a cookie into several fields. They are joined here, as HTTP/1 requires.
     """
     kept = tuple((name, value) for name, value in request.data.headers.fields if _goes_on(name.lower()))
     crumbs = [value for name, value in kept if name.lower() == b"cookie"]
@@ -80,16 +80,16 @@ def end_to_end(request: http.Request) -> Fields:
 
 
 def wants_websocket(request: http.Request) -> bool:
-    """Tell whether `request` is a WebSocket handshake. Raises `NotWebSocketError` for any other upgrade.
+    """Return whether `request` is a WebSocket handshake. Raises `NotWebSocketError` for any other upgrade.
 
-    An offer of h2c is no demand (some clients always send it) and is left out of what is forwarded.
+    An offer of h2c, which some clients always send, is ignored and not forwarded.
     """
     headers = request.headers
     upgrade = headers.get("upgrade", "").strip().lower()
     if upgrade in ("", "h2c"):
         return False
     if upgrade != "websocket":
-        raise NotWebSocketError(f"an upgrade to {upgrade[:40]!r}; the proxy speaks HTTP and WebSocket")
+        raise NotWebSocketError(f"upgrade to {upgrade[:40]!r} is not supported; the proxy speaks HTTP and WebSocket")
     complete = (
         request.data.method == b"GET"
         and request.data.http_version == b"HTTP/1.1"
@@ -100,20 +100,20 @@ def wants_websocket(request: http.Request) -> bool:
     if not complete:
         raise NotWebSocketError("an incomplete WebSocket handshake")
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-        # Where the body ends and the frames begin, two servers could see differently.
+        # Two servers could disagree on where the body ends and the frames begin.
         raise NotWebSocketError("a WebSocket handshake with a body")
     return True
 
 
 def check_expect(request: http.Request) -> None:
-    """Refuse expectations other than the one that HTTP defines."""
+    """Raise `Ambiguous` for an expectation other than 100-continue, the only one in HTTP."""
     expected = request.headers.get("expect", "100-continue").lower()
     if expected != "100-continue":
-        raise Ambiguous(f"an unknown Expect: {expected[:40]!a}")
+        raise Ambiguous(f"unknown Expect: {expected[:40]!a}")
 
 
 def unfolded(fields: Fields) -> Fields:
-    """Return response fields with their folded lines as one, which HTTP has a proxy do. Raises ValueError."""
+    """Return response fields with folded lines joined, as HTTP requires of a proxy. Raises ValueError."""
     whole = tuple((name, FOLD.sub(b" ", value)) for name, value in fields)
     for name, value in whole:
         if BREAK.search(value):
@@ -122,13 +122,13 @@ def unfolded(fields: Fields) -> Fields:
 
 
 def from_server(fields: Fields, *, switching: bool) -> Fields:
-    """Return response fields without the hints that lead clients around the proxy (HTTP/3, h2c)."""
+    """Return response fields without those that lead clients around the proxy (HTTP/3, h2c)."""
     dropped = FROM_SERVERS if switching else FROM_SERVERS | {b"upgrade"}
     return tuple((name, value) for name, value in fields if name.lower() not in dropped)
 
 
 def _goes_on(name: bytes) -> bool:
-    # Servers that fold `-` and `_` read `x_http_method_override`, too.
+    # Some servers treat `_` in names like `-`.
     return name != b"host" and name.replace(b"_", b"-") not in STRIPPED
 
 

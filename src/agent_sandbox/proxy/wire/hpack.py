@@ -1,8 +1,8 @@
-"""HPACK, by which HTTP/2 packs header fields, with bounds on its table and on what is unpacked.
+"""HPACK, the header compression of HTTP/2, with bounds on its table and on what is decompressed.
 
-The encoder's table stays as small as it is at first, whatever the other side has room for: it is searched from its
-beginning to its end for each field. Whoever offered to remember two GiB of fields, and had them vary, made the proxy
-keep as much and spend seconds on each message.
+The encoder's dynamic table stays at its default size, whatever size the other side allows. The encoder searches the whole
+table for each field: a peer that allows a table of 2 GiB, and makes the fields vary, could make the proxy use that much
+memory and spend seconds on each message.
 """
 
 import re
@@ -18,26 +18,26 @@ UPDATES = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]*+[\x00-\x7f]){3}")
 
 
 class BoundedEncoder(Encoder):
-    """Packs fields. The other side may have the table smaller, and not larger."""
+    """Encodes header fields. The other side can only make the table smaller."""
 
     @override
     def encode(self, headers: Fields, huffman: bool = True) -> bytes:
-        """Pack them without Huffman's code, which is made as one growing number: 200 KB of a field took seconds."""
+        """Encode without Huffman coding: the library is quadratic there, and took seconds for a field of 200 KB."""
         return super().encode(headers, huffman=False)
 
     @property  # type: ignore[explicit-override] # mypy sees none on a property that can be set
     @override
     def header_table_size(self) -> int:
-        """How large the table may be."""
+        """The maximum size of the dynamic table in bytes."""
         return self.header_table.maxsize
 
     @header_table_size.setter
     def header_table_size(self, value: int) -> None:
         table = self.header_table
-        untold, table.maxsize = table.resized, min(value, HeaderTable.DEFAULT_SIZE)
-        table.resized |= untold
+        pending, table.maxsize = table.resized, min(value, HeaderTable.DEFAULT_SIZE)
+        table.resized |= pending
         if table.resized:
-            # Of sizes that nothing was packed with, the smallest and the last are told (RFC 7541, 4.2).
+            # Of several size changes between two header blocks, signal the smallest and the last (RFC 7541, 4.2).
             sizes = [*self.table_size_changes, table.maxsize]
             self.table_size_changes = list(dict.fromkeys((min(sizes), sizes[-1])))
 

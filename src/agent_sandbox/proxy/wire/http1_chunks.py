@@ -1,4 +1,4 @@
-"""Read a chunked request body, strictly: no trailers, short size lines, CRLF and nothing else."""
+"""Parse a chunked request body strictly: no trailers, short size lines, only CRLF."""
 
 import re
 
@@ -9,9 +9,9 @@ SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\x20-\x7e\t]*)?\r\n")
 
 
 class ChunkReader:
-    """Has the shape of h11's readers: give it the buffer, get data, the end, or None for `not yet`.
+    """A body reader with the interface of h11's: returns data, the end of the message, or None to wait for more.
 
-    h11 alone would take extension lines without end and, as mitmproxy, fall over trailers.
+    h11's own does not limit chunk extensions, and trailers make mitmproxy raise.
     """
 
     def __init__(self, *, line_bytes: int) -> None:
@@ -21,14 +21,14 @@ class ChunkReader:
         self._ending = False
 
     def __call__(self, buffer: ReceiveBuffer) -> h11.Data | h11.EndOfMessage | None:
-        """Take what there is of the body out of `buffer`, chunks of a byte by the thousand at once."""
+        """Take all available body data out of `buffer` at once, even if it is thousands of one-byte chunks."""
         data = b"".join(iter(lambda: self._piece(buffer), b""))
         if data:
             return h11.Data(data=data)
         return self._finish(buffer) if self._ending else None
 
     def read_eof(self) -> None:
-        """Refuse a body that ends in the middle."""
+        """Reject a body that ends early."""
         raise h11.RemoteProtocolError("the connection was closed within a chunked body")
 
     def _piece(self, buffer: ReceiveBuffer) -> bytes:
@@ -66,10 +66,10 @@ class ChunkReader:
 
 
 def _take_line_end(buffer: ReceiveBuffer) -> bool:
-    start = bytes(buffer)[:2] if len(buffer) <= 2 else bytes(buffer._data[:2])  # noqa: SLF001 - a copy of all of it would cost
+    start = bytes(buffer)[:2] if len(buffer) <= 2 else bytes(buffer._data[:2])  # noqa: SLF001 - avoids a copy of the whole buffer
     if start == b"\r\n":
         buffer.maybe_extract_at_most(2)
         return True
     if start in (b"", b"\r"):
         return False
-    raise h11.RemoteProtocolError("a chunk that does not end with CRLF, or trailers behind the last")
+    raise h11.RemoteProtocolError("a chunk that does not end with CRLF, or trailers after the last one")

@@ -1,6 +1,6 @@
-"""The one HTTP/1 request head parser: what it does not fully understand, it refuses.
+"""The parser for HTTP/1 request heads. It rejects everything that is not fully valid.
 
-Everything here is on bytes that a hostile client wrote. There is no lenient mode, and no repair.
+The input comes from a hostile client. There is no lenient mode, and nothing is corrected.
 """
 
 import re
@@ -19,7 +19,7 @@ METHOD_BYTES = 32
 
 
 class BadHeadError(ValueError):
-    """A head that is refused; `status` is what the client is told."""
+    """A request head is rejected; `status` is the status of the response."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -28,9 +28,9 @@ class BadHeadError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """A request line and its fields, each seen to be well formed.
+    """A valid request line with its header fields.
 
-    `body` is the length that the framing fields promise: a number, or None for chunks.
+    `body` is the length of the body in bytes, None if it is chunked.
     """
 
     method: str
@@ -42,9 +42,9 @@ class Head:
 
 
 def find_end(data: bytes, limits: Limits) -> int:
-    r"""Return where the head ends, or 0 while there is more to come.
+    r"""Return the length of the head, 0 while it is incomplete. Raises `BadHeadError`.
 
-    Refuses as early as the bytes allow, so that nobody waits for a time-out to learn of a mistake.
+    Rejects a malformed head as early as possible, so the client need not wait for a timeout.
 
     >>> find_end(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nbody", Limits())
     27
@@ -119,7 +119,7 @@ def _host(fields: tuple[tuple[bytes, bytes], ...]) -> str | None:
     if len(hosts) > 1:
         raise BadHeadError("more than one Host header")
     if hosts and not hosts[0].isascii():
-        raise BadHeadError("a Host header that is not ASCII")
+        raise BadHeadError("the Host header is not ASCII")
     return hosts[0].decode() if hosts else None
 
 
@@ -134,5 +134,5 @@ def _body(fields: tuple[tuple[bytes, bytes], ...], version: str) -> int | None:
             raise BadHeadError("a Transfer-Encoding other than `chunked`")
         return None
     if lengths and not LENGTH.fullmatch(lengths[0]):
-        raise BadHeadError("a Content-Length that is not a plain number")
+        raise BadHeadError("the Content-Length is not a plain number")
     return int(lengths[0]) if lengths else 0

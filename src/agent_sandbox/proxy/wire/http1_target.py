@@ -1,7 +1,4 @@
-"""Which form a request target may have, and what it names.
-
-Inside a tunnel: the path alone. To the proxy itself: a whole `http://` URL, the only form that says where to go.
-"""
+"""Parse the request target: only a path inside a tunnel, only a full `http://` URL outside of one."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +13,7 @@ SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The path, and where the request says that it goes; inside a tunnel it does not say."""
+    """The path, and outside of a tunnel also host and port."""
 
     host: str = ""
     port: int = 0
@@ -24,9 +21,9 @@ class Target:
 
 
 def split_target(head: Head, tunnel: Tunnel) -> Target:
-    """Take the target of `head` apart. Raises `BadHeadError`."""
+    """Parse the target of `head`. Raises `BadHeadError`."""
     if head.method == "CONNECT":
-        raise BadHeadError("CONNECT where a request is wanted")
+        raise BadHeadError("CONNECT is valid only as the first request to the proxy")
     if head.host is None:
         raise BadHeadError("no Host header")
     if tunnel.carries is Carries.PROXY:
@@ -34,16 +31,16 @@ def split_target(head: Head, tunnel: Tunnel) -> Target:
     if head.target.startswith("/"):
         return Target(path=head.target)
     if SCHEME.match(head.target):
-        raise BadHeadError("a whole URL inside a tunnel; it takes a path")
-    raise BadHeadError(f"the target {head.target[:40]!r} is no path")
+        raise BadHeadError("a full URL inside a tunnel; send only the path")
+    raise BadHeadError(f"the request target {head.target[:40]!r} is not a path")
 
 
 def _absolute(head: Head) -> Target:
     found = ABSOLUTE.fullmatch(head.target)
     if found is None and head.target.startswith("/"):
-        raise BadHeadError("this is a proxy: it takes CONNECT, and requests with a whole http:// URL")
+        raise BadHeadError("this is a proxy: send CONNECT, or a request with a full http:// URL")
     if found is None:
-        raise BadHeadError("the proxy takes http:// URLs alone; https goes through CONNECT")
+        raise BadHeadError("the proxy accepts only http:// URLs here; use CONNECT for https")
     try:
         host, port = parse_authority(found["authority"], default_port=80)
     except Ambiguous as doubt:

@@ -1,4 +1,4 @@
-"""What runs in a tunnel? Read from its first bytes; what is neither TLS nor HTTP is nothing that may go on."""
+"""Detect the protocol in a tunnel from its first bytes. Only TLS and HTTP are allowed."""
 
 import re
 
@@ -15,15 +15,15 @@ LONGEST_LINE = 65_536
 
 
 class RawTunnelError(ValueError):
-    """The tunnel carries something that is not to be carried."""
+    """The tunnel carries neither TLS nor HTTP, or malformed TLS."""
 
 
 class WrongNameError(ValueError):
-    """The TLS in the tunnel asks for another host than the tunnel was opened to."""
+    """The SNI does not name the one host that the connection is for."""
 
 
 def what_it_carries(data: bytes, host: str) -> Carries | None:
-    r"""Judge the first bytes of a tunnel to `host`; None while they are too few.
+    r"""Return the protocol of a tunnel to `host`, None while there is too little data.
 
     Raises `RawTunnelError`, `WrongNameError`.
 
@@ -40,7 +40,7 @@ def what_it_carries(data: bytes, host: str) -> Carries | None:
 
 
 def name_in_hello(data: bytes) -> str | None:
-    """Return the one canonical host that a TLS hello names, None while the hello is incomplete.
+    """Return the canonical host in the SNI of a ClientHello, None while the ClientHello is incomplete.
 
     Raises `RawTunnelError`, `WrongNameError`.
     """
@@ -51,13 +51,13 @@ def name_in_hello(data: bytes) -> str | None:
         return None
     if len(hello.names) != 1:
         doubt = "names no host" if not hello.names else "names more than one host"
-        raise WrongNameError(f"sni_{'ambiguous' if hello.names else 'missing'}: the TLS hello {doubt}")
+        raise WrongNameError(f"sni_{'ambiguous' if hello.names else 'missing'}: the ClientHello {doubt}")
     try:
         host = canonical_host(hello.names[0])
     except Ambiguous as doubt:
         raise WrongNameError(f"sni_ambiguous: {doubt}") from doubt
     if is_address(host):
-        raise WrongNameError("sni_ambiguous: the TLS hello names an address, which is no name")
+        raise WrongNameError("sni_ambiguous: the ClientHello names an IP address instead of a host name")
     return host
 
 
@@ -73,24 +73,24 @@ def _read(data: bytes) -> Hello | None:
     try:
         return read_hello(data)
     except BadHelloError as error:
-        raise RawTunnelError(f"a TLS hello that cannot be read: {error}") from error
+        raise RawTunnelError(f"malformed ClientHello: {error}") from error
 
 
 def _check_name(hello: Hello, host: str) -> None:
     if not hello.names:
         if is_address(host):
             return
-        raise WrongNameError(f"sni_missing: the TLS hello names no host, the tunnel was opened to {host}")
+        raise WrongNameError(f"sni_missing: the ClientHello names no host, but the tunnel was opened to {host}")
     if len(hello.names) > 1:
-        raise WrongNameError("sni_ambiguous: the TLS hello names more than one host")
+        raise WrongNameError("sni_ambiguous: the ClientHello names more than one host")
     named = hello.names[0]
     if is_address(host):
         raise WrongNameError(
-            f"sni_mismatch: the TLS hello names {named[:255]}, the tunnel was opened to the address {host}"
+            f"sni_mismatch: the ClientHello names {named[:255]}, but the tunnel was opened to the address {host}"
         )
     try:
         same = canonical_host(named) == host
     except Ambiguous as doubt:
         raise WrongNameError(f"sni_ambiguous: {doubt}") from doubt
     if not same:
-        raise WrongNameError(f"sni_mismatch: the TLS hello names {named[:255]}, the tunnel was opened to {host}")
+        raise WrongNameError(f"sni_mismatch: the ClientHello names {named[:255]}, but the tunnel was opened to {host}")

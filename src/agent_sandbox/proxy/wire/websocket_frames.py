@@ -1,37 +1,37 @@
-"""Follow the frames of one side of a WebSocket (RFC 6455): what is none goes nowhere, and nothing is held but a head.
+"""Check the frames of one side of a WebSocket (RFC 6455) while they are forwarded, buffering only frame heads.
 
-What is not settled by the standard alone is refused: no extension was agreed on, each length has one spelling.
+It rejects frames that RFC 6455 allows only with an extension, and lengths that are not minimally encoded.
 """
 
 CONTINUES, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 ENDS, RESERVED, MASKED = 0x80, 0x70, 0x80
 LONGEST_CONTROL = 125
-LENGTH_BYTES = {126: (2, 126), 127: (8, 65_536)}  # how many follow, and the least that is written so
+LENGTH_BYTES = {126: (2, 126), 127: (8, 65_536)}  # marker: (number of length bytes, smallest length written so)
 
 
 class BadFrameError(ValueError):
-    """What came is no frame that may stand there."""
+    """The data is not a valid frame at this point."""
 
 
 class Frames:
-    """One side: `masked` is what a client's frames are, `longest` the most that a message may have of bytes."""
+    """The frames of one side. `masked` is true for a client; `longest` is the longest message, in bytes."""
 
     def __init__(self, *, masked: bool, longest: int) -> None:
         self._mask = MASKED if masked else 0
         self._longest = longest
-        self._begun = b""  # of a head
-        self._left = 0  # of a payload
+        self._begun = b""  # start of an incomplete head
+        self._left = 0  # bytes left of the current payload
         self._kind = CONTINUES
-        self._message: int | None = None  # bytes so far of the one that is under way
-        self.count = 0  # bytes of messages
+        self._message: int | None = None  # bytes so far of the current message
+        self.count = 0  # payload bytes of all messages
 
     @property
     def closed(self) -> bool:
-        """Whether this side has said that it says no more."""
+        """Whether this side has sent a complete Close frame."""
         return self._kind == CLOSE and not self._left
 
     def read(self, data: bytes) -> bytes:
-        """Follow what came, and return what may go on of it. Raises `BadFrameError`."""
+        """Check `data` and return what can be forwarded now. Raises `BadFrameError`."""
         data, self._begun = self._begun + data, b""
         at = 0
         while at < len(data) and not self.closed:
@@ -52,11 +52,11 @@ class Frames:
         return size
 
     def _head(self, data: bytes) -> int:
-        """Take note of the head that `data` begins with; return its size, 0 while it is incomplete."""
+        """Parse the frame head at the start of `data`; return its size, 0 while it is incomplete."""
         if len(data) < 2:
             return 0
         if data[1] & MASKED != self._mask:
-            raise BadFrameError("a frame that is masked, or not, against the rule")
+            raise BadFrameError("a frame with the wrong masking")
         size, least, following = data[1] & ~MASKED, 0, 0
         if size in LENGTH_BYTES:
             following, least = LENGTH_BYTES[size]
@@ -66,21 +66,21 @@ class Frames:
         if following:
             size = int.from_bytes(data[2 : 2 + following])
         if size < least:
-            raise BadFrameError("a length that is not as short as it can be")
+            raise BadFrameError("a frame length that is not minimally encoded")
         self._kind, self._left = self._fitting(data[0], size), size
         return end
 
     def _fitting(self, first: int, size: int) -> int:
-        """Return the kind of a frame that may stand here."""
+        """Return the opcode of a frame if it is valid at this point. Raises `BadFrameError`."""
         kind = first & ~(ENDS | RESERVED)
         if first & RESERVED or kind not in {CONTINUES, TEXT, BINARY, CLOSE, PING, PONG}:
-            raise BadFrameError("a frame of no known kind")
+            raise BadFrameError("a frame of unknown type")
         if kind >= CLOSE:
             if not first & ENDS or size > LONGEST_CONTROL:
-                raise BadFrameError("a control frame that is long or in pieces")
+                raise BadFrameError("a control frame that is too long or fragmented")
             return kind
         if (kind == CONTINUES) is (self._message is None):
-            raise BadFrameError("a piece of no message, or a message within another")
+            raise BadFrameError("a continuation without a message, or a message within another")
         message = (self._message or 0) + size
         if message > self._longest:
             raise BadFrameError(f"a message of more than {self._longest} bytes")

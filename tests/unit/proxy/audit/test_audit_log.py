@@ -37,9 +37,9 @@ def test_what_is_no_decision_on_a_request_is_written_and_not_counted() -> None:
 
 def test_the_health_check_leaves_a_line_when_its_answer_has_changed() -> None:
     audit_log, written = make()
-    for reason in ("no rule", "no rule", "the policy is not in force", "the policy is not in force", "no rule"):
+    for reason in ("no rule", "no rule", "the policy could not be loaded", "the policy could not be loaded", "no rule"):
         audit_log.record(AuditRecord(event=Event.HEALTH, reason=reason))
-    assert [json.loads(line)["reason"] for line in written] == ["no rule", "the policy is not in force", "no rule"]
+    assert [json.loads(line)["reason"] for line in written] == ["no rule", "the policy could not be loaded", "no rule"]
 
 
 def test_what_a_start_asks_leaves_its_line_and_is_counted_for_itself() -> None:

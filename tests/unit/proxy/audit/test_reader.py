@@ -103,7 +103,7 @@ def test_a_rotation_while_the_files_are_opened_shows_no_line_twice(tmp_path: Pat
 def test_a_log_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         LogReader(tmp_path / "log")
-    assert str(caught.value) == f"{tmp_path}/log: there is no log; has the proxy been started?"
+    assert str(caught.value) == f"{tmp_path}/log: no audit log; has the proxy been started?"
 
 
 def test_a_line_that_is_no_object_is_left_out() -> None:

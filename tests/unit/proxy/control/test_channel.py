@@ -51,7 +51,7 @@ async def test_the_socket_of_a_proxy_that_was_killed_is_taken_over(tmp_path: Pat
 async def test_what_is_no_socket_is_left_where_it_is(tmp_path: Path) -> None:
     path = tmp_path / "control.sock"
     path.write_text("mine")
-    with pytest.raises(UserError, match="cannot listen there"):
+    with pytest.raises(UserError, match="cannot listen: "):
         await serve_control(path, VERBS)
     assert path.read_text() == "mine"
 
@@ -64,7 +64,7 @@ async def test_a_line_without_end_has_no_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("question", [b"", b"{", b"\xff", b"[" * 100_000])
 async def test_what_is_no_json_is_said_to_be_none(question: bytes) -> None:
-    assert await answer_question(question, VERBS) == {"error": "a question is one line of JSON"}
+    assert await answer_question(question, VERBS) == {"error": "not one line of JSON"}
 
 
 @pytest.mark.parametrize("question", [b"[]", b"{}", b'{"verb": "fly"}'])

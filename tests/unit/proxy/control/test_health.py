@@ -59,7 +59,7 @@ def test_a_proxy_that_denies_and_has_a_policy_is_well(
     "answer", [b"HTTP/1.1 200 OK\r\n\r\nx-agent-sandbox: blocked", b"", b"HTTP/1.1 502 No\r\n\r\n"]
 )
 def test_a_proxy_that_does_not_deny_is_not(diagnose: Diagnose, answer: bytes) -> None:
-    assert diagnose(VALID, answer) == ["a denied host is not denied"]
+    assert diagnose(VALID, answer) == ["the proxy does not deny what must be denied"]
 
 
 def test_a_proxy_that_does_not_answer_is_not(
@@ -71,8 +71,8 @@ def test_a_proxy_that_does_not_answer_is_not(
 @pytest.mark.parametrize(
     ("status", "symptom"),
     [
-        ({"policy": {"valid": False, "problems": ["p.yaml:1: bad"]}}, "the policy is not in force: p.yaml:1: bad"),
-        ({}, "the policy is not in force: no status"),
+        ({"policy": {"valid": False, "problems": ["p.yaml:1: bad"]}}, "the policy could not be loaded: p.yaml:1: bad"),
+        ({}, "the policy could not be loaded: no status"),
     ],
 )
 def test_a_proxy_without_a_policy_is_not(diagnose: Diagnose, status: Mapping[str, object], symptom: str) -> None:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from agent_sandbox.proxy.control.side_thread import BesideTraffic
+from agent_sandbox.proxy.control.side_thread import SideThread
 
 
 async def test_runs_work_while_the_traffic_is_busy() -> None:
@@ -14,7 +14,7 @@ async def test_runs_work_while_the_traffic_is_busy() -> None:
         return "answered"
 
     done = threading.Event()
-    beside = BesideTraffic()
+    beside = SideThread()
     waiting = asyncio.create_task(beside.do(work()))
     await asyncio.sleep(0)
     assert done.wait(5)  # this thread, that of the traffic, does nothing else meanwhile
@@ -30,7 +30,7 @@ async def test_takes_one_step_to_the_loop_of_the_traffic() -> None:
     async def both() -> tuple[int, int]:
         return await where(), await beside.in_traffic(where())
 
-    beside = BesideTraffic()
+    beside = SideThread()
     there, here = await beside.do(both())
     beside.close(last=bool)
     assert (here, there != here) == (threading.get_ident(), True)
@@ -44,7 +44,7 @@ async def test_cancels_what_still_runs_when_it_is_closed() -> None:
             ended.set()
 
     ended = threading.Event()
-    beside = BesideTraffic()
+    beside = SideThread()
     waiting = asyncio.create_task(beside.do(endless()))
     await asyncio.sleep(0)
     beside.close(last=bool)
@@ -57,7 +57,7 @@ async def test_what_falls_over_there_falls_over_here() -> None:
     async def fall() -> None:
         raise ZeroDivisionError
 
-    beside = BesideTraffic()
+    beside = SideThread()
     with pytest.raises(ZeroDivisionError):
         await beside.do(fall())
     beside.close(last=bool)

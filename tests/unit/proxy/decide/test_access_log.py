@@ -67,7 +67,7 @@ def test_a_request_that_broke_off_says_so() -> None:
     book, made = Book(), flow(response=False)
     made.error = Error("gone")
     book.journal.error(made, TUNNEL)
-    assert b'"reason": "why; broken off: gone"' in book.lines[0]
+    assert b'"reason": "why; aborted: gone"' in book.lines[0]
     assert b'"status": null' in book.lines[0]
 
 
@@ -104,7 +104,7 @@ def test_a_client_that_does_not_trust_us_is_a_line_and_no_denial() -> None:
     client = tflow.tclient_conn()
     client.error = "unknown ca"
     book.journal.tls_failed_client(TlsData(client, cast("Context", None)), TUNNEL)
-    assert b'"reason": "no TLS with the client: unknown ca"' in book.lines[0]
+    assert b'"reason": "TLS handshake with the client failed: unknown ca"' in book.lines[0]
     assert book.audit_log.counts == {"allowed": 0, "denied": 0, "starts": 0}
 
 

@@ -66,7 +66,7 @@ def test_an_http2_request_for_somebody_else_or_nobody_is_refused(hosts: tuple[by
 def test_another_host_than_the_tunnels_is_named() -> None:
     with pytest.raises(MismatchError) as caught:
         read(flow(b"b.test"))
-    wanted = "host_mismatch: the request names b.test, its connection was opened to a.test:443"
+    wanted = "host_mismatch: the request names b.test, but its connection was opened to a.test:443"
     assert wanted == str(caught.value)
 
 
@@ -117,7 +117,7 @@ def test_the_size_of_a_body_is_known_where_its_head_says_it(
 def test_a_length_that_can_be_read_in_two_ways_is_doubtful(lengths: tuple[bytes, ...]) -> None:
     made = flow(named=b"a.test", version=b"HTTP/2.0")
     made.request.data.headers = http.Headers([(b"content-length", length) for length in lengths])
-    with pytest.raises(Ambiguous, match="a Content-Length that is not a plain number"):
+    with pytest.raises(Ambiguous, match="the Content-Length is not a single plain number"):
         read(made)
 
 

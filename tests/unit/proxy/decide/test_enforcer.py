@@ -94,8 +94,8 @@ def test_of_a_path_without_end_the_line_has_the_beginning(policy: Callable[[str]
     [
         (flow("/api/../x"), 400, "ambiguous: "),
         (flow(host=b"b.test"), 403, "host_mismatch: "),
-        (flow("/api/x", (b"Upgrade", b"foo")), 403, "an upgrade to 'foo'"),
-        (flow("/api/x", (b"Expect", b"x")), 400, "ambiguous: an unknown Expect"),
+        (flow("/api/x", (b"Upgrade", b"foo")), 403, "upgrade to 'foo'"),
+        (flow("/api/x", (b"Expect", b"x")), 400, "ambiguous: unknown Expect"),
     ],
 )
 def test_a_doubt_is_a_denial(policy: Callable[[str], Policy], made: http.HTTPFlow, status: int, reason: str) -> None:
@@ -269,7 +269,7 @@ def test_too_many_bodies_at_once_are_told_so(policy: Callable[[str], Policy]) ->
     assert exchange
     assert made.response
     assert (made.response.status_code, exchange.held) == (429, False)
-    assert exchange.line.reason == "too many bodies are being read at once"
+    assert exchange.line.reason == "too many request bodies are being read at once"
     assert "expect" not in made.request.headers
 
 

@@ -52,7 +52,7 @@ def test_a_switch_that_was_not_asked_for_is_the_end(websocket: bool, upgrade: by
     Streamer().responseheaders(made, TUNNEL)
     assert made.error
     assert made.error.msg == Error.KILLED_MESSAGE
-    assert exchange.line.reason == "the server switched to a protocol that was not asked for"
+    assert exchange.line.reason == "the server switched to a protocol that the client did not request"
 
 
 def test_a_response_that_nobody_decided_is_the_end() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from agent_sandbox.proxy.exchange.denial import Denial, Page, in_a_phrase, page
+from agent_sandbox.proxy.exchange.denial import Denial, Page, page, reason_phrase
 
 DENIAL = Denial(
     reason="method POST is not allowed",
@@ -45,7 +45,7 @@ def test_a_person_gets_words() -> None:
         "Blocked by agent-sandbox: POST a.test/x",
         "Reason: method POST is not allowed",
         "Rule: policy.yaml:3",
-        "Nearest: policy.yaml:3 allows GET",
+        "Nearest rule: policy.yaml:3 allows GET",
         "To allow it: add a rule",
     ]
 
@@ -53,7 +53,7 @@ def test_a_person_gets_words() -> None:
 def test_words_leave_out_what_is_not_known_and_what_was_said() -> None:
     denial = Denial(reason="no rule: nearest", host="a.test", near_miss="nearest", status=502)
     assert page(denial, "text/html").body.decode().splitlines() == [
-        "Not reached by agent-sandbox: a.test",
+        "Not forwarded by agent-sandbox: a.test",
         "Reason: no rule: nearest",
     ]
     assert page(denial).fields[0] == (b"x-agent-sandbox", b"failed")
@@ -70,7 +70,7 @@ def test_a_page_is_an_answer_after_which_the_connection_closes() -> None:
 
 
 def test_a_phrase_is_one_line_of_ascii_and_not_without_end() -> None:
-    told = in_a_phrase(Denial(reason="no \r\nrule: é" + "x" * 1_000))
+    told = reason_phrase(Denial(reason="no \r\nrule: é" + "x" * 1_000))
     assert told == (rb"Blocked by agent-sandbox: no \x0d\x0arule: \xe9" + b"x" * 1_000)[:300]
 
 

@@ -6,9 +6,9 @@ from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.exchange.exchange import (
     Meter,
     answer,
-    break_off,
     exchange_of,
     failure,
+    mark_aborted,
     not_read,
     open_exchange,
     too_large,
@@ -62,15 +62,15 @@ def test_what_is_broken_off_is_a_denial_and_another_line() -> None:
     exchange = open_exchange(tflow.tflow(), client="", started=0)
     exchange.written, exchange.line.decision = True, "allow"
     denial = Denial(reason="no more")
-    break_off(exchange, denial, cause="host")
-    assert (exchange.broken_off, exchange.written) == (denial, False)
+    mark_aborted(exchange, denial, cause="host")
+    assert (exchange.aborted, exchange.written) == (denial, False)
     assert (exchange.line.decision, exchange.line.reason, exchange.line.cause) == ("deny", "no more", "host")
 
 
 def test_a_failure_takes_nothing_back_of_a_denial() -> None:
     flow = tflow.tflow()
     exchange = open_exchange(flow, client="", started=0)
-    break_off(exchange, Denial(reason="no more"), cause="host")
+    mark_aborted(exchange, Denial(reason="no more"), cause="host")
     assert failure(flow, NotReached("gone")).status_code == 403
     assert (exchange.line.decision, exchange.line.reason, exchange.line.cause) == ("deny", "no more", "host")
 

@@ -61,7 +61,7 @@ def test_a_fault_while_deciding_leaves_a_denial_with_words(error: BaseException)
     ran.runner.run(HttpRequestHeadersHook(flow))
     assert flow.response.content == answer(flow, UNDECIDED).content
     assert flow.request.stream is False
-    assert ran.said == ["a fault in the hook requestheaders"]
+    assert ran.said == ["error in hook requestheaders"]
 
 
 def test_a_fault_after_the_denial_was_lifted_kills_the_request() -> None:
@@ -69,20 +69,20 @@ def test_a_fault_after_the_denial_was_lifted_kills_the_request() -> None:
     ran.runner.run(HttpRequestHeadersHook(flow))
     assert flow.error
     assert flow.error.msg == Error.KILLED_MESSAGE
-    assert ran.said == ["a fault in the hook requestheaders", "closed"]
+    assert ran.said == ["error in hook requestheaders", "closed"]
 
 
 def test_a_fault_on_the_way_back_kills_the_response() -> None:
     ran, flow = Ran(raising(ValueError())), tflow.tflow(resp=True)
     ran.runner.run(HttpResponseHeadersHook(flow))
     assert flow.error
-    assert ran.said == ["a fault in the hook responseheaders", "closed"]
+    assert ran.said == ["error in hook responseheaders", "closed"]
 
 
 def test_a_fault_in_anything_else_ends_the_connection() -> None:
     ran = Ran(raising(ValueError()))
     ran.runner.run(TlsStartClientHook(object()))  # type: ignore[arg-type] # whatever it is about
-    assert ran.said == ["a fault in the hook tls_start_client", "closed"]
+    assert ran.said == ["error in hook tls_start_client", "closed"]
 
 
 def test_an_order_to_stop_is_obeyed() -> None:

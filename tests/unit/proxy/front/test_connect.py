@@ -54,9 +54,9 @@ def test_a_denial_says_all_that_a_denial_says(policy: Callable[[str], Policy]) -
     ("target", "fields", "problem"),
     [
         ("a.test", "", "ambiguous: the port is missing"),
-        ("a.test:443", "Host: b.test\r\n", "the Host of a CONNECT names another host"),
+        ("a.test:443", "Host: b.test\r\n", "the Host header of a CONNECT names a different host"),
         ("a.test:443", "Host: a test\r\n", "ambiguous: 'a test' is no host name"),
-        ("a.test:443", "Content-Length: 1\r\n", "a CONNECT with a body"),
+        ("a.test:443", "Content-Length: 1\r\n", "CONNECT with a body"),
     ],
 )
 def test_a_connect_that_cannot_be_read_is_refused(

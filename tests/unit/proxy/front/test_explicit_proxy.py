@@ -147,9 +147,9 @@ async def test_a_client_that_leaves_within_its_head_is_let_go(stage: Stage) -> N
     ("data", "reason"),
     [
         (b"SSH-2.0-x", "neither TLS nor HTTP"),
-        (b"", "closed before it said anything"),
-        (b"GET /x", "closed in its hello"),
-        (b"\x16\x03\x01", "closed in its hello"),
+        (b"", "the client closed the connection before its first message"),
+        (b"GET /x", "the client closed the connection during its first message"),
+        (b"\x16\x03\x01", "the client closed the connection during its first message"),
     ],
 )
 async def test_a_raw_tunnel_is_killed_without_a_word_and_logged(stage: Stage, data: bytes, reason: str) -> None:
@@ -176,8 +176,8 @@ async def test_time_runs_out_for_heads_and_hellos(
     assert await stage.serve(CONNECT, b"\x16\x03\x01\x20\x00\x01\x00\x20\x00" + bytes(20), end=False) == ESTABLISHED
     assert [line.reason for line in stage.lines] == [
         "the request head did not arrive in time",
-        "it said nothing in time",
-        "the first message is too long",
+        "the client's first message did not arrive in time",
+        "the client's first message is too long",
     ]
 
 
@@ -204,7 +204,7 @@ async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pyte
         abort = run
 
     monkeypatch.setattr(subject, "Relay", Relay)
-    monkeypatch.setattr(subject, "goes_unopened", lambda *_: True)
+    monkeypatch.setattr(subject, "is_passthrough", lambda *_: True)
     await stage.serve(CONNECT + HTTP)
     assert relayed == [(Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=443), HTTP)]
     assert stage.sessions == []

@@ -30,10 +30,10 @@ async def test_what_is_judged_stays_on_the_connection() -> None:
 @pytest.mark.parametrize(
     ("pieces", "end", "reason"),
     [
-        ([], True, "closed before it said anything"),
-        ([b"ab"], True, "closed in its hello"),
-        ([b"ab"], False, "it said nothing in time"),
-        ([b"abcde"], False, "the first message is too long"),
+        ([], True, "the client closed the connection before its first message"),
+        ([b"ab"], True, "the client closed the connection during its first message"),
+        ([b"ab"], False, "the client's first message did not arrive in time"),
+        ([b"abcde"], False, "the client's first message is too long"),
     ],
 )
 async def test_what_cannot_be_judged_is_raw(pieces: list[bytes], reason: str, *, end: bool) -> None:

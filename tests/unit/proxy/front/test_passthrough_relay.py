@@ -8,7 +8,7 @@ import pytest
 
 from agent_sandbox.policy import Decision, Effect, Policy
 from agent_sandbox.proxy.audit.record import AuditRecord, Event
-from agent_sandbox.proxy.front.passthrough_relay import Relay, goes_unopened
+from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.options import EngineOptions
 from agent_sandbox.proxy.mitm.session import Engine
@@ -51,7 +51,7 @@ def hello(*extensions: int) -> bytes:
 def test_tls_goes_unopened_where_the_policy_says_so(
     policy: Callable[[str], Policy], tunnel: Tunnel, said: bytes, rules: str, *, wanted: bool
 ) -> None:
-    assert goes_unopened(tunnel, said, policy(rules)) is wanted
+    assert is_passthrough(tunnel, said, policy(rules)) is wanted
 
 
 STAGES: list[Stage] = []
@@ -176,7 +176,7 @@ async def test_silence_ends_it(policy: Callable[[str], Policy]) -> None:
     stage = Stage(policy(UNOPENED), limits=Limits(idle_seconds=cast("int", 0.1)))
     stage.reached()
     await stage.running
-    assert stage.line == ("allow", f"{ALLOWED}; broken off: neither side said anything for too long")
+    assert stage.line == ("allow", f"{ALLOWED}; aborted: neither side sent anything for too long")
     assert (stage.to_client.ended, stage.to_server.ended) == ("aborted", "aborted")
 
 
@@ -191,7 +191,7 @@ async def test_bytes_that_come_as_silence_ends_it_change_nothing(policy: Callabl
     asyncio.get_running_loop().call_later(0.01, stage.server.feed_data, b"late")
     stand_still(0.04)  # both are due now, and the bytes come first
     await stage.running
-    assert stage.line == ("allow", f"{ALLOWED}; broken off: neither side said anything for too long")
+    assert stage.line == ("allow", f"{ALLOWED}; aborted: neither side sent anything for too long")
 
 
 async def test_a_side_that_breaks_off_ends_both(policy: Callable[[str], Policy]) -> None:
@@ -200,7 +200,7 @@ async def test_a_side_that_breaks_off_ends_both(policy: Callable[[str], Policy])
     await turns()
     stage.server.set_exception(ConnectionResetError("reset by the server"))
     await stage.running
-    assert stage.line == ("allow", f"{ALLOWED}; broken off: reset by the server")
+    assert stage.line == ("allow", f"{ALLOWED}; aborted: reset by the server")
     assert (stage.to_client.ended, stage.to_server.ended) == ("aborted", "aborted")
 
 
@@ -219,7 +219,7 @@ async def test_nothing_is_dialled_for_a_client_that_is_gone(policy: Callable[[st
         stage.relay.abort()
     await stage.running
     assert stage.dialled.cancelled()
-    assert stage.line == ("allow", f"{ALLOWED}; broken off: the client was gone before its server was reached")
+    assert stage.line == ("allow", f"{ALLOWED}; aborted: the client left before the server was reached")
     assert stage.to_client.ended == "aborted"
 
 
@@ -261,7 +261,7 @@ async def test_a_dial_that_is_cancelled_by_nobody_leaves_a_denial(policy: Callab
     ("rules", "reason"),
     [
         ("domains: [b.test]", "the policy was reloaded: no rule allows host a.test"),
-        ("domains: [a.test]", "the policy was reloaded: what is asked there is looked at now"),
+        ("domains: [a.test]", "the policy was reloaded: connections to this host are now inspected"),
     ],
 )
 @pytest.mark.parametrize("stop", ["dialling", "passing"])

@@ -84,7 +84,7 @@ async def test_tls_without_a_name_is_told_by_an_alert(stage: Stage) -> None:
     assert await stage.tls(hello()) is None
     assert stage.said == b"\x15\x03\x03\x00\x02\x02\x70"
     line = stage.lines[0]
-    assert (line.event, line.port, line.reason) == (Event.TLS, 443, "sni_missing: the TLS hello names no host")
+    assert (line.event, line.port, line.reason) == (Event.TLS, 443, "sni_missing: the ClientHello names no host")
 
 
 async def test_what_is_no_tls_is_killed_on_the_port_of_tls(stage: Stage) -> None:
@@ -98,7 +98,7 @@ async def test_what_is_no_tls_is_killed_on_the_port_of_tls(stage: Stage) -> None
         (b"SSH-2.0 x\r\n\r\n", "the request line is not `METHOD target HTTP/1.1`"),
         (b"GET /x HTTP/1.0\r\n\r\n", "no Host header"),
         (GET.replace(b"a.test", b"a..test"), "ambiguous: 'a..test' is no host name"),
-        (GET.replace(b"a.test", b"a.test:81"), "the Host names port 81, the connection came to port 80"),
+        (GET.replace(b"a.test", b"a.test:81"), "the Host header names port 81, but the connection came to port 80"),
         (GET.replace(b"a.test", b"a.test\r\nHost: b.test"), "more than one Host header"),
     ],
 )

@@ -52,7 +52,7 @@ def test_an_answer_in_pieces_is_one_answer() -> None:
 def test_what_is_no_answer_is_not_waited_for(said: bytes) -> None:
     wire = asked()
     assert b"502 Bad Gateway" in wire.server_sends(said)
-    assert (b"it is not HTTP/1" in wire.to_client, wire.closed) == (True, [wire.servers[0]])
+    assert (b"is not HTTP/1" in wire.to_client, wire.closed) == (True, [wire.servers[0]])
 
 
 def test_interim_answers_without_end_are_a_failure() -> None:

@@ -125,7 +125,7 @@ async def test_a_fault_while_dialling_is_answered(error: BaseException) -> None:
     stage.client.feed_data(GET)
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     await stage.session.handle_client()
-    assert b"a fault of the proxy, or a cancellation" in stage.to_client.written
+    assert b"an error in the proxy, or a cancellation" in stage.to_client.written
 
 
 NO = Decision(effect=Effect.DENY, rule=None, origin=None, reason="not at all")
@@ -142,7 +142,7 @@ async def test_only_the_decided_destination_is_dialled(tunnel: Tunnel, address: 
     stage.session.server_event = keep(seen)  # type: ignore[method-assign]
     connection = Server(address=address)
     await stage.session.open_connection(commands.OpenConnection(connection))
-    assert connection.error == "only the decided destination is ever dialled"
+    assert connection.error == "the proxy connects only to the destination that was decided"
     assert len(seen) == 1
 
 
@@ -169,8 +169,8 @@ async def test_a_fault_in_the_engine_is_a_line_and_the_end(caplog: pytest.LogCap
     stage.session.log("it has crashed", logging.ERROR)
     stage.session.log("again", logging.ERROR, exc_info=(ValueError, ValueError("why"), None))
     assert [line.reason for line in stage.lines] == [
-        "a fault in the protocol engine: it has crashed",
-        "a fault in the protocol engine: why",
+        "error in the protocol engine: it has crashed",
+        "error in the protocol engine: why",
     ]
     assert stage.to_client.ended == "aborted"
     assert "it has crashed" in caplog.text
@@ -240,12 +240,12 @@ async def test_who_made_much_work_waits_for_as_long_as_it_took(monkeypatch: pyte
 async def test_what_is_or_may_be_http2_is_read_in_sips() -> None:
     session = Stage().session
     client = session.client
-    seen = [session._in_sips(client)]
+    seen = [session._small_reads(client)]
     client.tls = True
     for alpn in (None, b"http/1.1", b"h2"):
         client.alpn = alpn
         client.timestamp_tls_setup = 1.0 if alpn else None
-        seen.append(session._in_sips(client))
+        seen.append(session._small_reads(client))
     assert seen == [False, True, False, True]
 
 
@@ -257,7 +257,7 @@ async def test_of_a_crowd_each_reads_and_holds_less() -> None:
     seen = []
     for one in (session, *others):
         sessions.add(one)
-        seen.append((session._in_sips(session.client), session._holds_much(to_client=True)))
+        seen.append((session._small_reads(session.client), session._holds_much(to_client=True)))
     assert seen == [(False, False), (False, False), (True, False)]
     sessions.add(Stage().session)
     assert session._holds_much(to_client=True)
@@ -355,7 +355,7 @@ async def test_a_refused_tunnel_ends_when_it_would_not_be_refused() -> None:
 
 
 async def test_a_connection_with_a_request_gets_a_moment_for_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "LAST_WORDS_SECONDS", 0.01)
+    monkeypatch.setattr(subject, "LINGER_SECONDS", 0.01)
     stage = Stage()
     serving = await started(stage)
     stage.client.feed_data(GET.replace(b"Connection: close\r\n", b""))

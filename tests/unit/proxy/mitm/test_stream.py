@@ -124,7 +124,7 @@ def test_an_answer_that_cannot_be_read_is_not_passed_on() -> None:
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n")
     assert got.startswith(b"HTTP/1.1 502")
     wanted = "message with both transfer-encoding and content-length headers"
-    assert reason(got) == f"the server's answer cannot be read: {wanted}"
+    assert reason(got) == f"the server's response cannot be forwarded: {wanted}"
     assert wire.servers[0] in wire.closed
 
 
@@ -172,7 +172,7 @@ def test_a_websocket_message_may_not_grow_without_end() -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ([(":method", "CONNECT")], "CONNECT where a request is wanted"),
+        ([(":method", "CONNECT")], "CONNECT is valid only as the first request to the proxy"),
         ([(":method", "GET"), ("content-length", "x")], "invalid content-length header: b'x'"),
     ],
 )
@@ -432,7 +432,7 @@ def test_a_body_that_does_not_come_in_time_is_refused(policy: Callable[[str], Po
     (patience,) = [wakeup for wakeup in asked.wire.wakeups if wakeup.delay == Limits().body_seconds]
     asked.wire.feed(events.Wakeup(patience))
     assert asked.wire.to_client.startswith(b"HTTP/1.1 408")
-    assert reason(asked.wire.to_client) == "the body did not arrive in time"
+    assert reason(asked.wire.to_client) == "the request body did not arrive in time"
     asked.wire.client_sends(bytes(100))
     assert (asked.ended.ended, asked.wire.servers) == (["408"], [])
 
@@ -550,7 +550,7 @@ def test_what_an_echo_could_not_be_seen_in_is_not_passed_on(encoding: bytes, sta
     wire.client_sends(GET)
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nContent-Encoding: " + encoding + b"\r\nContent-Length: 1\r\n\r\nx")
     assert got.startswith(b"HTTP/1.1 " + status)
-    assert (b"it is packed, and a secret that was put in" in got) == (status == b"502")
+    assert (b"it is compressed, so an echo of the injected secret" in got) == (status == b"502")
 
 
 @pytest.mark.parametrize("field", [b"hunter22", b"hunter22 : x", b"Content-Length: hunter22"])
@@ -560,7 +560,7 @@ def test_what_is_wrong_with_an_answer_is_told_without_a_secret(field: bytes) -> 
         one.client_sends(GET)
         one.server_sends(b"HTTP/1.1 200 OK\r\n" + field + b"\r\n\r\n")
     assert (b"hunter22" in plain.to_client, b"hunter22" in wire.to_client) == (True, False)
-    assert reason(wire.to_client).endswith("what is wrong with it could show the secret that was sent")
+    assert reason(wire.to_client).endswith("the details are hidden, because they could contain the injected secret")
 
 
 class FilledThere(Filled):

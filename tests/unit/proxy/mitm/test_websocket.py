@@ -98,5 +98,5 @@ def test_what_is_no_frame_goes_nowhere_and_is_the_end() -> None:
     stage.wire.server_sends(b"SSH-2.0-server\r\n")
     stage.wire.client_sends(SAID)
     assert (stage.to_server, stage.to_client, stage.closed) == (b"", HEARD, True)
-    why = "not decided; broken off: the server sent a frame of no known kind"
+    why = "not decided; aborted: the server sent a frame of unknown type"
     assert keeping.ended == [(0, 2, why)]

@@ -11,8 +11,8 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.net.sockets import BACKLOG, address_of, listen, listen_udp
 
-NOT_OURS = "this machine has no such address; 127.0.0.1 is always one, 0.0.0.0 means all of them"
-NOT_US = "this user may not; choose a port above 1023"
+NOT_OURS = "this machine does not have this address; use 127.0.0.1, or 0.0.0.0 for all addresses"
+NOT_US = "permission denied; choose a port above 1023"
 
 
 async def serve(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
@@ -40,13 +40,13 @@ async def test_it_listens_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         (OSError(errno.EADDRNOTAVAIL, "x"), NOT_OURS),
         (
             OSError(errno.EADDRINUSE, "x"),
-            "something else listens there; stop it, or choose another port; 0 takes one that is free",
+            "the port is in use; stop the program that uses it, or choose another port; 0 takes any",
         ),
         (OSError(errno.EACCES, "x"), NOT_US),
         (OSError(errno.EPERM, "x"), NOT_US),
         (
             socket.gaierror(socket.EAI_NONAME, "x"),
-            "that is no address, and no name that this machine can look up; such as 127.0.0.1:8080",
+            "not an address, and not a resolvable host name; such as 127.0.0.1:8080",
         ),
         (OSError(errno.EMFILE, "x"), "Too many open files"),
     ],
@@ -60,7 +60,7 @@ async def test_where_it_can_not_it_says_why_and_how_to_mend_it(
     monkeypatch.setattr(asyncio, "start_server", start_server)
     with pytest.raises(UserError) as caught:
         await listen(serve, "10.1.2.3", 80)
-    assert str(caught.value) == f"--listen 10.1.2.3:80: cannot listen there: {why}"
+    assert str(caught.value) == f"--listen 10.1.2.3:80: cannot listen: {why}"
 
 
 @pytest.mark.parametrize(("name", "wanted"), [(("127.0.0.1", 80), "127.0.0.1:80"), (("::1", 80, 0, 0), "[::1]:80")])
@@ -81,5 +81,5 @@ async def test_where_no_datagrams_can_be_taken_it_says_why() -> None:
     with pytest.raises(UserError) as caught:
         await listen_udp(asyncio.DatagramProtocol, "127.0.0.1", port, option="--dns")
     first.close()
-    why = "cannot listen there: something else listens there; stop it, or choose another port; 0 takes one that is free"
+    why = "cannot listen: the port is in use; stop the program that uses it, or choose another port; 0 takes any"
     assert str(caught.value) == f"--dns 127.0.0.1:{port}: {why}"

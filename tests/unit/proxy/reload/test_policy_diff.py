@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def test_a_change_is_told_with_its_origins(policy: Callable[[str], Policy]) -> None:
     old = policy("domains: [a.test, b.test]")
     new = policy("domains:\n- b.test\n- {host: a.test, rules: [{methods: [GET]}]}\ndeny: [c.test]")
-    assert change(old, new).told() == {
+    assert change(old, new).summary() == {
         "added": [
             {"effect": "allow", "rule": "GET, HEAD a.test", "origin": "policy.yaml:4"},
             {"effect": "deny", "rule": "any method c.test", "origin": "policy.yaml:5"},
@@ -39,12 +39,12 @@ def test_a_rule_that_only_moved_is_no_change(policy: Callable[[str], Policy]) ->
 def test_a_setting_is_a_change_too(policy: Callable[[str], Policy]) -> None:
     got = change(policy("domains: [a.test]"), policy("domains: [a.test]\nsettings: {block_status: 418}"))
     assert got == Change(added=(), removed=(), others=("- block_status: 403", "+ block_status: 418"), unreachable=())
-    assert (got.told()["others"], got.counts["others"]) == (["- block_status: 403", "+ block_status: 418"], 2)
+    assert (got.summary()["others"], got.counts["others"]) == (["- block_status: 403", "+ block_status: 418"], 2)
 
 
 def test_of_many_only_the_first_are_shown(policy: Callable[[str], Policy]) -> None:
     old = policy("domains:\n" + "".join(f"- h{number}.test\n" for number in range(30)))
-    told = change(old, policy("domains: [other.test]")).told()
+    told = change(old, policy("domains: [other.test]")).summary()
     removed, unreachable = told["removed"], told["unreachable"]
     assert isinstance(removed, list)
     assert isinstance(unreachable, list)
@@ -53,9 +53,8 @@ def test_of_many_only_the_first_are_shown(policy: Callable[[str], Policy]) -> No
 
 
 def test_what_people_wrote_is_told_before_what_a_service_brings(policy: Callable[[str], Policy]) -> None:
-    added = change(policy(""), policy("services: [github, claude, copilot]\ndomains: [a.test]\ndeny: [b.test]")).told()[
-        "added"
-    ]
+    new = policy("services: [github, claude, copilot]\ndomains: [a.test]\ndeny: [b.test]")
+    added = change(policy(""), new).summary()["added"]
     assert isinstance(added, list)
     assert len(added) == 20
     assert [rule["rule"] for rule in added[:2]] == ["any method a.test", "any method b.test"]

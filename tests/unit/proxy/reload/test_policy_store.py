@@ -83,7 +83,7 @@ async def test_a_bad_file_keeps_the_last_good_policy_and_is_told_until_it_is_men
 
 async def test_a_bad_file_at_the_start_denies_all_and_says_why_until_it_is_mended() -> None:
     store = PolicyStore(FILE, load=Files(PROBLEM, Policy.deny_all("good")).load, now=Clock())
-    told = "the policy is not in force, so nothing is allowed: policy.yaml:2:1: unknown key; did you mean x?"
+    told = "the policy could not be loaded, so everything is denied: policy.yaml:2:1: unknown key; did you mean x?"
     assert store.current.refusal == told
     assert store.status() == {
         "file": "policy.yaml",
@@ -111,7 +111,7 @@ def test_where_not_all_problems_are_told_their_number_is() -> None:
     def load(_: Path) -> Policy:
         raise UserError([Problem(where=f"p:{line}", what="no") for line in range(1, 10)])
 
-    told = "the policy is not in force, so nothing is allowed: p:1: no; p:2: no; p:3: no; and 6 more"
+    told = "the policy could not be loaded, so everything is denied: p:1: no; p:2: no; p:3: no; and 6 more"
     assert told == PolicyStore(FILE, load=load).current.refusal
 
 

@@ -54,7 +54,7 @@ async def test_a_bad_file_changes_nothing() -> None:
     refused = {"ok": False, "valid": True, "digest": OLD.digest, "problems": ["p.yaml:1: bad"]}
     assert await desk.reloader.reload() == refused
     assert (desk.reviews, desk.store.current) == ([], OLD)
-    assert [line.reason for line in desk.lines] == ["policy kept, the file has problems: p.yaml:1: bad"]
+    assert [line.reason for line in desk.lines] == ["policy not reloaded, the file has problems: p.yaml:1: bad"]
 
 
 async def test_reloads_come_one_after_the_other() -> None:

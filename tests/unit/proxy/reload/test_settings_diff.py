@@ -8,7 +8,7 @@ import pytest
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.restrict import Restriction
-from agent_sandbox.proxy.reload.settings_diff import change_beside_rules
+from agent_sandbox.proxy.reload.settings_diff import settings_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ PLACES = "host_services: {{ollama: {{to: 'host:{}'}}}}"
 def test_what_is_no_rule_is_told(
     policy: Callable[[str], Policy], old: str, new: str, expected: tuple[str, ...]
 ) -> None:
-    assert change_beside_rules(policy(old), policy(new)) == expected
+    assert settings_changes(policy(old), policy(new)) == expected
 
 
 def test_layers_that_narrow_are_told_also_where_the_same_one_says_another_thing(
@@ -52,6 +52,6 @@ def test_layers_that_narrow_are_told_also_where_the_same_one_says_another_thing(
     narrow = replace(free, ceilings=(Restriction(origin=origin, rules=wide.rules),), always_inspects=True)
     less = replace(narrow, ceilings=(Restriction(origin=origin, rules=wide.rules[:1]),))
     first, second, third = (Policy.of(rules) for rules in (free, narrow, less))
-    opened = "TLS is opened for every host, whatever other layers say"
-    assert change_beside_rules(first, second) == (f"+ {opened}", "+ narrowed by layer user")
-    assert change_beside_rules(second, third) == ("- narrowed by layer user", "+ narrowed by layer user")
+    opened = "TLS to every host is inspected, even where another layer says `inspect: false`"
+    assert settings_changes(first, second) == (f"+ {opened}", "+ restricted by layer user")
+    assert settings_changes(second, third) == ("- restricted by layer user", "+ restricted by layer user")

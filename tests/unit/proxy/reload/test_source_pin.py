@@ -39,8 +39,8 @@ def host(tmp_path: Path) -> Host:
 
 
 REFUSED = (
-    "its folder was replaced on the host since the proxy was made, and another policy lies there now; "
-    "look who wrote it; then agent-sandbox up makes the proxy anew"
+    "its directory was replaced on the host after the proxy was created, and now has a different policy; "
+    "check who wrote it, then run agent-sandbox up to recreate the proxy"
 )
 
 

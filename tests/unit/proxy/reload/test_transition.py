@@ -62,7 +62,7 @@ def test_a_place_that_is_another_one_now_is_another_destination(policy: Callable
         old=there, new=policy("host_services: {ollama: {to: 'host:11434'}, x: {to: 'ollama:11434'}}")
     )
     decision = moved.decide(asked)
-    assert (decision.allowed, decision.reason) == (False, "ollama:11434 leads elsewhere now")
+    assert (decision.allowed, decision.reason) == (False, "ollama:11434 now leads to a different address")
     assert (moved.decide_connect("ollama", 11434).allowed, moved.opens("ollama", 11434)) == (False, True)
     assert new.host_service("10.0.0.1", 11434) is not None
 
@@ -85,7 +85,7 @@ def test_what_was_begun_while_others_were_trusted_to_sign_is_ended(tmp_path: Pat
     plain, trusting = policy(""), policy("settings: {upstream: {ca: ca.crt}}")
     for old, new in ((plain, trusting), (trusting, plain)):
         decision = PolicyTransition(old=old, new=new).decide(GET)
-        assert (decision.allowed, decision.reason) == (False, "others are trusted to sign now")
+        assert (decision.allowed, decision.reason) == (False, "the trusted CAs changed")
         assert not PolicyTransition(old=old, new=new).decide_connect("a.test", 443).allowed
     assert PolicyTransition(old=trusting, new=trusting).decide(GET).allowed
 

@@ -58,7 +58,7 @@ def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
 def test_what_a_client_brings_along_is_denied_or_replaced(injector: Injector, brought: bytes) -> None:
     with pytest.raises(WithoutSecretError) as raised:
         filling(injector, BEARER, brought=brought)
-    assert str(raised.value) == "the request brings `authorization` along, into which token goes"
+    assert str(raised.value) == "the request already has the header `authorization`, into which token is to be injected"
     assert filling(injector, BEARER, brought=brought, replaces=True).into(((brought, b"own"), (b"A", b"b"))) == (
         (b"A", b"b"),
         (b"authorization", b"Bearer correct horse"),
@@ -84,7 +84,7 @@ def test_an_answer_can_be_neither_packed_nor_cut_into_pieces(injector: Injector)
 @pytest.mark.usefixtures("injector")
 def test_a_secret_is_for_the_hosts_that_it_is_bound_to(tmp_path: Path) -> None:
     for folder, host, why in (
-        (tmp_path, "b.test", "secret token is not for b.test"),
+        (tmp_path, "b.test", "secret token is not bound to b.test"),
         (tmp_path / "none", "a.test", "the proxy has no secret token"),
         (None, "a.test", "the proxy has no secret token"),
     ):
@@ -96,9 +96,9 @@ def test_a_secret_is_for_the_hosts_that_it_is_bound_to(tmp_path: Path) -> None:
 
 
 def test_it_goes_over_tls_alone_and_into_no_websocket(injector: Injector) -> None:
-    with pytest.raises(WithoutSecretError, match="a secret goes over https alone"):
+    with pytest.raises(WithoutSecretError, match="a secret is sent only over https"):
         injector.filling(injection([BEARER]), asked(scheme="http"), written(), websocket=False)
-    with pytest.raises(WithoutSecretError, match="no secret is put into a WebSocket"):
+    with pytest.raises(WithoutSecretError, match="no secret is injected into a WebSocket"):
         injector.filling(injection([BEARER]), asked(), written(), websocket=True)
 
 
@@ -110,5 +110,5 @@ def test_none_is_put_in_where_a_project_says_who_may_sign() -> None:
     injector.check_authorities(Upstream(layer="user", ca=authorities))
     with pytest.raises(WithoutSecretError) as raised:
         injector.check_authorities(Upstream(layer="project", ca=authorities))
-    assert str(raised.value) == "no secret is sent where the project names an authority that may sign for every host"
-    assert raised.value.hint == "write its `upstream` into your own policy instead"
+    assert str(raised.value) == "no secret is sent while the project's policy adds a CA, which can sign for every host"
+    assert raised.value.hint == "move its `upstream` setting to your own policy file"

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent_sandbox.proxy.secrets.redactable import asks_to_hide, told, unquoted, why_unreadable
+from agent_sandbox.proxy.secrets.redactable import asks_to_hide, safe_reason, unquoted, why_unreadable
 
-PACKED, SIGNS = "it is packed", "it is not written in ASCII"
+PACKED, SIGNS = "it is compressed", "its charset is not ASCII-compatible"
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_an_answer_in_which_no_echo_could_be_found_is_known(name: bytes, value: 
 
 @pytest.mark.parametrize("reason", ["no header: b'x'", 'bytearray(b"x")', "<ConnectionTerminated additional_data:00>"])
 def test_words_that_quote_an_answer_are_not_told_where_it_could_hold_a_secret(reason: str) -> None:
-    assert told((b"secret",), reason) == "what is wrong with it could show the secret that was sent"
-    assert told((), reason) == reason
-    assert told((b"secret",), "server closed connection") == "server closed connection"
+    assert safe_reason((b"secret",), reason) == "the details are hidden, because they could contain the injected secret"
+    assert safe_reason((), reason) == reason
+    assert safe_reason((b"secret",), "server closed connection") == "server closed connection"
 
 
 @pytest.mark.parametrize(

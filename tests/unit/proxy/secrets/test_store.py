@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.proxy.secrets.store import ANEW, LONGEST, Secret, listed, put_secret, read_secret, remove_secret
+from agent_sandbox.proxy.secrets.store import LONGEST, RECREATE, Secret, listed, put_secret, read_secret, remove_secret
 from table_tests import each
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ def test_a_later_one_takes_the_place_of_the_earlier(tmp_path: Path) -> None:
     ("name", "hosts", "value", "told"),
     [
         ("a/b", ["a.test"], b"correct horse", ["'a/b' is no name of a secret"]),
-        ("t", [], b"correct horse", ["no host is named"]),
+        ("t", [], b"correct horse", ["no host is given"]),
         ("t", ["*.a.test", "a_.."], b"correct horse", ["'*.a.test' is no host name", "'a_..' is no host name"]),
-        ("t", ["a.test"], b"short", ["the value is no 8 to 65536 characters of ASCII on one line"]),
-        ("t", ["a.test"], b"two\nlines of it", ["the value is no 8 to 65536 characters of ASCII on one line"]),
-        ("t", ["a.test"], "größer als".encode(), ["the value is no 8 to 65536 characters of ASCII on one line"]),
-        ("t", ["a.test"], b" spaces around ", ["the value is no 8 to 65536 characters of ASCII on one line"]),
-        ("t", ["a.test"], b"x" * (LONGEST + 1), ["the value is no 8 to 65536 characters of ASCII on one line"]),
+        ("t", ["a.test"], b"short", ["the value is not one line of 8 to 65536 ASCII characters"]),
+        ("t", ["a.test"], b"two\nlines of it", ["the value is not one line of 8 to 65536 ASCII characters"]),
+        ("t", ["a.test"], "größer als".encode(), ["the value is not one line of 8 to 65536 ASCII characters"]),
+        ("t", ["a.test"], b" spaces around ", ["the value is not one line of 8 to 65536 ASCII characters"]),
+        ("t", ["a.test"], b"x" * (LONGEST + 1), ["the value is not one line of 8 to 65536 ASCII characters"]),
     ],
 )
 def test_what_is_no_secret_is_refused_with_all_that_is_wrong(
@@ -106,5 +106,5 @@ def test_what_cannot_be_kept_leaves_nothing_behind(tmp_path: Path, monkeypatch: 
     for folder, why in ((tmp_path, "No space left on device"), (tmp_path / "none", "No such file or directory")):
         with pytest.raises(UserError) as raised:
             put_secret(folder, "t", ["a.test"], b"correct horse")
-        assert str(raised.value.problems[0]) == f"it cannot be kept: {why}; {ANEW}"
+        assert str(raised.value.problems[0]) == f"cannot store the secret: {why}; {RECREATE}"
     assert list(tmp_path.iterdir()) == []

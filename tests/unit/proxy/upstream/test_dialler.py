@@ -55,11 +55,15 @@ class World:
         return cast("Streams", (address, port))
 
     def dialler(self, *overrides: Override, place: HostService | None = None) -> Dialler:
-        def place_of(host: str, port: int) -> HostService | None:
+        def host_service_of(host: str, port: int) -> HostService | None:
             return place if place and (host, port) == (place.name, place.port) else None
 
         return Dialler(
-            limits=LIMITS, overrides=overrides, place_of=place_of, resolve=self.resolve, connect=self.connect
+            limits=LIMITS,
+            overrides=overrides,
+            host_service_of=host_service_of,
+            resolve=self.resolve,
+            connect=self.connect,
         )
 
 
@@ -87,14 +91,14 @@ async def test_one_inner_address_among_the_answers_refuses_them_all(answer: list
     world = World(answer)
     kind, why = await failure(world)
     assert kind is Refused
-    assert why.startswith("a.test leads to ")
+    assert why.startswith("a.test resolves to ")
     assert world.dialled == []
 
 
 async def test_a_name_that_changes_its_address_is_checked_each_time() -> None:
     world = World(["203.0.113.1"], ["127.0.0.1"])
     await world.dialler().dial("a.test", 443)
-    assert await failure(world) == (Refused, "a.test leads to 127.0.0.1, a loopback address")
+    assert await failure(world) == (Refused, "a.test resolves to 127.0.0.1, a loopback address")
     assert world.dialled == [("203.0.113.1", 443)]
 
 
@@ -110,11 +114,11 @@ async def test_an_override_is_dialled_unchecked_and_for_its_port_alone() -> None
 @pytest.mark.parametrize(
     ("world", "why"),
     [
-        (World(slow=True), "a.test was not resolved within 0.01 s"),
+        (World(slow=True), "a.test did not resolve within 0.01 s"),
         (World(socket.gaierror(-2, "Name or service not known")), "a.test does not resolve: Name or service not known"),
-        (World(UnicodeError("label too long")), "a.test does not resolve: not a name"),
+        (World(UnicodeError("label too long")), "a.test does not resolve: not a valid name"),
         (World([]), "a.test has no address"),
-        (World(["203.0.113.99"]), "a.test:443 did not answer in 0.01 s"),
+        (World(["203.0.113.99"]), "a.test:443 did not answer within 0.01 s"),
         (World(["203.0.113.1"], dead=["203.0.113.1"]), "a.test:443 cannot be reached: Connection refused"),
     ],
 )
@@ -204,17 +208,17 @@ async def test_an_address_outside_the_network_that_was_named_stays_closed() -> N
 async def test_a_place_that_leads_to_the_proxy_itself_is_not_dialled() -> None:
     world = World(["10.1.2.3"], ["10.1.2.3"])
 
-    def place_of(_: str, port: int) -> HostService:
+    def host_service_of(_: str, port: int) -> HostService:
         return HostService(name="loop", to="loop.internal", port=port)
 
     dialler = Dialler(
         limits=LIMITS,
-        place_of=place_of,
+        host_service_of=host_service_of,
         is_itself=lambda address, port: (address, port) == ("10.1.2.3", 80),
         resolve=world.resolve,
         connect=world.connect,
     )
-    with pytest.raises(DialError, match=r"^loop leads to 10\.1\.2\.3:80, which is the proxy itself$") as caught:
+    with pytest.raises(DialError, match=r"^loop resolves to 10\.1\.2\.3, where port 80 is the proxy itself$") as caught:
         await dialler.dial("loop", 80)
     assert isinstance(caught.value.why, Refused)
     await dialler.dial("loop", 81)
@@ -269,8 +273,8 @@ class Company(World):
         return Dialler(
             limits=Limits(resolve_seconds=0.01, connect_seconds=0.01, hint_seconds=0.01),
             overrides=overrides,
-            place_of=lambda host, _: TRACKER if host == TRACKER.name else None,
-            hop_of=lambda host: hop if host != "near.test" else None,
+            host_service_of=lambda host, _: TRACKER if host == TRACKER.name else None,
+            upstream_proxy_of=lambda host: hop if host != "near.test" else None,
             resolve=self.resolve,
             connect=self.connect,
         )
@@ -298,7 +302,7 @@ async def test_a_name_that_nobody_answers_for_here_is_not_waited_for_long() -> N
     company = Company(["10.9.9.9"])
     dialler = company.behind()
     company.slow = True
-    with pytest.raises(DialError, match=r"^the upstream proxy was not resolved within 0\.01 s$"):
+    with pytest.raises(DialError, match=r"^the upstream proxy did not resolve within 0\.01 s$"):
         await dialler.dial("a.test", 443)
     assert company.asked == ["a.test", "proxy.corp.example"]
 
@@ -306,8 +310,8 @@ async def test_a_name_that_nobody_answers_for_here_is_not_waited_for_long() -> N
 @pytest.mark.parametrize(
     ("host", "answers", "why"),
     [
-        ("a.test", [["10.1.2.3"]], "a.test leads to 10.1.2.3, a private address"),
-        ("a.test", [["203.0.113.5", "169.254.169.254"]], "a.test leads to 169.254.169.254, a link-local address"),
+        ("a.test", [["10.1.2.3"]], "a.test resolves to 10.1.2.3, a private address"),
+        ("a.test", [["203.0.113.5", "169.254.169.254"]], "a.test resolves to 169.254.169.254, a link-local address"),
         ("10.9.9.9", [], "10.9.9.9 is no public address (private)"),
         ("::1", [], "::1 is no public address (unspecified, loopback or v4-compatible)"),
         ("metadata.google.internal", [], "metadata.google.internal can only lead to a private place"),
@@ -334,7 +338,7 @@ async def test_private_places_and_what_is_left_out_are_dialled_directly() -> Non
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "100.100.100.200"])
 async def test_a_company_s_proxy_is_no_way_to_what_nothing_may_reach(address: str) -> None:
     company = Company(["203.0.113.5"], [address])
-    with pytest.raises(DialError, match=r"^the upstream proxy leads to ") as caught:
+    with pytest.raises(DialError, match=r"^the upstream proxy resolves to ") as caught:
         await company.behind().dial("a.test", 443)
     assert (type(caught.value.why), company.dialled) == (Refused, [])
 
@@ -354,7 +358,7 @@ async def test_an_override_leads_to_a_company_s_proxy_as_well() -> None:
 
 async def test_what_the_proxy_does_not_do_is_told_and_ends_the_connection() -> None:
     company = Company(UNKNOWN, ["10.9.9.9"], says=b"HTTP/1.1 403 No\r\n\r\n")
-    with pytest.raises(DialError, match=r"^the upstream proxy does not let a\.test:443 through \(403\)$") as caught:
+    with pytest.raises(DialError, match=r"^the upstream proxy denies a\.test:443 \(403\)$") as caught:
         await company.behind().dial("a.test", 443)
     assert company.transport
     assert (type(caught.value.why), company.transport.ended) == (NotReached, "aborted")
@@ -362,10 +366,10 @@ async def test_what_the_proxy_does_not_do_is_told_and_ends_the_connection() -> N
 
 async def test_without_the_credentials_that_are_there_nothing_is_asked() -> None:
     def unreadable() -> str:
-        raise UserError([Problem(where="upstream-auth", what="can't be read: Permission denied")])
+        raise UserError([Problem(where="upstream-auth", what="cannot be read: Permission denied")])
 
     company = Company(UNKNOWN, ["10.9.9.9"])
-    why = "the upstream proxy was not asked: upstream-auth: can't be read: Permission denied"
+    why = "the upstream proxy was not used: upstream-auth: cannot be read: Permission denied"
     with pytest.raises(DialError) as caught:
         await company.behind(credentials=unreadable).dial("a.test", 443)
     assert (str(caught.value), company.heard) == (why, b"")

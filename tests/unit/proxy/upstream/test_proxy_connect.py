@@ -68,14 +68,14 @@ async def test_credentials_go_along() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"HTTP/1.1 403 Forbidden\r\n\r\n", "does not let a.test:443 through (403)"),
-        (b"HTTP/1.1 405 No\r\n\r\n", "opens no tunnel to a.test:443 (405)"),
-        (b"HTTP/1.1 503 No\r\n\r\n", "can't reach a.test:443 (503)"),
-        (b"HTTP/1.1 302 Found\r\nLocation: http://evil.test/\r\n\r\n", "gives no tunnel to a.test:443 (302)"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" + OPENED, "gives no tunnel to a.test:443 (100)"),
-        (b"HTTP/1.1 407 Who\r\n\r\n", subject.ASKED),
-        (b"", "closed the connection without an answer"),
-        (b"HTTP/1.1 200 OK\r\n", "closed the connection without an answer"),
+        (b"HTTP/1.1 403 Forbidden\r\n\r\n", "denies a.test:443 (403)"),
+        (b"HTTP/1.1 405 No\r\n\r\n", "does not support a tunnel to a.test:443 (405)"),
+        (b"HTTP/1.1 503 No\r\n\r\n", "cannot reach a.test:443 (503)"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://evil.test/\r\n\r\n", "refuses a tunnel to a.test:443 (302)"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + OPENED, "refuses a tunnel to a.test:443 (100)"),
+        (b"HTTP/1.1 407 Who\r\n\r\n", subject.REQUIRED),
+        (b"", "closed the connection without a response"),
+        (b"HTTP/1.1 200 OK\r\n", "closed the connection without a response"),
     ],
 )
 async def test_what_is_no_tunnel_is_told_in_words(answer: bytes, why: str) -> None:
@@ -83,7 +83,7 @@ async def test_what_is_no_tunnel_is_told_in_words(answer: bytes, why: str) -> No
 
 
 async def test_credentials_that_are_not_taken_are_told_as_such() -> None:
-    assert await refusal(b"HTTP/1.1 407 Who\r\n\r\n", credentials="me:wrong") == subject.REFUSED
+    assert await refusal(b"HTTP/1.1 407 Who\r\n\r\n", credentials="me:wrong") == subject.REJECTED
 
 
 @pytest.mark.parametrize(
@@ -104,23 +104,23 @@ async def test_credentials_that_are_not_taken_are_told_as_such() -> None:
     ],
 )
 async def test_a_head_that_others_may_read_otherwise_opens_nothing(answer: bytes) -> None:
-    assert await refusal(answer) == "gave an answer that is no HTTP"
+    assert await refusal(answer) == "sent a response that is not HTTP"
 
 
 async def test_an_answer_is_waited_for_so_long_and_no_longer() -> None:
-    assert await refusal(b"HTTP/1.1 200 OK\r\n", end=False) == "did not answer in 0.02 s"
+    assert await refusal(b"HTTP/1.1 200 OK\r\n", end=False) == "did not answer within 0.02 s"
 
 
 async def test_an_answer_without_an_end_is_not_kept() -> None:
-    assert await refusal(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 140_000) == "gave an answer without an end"
-    assert await refusal(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n") == "gave an answer without an end"
+    assert await refusal(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 140_000) == "sent an overlong response head"
+    assert await refusal(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n") == "sent an overlong response head"
 
 
 async def test_a_connection_that_breaks_is_told() -> None:
     for why in (ConnectionResetError(104, "reset by peer"), ConnectionResetError("reset by peer")):
         reader, writer, _ = memory_streams()
         reader.set_exception(why)
-        with pytest.raises(NoTunnelError, match=r"^broke off: reset by peer$"):
+        with pytest.raises(NoTunnelError, match=r"^aborted the connection: reset by peer$"):
             await open_tunnel((reader, writer), "a.test", 443, credentials="", seconds=1)
         writer.close()
 

@@ -95,7 +95,7 @@ def test_what_are_no_credentials_is_told_without_a_word_of_them(tmp_path: Path, 
     (tmp_path / CREDENTIALS).write_bytes(written)
     with pytest.raises(UserError) as caught:
         read_credentials(tmp_path / CREDENTIALS)
-    assert str(caught.value) == "upstream-auth: holds no credentials; it holds one line, `user:password`"
+    assert str(caught.value) == "upstream-auth: contains no credentials; write one line: `user:password`"
 
 
 def test_no_file_is_no_credentials_and_one_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
@@ -104,5 +104,5 @@ def test_no_file_is_no_credentials_and_one_that_cannot_be_read_is_a_problem(tmp_
     with pytest.raises(UserError, match=r"^upstream-auth: is no regular file$"):
         read_credentials(tmp_path / CREDENTIALS)
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"^upstream-auth: can't be read: Not a directory$"):
+    with pytest.raises(UserError, match=r"^upstream-auth: cannot be read: Not a directory$"):
         read_credentials(tmp_path / "file" / CREDENTIALS)

@@ -93,15 +93,15 @@ def test_several_names_and_an_encrypted_hello_are_told() -> None:
         (b"\x16\x03\x01\xff\xff", "not a TLS handshake record"),
         (record(b"\x02\0\0\0"), "the first TLS message is not a ClientHello"),
         (record(b"\x01\0\0\x02\x03\x03"), "the ClientHello ends too early"),
-        (record(hello(extension(5, b""), tail=b"x")), "bytes behind the extensions of the ClientHello"),
-        (record(hello(extension(5, b""), extension(5, b""))), "an extension twice in the ClientHello"),
-        (record(hello(extension(0, b"\0\0x"))), "bytes behind the server names"),
+        (record(hello(extension(5, b""), tail=b"x")), "extra bytes after the extensions of the ClientHello"),
+        (record(hello(extension(5, b""), extension(5, b""))), "a duplicate extension in the ClientHello"),
+        (record(hello(extension(0, b"\0\0x"))), "extra bytes after the server names"),
         (
             record(hello(*(extension(kind, b"") for kind in range(101)))),
             "more than 100 extensions in the ClientHello",
         ),
-        (record(hello(names(b"a.test", kind=1))), "a server name that is no ASCII host name"),
-        (record(hello(names(b"caf\xc3\xa9"))), "a server name that is no ASCII host name"),
+        (record(hello(names(b"a.test", kind=1))), "a server name that is not an ASCII host name"),
+        (record(hello(names(b"caf\xc3\xa9"))), "a server name that is not an ASCII host name"),
     ],
 )
 def test_what_cannot_be_read_in_one_way_is_refused(data: bytes, problem: str) -> None:

@@ -72,7 +72,7 @@ def test_a_folded_line_of_a_server_becomes_one_and_any_other_break_is_refused() 
 def test_any_other_upgrade_is_refused() -> None:
     with pytest.raises(NotWebSocketError) as caught:
         wants_websocket(request((b"Upgrade", b"foo")))
-    assert str(caught.value) == "an upgrade to 'foo'; the proxy speaks HTTP and WebSocket"
+    assert str(caught.value) == "upgrade to 'foo' is not supported; the proxy speaks HTTP and WebSocket"
 
 
 @pytest.mark.parametrize("field", [(b"Content-Length", b"1"), (b"Transfer-Encoding", b"chunked")])
@@ -101,7 +101,7 @@ def test_half_a_handshake_is_refused(missing: int) -> None:
 def test_one_expectation_is_known() -> None:
     check_expect(request())
     check_expect(request((b"Expect", b"100-Continue")))
-    with pytest.raises(Ambiguous, match="an unknown Expect: '200-ok'"):
+    with pytest.raises(Ambiguous, match="unknown Expect: '200-ok'"):
         check_expect(request((b"Expect", b"200-ok")))
 
 

@@ -50,8 +50,8 @@ def test_a_body_that_is_not_all_there_has_no_end(data: bytes) -> None:
         (b"0x5\r\n", "a malformed chunk size line"),
         (b"\r\n", "a malformed chunk size line"),
         (b"5\nhello\r\n", "a malformed chunk size line"),
-        (b"1\r\nhello", "a chunk that does not end with CRLF, or trailers behind the last"),
-        (b"0\r\nX: y\r\n\r\n", "a chunk that does not end with CRLF, or trailers behind the last"),
+        (b"1\r\nhello", "a chunk that does not end with CRLF, or trailers after the last one"),
+        (b"0\r\nX: y\r\n\r\n", "a chunk that does not end with CRLF, or trailers after the last one"),
     ],
 )
 def test_what_is_no_chunk_is_refused(data: bytes, problem: str) -> None:

@@ -50,7 +50,7 @@ def test_a_value_may_hold_bytes_that_are_no_ascii() -> None:
         (b"GET / HTTP/1.1\r\nA: 1\r\n folded\r\n\r\n", "a folded header line", 400),
         (b"GET / HTTP/1.1\r\nA : 1\r\n\r\n", "a malformed header line", 400),
         (b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", "more than one Host header", 400),
-        (b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n", "a Host header that is not ASCII", 400),
+        (b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n", "the Host header is not ASCII", 400),
         (
             b"GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
             "both Content-Length and Transfer-Encoding",
@@ -63,7 +63,7 @@ def test_a_value_may_hold_bytes_that_are_no_ascii() -> None:
         ),
         (b"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "a Transfer-Encoding other than `chunked`", 400),
         (b"GET / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", "a Transfer-Encoding other than `chunked`", 400),
-        (b"GET / HTTP/1.1\r\nContent-Length: 01\r\n\r\n", "a Content-Length that is not a plain number", 400),
+        (b"GET / HTTP/1.1\r\nContent-Length: 01\r\n\r\n", "the Content-Length is not a plain number", 400),
     ],
 )
 def test_what_is_not_fully_understood_is_refused(head: bytes, problem: str, status: int) -> None:

@@ -36,11 +36,11 @@ def test_the_proxy_takes_a_whole_url(target: str, wanted: Target) -> None:
 @each(
     ("target", "tunnel", "problem"),
     [
-        ("http://a.test/", TUNNEL, "a whole URL inside a tunnel; it takes a path"),
-        ("*", TUNNEL, "the target '*' is no path"),
-        ("/", PROXY, "this is a proxy: it takes CONNECT, and requests with a whole http:// URL"),
-        ("https://a.test/", PROXY, "the proxy takes http:// URLs alone; https goes through CONNECT"),
-        ("http://u@a.test/", PROXY, "the proxy takes http:// URLs alone; https goes through CONNECT"),
+        ("http://a.test/", TUNNEL, "a full URL inside a tunnel; send only the path"),
+        ("*", TUNNEL, "the request target '*' is not a path"),
+        ("/", PROXY, "this is a proxy: send CONNECT, or a request with a full http:// URL"),
+        ("https://a.test/", PROXY, "the proxy accepts only http:// URLs here; use CONNECT for https"),
+        ("http://u@a.test/", PROXY, "the proxy accepts only http:// URLs here; use CONNECT for https"),
         ("http://127.1/", PROXY, "ambiguous: '127.1' is an address in a form that programs read differently"),
     ],
 )
@@ -51,7 +51,7 @@ def test_any_other_target_is_refused(target: str, tunnel: Tunnel, problem: str) 
 
 
 def test_a_second_connect_and_a_request_to_nobody_are_refused() -> None:
-    with pytest.raises(BadHeadError, match="CONNECT where a request is wanted"):
+    with pytest.raises(BadHeadError, match="CONNECT is valid only as the first request to the proxy"):
         split("a.test:443", TUNNEL, method="CONNECT")
     with pytest.raises(BadHeadError, match="no Host header"):
         split("/", TUNNEL, host="")

@@ -29,13 +29,13 @@ def test_http_is_known_by_its_first_line() -> None:
 @each(
     ("names", "host", "reason"),
     [
-        ([], "a.test", "sni_missing: the TLS hello names no host, the tunnel was opened to a.test"),
-        ([b"a.test", b"a.test"], "a.test", "sni_ambiguous: the TLS hello names more than one host"),
-        ([b"b.test"], "a.test", "sni_mismatch: the TLS hello names b.test, the tunnel was opened to a.test"),
+        ([], "a.test", "sni_missing: the ClientHello names no host, but the tunnel was opened to a.test"),
+        ([b"a.test", b"a.test"], "a.test", "sni_ambiguous: the ClientHello names more than one host"),
+        ([b"b.test"], "a.test", "sni_mismatch: the ClientHello names b.test, but the tunnel was opened to a.test"),
         (
             [b"a.test"],
             "203.0.113.7",
-            "sni_mismatch: the TLS hello names a.test, the tunnel was opened to the address 203.0.113.7",
+            "sni_mismatch: the ClientHello names a.test, but the tunnel was opened to the address 203.0.113.7",
         ),
         ([b"a..test"], "a.test", "sni_ambiguous: 'a..test' is no host name"),
     ],
@@ -53,7 +53,7 @@ def test_tls_for_another_host_is_told_apart(names: list[bytes], host: str, reaso
         (b"GET / HTTP/1.1\n", "neither TLS nor HTTP"),
         (b"GET  /", "neither TLS nor HTTP"),
         (b"GET /" + b"x" * 70_000, "neither TLS nor HTTP"),
-        (b"\x16\x03\x01\x00\x00", "a TLS hello that cannot be read: not a TLS handshake record"),
+        (b"\x16\x03\x01\x00\x00", "malformed ClientHello: not a TLS handshake record"),
     ],
 )
 def test_anything_else_is_a_raw_tunnel(data: bytes, reason: str) -> None:
@@ -74,10 +74,10 @@ def test_half_a_hello_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
-        ([], "sni_missing: the TLS hello names no host"),
-        ([b"a.test", b"b.test"], "sni_ambiguous: the TLS hello names more than one host"),
+        ([], "sni_missing: the ClientHello names no host"),
+        ([b"a.test", b"b.test"], "sni_ambiguous: the ClientHello names more than one host"),
         ([b"a..test"], "sni_ambiguous: 'a..test' is no host name"),
-        ([b"203.0.113.7"], "sni_ambiguous: the TLS hello names an address, which is no name"),
+        ([b"203.0.113.7"], "sni_ambiguous: the ClientHello names an IP address instead of a host name"),
     ],
 )
 def test_a_hello_that_names_no_one_host_is_refused(names: list[bytes], reason: str) -> None:
@@ -92,7 +92,7 @@ def test_a_hello_that_names_no_one_host_is_refused(names: list[bytes], reason: s
         (b"GET / HTTP/1.1\r\n", "not TLS"),
         (
             b"\x16\x03\x01\x00\x04\x02\0\0\0",
-            "a TLS hello that cannot be read: the first TLS message is not a ClientHello",
+            "malformed ClientHello: the first TLS message is not a ClientHello",
         ),
     ],
 )
