@@ -16,7 +16,7 @@ from agent_sandbox.proxy.wire.hpack import BoundedDecoder, BoundedEncoder
 
 
 class StrictHttp2Server(Http2Server):
-    """Closes a connection on which the client cancels too many streams (rapid reset) or sends too many header fields."""
+    """Closes a connection on which the client cancels too many streams or sends too many fields."""
 
     def __init__(self, context: Context, limits: Limits) -> None:
         super().__init__(context)

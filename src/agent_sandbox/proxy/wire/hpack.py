@@ -1,8 +1,8 @@
 """HPACK, the header compression of HTTP/2, with bounds on its table and on what is decompressed.
 
-The encoder's dynamic table stays at its default size, whatever size the other side allows. The encoder searches the whole
-table for each field: a peer that allows a table of 2 GiB, and makes the fields vary, could make the proxy use that much
-memory and spend seconds on each message.
+The encoder's dynamic table stays at its default size, whatever size the other side allows. The encoder searches the
+whole table for each field: a peer that allows a table of 2 GiB, and makes the fields vary, could make the proxy use
+that much memory and spend seconds on each message.
 """
 
 import re
