@@ -139,6 +139,28 @@ def linked(world: World) -> None:
     (top / ".git").symlink_to(world.random.choice((str(store), os.path.relpath(store, top))))
 
 
+def forwarded(world: World) -> None:
+    """Make a repository that a link called `.git` leads to by way of a file, which may end at a null byte."""
+    top, store = world.new(), world.new() / "store"
+    world.add(top, store)
+    (top / ".git").unlink()
+    pointer = world.root / f"pointer {next(world.numbers)}"
+    junk = world.random.choice((b"", b"\n", b"\0/x\n"))
+    pointer.write_bytes(b"gitdir: " + os.fsencode(os.path.relpath(store, top)) + junk)
+    (top / ".git").symlink_to(os.path.relpath(pointer, top))
+
+
+def headless(world: World) -> None:
+    """Make a repository that shares a directory without a HEAD, where its hooks are."""
+    top, common = world.new(), world.new() / "common"
+    git = world.add(top) / ".git"
+    for name in ("objects", "refs", "config"):
+        common.mkdir(parents=True, exist_ok=True)
+        (git / name).rename(common / name)
+    (common / "hooks").mkdir()
+    (git / "commondir").write_bytes(os.fsencode(os.path.relpath(common, git)) + b"\n")
+
+
 def bare(world: World) -> None:
     """Make a bare repository."""
     place = world.new()
@@ -197,7 +219,7 @@ def crowd(world: World) -> None:
 
 
 PARTS: tuple[Callable[[World], None], ...] = (
-    *(submodule, submodule, worktree, nested, apart, linked, bare),
+    *(submodule, submodule, worktree, nested, apart, linked, forwarded, headless, bare),
     *(settings, settings, alternates, disguise, crowd),
 )
 
