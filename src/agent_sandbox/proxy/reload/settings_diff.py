@@ -24,7 +24,7 @@ def _said(policy: Policy) -> Iterator[tuple[object, str]]:
         if value is not None:
             yield (name, value), f"{name}: {str(value).lower()}"
     if upstream := settings.upstream:
-        yield from (((upstream.layer, words), f"{words}  ({upstream.origin})") for words in upstream.told())
+        yield from (((upstream.layer, words), f"{words}  ({upstream.origin})") for words in upstream.descriptions())
     if rules.always_inspects:
         yield "always", "TLS is opened for every host, whatever other layers say"
     for row in rules.host_services:
