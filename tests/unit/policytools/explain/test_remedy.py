@@ -54,9 +54,9 @@ def test_the_narrowest_line_that_works_is_told(
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("GET https://b.test/", "a deny always wins: take out or narrow the entry at policy.yaml:2"),
+        ("GET https://b.test/", "a deny always wins: remove or narrow the entry at policy.yaml:2"),
         ("TRACE https://a.test/", "no rule can name the method TRACE"),
-        ("GET https://10.0.0.1/", "name it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
+        ("GET https://10.0.0.1/", "add it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
     ],
 )
 def test_where_no_line_helps_it_says_what_stands_in_the_way(
@@ -74,7 +74,7 @@ def test_a_layer_that_only_narrows_is_named_beside_the_line(
     request = request_of(line)
     policy = compile_policy([layer_of("tighten: true\ndomains: [c.test]"), layer_of("domains: [a.test]")], {})
     got = remedy(policy, request, decide(policy, request), dict)
-    assert (got.section, got.in_the_way) == (section, "whoever keeps policy.yaml:1 has to allow it there too")
+    assert (got.section, got.in_the_way) == (section, "policy.yaml:1 has to allow it too")
 
 
 def test_the_services_that_allow_the_request_are_named_the_narrowest_first(
@@ -135,5 +135,5 @@ def test_beside_an_entry_with_a_secret_the_line_is_told_to_go_without(
     got = [remedy(policy, request, decide(policy, request), dict) for request in (post, clear)]
     assert got == [
         Remedy(section="allow", line="- POST https://a.test/", without=wants),
-        Remedy(in_the_way=f"ask for https: {wants} goes over nothing else"),
+        Remedy(in_the_way=f"use https: {wants} is sent only over https"),
     ]
