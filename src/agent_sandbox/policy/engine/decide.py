@@ -81,7 +81,10 @@ def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Inj
 
 
 def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
-    """Return the decision on a CONNECT: allowed if some rule could allow a request there, each decided later."""
+    """Return the decision on a CONNECT: allowed if some rule could allow a request to this host and port.
+
+    Each request inside the tunnel is decided on its own.
+    """
     if policy.refusal and not policy.empty:
         return _refused(policy)
     rules = policy.index.rules_for(host)

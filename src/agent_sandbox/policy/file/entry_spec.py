@@ -26,10 +26,10 @@ from agent_sandbox.policy.file.fields import (
     Strict,
     Text,
     Written,
+    call_parser,
     fits,
     path_of,
     refused,
-    told,
     written_out,
 )
 from agent_sandbox.policy.file.graphql_spec import GraphqlSpec, require_graphql_post
@@ -217,5 +217,5 @@ def _reachable[E: EntrySpec](entry: E, *, every: bool) -> E:
 
 # Checked per entry, so that all problems are reported at once.
 Reachable = AfterValidator(
-    lambda entry, info: told(partial(_reachable, every=info.data.get("allow_all", False)), entry)
+    lambda entry, info: call_parser(partial(_reachable, every=info.data.get("allow_all", False)), entry)
 )

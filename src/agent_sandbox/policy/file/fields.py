@@ -51,12 +51,12 @@ def fits[T](parse: Callable[[str], T]) -> Callable[[object], T]:
     def checked(value: object) -> T:
         if not isinstance(value, str):
             raise PydanticKnownError("string_type")
-        return told(parse, value)
+        return call_parser(parse, value)
 
     return checked
 
 
-def told[V, T](parse: Callable[[V], T], value: V) -> T:
+def call_parser[V, T](parse: Callable[[V], T], value: V) -> T:
     """Call `parse` and turn Unfit into an error that pydantic collects."""
     try:
         return parse(value)
@@ -66,7 +66,7 @@ def told[V, T](parse: Callable[[V], T], value: V) -> T:
 
 def written_out(write_out: Callable[[object], object]) -> BeforeValidator:
     """Return a validator that expands a short form before the model checks it."""
-    return BeforeValidator(lambda value: told(write_out, value))
+    return BeforeValidator(lambda value: call_parser(write_out, value))
 
 
 def _method(text: str) -> str:
@@ -93,7 +93,7 @@ def _listed_value(value: object) -> object:
 
 
 def _as_headers(named: dict[str, str]) -> dict[str, str]:
-    told(header_pattern, named)
+    call_parser(header_pattern, named)
     return named
 
 
@@ -119,7 +119,7 @@ Text = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
 Headers = Annotated[dict[str, str], AfterValidator(_as_headers)]
 BodySize = Annotated[
     int,
-    PlainValidator(lambda value: told(parse_body_size, value)),
+    PlainValidator(lambda value: call_parser(parse_body_size, value)),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
 ]
 QueryValues = Annotated[AtLeastOne[str], BeforeValidator(_listed_value, json_schema_input_type=str | list[str])]

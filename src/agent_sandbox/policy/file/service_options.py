@@ -116,10 +116,10 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
         if not isinstance(kind, Access):
             repositories = _repositories(name, value)
             continue
-        said = _access(name, kind, value)
-        levels[name] = kind.levels[: kind.levels.index(_level(name, kind.levels, said)) + 1]
-        if kind.auth and "auth" in said:
-            secrets[name, kind.auth.host] = _secret(name, kind.auth, said["auth"])
+        options = _access(name, kind, value)
+        levels[name] = kind.levels[: kind.levels.index(_level(name, kind.levels, options)) + 1]
+        if kind.auth and "auth" in options:
+            secrets[name, kind.auth.host] = _secret(name, kind.auth, options["auth"])
     if secrets and not repositories and REPOSITORIES in declared.values():
         what, hint = "a secret needs named repositories", "write `repos: [owner/name]`"
         raise UnfitOption(what, hint, *min(secrets)[:1])
@@ -151,11 +151,11 @@ def _access(option: str, kind: Access, value: object) -> Mapping[str, object]:
     return value
 
 
-def _level(option: str, levels: Levels, said: Mapping[str, object]) -> str:
-    if said["access"] not in levels:
-        word = str(said["access"])
+def _level(option: str, levels: Levels, options: Mapping[str, object]) -> str:
+    if options["access"] not in levels:
+        word = str(options["access"])
         raise UnfitOption(f"unknown access {safe_repr(word)}", _known(word, levels), option, "access")
-    return str(said["access"])
+    return str(options["access"])
 
 
 def _secret(option: str, auth: Auth, value: object) -> Injection:

@@ -7,7 +7,7 @@ from pydantic import PlainValidator, model_validator
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.settings import SettingValues
 from agent_sandbox.policy.errors import Unfit
-from agent_sandbox.policy.file.fields import AtLeastOne, Host, Strict, Written, fits, told
+from agent_sandbox.policy.file.fields import AtLeastOne, Host, Strict, Written, call_parser, fits
 from agent_sandbox.policy.match.host_pattern import EVERY
 from agent_sandbox.policy.match.upstream import (
     Authorities,
@@ -30,7 +30,7 @@ class UpstreamSpec(Strict):
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        told(_refuse_what_does_nothing, self)
+        call_parser(_refuse_what_does_nothing, self)
         return self
 
     def value(self, origin: Origin, authorities: Authorities | None) -> Upstream:

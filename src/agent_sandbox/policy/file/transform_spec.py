@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_va
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.errors import Unfit
-from agent_sandbox.policy.file.fields import Strict, Written, fits, told
+from agent_sandbox.policy.file.fields import Strict, Written, call_parser, fits
 from agent_sandbox.policy.http.headers import check_header_names
 from agent_sandbox.policy.match.injection import Credential, Injection, injection, parse_secret_name
 from agent_sandbox.policy.text import safe_repr
@@ -32,7 +32,7 @@ def _names(headers: dict[str, "CredentialSpec"]) -> dict[str, "CredentialSpec"]:
     if len(headers) > MOST_HEADERS:
         what, hint = f"`headers` has more than {MOST_HEADERS} headers", "a request never needs so many secrets"
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
-    told(check_header_names, headers.keys())
+    call_parser(check_header_names, headers.keys())
     return headers
 
 

@@ -82,7 +82,7 @@ def _address_v4(name: str) -> str:
     try:
         return str(IPv4Address(name))
     except AddressValueError as error:
-        raise Ambiguous(f"{safe_repr(name)} is an address in a form that programs read differently") from error
+        raise Ambiguous(f"an address that programs read differently: {safe_repr(name)}") from error
 
 
 def _address_v6(text: str) -> str:

@@ -59,8 +59,8 @@ def read_request(policy: Policy, line: RequestLine) -> Request:
 
 
 def _as_json(headers: Headers) -> Headers:
-    said = any(name == "content-type" for name, _ in headers)
-    return headers if said else (*headers, ("content-type", "application/json"))
+    given = any(name == "content-type" for name, _ in headers)
+    return headers if given else (*headers, ("content-type", "application/json"))
 
 
 def read_header(text: str) -> tuple[str, str]:

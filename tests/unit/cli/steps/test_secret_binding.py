@@ -21,7 +21,7 @@ def test_hosts_are_read_as_the_policy_reads_them_and_each_counts_once() -> None:
         ("https://example.com", "'https://example.com' is a URL, not a host"),
         ("example.com/x", "'example.com/x' has a path"),
         ("example.com:443", "'example.com:443' is more than a host"),
-        ("127.1", "'127.1' is an address in a form that programs read differently"),
+        ("127.1", "an address that programs read differently: '127.1'"),
         ("", "not a host name: ''"),
     ],
 )

@@ -36,7 +36,7 @@ def test_a_port_that_is_left_out_is_the_default() -> None:
         ("allowed.test:443\n", r"not a port: '443\n'"),
         ("allowed.test:443:443", "not a port: '443:443'"),
         ("user@allowed.test:443", "not `host:port`: 'user@allowed.test:443'"),
-        ("2001:db8::1:443", "'2001' is an address in a form that programs read differently"),
+        ("2001:db8::1:443", "an address that programs read differently: '2001'"),
         ("[2001:db8::1]443", "not `host:port`: '[2001:db8::1]443'"),
         (":443", "not a host name: ''"),
         ("allowed.test :443", "not a host name: 'allowed.test '"),

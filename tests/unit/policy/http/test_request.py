@@ -51,7 +51,7 @@ def test_the_url_of_a_request_is_whole(changes: dict[str, Any], url: str) -> Non
         ({"scheme": "ftp"}, "not an HTTP scheme: 'ftp'"),
         ({"port": 0}, "not a port: 0"),
         ({"port": 65536}, "not a port: 65536"),
-        ({"host": "127.1"}, "'127.1' is an address in a form that programs read differently"),
+        ({"host": "127.1"}, "an address that programs read differently: '127.1'"),
         ({"method": "get"}, "not a method: 'get'"),
         ({"target": "*"}, "the path does not start with `/`"),
         ({"target": "https://evil.test/"}, "the path does not start with `/`"),

@@ -53,7 +53,7 @@ PRIVATE = "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7"
         ("*.internal:80", "not a target: '*.internal:80': not a host name: '*.internal'", HOW),
         ("d b:80", "not a target: 'd b:80': not a host name: 'd b'", HOW),
         ("fd00::1:80", "not a target: 'fd00::1:80': not a port: ':1:80'", HOW),
-        ("127.1:80", "not a target: '127.1:80': '127.1' is an address in a form that programs read differently", HOW),
+        ("127.1:80", "not a target: '127.1:80': an address that programs read differently: '127.1'", HOW),
         ("http://host:11434/", "'http://host:11434/' is a URL", HOW),
         ("localhost:80", "`localhost` is the proxy itself", "the Docker host is `host:80`"),
         ("a.localhost:80", "`a.localhost` is the proxy itself", "the Docker host is `host:80`"),

@@ -41,7 +41,7 @@ def test_the_proxy_takes_a_whole_url(target: str, wanted: Target) -> None:
         ("/", PROXY, "this is a proxy: it takes CONNECT, and requests with a whole http:// URL"),
         ("https://a.test/", PROXY, "the proxy takes http:// URLs alone; https goes through CONNECT"),
         ("http://u@a.test/", PROXY, "the proxy takes http:// URLs alone; https goes through CONNECT"),
-        ("http://127.1/", PROXY, "ambiguous: '127.1' is an address in a form that programs read differently"),
+        ("http://127.1/", PROXY, "ambiguous: an address that programs read differently: '127.1'"),
     ],
 )
 def test_any_other_target_is_refused(target: str, tunnel: Tunnel, problem: str) -> None:
