@@ -9,7 +9,7 @@ from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.text import safe_repr
-from agent_sandbox.policytools.suggest.noise_filter import RESERVED, why_no_wish
+from agent_sandbox.policytools.suggest.noise_filter import RESERVED, why_not_suggested
 
 # Beyond this number of different requests, further ones are only counted.
 MOST_REQUESTS = 10_000
@@ -128,7 +128,7 @@ def _count(values: dict[str, Any], seen: Seen) -> None:
 
 def _counted(what: What, found: Denials) -> Seen | None:
     """Return the count that such a denial belongs to, or None to ignore it."""
-    if what.event in CONNECTIONS | REQUESTS and why_no_wish(what.host) == RESERVED:
+    if what.event in CONNECTIONS | REQUESTS and why_not_suggested(what.host) == RESERVED:
         return found.left_out(RESERVED)
     if what.event in CONNECTIONS:
         return found.left_out(NO_REQUEST)

@@ -16,23 +16,23 @@ PRIVATE = "a private host"
 RESERVED = "a reserved name or address, such as `agent-sandbox verify` requests"
 
 
-def why_no_wish(host: str) -> str:
+def why_not_suggested(host: str) -> str:
     """Return why no rule is suggested for a host, or an empty string.
 
-    >>> why_no_wish("agent-sandbox.invalid"), why_no_wish("db.internal"), why_no_wish("example.com")
+    >>> why_not_suggested("agent-sandbox.invalid"), why_not_suggested("db.internal"), why_not_suggested("example.com")
     ('a reserved name or address, such as `agent-sandbox verify` requests', 'a private host', '')
     """
     if ":" not in host and not host[-1:].isdigit():
-        return _why_no_name(host)
+        return _why_name_not_suggested(host)
     try:
         if any(ip_address(host) in network for network in RESERVED_NETWORKS):
             return RESERVED
         return PRIVATE if why_forbidden(host) else ""
     except ValueError:  # a name
-        return _why_no_name(host)
+        return _why_name_not_suggested(host)
 
 
-def _why_no_name(name: str) -> str:
+def _why_name_not_suggested(name: str) -> str:
     labels = name.split(".")
     if labels[-1] == RESERVED_TLD:
         return RESERVED

@@ -18,7 +18,7 @@ from agent_sandbox.policytools.edit.short_rule import ShortRule, read_short_rule
 from agent_sandbox.policytools.suggest.denials import REASONS, Denials, Seen
 from agent_sandbox.policytools.suggest.generalising import Pattern, generalise
 from agent_sandbox.policytools.suggest.host_warnings import careful
-from agent_sandbox.policytools.suggest.noise_filter import why_no_wish
+from agent_sandbox.policytools.suggest.noise_filter import why_not_suggested
 from agent_sandbox.problems import UserError
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -76,8 +76,8 @@ def suggest(denials: Denials, policy: Policy, offers: Mapping[str, Policy]) -> S
 def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
     if request.host in denials.closed:
         return REASONS["address"]
-    if no_wish := why_no_wish(request.host):
-        return no_wish
+    if not_suggested := why_not_suggested(request.host):
+        return not_suggested
     if request.method not in NAMEABLE:
         return f"no rule can name the method {request.method}"
     ways = readings(request.path)
