@@ -44,7 +44,7 @@ lock: setup ## Pin every dependency anew
 engine: ## Bring up a Docker engine on a bare Debian 12 machine
 	@scripts/engine
 
-golden: setup ## Regenerate the golden files, docs/cli.md and the output in docs/policy/tools.md
+golden: setup ## Regenerate the golden files, docs/cli.md and the output in docs/policy/
 	@.venv/bin/python scripts/golden
 
 clean: ## Remove what the above made

@@ -36,12 +36,14 @@ RESET = struct.pack("ii", 1, 0)
 # Short times, and a switch for each thing that can go wrong: a file of its name in the state directory's parent.
 SABOTAGE = """
 import asyncio, errno, os, pathlib, sys, time
-from agent_sandbox.proxy import dialler, limits, logfile
+from agent_sandbox.proxy import limits
+from agent_sandbox.proxy.audit import rotating_file
+from agent_sandbox.proxy.upstream import dialler
 limits.Limits.__init__.__kwdefaults__.update(
     head_seconds=1.0, hello_seconds=1.0, resolve_seconds=0.5, connect_seconds=1.5
 )
 folder = pathlib.Path(sys.argv[2].partition("=")[2]).parent
-write_all, getaddrinfo, connect = logfile.write_all, dialler.socket.getaddrinfo, dialler.connect
+write_all, getaddrinfo, connect = rotating_file.write_all, dialler.socket.getaddrinfo, dialler.connect
 def write(descriptor, data):
     if (folder / "full").exists() and descriptor != sys.stdout.fileno():
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -58,7 +60,7 @@ async def slowly(address, port):
     if (folder / "slow").exists():
         await asyncio.sleep(1)
     return await connect("127.0.0.1", int((folder / "port").read_text()))
-logfile.write_all, dialler.socket.getaddrinfo = write, resolve
+rotating_file.write_all, dialler.socket.getaddrinfo = write, resolve
 dialler.Dialler.__init__.__kwdefaults__.update(connect=slowly)
 """
 

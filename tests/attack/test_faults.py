@@ -22,7 +22,11 @@ POLICY = "version: 1\ndomains: [{host: allowed.test, rules: [{max_body: 10}]}]\n
 # Each of these raises what the file says, when the file names it.
 TAMPERED = """
 import asyncio, functools, pathlib
-from agent_sandbox.proxy import dialler, enforcer, front, session, stream, streamer, tls
+from agent_sandbox.proxy.decide import enforcer, streamer
+from agent_sandbox.proxy.front import explicit_proxy
+from agent_sandbox.proxy.mitm import session, stream
+from agent_sandbox.proxy.tls import contexts
+from agent_sandbox.proxy.upstream import dialler
 
 def tamper(owner, name):
     original = getattr(owner, name)
@@ -38,21 +42,21 @@ tamper(enforcer, "decide_with_secrets")
 tamper(enforcer, "to_request")
 tamper(enforcer, "_rewrite")
 tamper(enforcer, "advise")
-tamper(front, "goes_unopened")
+tamper(explicit_proxy, "goes_unopened")
 tamper(session.Session, "review")
 tamper(stream.StrictStream, "take_back")
 tamper(stream.StrictStream, "break_off")
 tamper(stream, "too_large")
 tamper(enforcer.Enforcer, "requestheaders")
-tamper(front, "decide_tunnel")
-tamper(front, "what_it_carries")
+tamper(explicit_proxy, "decide_tunnel")
+tamper(explicit_proxy, "what_it_carries")
 tamper(dialler.Dialler, "dial")
 tamper(streamer.Streamer, "request")
 tamper(streamer.Streamer, "responseheaders")
 tamper(streamer, "from_server")
-tamper(tls.ClientTls, "tls_start_client")
-tamper(tls.ClientTls, "tls_established_client")
-tamper(tls.ServerTls, "tls_start_server")
+tamper(contexts.ClientTls, "tls_start_client")
+tamper(contexts.ClientTls, "tls_established_client")
+tamper(contexts.ServerTls, "tls_start_server")
 """
 ERRORS = ("ValueError('x')", "asyncio.CancelledError()", "TimeoutError()", "MemoryError()")
 

@@ -216,3 +216,43 @@ def swallow(stream: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while stream.recv(MIB):
             pass
+
+
+def frame_of_http2(kind: int, flags: int, data: bytes) -> bytes:
+    """Return a frame of the first stream."""
+    return len(data).to_bytes(3) + bytes((kind, flags)) + (1).to_bytes(4) + data
+
+
+def test_header_blocks_of_table_sizes_alone_keep_nobody_waiting(pair: Pair) -> None:
+    headers, continuation, end_headers = 1, 9, 4
+    most = b" " * 16_384  # each byte sets the size of the table to 0
+    begun = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame_of_http2(4, 0, b"")[:5] + bytes(4)
+    begun += frame_of_http2(headers, 0, most) + 62 * frame_of_http2(continuation, 0, most)
+    with contextlib.ExitStack() as open_ones:
+        streams = [open_ones.enter_context(pair.proxy.tls("allowed.test", alpn=("h2",))) for _ in range(20)]
+        for stream in streams:
+            with contextlib.suppress(OSError):
+                stream.sendall(begun)
+        time.sleep(1)
+        for stream in streams:
+            with contextlib.suppress(OSError):
+                stream.sendall(frame_of_http2(continuation, end_headers, most))
+        assert_others_are_served(pair)
+
+
+def test_fields_that_are_the_same_in_all_requests_are_not_held_for_each(pair: Pair) -> None:
+    pair.server.answers["/api/x"] = lambda *_: time.sleep(3)
+    big = [*fields(), *[("x-same", "y" * 3_900)] * 15]
+    with contextlib.ExitStack() as open_ones:
+        clients = [
+            Http2Client(open_ones.enter_context(pair.proxy.tls("allowed.test", alpn=("h2",)))) for _ in range(10)
+        ]
+        before = pair.proxy.memory()
+        for client in clients:
+            with contextlib.suppress(OSError):
+                for _ in range(100):
+                    client.send(*big)
+        time.sleep(1)
+        assert pair.proxy.memory() - before < 40 * MIB
+    reason = "too many header fields in the requests under way"
+    assert pair.proxy.line(event="malformed")["reason"] == reason

@@ -58,8 +58,8 @@ QUESTION = b'{"query": "{viewer{login}}"}'
 
 def hooks() -> list[str]:
     """Find all there are."""
-    names = [module.name for module in pkgutil.iter_modules(agent_sandbox.proxy.__path__) if module.name != "__main__"]
-    modules = [importlib.import_module(f"agent_sandbox.proxy.{name}") for name in names]
+    walked = pkgutil.walk_packages(agent_sandbox.proxy.__path__, "agent_sandbox.proxy.")
+    modules = [importlib.import_module(module.name) for module in walked if not module.name.endswith("__main__")]
     found = {
         f"{addon.__name__}.{name}"
         for module in modules

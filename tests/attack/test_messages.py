@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from http2client import Http2Client, fields
 from proxy_stand import get, read_all, read_answer, read_head
 
 if TYPE_CHECKING:
@@ -38,6 +39,32 @@ def test_a_field_that_changes_the_method_is_not_forwarded(stand: Stand, field: s
     assert stand.proxy.ask("allowed.test", get("/api/x", "allowed.test", field)).startswith(b"HTTP/1.1 200")
     assert b"override" not in stand.allowed.requests[0].head.lower()
     assert b"DELETE" not in stand.allowed.requests[0].head
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "X-Original-URL: /elsewhere",
+        "X-Rewrite-URL: /elsewhere",
+        "x_original_url: /elsewhere",
+        "X-Forwarded-Host: elsewhere",
+        "X-Forwarded-Server: elsewhere",
+        "X-Host: elsewhere",
+        "X-HTTP-Host-Override: elsewhere",
+        "X-Original-Host: elsewhere",
+        "Forwarded: host=elsewhere",
+    ],
+)
+@pytest.mark.parametrize("over", ["http/1.1", "h2"])
+def test_a_field_that_names_another_path_or_host_is_not_forwarded(stand: Stand, field: str, over: str) -> None:
+    if over == "h2":
+        name, value = field.lower().split(": ")
+        with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
+            client = Http2Client(stream)
+            assert client.status(client.send(*fields(), (name, value))) == "200"
+    else:
+        assert stand.proxy.ask("allowed.test", get("/api/x", "allowed.test", field)).startswith(b"HTTP/1.1 200")
+    assert b"elsewhere" not in stand.allowed.requests[0].head
 
 
 @pytest.mark.parametrize("query", ["_method=DELETE", "a=1&%5fmethod=delete", "a=1;_method=PUT"])

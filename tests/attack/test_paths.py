@@ -38,6 +38,10 @@ if TYPE_CHECKING:
         "/api/\x7f",
         "/api%2f..",
         "/api/%c0%ae%c0%ae/admin",
+        "/api/%e0%80%ae%e0%80%ae/admin",
+        "/api/%f0%80%80%af../admin",
+        "/api/x%F0%80%80%AFadmin",
+        "/api/x%E0%80%AFadmin",
     ],
 )
 def test_a_path_that_could_be_read_in_two_ways_is_a_400(stand: Stand, path: str) -> None:

@@ -293,12 +293,12 @@ def test_a_hangup_with_an_invalid_file_keeps_the_policy(proxy: ProxyProcess) -> 
 
 HANGUP_WHILE_IT_STARTS = """
 import os, signal
-from agent_sandbox.policyfile import cached as kept
-load = kept.load_kept
-def load_kept(*files, **options):
+from agent_sandbox.policyfile import cached
+load = cached.load_cached
+def load_cached(*files, **options):
     os.kill(os.getpid(), signal.SIGHUP)
     return load(*files, **options)
-kept.load_kept = load_kept
+cached.load_cached = load_cached
 """
 
 

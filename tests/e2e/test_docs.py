@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from doc_examples import PAGES as TOOL_PAGES
 from real_stacks import ROOT, run
 
 if TYPE_CHECKING:
     from real_stacks import Project, Projects
 
 # What needs no engine is run by tests/house/test_tool_examples.py, which compares what it prints as well.
-ELSEWHERE_PAGES = {ROOT / "docs" / "policy" / "tools.md"}
+ELSEWHERE_PAGES = {*TOOL_PAGES}
 DOCS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - ELSEWHERE_PAGES)
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TRANSCRIPT = re.compile(r"^<!-- transcript -->\n```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -39,6 +40,9 @@ ELSEWHERE = {
     "agent-sandbox secret remove tracker.token": "the same",
     "agent-sandbox secret set github.push --host github.com --host api.github.com": "the same",
     "agent-sandbox exec git push": "test_clients.py pushes with a token that the proxy puts in",
+    "sudo sysctl fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576": "changes this machine",
+    "printf '%s\\n' fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576"
+    " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
     "agent-sandbox run -- --dangerously-skip-permissions": "interactive; test_agents.py holds conversations",
     "$EDITOR .devcontainer/policy.yaml && agent-sandbox proxy reload": "test_lifecycle.py edits and reloads",

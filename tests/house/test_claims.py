@@ -1,4 +1,4 @@
-"""Each claim about security names tests, and they are there: a name that is misspelt or whose test is gone is found."""
+"""Each claim about security names tests that exist: misspelt names, removed tests and rows without a test are found."""
 
 from __future__ import annotations
 
@@ -13,47 +13,76 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parents[2]
-MODEL, SECURITY = ROOT / "docs" / "threat-model.md", ROOT / "SECURITY.md"
+MODEL, TESTS = ROOT / "docs" / "threat-model.md", ROOT / "docs" / "threat-model-tests.md"
+SECURITY = ROOT / "SECURITY.md"
 DEFINED = Counter(
     name
     for path in (ROOT / "tests").rglob("test_*.py")
     for name in re.findall(r"^(?:async )?def (test_\w+)\(", path.read_text("utf-8"), re.MULTILINE)
 )
-# The last cell of a row of the walls: tests by name, and not a word beside them.
-ROW = re.compile(r"^\| (?!what is tried|what fails|---)(.*) \| ([^|]*) \|$", re.MULTILINE)
-NAMES = re.compile(r"`test_\w+`(?:, `test_\w+`)*")
-PROMISE = re.compile(r"^\d\. (?:.|\n   )*", re.MULTILINE)
+HEADER = re.compile(r"\| (?:id|---) \|")
+# A row of the threat model: its id, what is tried, what stops it.
+CLAIM = re.compile(r"\| ([NPCWHF]\d+) \| (?:[^|]+) \| (?:[^|]+) \|")
+# A row of the tests: the id, then tests by name and nothing else.
+SHOWN = re.compile(r"\| ([NPCWHFS]\d+) \| (`test_\w+`(?:, `test_\w+`)*) \|")
+PROMISE = re.compile(r"^- \*\*(S\d+)\.\*\* ", re.MULTILINE)
+
+
+def rows(text: str) -> list[str]:
+    """Return the rows of the tables in `text`, without their headers."""
+    return [line for line in text.splitlines() if line.startswith("|") and not HEADER.match(line)]
+
+
+def claims() -> list[str]:
+    """Return the rows of the walls."""
+    text = MODEL.read_text("utf-8")
+    return rows(text[text.index("## The walls") : text.index("## What is not stopped")])
+
+
+def named(shown: Iterable[str]) -> list[str]:
+    """Return the ids of the rows that name at least one test."""
+    return [match[1] for row in shown if (match := SHOWN.fullmatch(row))]
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """Return what is no test, or more than one: of two with a name, either could go without being missed."""
+    """Return the names that are not exactly one test: of two tests with one name, one could be removed unnoticed."""
     return sorted(name for name in set(names) if DEFINED[name] != 1)
 
 
-@pytest.mark.parametrize("page", [MODEL, SECURITY], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [MODEL, TESTS, SECURITY], ids=lambda page: page.name)
 def test_every_test_that_a_page_names_is_there_and_is_one(page: Path) -> None:
-    named = re.findall(r"`(test_\w+)`", page.read_text("utf-8"))
-    assert named
-    assert unknown(named) == []
+    assert unknown(re.findall(r"\b(test_\w+)`", page.read_text("utf-8"))) == []
 
 
 def test_every_wall_of_the_threat_model_names_tests_and_nothing_else() -> None:
-    text = MODEL.read_text("utf-8")
-    walls = text[text.index("## The walls") : text.index("## What is not stopped")]
-    rows = ROW.findall(walls)
-    assert len(rows) > 50
-    assert [row for row, shown in rows if not NAMES.fullmatch(shown)] == []
+    found = claims()
+    assert len(found) > 50
+    assert [row for row in found if not CLAIM.fullmatch(row)] == []
+    shown = rows(TESTS.read_text("utf-8"))
+    assert [row for row in shown if not SHOWN.fullmatch(row)] == []
+    ids = [match[1] for row in found if (match := CLAIM.fullmatch(row))]
+    ids += PROMISE.findall(SECURITY.read_text("utf-8"))
+    assert len(ids) == len(set(ids))
+    assert sorted(named(shown)) == sorted(ids)
 
 
 def test_every_promise_of_the_security_page_names_a_test() -> None:
     promises = PROMISE.findall(SECURITY.read_text("utf-8"))
-    assert len(promises) == 6
-    assert [promise for promise in promises if "`test_" not in promise] == []
+    assert promises == [f"S{number}" for number in range(1, 7)]
+    assert set(promises) <= {*named(rows(TESTS.read_text("utf-8")))}
 
 
 @pytest.mark.parametrize("shown", ["", "`tst_x`", "test_x", "`test_x` and more", "`test_x`, `walls`", "[`test_x`](x)"])
 def test_a_cell_that_names_no_test_is_noticed(shown: str) -> None:
-    assert not NAMES.fullmatch(shown)
+    assert not SHOWN.fullmatch(f"| N1 | {shown} |")
+
+
+@pytest.mark.parametrize(
+    "row", ["| a hole | a wall |", "|  | a hole | a wall |", "| X1 | a hole | a wall |", "| N1 | a hole |"]
+)
+def test_a_row_without_an_id_is_noticed(row: str) -> None:
+    assert rows(row) == [row]
+    assert not CLAIM.fullmatch(row)
 
 
 def test_a_name_that_is_misspelt_or_gone_is_noticed() -> None:

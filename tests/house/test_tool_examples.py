@@ -1,4 +1,4 @@
-"""Every command line in docs/policy/tools.md prints what stands there (`make golden` writes it anew)."""
+"""Every command on the pages about policy tools prints what the page shows (`make golden` regenerates the output)."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.policytools.lint.checks import CHECKS
-from doc_examples import again
+from doc_examples import PAGES, again
 from run_cli import Ask, ask, empty_project
 
 __all__ = ["ask", "empty_project"]
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "policy" / "tools.md"
+REVIEW = Path(__file__).resolve().parents[2] / "docs" / "policy" / "review.md"
 
 
 def test_every_command_of_the_document_prints_what_stands_there(
@@ -24,10 +24,11 @@ def test_every_command_of_the_document_prints_what_stands_there(
         answer = ask(*argv)
         return answer.code, answer.out + answer.err
 
-    document = DOCUMENT.read_text("utf-8")
     assert list(empty_project.iterdir()) == []
-    assert again(document, run) == document
+    for page in PAGES:
+        document = page.read_text("utf-8")
+        assert again(document, run) == document, page.name
 
 
 def test_the_document_names_every_check_of_lint() -> None:
-    assert re.findall(r"^\| `([a-z-]+)` \|", DOCUMENT.read_text("utf-8"), re.MULTILINE) == list(CHECKS)
+    assert re.findall(r"^\| `([a-z-]+)` \|", REVIEW.read_text("utf-8"), re.MULTILINE) == list(CHECKS)

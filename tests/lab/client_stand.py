@@ -59,7 +59,7 @@ def start_bazaar(internet: Internet, *, name: str = BAZAAR, public: str = PUBLIC
         f"--ip={ip_network(public)[3]}", f"--volume={internet.ca.parent}:/certificates:ro", f"--volume={LAB}:/lab:ro",
         "--workdir=/lab", "--user=root", "--env=PYTHONDONTWRITEBYTECODE=1", "--entrypoint=hypercorn", IMAGE,
         "--bind=0.0.0.0:443", "--insecure-bind=0.0.0.0:80", "--certfile=/certificates/leaf.pem",
-        "--keyfile=/certificates/leaf.pem", "bazaar:app",
+        "--keyfile=/certificates/leaf.pem", "fake_registries:app",
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """The outside that real clients work with: files, a forge, registries, streams and calls. An ASGI application.
 
-    hypercorn --bind 0.0.0.0:443 --insecure-bind 0.0.0.0:80 --certfile leaf.pem --keyfile leaf.pem bazaar:app
+    hypercorn --bind 0.0.0.0:443 --insecure-bind 0.0.0.0:80 --certfile leaf.pem --keyfile leaf.pem fake_registries:app
 
 Hypercorn speaks HTTP/1.1, HTTP/2 and WebSocket for it.
 """

@@ -79,6 +79,7 @@ segments = st.text(
 )
 @example("GET", "a.test", 443, ["a:"])
 @example("GET", "a.test", 443, ["\"'", "#", "*", "**"])
+@example("GET", "a.test", 443, ["{repo}"])
 def test_advice_that_is_taken_allows_exactly_what_was_denied(
     method: str, host: str, port: int, parts: list[str]
 ) -> None:

@@ -33,7 +33,7 @@ def find_policy(path: Path | None, *, cwd: Path) -> Path:
     if root is not None:
         return (path or root) / POLICY_FILE
     for folder in (cwd, *cwd.parents):
-        if (folder / POLICY_FILE).exists():
+        if os.path.exists(folder / POLICY_FILE):
             return folder / POLICY_FILE
     what = f"there is no {POLICY_FILE} here or above"
     raise UserError([Problem(where=str(cwd), what=what, hint="name a file, or `agent-sandbox init AGENT` writes one")])

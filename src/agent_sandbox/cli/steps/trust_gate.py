@@ -41,7 +41,7 @@ def _require_readable(policy: Path) -> None:
     """Have a policy mended before anybody is asked about it: nobody can tell what a broken one is a yes to."""
     from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - most runs ask nothing
 
-    if policy.exists():
+    if os.path.exists(policy):
         load_here(policy, os.environ)
 
 

@@ -60,6 +60,8 @@ class Chosen:
     """The options of one entry. `levels` holds all levels up to the chosen one: `readwrite` includes `read`."""
 
     repositories: tuple[str, ...] = ()
+    # Whether the service has an option for repositories; without it `{repo}` is ordinary text in a path.
+    has_repositories: bool = False
     levels: Mapping[str, Levels] = field(default_factory=dict)
     # By the option in the `when` of a rule and the rule's host.
     secrets: Mapping[tuple[str, str], Injection] = field(default_factory=dict)
@@ -80,7 +82,7 @@ class Chosen:
 
     def paths(self, pattern: PathPattern) -> Iterator[PathPattern]:
         """Yield the pattern for each repository, or the pattern itself if it has no placeholder."""
-        if PLACEHOLDER not in pattern.text:
+        if not self.has_repositories or PLACEHOLDER not in pattern.text:
             yield pattern
             return
         for repository in self.repositories or (ANY_REPOSITORY,):
@@ -124,7 +126,13 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
         what, hint = "a secret needs named repositories", "write `repos: [owner/name]`"
         raise UnfitOption(what, hint, *min(secrets)[:1])
     least = {name: kind.levels[:1] for name, kind in declared.items() if isinstance(kind, Access)}
-    return Chosen(repositories=repositories, levels=levels or least, secrets=secrets, readonly=readonly)
+    return Chosen(
+        repositories=repositories,
+        has_repositories=REPOSITORIES in declared.values(),
+        levels=levels or least,
+        secrets=secrets,
+        readonly=readonly,
+    )
 
 
 def _repositories(option: str, value: object) -> tuple[str, ...]:

@@ -35,6 +35,10 @@ def _named(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
+def _flag_as_text(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 def _none_is_empty(value: object) -> object:
     """Return an empty list for a section with only comments."""
     return [] if value is None else value
@@ -57,7 +61,8 @@ DenyEntry = Annotated[DenyEntrySpec, written_out(write_out_deny)]
 class PolicySpec(Strict):
     """A policy file."""
 
-    version: Literal[1] = 1
+    # Of which `true` is one to Python.
+    version: Annotated[Literal[1], BeforeValidator(_flag_as_text)] = 1
     tighten: bool = False
     allow_all: bool = False
     services: Section[Annotated[ServiceSpec, BeforeValidator(_named)]] = ()

@@ -30,6 +30,7 @@ DOUBTS_AS_WRITTEN = (
     (re.compile(r"%2[Ee]"), "an encoded dot"),
     (re.compile(r"%25(?:2[EeFf]|5[Cc])"), "a doubly encoded dot or slash"),
     (re.compile(r"%(?:[Cc][01]|[Ff][5-9A-Fa-f])"), "a byte that never occurs in UTF-8"),
+    (re.compile(r"%(?:[Ee]0%[89]|[Ff]0%8)"), "a character in an overlong UTF-8 encoding"),
 )
 ENCODED_SLASH = (re.compile(r"%2[Ff]"), "an encoded slash, which an entry allows with `encoded_slash: true`")
 DOUBTS_AS_READ = (

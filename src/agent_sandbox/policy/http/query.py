@@ -14,6 +14,9 @@ Parameter = tuple[str, str]
 OVERRIDES = frozenset({"_method", "x_http_method", "x_http_method_override", "x_method_override"})
 # Characters that PHP turns into an underscore in a parameter name, and other servers in a header name.
 UNDERSCORES = str.maketrans(" .[-", "____")
+IN_PHP = str.maketrans(" .[", "___")
+# `x[]=1` and `x[0]=1` are lists with one item, which many programs treat like the item itself.
+OF_A_LIST = re.compile(r"\[[^\[\]]*\]\s*\Z")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # Cache size: a request is decided up to a few times in a row (with and without secrets), by many rules.
 FEW = 4
@@ -37,8 +40,8 @@ class QueryPattern:
     def is_within(self, query: str) -> bool:
         """Return whether the query has these parameters among others: for a deny, which `&x=1` must not get around.
 
-        Servers differ on `;` as a separator, on case, on surrounding spaces and on control characters: any reading
-        counts.
+        Servers differ on `;` as a separator, on `+` as a space, on case, on surrounding spaces, on control characters
+        and on punctuation in names (`a.b` is `a_b` in PHP): any reading counts.
         """
         return self.widely <= _every_reading(query)
 
@@ -90,12 +93,15 @@ def _in_order(query: str) -> tuple[Parameter, ...]:
 @lru_cache(maxsize=FEW)
 def _every_reading(query: str) -> frozenset[Parameter]:
     ways = {query, query.replace(";", "&")}
-    return frozenset(_widely(parameter) for way in ways for parameter in parameters_of(way))
+    ways |= {way.replace("+", "%2B") for way in ways}
+    read = {parameter for way in ways for parameter in parameters_of(way)}
+    read |= {(OF_A_LIST.sub("", name), value) for name, value in read if "]" in name}
+    return frozenset(map(_widely, read))
 
 
 def _widely(parameter: Parameter) -> Parameter:
     name, value = map(_folded, parameter)
-    return name, value
+    return name.translate(IN_PHP), value
 
 
 def _wide(text: str) -> str:

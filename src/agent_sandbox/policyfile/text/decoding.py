@@ -7,9 +7,11 @@ from agent_sandbox.problems import Problem, UserError
 
 HINT = "save the file as UTF-8"
 OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# Characters that YAML forbids, and direction marks that can make a line look different (CVE-2021-42574).
+# Characters that YAML forbids, and those that can make a line look different: direction marks (CVE-2021-42574), and
+# line ends of YAML 1.1 that editors do not display, after which an entry looks like the end of a comment.
 NO_TEXT = re.compile(
-    r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\ufeff\u202a-\u202e\u2066-\u2069]"
+    r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+    r"|[\ufeff\u2028-\u202e\u2066-\u2069]|\r(?!\n)"
 )
 
 

@@ -54,7 +54,7 @@ def _open(path: Path, *, own_folder: bool) -> int:
             hint = "`agent-sandbox doctor` shows the permissions" if path.name == POLICY_NAME else ""
             raise _problem(path, f"cannot be read: {error.strerror}", hint) from error
         except OSError as error:
-            if own_folder and path.parent.is_symlink():
+            if own_folder and os.path.islink(path.parent):
                 raise _problem(path.parent, A_LINK, "replace it with the directory itself") from error
             if error.errno == errno.ELOOP:
                 raise _problem(path, A_LINK, "replace it with the file itself") from error

@@ -21,6 +21,8 @@ def flow(value: object) -> str:
             return f"[{', '.join(map(flow, value))}]"
         case bool():
             return str(value).lower()
+        case None:
+            return "null"
     return _word(str(value))
 
 

@@ -22,11 +22,13 @@ from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
+from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.problems import UserError
 
 # Returns a policy per service; called only if it could help.
 Offers = Callable[[], Mapping[str, Policy]]
 
+ONLY_NARROWS = "{} has `tighten: true`, so that file allows nothing by itself: allow it in another layer"
 UNKNOWN = "it depends on the GraphQL operation: pass it with --graphql '{ viewer { login } }'"
 
 
@@ -90,6 +92,8 @@ def remedy(
     in_the_way = "; ".join(BEYOND_AN_ENTRY[Cause.CEILING].format(origin) for origin in beyond)
     if decision.cause is Cause.CEILING:
         return Remedy(in_the_way=in_the_way)
+    if own := next((ceiling.origin for ceiling in policy.rules.ceilings if ceiling.origin.layer == PROJECT), None):
+        return Remedy(in_the_way=ONLY_NARROWS.format(own))
     if decision.cause is Cause.OPERATION:
         line = entry_for_operation(request)
         works = bool(line) and _allows("domains", line, request)

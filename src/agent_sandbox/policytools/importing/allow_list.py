@@ -1,15 +1,21 @@
 """Import allow-lists of `METHOD https://host/path*` lines, where a final `*` matches anything, including slashes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import batched, chain
+from operator import itemgetter
 
+from agent_sandbox.policy.compiler.expand import expand
 from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import Ambiguous, Unfit
 from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.text import safe_repr
-from agent_sandbox.policytools.edit.short_rule import read_short_rule
+from agent_sandbox.policyfile import parse_layer
+from agent_sandbox.policytools.edit.insertion import written
+from agent_sandbox.policytools.edit.short_rule import read_short_rule, sample
 from agent_sandbox.policytools.importing.result import Imported, Note, left_out
+from agent_sandbox.policytools.importing.together import TOGETHER
 from agent_sandbox.problems import Problem, UserError
 
 COMMENT = re.compile(r"(?:^|\s)#.*$")
@@ -24,24 +30,49 @@ WILD = "{} has a path with a wildcard host, which an allow-list never allows; wr
 
 def import_allowlist(text: str, *, file: str) -> Imported:
     """Return the lines as entries of `allow`; raise UserError with every invalid line."""
-    found, problems = Imported(), []
-    entries: dict[str, None] = {}
+    found, problems = Imported(), list[tuple[int, Problem]]()
+    wanted: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = COMMENT.sub("", line).split()
         if not words:
             continue
-        where = f"{file}:{number}"
         try:
-            entries |= dict.fromkeys(_entries(words, where, found))
+            wanted += [(number, entry) for entry in _entries(words, f"{file}:{number}", found)]
         except UserError as error:
-            problems += [Problem(where=where, what=problem.what, hint=problem.hint) for problem in error.problems]
+            problems += [(number, problem) for problem in error.problems]
+    doubted = (many for many in batched(wanted, TOGETHER) if not _are_requests([entry for _, entry in many]))
+    problems += _unfit(chain.from_iterable(doubted))
     if problems:
-        raise UserError(dict.fromkeys(problems))
-    found.allow += entries
+        told = ((f"{file}:{number}", one) for number, one in sorted(problems, key=itemgetter(0)))
+        raise UserError(dict.fromkeys(Problem(where=where, what=one.what, hint=one.hint) for where, one in told))
+    found.allow += dict.fromkeys(entry for _, entry in wanted)
     return found
 
 
-def _entries(words: list[str], where: str, found: Imported) -> Iterator[str]:
+def _are_requests(entries: Sequence[str]) -> bool:
+    """Return whether all are valid entries of `allow`; checking them one by one would take ten times as long."""
+    text = "\n".join(("allow:", *(f"- {written(entry)}" for entry in entries), ""))
+    try:
+        layer = parse_layer(text, name="", file="", shown="", services=())
+        rules = expand(layer, {}).rules
+        return len([sample(rule.conditions) for rule in rules]) == len(entries)
+    except (UserError, Ambiguous):
+        return False
+
+
+def _unfit(entries: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Problem]]:
+    """Yield the number of each invalid line, with the problems of its first invalid entry."""
+    told = 0
+    for number, entry in entries:
+        try:
+            if number != told:
+                read_short_rule(Effect.ALLOW, (entry,))
+        except UserError as error:
+            told = number
+            yield from ((number, problem) for problem in error.problems)
+
+
+def _entries(words: list[str], where: str, found: Imported) -> list[str]:
     if len(words) != 2 or not words[-1].startswith(("http://", "https://")):
         what = f"not `METHOD URL`: {safe_repr(' '.join(words))}"
         raise UserError([Problem(where=where, what=what, hint=A_LIST if _is_host(words) else HOW)])
@@ -51,11 +82,9 @@ def _entries(words: list[str], where: str, found: Imported) -> Iterator[str]:
         found.notes.append(Note(where=where, what=f"every method means {', '.join(EVERY)} and HEAD here"))
     if _is_wild_with_a_path(url):
         found.notes.append(left_out(where, WILD.format(safe_repr(url))))
-        return
+        return []
     addresses = _addresses(url, where, found)
-    for method in asked:
-        for address in addresses:
-            yield read_short_rule(Effect.ALLOW, (method, address)).text
+    return [f"{method} {address}" for method in asked for address in addresses]
 
 
 def _is_wild_with_a_path(url: str) -> bool:

@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agent_sandbox.policy.compiler.layer import Layer
+from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policy.match.host_pattern import parse_host_pattern
+from agent_sandbox.policy.text import safe_repr
 from agent_sandbox.policyfile.text.document import Value
 from agent_sandbox.policytools.importing.old_services import Services
 from agent_sandbox.policytools.importing.origin import Origin
@@ -19,6 +22,7 @@ METHODS = f"every method was allowed; here only {', '.join(sorted(STANDARD))} ar
 HEAD = "GET implies HEAD here"
 AN_ENTRY = "write a host, or `{host: example.com, rules: [{methods: [GET]}]}`"
 SHADOWED = "{} also matches {}, where less was allowed; name the hosts that you need"
+NO_HOST = "{} was not a host there; write `*` before it to make it a wildcard"
 OTHER_KEYS = frozenset({"services", "domains", "version"})
 
 
@@ -36,7 +40,7 @@ def import_policies(files: Sequence[tuple[str, str]], *, known: Mapping[str, Lay
         for number, entry in enumerate(old.section("domains")):
             records += _record(old, entry, number, found, wanted)
         for key in sorted(old.value.keys() - OTHER_KEYS):
-            found.notes.append(Note(where=old.where(key), what=f"left out: `{key}` is not supported"))
+            found.notes.append(left_out(old.where(key), f"`{key}` is not supported"))
         problems += old.problems
     if problems:
         raise UserError(problems)
@@ -69,6 +73,9 @@ def _not_replaced(records: Sequence[Record]) -> list[Record]:
 def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: list[Wanted]) -> Iterator[Record]:
     place = ("domains", number)
     if isinstance(entry, str):
+        if entry.strip().startswith("."):
+            found.notes.append(left_out(old.where(*place), NO_HOST.format(safe_repr(entry))))
+            return
         record = Record(host=_host(entry), where=old.where(*place))
         wanted.append(Wanted(record=record, rule=None, where=record.where, after=len(found.notes)))
         yield record
@@ -80,7 +87,11 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: li
     mode = values.get("merge_mode")
     if mode not in (None, "replace"):
         old.refuse("`merge_mode` can only be `replace`", *place, "merge_mode")
-    host = _host(old.word(values.get("host"), *place, "host"))
+    written = old.word(values.get("host"), *place, "host")
+    if written.startswith("."):
+        found.notes.append(left_out(old.where(*place), NO_HOST.format(safe_repr(written))))
+        return
+    host = _host(written)
     transform = values.get("transform")
     record = Record(host=host, where=old.where(*place), replaces=mode == "replace", transform=transform)
     if transform is not None:
@@ -99,9 +110,15 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: li
 
 
 def _host(text: str) -> str:
-    """Return the host in our format: `*.x` meant x and everything below."""
+    """Return the canonical host in our format: `*.x` meant x and everything below."""
     host = text.strip().lower()
-    return host.removeprefix("*") if host.startswith("*.") else host
+    ours = host.removeprefix("*") if host.startswith("*.") else host
+    if ":" in ours:
+        return ours
+    try:
+        return str(parse_host_pattern(ours))
+    except Unfit:
+        return ours  # left out later, with a note that quotes it
 
 
 def _entries(origin: Origin, found: Imported) -> Iterator[object]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accepted
 from agent_sandbox.policytools.lint.adding import adds_up
 from agent_sandbox.policytools.lint.finding import Finding
+from agent_sandbox.policytools.lint.half_denied import half_denied
 from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
 from agent_sandbox.policytools.lint.leaks import shared_store, upload_host, upload_registry
 from agent_sandbox.policytools.lint.queries import encoded_query
@@ -33,6 +34,7 @@ CHECKS: Mapping[str, Check] = {
     "optional-secret": optional_secret,
     "adds-up": adds_up,
     "encoded-query": encoded_query,
+    "half-denied": half_denied,
     "never-matches": never_matches,
     "hidden-by-deny": hidden_by_deny,
     "covered": covered,

@@ -4,25 +4,39 @@ from typing import override
 
 import h2.errors
 import h2.events
-from mitmproxy.proxy import layer
+from mitmproxy.proxy import events, layer
 from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layers.http._events import ResponseEndOfMessage, ResponseProtocolError
 from mitmproxy.proxy.layers.http._http2 import Http2Server
 
 from agent_sandbox.proxy.exchange.hooks import MalformedHook
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.wire.hpack import BoundedEncoder
+from agent_sandbox.proxy.mitm.held_fields import TOO_MANY, HeldFields
+from agent_sandbox.proxy.wire.hpack import BoundedDecoder, BoundedEncoder
 
 
 class StrictHttp2Server(Http2Server):
-    """Ends a connection on which too many streams were opened only to be cancelled (rapid reset)."""
+    """Ends a connection whose streams are cancelled too often (rapid reset), or hold too many header fields."""
 
     def __init__(self, context: Context, limits: Limits) -> None:
         super().__init__(context)
         self.h2_conn.encoder = BoundedEncoder()
+        self.h2_conn.decoder = BoundedDecoder()
         self._resets_left = limits.streams_reset
+        self._held_fields = HeldFields(limit=limits.held_bytes)
+
+    @override
+    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        # A request that was cancelled may go on waiting for its server: its fields count for as long as the connection.
+        if isinstance(event, ResponseEndOfMessage | ResponseProtocolError):
+            self._held_fields.release(event.stream_id)
+        yield from super()._handle_event(event)
 
     @override
     def handle_h2_event(self, event: h2.events.Event) -> layer.CommandGenerator[bool]:
+        if self._held_fields.exceeded_by(event):
+            yield from self.protocol_error(TOO_MANY, h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
+            return True
         if isinstance(event, h2.events.StreamReset) and event.stream_id in self.streams:
             self._resets_left -= 1
             if self._resets_left < 0:

@@ -203,6 +203,8 @@ class StrictStream(HttpStream):
 
     @override
     def handle_protocol_error(self, event: RequestProtocolError | ResponseProtocolError) -> Commands:
+        if self.flow is not None and not self.flow.live:
+            return  # the rest of an answer that was refused, which came in the same packet
         if isinstance(event, ResponseProtocolError):
             event = ResponseProtocolError(event.stream_id, told(self._echoes, event.message), event.code)
         answerable = isinstance(event, ResponseProtocolError) and event.code in (

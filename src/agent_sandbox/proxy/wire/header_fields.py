@@ -1,4 +1,4 @@
-"""Which header fields are forwarded. Hop-by-hop ones end here, and so do ones that would change the method later."""
+"""Which header fields are forwarded: none that is hop-by-hop, and none that names another method, path or host."""
 
 import re
 
@@ -11,6 +11,8 @@ Fields = tuple[tuple[bytes, bytes], ...]
 STRIPPED = frozenset(
     {
         b"connection",
+        # Read in place of the path or the host: by IIS, Symfony and Laminas; by frameworks behind a trusted proxy.
+        b"forwarded",
         b"http2-settings",
         b"keep-alive",
         b"proxy-authenticate",
@@ -20,9 +22,16 @@ STRIPPED = frozenset(
         b"sec-websocket-extensions",
         b"trailer",
         b"upgrade",
+        b"x-forwarded-host",
+        b"x-forwarded-server",
+        b"x-host",
+        b"x-http-host-override",
         b"x-http-method",
         b"x-http-method-override",
         b"x-method-override",
+        b"x-original-host",
+        b"x-original-url",
+        b"x-rewrite-url",
     }
 )
 FROM_SERVERS = frozenset(

@@ -1,16 +1,20 @@
-"""The table by which HTTP/2 packs header fields: as small as it is at first, whatever the other side has room for.
+"""HPACK, by which HTTP/2 packs header fields, with bounds on its table and on what is unpacked.
 
-It is looked through for each field from its beginning to its end. Whoever offered to remember two GiB of fields, and
-had them vary, made the proxy keep as much and spend seconds on each message.
+The encoder's table stays as small as it is at first, whatever the other side has room for: it is searched from its
+beginning to its end for each field. Whoever offered to remember two GiB of fields, and had them vary, made the proxy
+keep as much and spend seconds on each message.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any, override
 
-from hpack import Encoder
+from hpack import Decoder, Encoder, HeaderTuple, HPACKDecodingError, OversizedHeaderListError
 from hpack.table import HeaderTable
 
 Fields = Iterable[Any] | dict[Any, Any]
+# An encoder sends at most two updates of the table size at once: the smallest and the last (RFC 7541, 4.2).
+UPDATES = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]*+[\x00-\x7f]){3}")
 
 
 class BoundedEncoder(Encoder):
@@ -36,3 +40,15 @@ class BoundedEncoder(Encoder):
             # Of sizes that nothing was packed with, the smallest and the last are told (RFC 7541, 4.2).
             sizes = [*self.table_size_changes, table.maxsize]
             self.table_size_changes = list(dict.fromkeys((min(sizes), sizes[-1])))
+
+
+class BoundedDecoder(Decoder):
+    """Unpacks a block that is no longer than the fields in it may be: h2 takes a MiB, which can take a second."""
+
+    @override
+    def decode(self, data: bytes, raw: bool = False) -> Iterable[HeaderTuple]:
+        if len(data) > self.max_header_list_size:
+            raise OversizedHeaderListError(f"a header block of more than {self.max_header_list_size} bytes")
+        if UPDATES.match(data):
+            raise HPACKDecodingError("more than two updates of the table size in one header block")
+        return super().decode(data, raw)

@@ -14,7 +14,6 @@ REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") ([\x21-\x7e]+) HTTP/1\.([01])")
 FIELD = re.compile(
     rb"(" + TOKEN + rb"):[ \t]*([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?[ \t]*"
 )
-BARE_BREAK = re.compile(rb"(?<!\r)\n|\r(?=[^\n])")
 LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
 METHOD_BYTES = 32
 
@@ -57,8 +56,7 @@ def find_end(data: bytes, limits: Limits) -> int:
         raise BadHeadError(f"the request head is larger than {limits.head_bytes} bytes", 431)
     if data and not re.match(TOKEN, data):
         raise BadHeadError("the request does not begin with a method")
-    if BARE_BREAK.search(data):
-        raise BadHeadError("a bare CR or LF in the request head")
+    _check_breaks(data, limits)
     first = data.find(b"\r\n")
     if first >= 0:
         _request_line(data[:first])
@@ -71,12 +69,9 @@ def parse_head(data: bytes, limits: Limits) -> Head:
     >>> parse_head(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n", Limits()).target
     '/x'
     """
-    if BARE_BREAK.search(data):
-        raise BadHeadError("a bare CR or LF in the request head")
+    _check_breaks(data[:-2], limits)
     first, *lines = data[: -len(END)].split(b"\r\n")
     line = _request_line(first)
-    if len(lines) > limits.head_fields:
-        raise BadHeadError(f"more than {limits.head_fields} header fields", 431)
     fields = tuple(map(_field, lines))
     version = f"HTTP/1.{line[3].decode()}"
     return Head(
@@ -87,6 +82,15 @@ def parse_head(data: bytes, limits: Limits) -> Head:
         host=_host(fields),
         body=_body(fields, version),
     )
+
+
+def _check_breaks(data: bytes, limits: Limits) -> None:
+    # Checked again for each packet of an unfinished head: `re` takes a millisecond each time, `count` a tenth of that.
+    breaks = data.count(b"\r\n")
+    if not breaks == data.count(b"\n") == data.count(b"\r") - data.endswith(b"\r"):
+        raise BadHeadError("a bare CR or LF in the request head")
+    if breaks > limits.head_fields + 1:
+        raise BadHeadError(f"more than {limits.head_fields} header fields", 431)
 
 
 def _request_line(first: bytes) -> re.Match[bytes]:

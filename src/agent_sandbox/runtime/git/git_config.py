@@ -4,18 +4,21 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent_sandbox.runtime.git.repositories import target_of, text_of
+from agent_sandbox.runtime.git.repositories import GIT, target_of, text_of
 from agent_sandbox.runtime.host.process import TIMED_OUT, Finished, capture
 
 SECONDS = 5.0
 # For all repositories of a project together: an agent can make thousands, and have git wait at each, by a pipe.
 SECONDS_IN_ALL = 10.0
 HOOKS = "hooksPath"
+WORKTREE = "core.worktree"
 INCLUDE = "include"
 ORIGIN = "file:"
+# Since git 2.52 `core.hooksPath` may begin with this, which is no part of the path.
+OPTIONAL = ":(optional)"
 UNREADABLE = "no settings that git can read"
 # git itself gives up at ten levels of includes; a repository whose settings name more files than this is not read.
 MAX_INCLUDES = 100
@@ -60,6 +63,11 @@ class Setting:
         """Return the value as a path, which git takes relative to `base`."""
         return base / os.path.expanduser(self.value)  # noqa: PTH111 - raises nothing for a user who is not there
 
+    @property
+    def always(self) -> "Setting":
+        """The same path without what makes it optional."""
+        return replace(self, value=self.value.removeprefix(OPTIONAL))
+
 
 class Settings:
     """The settings of a project's repositories, each read once; NotSaidError is raised again at once."""
@@ -75,7 +83,7 @@ class Settings:
 
         `repository` is a directory, or a `.git` file that leads to one. Reading settings runs no program.
         """
-        place = Path(os.path.realpath(repository))
+        place = _place(repository)
         if place not in self._known:
             self._known[place] = None
             self._known[place] = tuple(self._read(place))
@@ -86,7 +94,7 @@ class Settings:
 
     def give_up(self, repository: Path) -> None:
         """Raise NotSaidError for this repository from now on."""
-        self._known[Path(os.path.realpath(repository))] = None
+        self._known[_place(repository)] = None
 
     def ask(self, *words: str, environment: Mapping[str, str] = NOWHERE) -> Finished:
         """Run git in `/`, so that it looks at nothing in the current directory."""
@@ -144,19 +152,25 @@ class Settings:
         return self._included[file]
 
 
-def named(project: Path, repository: Path, base: Path, settings: Settings) -> Iterator[tuple[str, str]]:
+def named(project: Path, repository: Path, top: Path, settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield (`hooksPath` or `include`, path relative to the project): what lies in the project alone.
 
-    A relative `hooksPath` is below `base`, where git runs hooks. Raises `NotSaidError`.
+    `top` is where git finds the repository. Raises `NotSaidError`.
     """
+    found = settings.of(repository)
+    # A relative `hooksPath` is below the directory where git runs the hook: that of the files, which the settings may
+    # put elsewhere, or the repository's own for what a push to it runs.
+    bases = (top, repository, *(setting.path(repository) for setting in found if setting.key == WORKTREE))
     paths: dict[tuple[str, Path], None] = {}
-    for setting in settings.of(repository):
+    for setting in found:
         # A file that the settings of the user, or of the machine, are read from may lie in the project, too.
         paths[INCLUDE, setting.file] = None
         if setting.value and setting.is_include:
             paths[INCLUDE, setting.path(setting.file.parent)] = None
         if setting.value and setting.key == "core.hookspath":
-            paths[HOOKS, setting.path(base)] = None
+            places = (spelt.path(base) for spelt in (setting, setting.always) for base in bases)
+            # Git itself has to write a repository: one that `.` names can't be read-only.
+            paths |= {(HOOKS, place): None for place in places if not _is_around(repository, place)}
     for kind, path in paths:
         yield from _within(project, kind, path)
 
@@ -171,12 +185,16 @@ def settings_of(file: Path) -> tuple[str, ...]:
     return tuple(said.out.split("\0")[:-1]) if said.code == 0 else (UNREADABLE,)
 
 
-def _files(place: Path) -> Iterator[Path]:
-    """Yield the files that hold the settings of a repository, or of the one that a `.git` file leads to."""
-    repository = place if place.is_dir() else target_of(place)
-    if repository is not None:
-        yield Path(os.path.realpath(repository / text_of(repository / "commondir"))) / "config"
-        yield repository / "config.worktree"
+def _place(repository: Path) -> Path:
+    """Return the directory of a repository, or of the one that a `.git` file leads to."""
+    target = None if os.path.isdir(repository) else target_of(repository)
+    return Path(os.path.realpath(target or repository))
+
+
+def _files(repository: Path) -> Iterator[Path]:
+    """Yield the files that hold the settings of a repository."""
+    yield Path(os.path.realpath(repository / text_of(repository / "commondir"))) / "config"
+    yield repository / "config.worktree"
 
 
 def is_regular(file: Path) -> bool:
@@ -201,7 +219,13 @@ def _setting(file: Path, text: str) -> Setting:
     return Setting(file=file, key=key, value=value)
 
 
+def _is_around(repository: Path, place: Path) -> bool:
+    return repository.name == GIT and repository.is_relative_to(os.path.normpath(place))
+
+
 def _within(project: Path, kind: str, path: Path) -> Iterator[tuple[str, str]]:
-    relative = os.path.relpath(os.path.normpath(path), project)
-    if relative != "." and not relative.startswith("../") and relative != "..":
-        yield kind, relative
+    # Behind a link, `..` leads out of the link's target: where that is, the spelling does not say.
+    for place in dict.fromkeys((os.path.normpath(path), os.path.realpath(path))):
+        relative = os.path.relpath(place, project)
+        if relative != "." and not relative.startswith("../") and relative != "..":
+            yield kind, relative

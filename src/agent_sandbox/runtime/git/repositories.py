@@ -75,10 +75,14 @@ def search(project: Path, *, names_of: NamesOf = no_names, limit: int | None = N
 
 
 def target_of(pointer: Path) -> Path | None:
-    """Return the repository that a `.git` which is a file, or a link, leads to."""
-    if pointer.is_symlink():
-        return Path(os.path.realpath(pointer))
-    text = text_of(pointer)
+    """Return the repository that a `.git` which is a file, or a link, leads to.
+
+    A link may lead to such a file: git reads it, and takes what it says relative to the link.
+    """
+    real = Path(os.path.realpath(pointer))
+    if os.path.islink(pointer) and not os.path.isfile(real):
+        return real
+    text = text_of(real)
     return pointer.parent / text.removeprefix(GITDIR) if text.startswith(GITDIR) else None
 
 
@@ -86,6 +90,7 @@ def target_of(pointer: Path) -> Path | None:
 class _Entries:
     folders: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
+    links: set[str] = field(default_factory=set)  # some of the others
     whole: bool = True
 
     @property
@@ -105,6 +110,8 @@ class _Search:
         self._waiting: dict[Rank, deque[str]] = {rank: deque() for rank in Rank}
         self._seen: set[str] = set()
         self._unsearched: list[str] = []
+        self._links: list[tuple[str, str]] = []  # each with its directory
+        self._is_entered = False  # one of them leads into git's own directories
 
     def run(self) -> Found:
         self._waiting[Rank.FILES].append("")
@@ -131,6 +138,8 @@ class _Search:
             yield Place(kind=kind, path=path)
             top = folder.parent if folder.name == GIT else None
             self._name((*_leads(folder), *self._names_of(folder, top)))
+            yield from self._common(folder)
+        self._follow(path, sorted(entries.links))
         if GIT in entries.others:
             yield Place(kind=Kind.POINTER, path=path)
             target = target_of(folder / GIT)
@@ -143,16 +152,57 @@ class _Search:
                 self._waiting[_rank(name, inner, kind, rank)].append(inner)
 
     def _name(self, folders: Iterable[Path]) -> None:
-        for folder in folders:
-            real = Path(os.path.realpath(folder))
-            if real.is_relative_to(self._project) and real.is_dir():
-                self._waiting[Rank.NAMED].append("/".join(real.relative_to(self._project).parts))
+        self._waiting[Rank.NAMED].extend(path for folder in folders if (path := self._inside(folder)) is not None)
+
+    def _follow(self, path: str, links: Iterable[str]) -> None:
+        """Name what a link leads to where the walk itself may leave it out: someone can enter it by the link.
+
+        A path gets into git's own directories only where a link says so. Until one does, the others are not resolved.
+        """
+        new = [(path, name) for name in links]
+        self._links += new
+        resolved = new if self._is_entered else [one for one in new if _may_enter_git(self._project, *one)]
+        for folder, name in resolved:
+            self._enter(self._project / folder / name)
+
+    def _enter(self, link: Path) -> None:
+        path = self._inside(link)
+        if path is None or GIT not in PurePosixPath(path).parts:
+            return
+        self._waiting[Rank.NAMED].append(path)
+        if not self._is_entered:
+            self._is_entered = True
+            for folder, name in self._links:
+                self._enter(self._project / folder / name)
+
+    def _common(self, repository: Path) -> Iterator[Place]:
+        """Yield the directory that this repository shares, where it has no HEAD: its hooks and settings count."""
+        common = text_of(repository / "commondir")
+        path = self._inside(repository / common) if common else None
+        if path is not None and _entries(self._project / path).kind is None:
+            yield Place(kind=Kind.REPOSITORY, path=path)
+
+    def _inside(self, folder: Path) -> str | None:
+        """Return a directory of the project, relative to it, with all links resolved; None for anything else."""
+        real = Path(os.path.realpath(folder))
+        found = real.is_relative_to(self._project) and os.path.isdir(real)
+        return "/".join(real.relative_to(self._project).parts) if found else None
 
 
 def _rank(name: str, path: str, kind: Kind | None, parent: Rank) -> Rank:
     if name == GIT or (kind and name in {MODULES, WORKTREES}) or (kind is None and parent is Rank.STRUCTURE):
         return Rank.STRUCTURE
     return Rank.GIT if kind or GIT in PurePosixPath(path).parts else Rank.FILES
+
+
+def _may_enter_git(project: Path, folder: str, name: str) -> bool:
+    """Tell whether a link leads to a `.git` by its text, or to a place that its text does not say."""
+    try:
+        text = os.readlink(project / folder / name)  # noqa: PTH115 - many are looked at
+    except OSError:
+        return False
+    leaves = text.startswith("/") or os.path.normpath(f"./{folder}/{text}").startswith("..")
+    return leaves or GIT in text.casefold() or "/.." in text.lstrip("./")
 
 
 def _leads(repository: Path) -> Iterator[Path]:
@@ -168,13 +218,16 @@ def _leads(repository: Path) -> Iterator[Path]:
 
 
 def text_of(file: Path) -> str:
-    """Return the text of a small file of git's; nothing for a link, or for a pipe, which would block."""
+    """Return the text of a small file of git's, which may be a link to one; nothing for a pipe, which would block."""
+    if not os.path.isfile(file):  # a device is not even opened
+        return ""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as opened:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return ""
-            return os.fsdecode(opened.read(MAX_POINTER)).replace("\0", "").rstrip("\r\n")
+            # To git, a path ends at the first null byte.
+            return os.fsdecode(opened.read(MAX_POINTER).rstrip(b"\r\n").partition(b"\0")[0])
     except OSError:
         return ""
 
@@ -188,6 +241,8 @@ def _entries(folder: Path) -> _Entries:
                     _by_name(folder, found)
                     break
                 (found.folders if entry.is_dir(follow_symlinks=False) else found.others).add(entry.name)
+                if entry.is_symlink():
+                    found.links.add(entry.name)
     except OSError:
         # What we can't enter, git can't either. What can be entered but not listed, git looks into by name.
         if os.access(folder, os.X_OK):
@@ -200,7 +255,7 @@ def _by_name(folder: Path, found: _Entries) -> None:
     found.whole = False
     for name in (*TELLING, MODULES, WORKTREES):
         place = folder / name
-        if place.is_dir() and not place.is_symlink():
+        if os.path.isdir(place) and not os.path.islink(place):
             found.folders.add(name)
         elif os.path.lexists(place):
             found.others.add(name)

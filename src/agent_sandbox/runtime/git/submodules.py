@@ -1,11 +1,12 @@
 """What git knows by name in a repository: its submodules, where their files lie, and where their repositories do."""
 
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from agent_sandbox.runtime.git.ask import NO_PROGRAMS, NO_WORK_TREE
-from agent_sandbox.runtime.git.git_config import NotSaidError, Settings, is_regular
+from agent_sandbox.runtime.git.git_config import WORKTREE, NotSaidError, Settings, is_regular
 from agent_sandbox.runtime.git.repositories import MODULES, NamesOf
 
 FILE = ".gitmodules"
@@ -36,7 +37,7 @@ def names_by(settings: Settings) -> NamesOf:
 
 def _of_settings(repository: Path, settings: Settings) -> Iterator[Path]:
     for setting in settings.of(repository):
-        if setting.key == "core.worktree":
+        if setting.key == WORKTREE:
             yield setting.path(repository)
         elif setting.key.startswith(PREFIX) and setting.key.count(".") > 1:
             yield repository / MODULES / setting.key.removeprefix(PREFIX).rpartition(".")[0]
@@ -44,7 +45,7 @@ def _of_settings(repository: Path, settings: Settings) -> Iterator[Path]:
 
 def _of_gitmodules(repository: Path, top: Path, settings: Settings) -> Iterator[Path]:
     file = top / FILE
-    if not file.is_symlink() and _size(file) <= MAX_FILE:
+    if not os.path.islink(file) and _size(file) <= MAX_FILE:
         for setting in islice(settings.in_file(file), MAX_NAMES):
             name, _, key = setting.key.removeprefix(PREFIX).rpartition(".")
             if key == "path":

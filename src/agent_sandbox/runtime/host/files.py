@@ -139,7 +139,7 @@ def make_folders(root: Path, paths: Iterable[str]) -> None:
 def problem_of(where: str, error: OSError) -> Problem:
     """Say in a user's words what the system has said."""
     # No file of ours lies deeper than two folders.
-    link = next((folder for folder in Path(where).parents[:2] if folder.is_symlink()), None)
+    link = next((folder for folder in Path(where).parents[:2] if os.path.islink(folder)), None)
     if error.errno == errno.ENOTDIR and link:
         return Problem(where=str(link), what="can't be used", hint=A_LINK)
     reason = (error.strerror or str(error)).lower()

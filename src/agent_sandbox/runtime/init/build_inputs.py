@@ -1,5 +1,6 @@
 """What a build is made of: whose images, and what the user adds."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def images_to_build(
 ) -> tuple[Image, ...]:
     """Return the images of the named agents, or of the project's stack, as it is `opened`, where none is named."""
     root = find_root(path, cwd=cwd)
-    installed = root is not None and (root / COMPOSE_FILE).exists()
+    installed = root is not None and os.path.exists(root / COMPOSE_FILE)
     templates = data_root() / "templates"
     if not agents and not installed:
         known = ", ".join(known_agents(templates))

@@ -1,5 +1,6 @@
 """`init`: looks at a project, renders its stack, compares with what is there. Writing is a second step."""
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -174,7 +175,7 @@ def _kept_for(agent: str, change: Change) -> Change:
 
 
 def _own_stacks(project: Path) -> tuple[str, ...]:
-    return tuple(name for name in OWN_STACKS if (project / name).exists())[:1]
+    return tuple(name for name in OWN_STACKS if os.path.exists(project / name))[:1]
 
 
 def _title(wish: Wish, record: Record | None, project: Path) -> str:

@@ -1,5 +1,6 @@
 """The policy of a project as this machine makes it: with the user's layer and the organisation's."""
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def _cache_dir(environ: Mapping[str, str]) -> CacheDir | None:
     """Return where compiled forms are kept: nowhere, where an agent could write them for its user."""
     folder = cache_directory(environ)
     try:
-        if folder is None or any((above / PROJECT).exists() for above in folder.resolve().parents):
+        if folder is None or any(os.path.exists(above / PROJECT) for above in folder.resolve().parents):
             return None
     except (OSError, RuntimeError):  # no way there, or links that lead in a circle
         return None

@@ -1,5 +1,6 @@
 """The policy as it was: in another file, or in a commit of git."""
 
+import os
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ class Version:
 
 def read_version(word: str, *, find: Callable[[], Path]) -> Version:
     """Return what `word` names: a file, `REF:PATH` as git has it, or a REF at which the policy that `find` finds."""
-    if Path(word).exists():
+    if os.path.exists(word):
         _require_no_commit(word)
         return Version(name=word, content=read_policy(Path(word)), file=Path(word))
     if ":" in word:

@@ -69,7 +69,7 @@ def find_project(path: Path | None, *, cwd: Path) -> Project:
 
 
 def _require_stack(root: Path | None, cwd: Path) -> Path:
-    if root is None or not (root / COMPOSE_FILE).exists():
+    if root is None or not os.path.exists(root / COMPOSE_FILE):
         known = ", ".join(known_agents(data_root() / "templates"))
         hint = f"agent-sandbox init AGENT makes one, with one of: {known}"
         raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])

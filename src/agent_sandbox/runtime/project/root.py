@@ -15,7 +15,7 @@ def find_root(path: Path | None, *, cwd: Path) -> Path | None:
     """
     if path is not None:
         return path.absolute()
-    found = [folder for folder in (cwd, *cwd.parents) if (folder / COMPOSE_FILE).exists()]
+    found = [folder for folder in (cwd, *cwd.parents) if os.path.exists(folder / COMPOSE_FILE)]
     if len(found) < 2:
         return found[0] if found else None
 

@@ -1,5 +1,7 @@
 """Which walls of a project's workspace do not stand: mounts that ended, and what has none."""
 
+import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -107,7 +109,7 @@ def look_over(root: Path) -> Gaps:
     """Return what `init` would protect now, or could not, and the compose file does not; and what was not searched."""
     mounted = read_only_mounts(read_compose(root))
     searched = candidates(root)
-    found = {one.path: one for one in searched.rows if (root / one.path).exists() or not one.always}
+    found = {one.path: one for one in searched.rows if os.path.exists(root / one.path) or not one.always}
     return Gaps(
         unprotected=tuple(
             Unprotected(path=spelled(path), why=one.why, because=because)
@@ -129,14 +131,17 @@ def _because(root: Path, path: str, mounted: frozenset[str]) -> str:
         return UNPRINTABLE
     steps = (PurePosixPath(path), *PurePosixPath(path).parents)
     if not any(str(step) in mounted for step in steps):
-        return LINK if any((root / step).is_symlink() for step in steps if step.parts) else MADE
+        return LINK if any(os.path.islink(root / step) for step in steps if step.parts) else MADE
     return TWO_NAMES if has_two_names(root, path) else ""
 
 
 def has_two_names(root: Path, path: str) -> bool:
     """Say whether a file can be written by another name, which no mount is over."""
-    place = root / path
-    return place.is_file() and place.stat().st_nlink > 1
+    try:
+        found = (root / path).stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
 
 
 def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -100,7 +101,7 @@ def _name(root: Path) -> str:
 
 def _texts(root: Path, path: str) -> Iterator[tuple[str, str]]:
     place = root / path
-    names = [path] if place.is_symlink() or not place.is_dir() else list(_inside(root, path))
+    names = [path] if os.path.islink(place) or not os.path.isdir(place) else list(_inside(root, path))
     yield from ((name, text) for name in names[:MOST_FILES] if (text := _text(root, name)) is not None)
     if len(names) > MOST_FILES:
         rest = hashlib.sha256("".join(_text(root, name) or "" for name in names[MOST_FILES:]).encode("utf-8", LOSSLESS))
@@ -120,10 +121,12 @@ def _settings(root: Path, path: str) -> tuple[str, ...]:
 
 def _text(root: Path, path: str) -> str | None:
     place = root / path
-    if place.is_symlink():
-        return f"a link to {place.readlink()}\n"
     try:
+        if stat.S_ISLNK(place.lstat().st_mode):
+            return f"a link to {place.readlink()}\n"
         data = read_bytes(root, path, limit=MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
     except OSError as error:
         return f"can't be read: {error.strerror}\n"
     if data is None:

@@ -24,6 +24,8 @@ TOLD = {
     "slash": "paths with an encoded slash at {}",
     "inspect": "{}, without a look into TLS",
 }
+# It drops allows of other layers with what they say beside.
+REPLACES = "`merge_mode: replace` on {}: drops rules of other layers, and their `inspect: true`"
 # Said so, or not at all, a setting holds back no less: what other layers say of it is the user's own word.
 NO_WIDER = {"inspect": (None, True), "reload": (None, "restart")}
 # They hold back what other layers allow, and so count for a project that allows nothing by itself, too.
@@ -118,6 +120,7 @@ def _places(now: Policy, before: Policy) -> Iterator[str]:
 def _settings(now: Policy, before: Policy) -> Iterator[str]:
     if not before.rules.replaced <= now.rules.replaced:
         yield "what `merge_mode: replace` held back"
+    yield from map(REPLACES.format, sorted(map(str, now.rules.replaced - before.rules.replaced)))
     said, had = now.rules.settings, before.rules.settings
     for name in sorted({*said, *had}):
         if said.get(name) != had.get(name) and said.get(name) not in NO_WIDER.get(name, ()):

@@ -10,6 +10,7 @@ from agent_sandbox.policy.engine.rule import Conditions
 from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policy.http.request import USUAL_PORTS
 from agent_sandbox.policy.match.host_list import parse_host_list
+from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from agent_sandbox.policyfile import parse_service
 from agent_sandbox.problems import UserError
 from table_tests import each
@@ -167,6 +168,11 @@ def test_a_list_of_hosts_is_one_rule(layer_of: LayerOf) -> None:
     layer = replace(layer_of("version: 1\ndomains_file: hosts.txt"), listed=listed)
     told = [(str(rule), str(rule.origin)) for rule in expand(layer, {}).rules]
     assert told == [(f"any method {listed}", "policy.yaml:2")]
+
+
+def test_a_placeholder_of_services_is_a_plain_path_in_a_policy(layer_of: LayerOf) -> None:
+    (rule,) = expand(layer_of("allow: ['GET https://a.test/{repo}']"), {}).rules
+    assert rule.conditions.path == parse_path_pattern(PathKind.EXACT, "/{repo}")
 
 
 FORGE = """

@@ -22,12 +22,12 @@ LEAST = dict.fromkeys(("git", "api", "wiki"), ("read",))
 @pytest.mark.parametrize(
     ("given", "chosen"),
     [
-        ({}, Chosen(levels=LEAST)),
-        ({"git": {"access": "readwrite"}}, Chosen(levels={"git": READWRITE})),
-        ({"api": {"access": "read"}}, Chosen(levels={"api": ("read",)})),
+        ({}, Chosen(has_repositories=True, levels=LEAST)),
+        ({"git": {"access": "readwrite"}}, Chosen(has_repositories=True, levels={"git": READWRITE})),
+        ({"api": {"access": "read"}}, Chosen(has_repositories=True, levels={"api": ("read",)})),
         (
             {"repos": ["B/x", "a/*", "b/X"]},
-            Chosen(repositories=("a/*", "b/x"), levels=LEAST),
+            Chosen(repositories=("a/*", "b/x"), has_repositories=True, levels=LEAST),
         ),
     ],
 )
@@ -141,6 +141,11 @@ def test_a_rule_is_meant_when_all_that_it_asks_is_chosen(when: dict[str, str], *
 def test_a_path_is_one_for_each_repository(kind: PathKind, text: str, repos: list[str], paths: list[str]) -> None:
     chosen = choose("github", DECLARED, {"repos": repos} if repos else {})
     assert [str(path) for path in chosen.paths(parse_path_pattern(kind, text))] == paths
+
+
+def test_without_an_option_for_repositories_the_placeholder_is_a_path() -> None:
+    pattern = parse_path_pattern(PathKind.EXACT, "/{repo}")
+    assert list(choose("github", {"git": DECLARED["git"]}, {}).paths(pattern)) == [pattern]
 
 
 @each(

@@ -42,6 +42,7 @@ def test_a_reason_over_several_lines_is_one_line() -> None:
     [
         ({"domain": []}, [(("domain",), "extra_forbidden")]),
         ({"version": 2}, [(("version",), "literal_error")]),
+        ({"version": True}, [(("version",), "literal_error")]),
         ({"domains": "a.test"}, [(("domains",), "tuple_type")]),
         ({"domains": [None]}, [(("domains", 0), "model_type")]),
         ({"domains": [{}]}, [(("domains", 0, "host"), "missing")]),

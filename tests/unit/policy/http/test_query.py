@@ -33,6 +33,25 @@ def test_an_allow_wants_these_and_no_others_a_deny_wants_them_among_others(
 @each(
     ("query", "expected"),
     [
+        ("dry_run=a+b", True),
+        ("dry_run=a%2Bb", True),
+        ("dry.run=a+b", True),
+        ("+dry%20run=a%2Bb", True),
+        ("dry[run=a+b", True),
+        ("dry_run[]=a+b", True),
+        ("dry.run%5B0%5D=a%2Bb", True),
+        ("dry_run=a%20b", False),
+        ("dryrun=a+b", False),
+        ("dry-run=a+b", False),
+    ],
+)
+def test_a_deny_finds_a_parameter_as_any_server_reads_it(query: str, expected: bool) -> None:  # noqa: FBT001 - a column
+    assert query_pattern({"dry_run": ["a+b"]}).is_within(query) is expected
+
+
+@each(
+    ("query", "expected"),
+    [
         ("", []),
         ("flag", [("flag", "")]),
         ("a=1&&b==", [("a", "1"), ("", ""), ("b", "=")]),

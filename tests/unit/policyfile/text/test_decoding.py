@@ -37,3 +37,10 @@ def test_what_is_not_utf8_is_told_where_it_stands(content: bytes, message: str) 
     with pytest.raises(UserError) as error:
         decode_policy(content, file="policy.yaml")
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\r"])
+def test_a_line_end_that_hides_an_entry_behind_a_comment_is_refused(end: str) -> None:
+    text = f"domains:\n  - a.test\n  # why{end}  - b.test\r\n"
+    with pytest.raises(UserError, match=r"policy.yaml:3:8: a character that is not allowed in a text file"):
+        decode_policy(text.encode(), file="policy.yaml")

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -6,7 +7,7 @@ from agent_sandbox.policy import Layer, Operation, Policy, Request, compile_poli
 from agent_sandbox.policy.compiler.compile import offered
 from agent_sandbox.policy.explain.advice import PLAINLY
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policytools.explain.remedy import Remedy, remedy
+from agent_sandbox.policytools.explain.remedy import ONLY_NARROWS, Remedy, remedy
 from table_tests import each
 
 type LayerOf = Callable[[str], Layer]
@@ -72,9 +73,17 @@ def test_a_layer_that_only_narrows_is_named_beside_the_line(
     layer_of: LayerOf, request_of: RequestOf, line: str, section: str
 ) -> None:
     request = request_of(line)
-    policy = compile_policy([layer_of("tighten: true\ndomains: [c.test]"), layer_of("domains: [a.test]")], {})
+    above = replace(layer_of("tighten: true\ndomains: [c.test]"), name="organisation")
+    policy = compile_policy([above, layer_of("domains: [a.test]")], {})
     got = remedy(policy, request, decide(policy, request), dict)
     assert (got.section, got.in_the_way) == (section, "policy.yaml:1 has to allow it too")
+
+
+def test_no_line_is_offered_for_a_project_that_only_narrows(layer_of: LayerOf, request_of: RequestOf) -> None:
+    request = request_of("GET https://a.test/")
+    policy = compile_policy([layer_of("tighten: true\ndomains: [a.test]")], {})
+    got = remedy(policy, request, decide(policy, request), dict)
+    assert got == Remedy(in_the_way=ONLY_NARROWS.format("policy.yaml:1"))
 
 
 def test_the_services_that_allow_the_request_are_named_the_narrowest_first(

@@ -1,5 +1,6 @@
 import pytest
 
+from agent_sandbox.policytools.importing import allow_list
 from agent_sandbox.policytools.importing.allow_list import INSIDE, WILD, import_allowlist
 from agent_sandbox.policytools.importing.result import Note, left_out
 from agent_sandbox.problems import UserError
@@ -83,3 +84,11 @@ def test_every_line_that_is_none_is_told_at_once() -> None:
         "list:4: not `METHOD URL`: 'GET a.test/x'; write `GET https://example.com/path*`",
         "list:5: a `*` in a query; name the parameters, or leave the query out to allow any",
     ]
+
+
+def test_a_line_that_is_none_is_told_once_and_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allow_list, "TOGETHER", 2)
+    lines = ("GET https://a.test/1", "GET,POST https://a.test//x*", "GET https://a.test/2", "GET https://a.test:0/")
+    with pytest.raises(UserError) as caught:
+        import_allowlist("\n".join(lines), file="list")
+    assert [problem.where for problem in caught.value.problems] == ["list:2", "list:4"]

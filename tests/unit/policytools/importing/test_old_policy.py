@@ -4,7 +4,7 @@ from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policytools.importing import old_policy
 from agent_sandbox.policytools.importing.old_policy import import_policies
 from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS
-from agent_sandbox.policytools.importing.result import HEADER, Imported
+from agent_sandbox.policytools.importing.result import HEADER, Imported, left_out
 from agent_sandbox.problems import UserError
 from table_tests import each
 
@@ -53,6 +53,37 @@ def test_what_our_language_has_no_host_for_is_left_out() -> None:
     assert found.domains == ["a.test"]
     what = "left out: `.com` matches every name that anyone registers below `com`"
     assert notes(found)[:2] == [("f:1", what), ("f:2", "left out: `other` is not supported")]
+
+
+@each(
+    ("wide", "narrow"),
+    [
+        ("*.bücher.example", "api.bücher.example"),
+        ("*.xn--bcher-kva.example", "api.bücher.example"),
+        ("*.bücher.example", "api.xn--bcher-kva.example."),
+    ],
+)
+def test_a_wildcard_and_a_narrower_host_meet_in_any_spelling(wide: str, narrow: str) -> None:
+    found = imported(f'domains: ["{wide}", {{host: "{narrow}", rules: [{{methods: [GET]}}]}}]')
+    assert found.domains == [{"host": "api.xn--bcher-kva.example", "rules": [{"methods": ["GET"]}]}]
+
+
+@pytest.mark.parametrize("entry", [".a.test", "{host: .a.test, rules: [{methods: [GET]}]}"])
+def test_a_host_that_begins_with_a_dot_matched_nothing_and_is_left_out(entry: str) -> None:
+    found = imported(f"domains: [{entry}]")
+    assert found.domains == []
+    assert found.notes == [left_out("f:1", old_policy.NO_HOST.format("'.a.test'"))]
+
+
+def test_a_section_that_is_dropped_counts_as_left_out() -> None:
+    found = imported("domains: [a.test]\ndeny: [a.test]\n")
+    assert left_out("f:2", "`deny` is not supported") in found.notes
+
+
+def test_a_value_that_is_missing_is_not_the_word_none() -> None:
+    found = imported("domains: [{host: a.test, rules: [{query: {exact: {x: null}}}]}]")
+    assert found.domains == []
+    assert [note.left_out for note in found.notes] == [True]
 
 
 def test_a_later_file_adds_to_an_earlier_one_or_replaces_what_it_says_of_a_host() -> None:

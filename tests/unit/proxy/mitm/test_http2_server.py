@@ -50,6 +50,37 @@ def test_a_reset_of_a_stream_that_is_over_is_nothing() -> None:
     assert log.reasons == []
 
 
+def test_fields_of_requests_under_way_are_bounded_together() -> None:
+    log = Malformed()
+    client = Http2Wire(log, limits=Limits(held_bytes=5_000))
+    for _ in range(3):
+        number = client.h2.get_next_available_stream_id()
+        client.h2.send_headers(number, [*HTTP2_FIELDS, ("x", "y" * 2_000)])
+        client.client_sends(client.h2.data_to_send())
+    assert (log.reasons, client.client in client.closed) == (["too many header fields in the requests under way"], True)
+
+
+def test_fields_of_cancelled_requests_that_wait_for_a_server_count_too() -> None:
+    log = Malformed()
+    client = Http2Wire(log, limits=Limits(held_bytes=5_000))
+    client.patient = True
+    for _ in range(3):
+        number = client.h2.get_next_available_stream_id()
+        client.h2.send_headers(number, [*HTTP2_FIELDS, ("x", "y" * 2_000)], end_stream=True)
+        client.h2.reset_stream(number)
+        client.client_sends(client.h2.data_to_send())
+    assert log.reasons == ["too many header fields in the requests under way"]
+
+
+def test_fields_of_requests_that_are_over_count_no_longer() -> None:
+    log = Malformed()
+    client = Http2Wire(log, limits=Limits(held_bytes=5_000))
+    for _ in range(9):
+        client.request(path="/" + "y" * 2_000)
+        client.server_sends(OK)
+    assert (log.reasons, client.client in client.closed) == ([], False)
+
+
 def test_a_malformed_request_is_logged() -> None:
     log = Malformed()
     client = Http2Wire(log)

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from hpack import Decoder, HeaderTuple
+import pytest
+from hpack import Decoder, HeaderTuple, HPACKDecodingError, OversizedHeaderListError
 
-from agent_sandbox.proxy.wire.hpack import BoundedEncoder
+from agent_sandbox.proxy.wire.hpack import BoundedDecoder, BoundedEncoder
 from table_tests import each
 
 
@@ -40,3 +41,18 @@ def test_what_it_packs_is_read_whatever_sizes_were_wanted() -> None:
         for number in range(3):
             fields = [(b"x", b"%d" % number), (b"y", b"same")]
             assert reader.decode(packer.encode(fields), raw=True) == [HeaderTuple(*field) for field in fields]
+
+
+def test_two_updates_of_the_table_size_are_read() -> None:
+    packed = b"\x20\x3f\xe1\x1f" + BoundedEncoder().encode([(b"x", b"y")])
+    assert BoundedDecoder().decode(packed, raw=True) == [HeaderTuple(b"x", b"y")]
+
+
+def test_more_updates_of_the_table_size_are_refused() -> None:
+    with pytest.raises(HPACKDecodingError, match="more than two updates"):
+        BoundedDecoder().decode(b"\x20\x3f\xe1\x1f\x20\x82")
+
+
+def test_a_block_longer_than_its_fields_may_be_is_refused_unread() -> None:
+    with pytest.raises(OversizedHeaderListError):
+        BoundedDecoder(max_header_list_size=100).decode(b"\x82" * 101)

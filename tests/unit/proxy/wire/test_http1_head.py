@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import re
+import time
+from typing import TYPE_CHECKING
+
 import pytest
 
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head, find_end, parse_head
 from table_tests import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIMITS = Limits(head_bytes=100, head_fields=3)
 
@@ -89,3 +96,21 @@ def test_nobody_waits_for_the_end_of_what_is_wrong_already(data: bytes, problem:
     with pytest.raises(BadHeadError) as caught:
         find_end(data, LIMITS)
     assert (problem, status) == (str(caught.value), caught.value.status)
+
+
+def test_an_unfinished_head_costs_less_to_look_at_than_one_search() -> None:
+    head = b"GET / HTTP/1.1\r\nX: " + b"a" * 60_000
+    bare_break = re.compile(rb"(?<!\r)\n|\r(?=[^\n])")
+
+    def seconds(look: Callable[[], object]) -> float:
+        began = time.process_time()
+        for _ in range(30):
+            look()
+        return time.process_time() - began
+
+    assert seconds(lambda: find_end(head, Limits())) < seconds(lambda: bare_break.search(head))
+
+
+def test_too_many_fields_are_refused_before_the_head_ends() -> None:
+    with pytest.raises(BadHeadError, match="more than 3 header fields"):
+        find_end(b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 4, LIMITS)

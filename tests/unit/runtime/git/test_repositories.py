@@ -154,6 +154,84 @@ def test_a_pointer_leads_to_its_repository(tmp_path: Path, target: str) -> None:
     assert ("repository", ".git/objects/ab/one") in found(tmp_path)
 
 
+def test_a_pointer_ends_at_a_null_byte(tmp_path: Path) -> None:
+    bare(repository(tmp_path) / "objects" / "ab" / "one")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".git").write_bytes(b"gitdir: ../.git/objects/ab/one\0/more\n")
+    assert ("repository", ".git/objects/ab/one") in found(tmp_path)
+
+
+def test_a_link_to_a_pointer_leads_where_it_leads_from_there(tmp_path: Path) -> None:
+    bare(repository(tmp_path) / "objects" / "ab" / "one")
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "b" / "pointer").write_text("gitdir: ../.git/objects/ab/one\n")
+    (tmp_path / "a" / ".git").symlink_to("../b/pointer")
+    assert ("repository", ".git/objects/ab/one") in found(tmp_path)
+    (tmp_path / "b" / "pointer").rename(tmp_path / "pointer")
+    (tmp_path / "a" / ".git").unlink()
+    (tmp_path / "a" / ".git").symlink_to("../pointer")
+    assert ("repository", ".git/objects/ab/one") in found(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        {"lib": "../.git/objects/ab/one"},
+        {"lib": "../.git/objects/ab"},
+        {"lib": "../.git/refs/up/objects/ab"},
+        {"lib": "{}/.git/objects/ab/one"},
+        {"lib": "../../{.name}/.git/objects"},
+        {"a": "z/objects/ab/one", "z": "../.git"},
+        {"a": "z", "z": "../.git/objects/ab/one"},
+        {"a": "z/../objects/ab/one", "z": "../.git/refs"},
+    ],
+)
+def test_what_a_link_into_gits_own_directory_leads_to_is_searched(tmp_path: Path, links: dict[str, str]) -> None:
+    git = repository(tmp_path)
+    repository(git / "objects" / "ab" / "one")
+    (git / "refs" / "up").symlink_to("..")
+    (tmp_path / "src").mkdir()
+    for name, target in links.items():
+        (tmp_path / "src" / name).symlink_to(target.format(tmp_path))
+    assert ("repository", ".git/objects/ab/one/.git") in found(tmp_path)
+
+
+def test_links_among_the_files_are_not_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(tmp_path)
+    (tmp_path / "src" / "lib").mkdir(parents=True)
+    (tmp_path / "src" / "near").symlink_to("lib")
+    (tmp_path / "src" / "far").symlink_to("../src/lib")
+    resolved: list[str] = []
+
+    def realpath(path: Path) -> str:
+        resolved.append(str(path))
+        return str(path)
+
+    monkeypatch.setattr("os.path.realpath", realpath)
+    search(tmp_path)
+    assert [path for path in resolved if "src" in path] == []
+
+
+def test_a_link_that_says_what_a_repository_shares_is_read(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    bare(tmp_path / "common")
+    (tmp_path / "common" / "HEAD").unlink()
+    (tmp_path / "text").write_text("../common\n")
+    (git / "commondir").symlink_to("../text")
+    assert ("repository", "common") in found(tmp_path)
+
+
+def test_what_a_repository_shares_needs_no_head(tmp_path: Path) -> None:
+    git = tmp_path / "sub" / ".git"
+    git.mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "commondir").write_text("../common\n")
+    bare(tmp_path / "sub" / "common")
+    (tmp_path / "sub" / "common" / "HEAD").unlink()
+    assert found(tmp_path) == {("worktree", "sub/.git"), ("repository", "sub/common")}
+
+
 @pytest.mark.parametrize(("file", "text"), [("objects/info/alternates", "#\n\nx/o\n"), ("commondir", "objects/x")])
 def test_what_a_repository_shares_is_found(tmp_path: Path, file: str, text: str) -> None:
     git = repository(tmp_path)

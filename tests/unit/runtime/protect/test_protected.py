@@ -362,3 +362,28 @@ def test_only_files_and_directories_are_real(tmp_path: Path, path: str, *, expec
     make(tmp_path, "d/f")
     (tmp_path / "link").symlink_to("d")
     assert is_real(tmp_path, path) is expected
+
+
+def test_hooks_of_a_shared_directory_without_a_head_are_protected(tmp_path: Path) -> None:
+    make(tmp_path, "sub/.git/HEAD", "sub/common/config", "sub/common/hooks/pre-commit")
+    (tmp_path / "sub" / ".git" / "commondir").write_text("../common\n")
+    for name in ("objects", "refs"):
+        (tmp_path / "sub" / "common" / name).mkdir()
+    assert {"read sub/.git/commondir", "read sub/common/config", "read sub/common/hooks"} <= set(found(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("sub/.git", "gitdir: {}\n"),
+        (".git/config", "[core]\n\tworktree = {}\n\thooksPath = {}\n[include]\n\tpath = {}\n"),
+        (".git/commondir", "{}\n"),
+        (".git/objects/info/alternates", "{}/objects\n"),
+        (".gitmodules", '[submodule "{}"]\n\tpath = {}\n'),
+    ],
+)
+def test_a_name_that_is_too_long_for_any_disk_stops_no_search(tmp_path: Path, file: str, text: str) -> None:
+    repository(tmp_path)
+    make(tmp_path, file)
+    (tmp_path / file).write_text(text.replace("{}", "a" * 300))
+    assert "read .git/hooks" in found(tmp_path)

@@ -7,7 +7,7 @@ import pytest
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
-from agent_sandbox.runtime.trust.reach_diff import BROKEN, NOTHING, policy_of, reaches, widens
+from agent_sandbox.runtime.trust.reach_diff import BROKEN, NOTHING, REPLACES, policy_of, reaches, widens
 from certificates import make_authority
 from table_tests import each
 
@@ -130,6 +130,13 @@ def test_what_is_said_against_other_layers_counts_when_it_goes() -> None:
     assert widens(made_of(plain), replacing) == ("what `merge_mode: replace` held back",)
     teapot = made_of(f"{plain}settings: {{block_status: 418}}\n")
     assert widens(made_of(plain), teapot) == ("the setting `block_status`: no longer set here; before: 418",)
+
+
+def test_what_is_newly_replaced_asks_since_other_layers_may_inspect_it() -> None:
+    before = made_of("version: 1\ndomains: [{host: a.test, inspect: false}]\n")
+    after = made_of("version: 1\ndomains: [{host: a.test, inspect: false, merge_mode: replace}]\n")
+    assert widens(after, before) == (REPLACES.format("a.test"),)
+    assert widens(before, before) == widens(after, after) == ()
 
 
 @each(
