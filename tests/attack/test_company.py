@@ -1,4 +1,4 @@
-"""Behind a company's proxy: all that is allowed goes through it, and nothing that it does loses a check."""
+"""Behind a company's proxy: all allowed requests go through it, and nothing that it does loses a check."""
 
 from __future__ import annotations
 
@@ -145,8 +145,8 @@ def test_what_is_denied_is_not_asked_of_it(stand: Stand) -> None:
     [
         ("inside.test", "inside.test resolves to 10.1.2.3, a private address"),
         ("cloud.test", "cloud.test resolves to 169.254.169.254, a link-local address"),
-        ("metadata.google.internal", "metadata.google.internal can only lead to a private place"),
-        ("printer.local", "printer.local can only lead to a private place"),
+        ("metadata.google.internal", "metadata.google.internal can only be a private host"),
+        ("printer.local", "printer.local can only be a private host"),
     ],
 )
 def test_what_leads_inside_is_not_asked_of_it(stand: Stand, host: str, why: str) -> None:

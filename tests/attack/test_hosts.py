@@ -202,13 +202,13 @@ def test_the_refusal_says_what_kind_of_address_it_was(open_proxy: tuple[ProxyPro
     answer = proxy.say(get("http://inside.test/latest/", "inside.test", "Accept: application/json"))
     reason = proxy.line(decision="deny", host="inside.test", path="/latest/", status=403)["reason"]
     assert reason == "inside.test resolves to 127.0.0.1, a loopback address"
-    assert b"the proxy connects to public addresses alone, unless `host_services` names a private one" in answer
+    assert b"the proxy connects only to public addresses, unless `host_services` names a private one" in answer
 
 
 def test_no_policy_can_allow_an_inner_address(open_proxy: tuple[ProxyProcess, Capture], tmp_path: Path) -> None:
     _, capture = open_proxy
     with ProxyProcess(tmp_path, "version: 1\ndomains: [127.0.0.1]\nhost_services: {x: {to: 127.0.0.1:80}}\n") as proxy:
         said = json.loads(proxy.command("status").stdout)["policy"]["problems"]
-        assert "127.0.0.1 is no public address" in said[0]
-        assert "127.0.0.1 is no private address" in said[1]
+        assert "127.0.0.1 is not a public address" in said[0]
+        assert "127.0.0.1 is not a private address" in said[1]
         assert proxy.say(get(f"http://127.0.0.1:{capture.port}/", "127.0.0.1"))[:12] == b"HTTP/1.1 403"

@@ -84,7 +84,7 @@ def test_all_that_is_allowed_goes_through_the_company_s_proxy_and_nothing_else_d
     assert asked() == [(tunnel, False), (tunnel, True)]
     assert [request["path"] for request in project.internet.requests(HOST)[before:]] == ["/known"]
     told = project.sandbox("status").stdout
-    assert "all that is allowed goes through http://proxy.corp.example:3128" in told
+    assert "all allowed requests go through http://proxy.corp.example:3128" in told
     kept = (*project.traffic(), project.containers()["proxy"])
     assert [one for one in kept if "hunter2" in json.dumps(one)] == []
     run("docker", "stop", "--time=0", COMPANY)

@@ -116,8 +116,8 @@ def test_what_is_wanted_and_not_there_is_denied_and_told(project: Project) -> No
     done = project.sandbox("secret", "list")
     both = f"{SET} --host {HOST} --host {OTHER}"
     assert done.stdout.splitlines() == [
-        f"{NAME} is wanted by policy.yaml:4 for {HOST}: {both}",
-        f"{NAME} is wanted by policy.yaml:5 for {OTHER}: {both}",
+        f"policy.yaml:4 needs {NAME} for {HOST}: {both}",
+        f"policy.yaml:5 needs {NAME} for {OTHER}: {both}",
     ]
     assert done.stderr == "no secret is set\n"
 
@@ -135,7 +135,7 @@ def test_another_host_gets_nothing_whatever_the_policy_says(bound: Project) -> N
     assert bound.curl(f"http://{HOST}/")[0] == 403
     assert (len(sent(bound)), len(sent(bound, OTHER))) == before
     both = f"{SET} --host {HOST} --host {OTHER}"
-    expected = f"{NAME}  {HOST}\n\n{NAME} is wanted by policy.yaml:5 for {OTHER}: {both}\n"
+    expected = f"{NAME}  {HOST}\n\npolicy.yaml:5 needs {NAME} for {OTHER}: {both}\n"
     assert bound.sandbox("secret", "list").stdout == expected
 
 

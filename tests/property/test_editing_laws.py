@@ -98,7 +98,7 @@ def edited(text: str, rule: ShortRule) -> Edited | None:
     try:
         outcome = edit(text, rule, READ)
     except UserError as error:
-        if "a deny always wins" not in str(error) and "would be denied all the same" not in str(error):
+        if "a deny always wins" not in str(error) and "would still be denied" not in str(error):
             raise
         return None
     return outcome if isinstance(outcome, Edited) else None

@@ -1,4 +1,4 @@
-"""The policy engine: pure, total, explains itself. `decide` answers, `parse_request` is the only door."""
+"""The policy engine: pure functions that decide on requests. `parse_request` makes a request, `decide` decides it."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -43,11 +43,11 @@ __all__ = [
     "with_body",
 ]
 
-# Where a policy is made, of the models of its file: pydantic takes ten times as long to import as Python to start.
-MAKING = {"compile_policy": "compiler.compile", "PolicySpec": "file.spec"}
+# Imported on first use: pydantic takes ten times as long to import as Python takes to start.
+LAZY = {"compile_policy": "compiler.compile", "PolicySpec": "file.spec"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of the two names above
-    if name not in MAKING:
+    if name not in LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{MAKING[name]}"), name)
+    return getattr(import_module(f"{__name__}.{LAZY[name]}"), name)

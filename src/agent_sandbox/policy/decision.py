@@ -1,4 +1,4 @@
-"""What the engine answers: a value that says yes or no, and why."""
+"""A decision: whether a request is allowed, by which rule and why."""
 
 import math
 from dataclasses import dataclass
@@ -7,23 +7,23 @@ from typing import override
 
 
 class Effect(StrEnum):
-    """What happens to a request. Nothing is allowed unless a rule says so."""
+    """What happens to a request. Without a matching rule it is denied."""
 
     ALLOW = "allow"
     DENY = "deny"
 
 
 class Cause(StrEnum):
-    """What the decision rests on; advice differs with it."""
+    """What a decision is based on. The suggestion depends on it."""
 
     RULE = "rule"  # a rule matched
-    CEILING = "ceiling"  # a rule matched, but a layer that only narrows does not take the request
-    REQUEST = "request"  # the host has rules, none of them takes this request
-    OPERATION = "operation"  # the nearest rule takes all of it but what its body asks for
-    INJECTION = "injection"  # a rule matched, and what it has put in could not be
+    CEILING = "ceiling"  # a rule matched, but a restricting layer does not allow the request
+    REQUEST = "request"  # the host has rules, but none matches this request
+    OPERATION = "operation"  # the nearest rule matches everything except the GraphQL operation
+    INJECTION = "injection"  # a rule matched, but its secret could not be injected
     HOST = "host"  # no rule names the host
     EMPTY = "empty"  # the policy allows nothing yet
-    POLICY = "policy"  # the policy could not be read
+    POLICY = "policy"  # the policy could not be loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,9 @@ class Origin:
 class Decision:
     """The answer to one request.
 
-    `rule` is the rule that decided, as `policy.yaml:12`, or None when no rule matched. `near_miss` tells what the
-    nearest rule of the host allows, and `wants` what it puts in: a line beside it would go without. `max_body` is the
-    largest body, in bytes, that may follow what was allowed; None is no limit.
+    `rule` is the rule that decided, as `policy.yaml:12`, or None if no rule matched. `near_miss` says what the nearest
+    rule allows, and `wants` what it injects, which another rule for the request would not. `max_body` is the largest
+    body in bytes that an allowed request may have; None means no limit.
     """
 
     effect: Effect
@@ -59,10 +59,10 @@ class Decision:
 
     @property
     def allowed(self) -> bool:
-        """Whether the request may go on."""
+        """Whether the request is allowed."""
         return self.effect is Effect.ALLOW
 
     @property
     def limit(self) -> float:
-        """`max_body` to compare with: no limit is infinite."""
+        """`max_body` as a number to compare: infinity for no limit."""
         return math.inf if self.max_body is None else self.max_body

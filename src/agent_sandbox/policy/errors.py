@@ -1,8 +1,8 @@
-"""What the policy engine raises: a value of the policy file that makes no sense, and a request that is ambiguous."""
+"""Errors of the policy engine: an invalid value in a policy file, and an ambiguous request."""
 
 
 class Unfit(Exception):  # noqa: N818 - a word of ours: the value does not fit, the program has no error
-    """What is wrong with a value, and how to write it."""
+    """A value in a policy file is invalid. `what` says why, `hint` how to write it."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what, hint)
@@ -11,4 +11,4 @@ class Unfit(Exception):  # noqa: N818 - a word of ours: the value does not fit, 
 
 
 class Ambiguous(ValueError):  # noqa: N818 - POLICY.md's own word, and every use reads `raise Ambiguous(...)`
-    """A request that two readers could take for two different ones; `str()` says what was doubtful."""
+    """Two programs could read a request differently. `str()` says what is ambiguous."""

@@ -1,10 +1,10 @@
-"""Foreign text in a message: escaped and bounded, so that it can forge neither a line nor a colour."""
+"""Quote untrusted text for messages: escaped and bounded, so that it cannot forge lines or colours."""
 
 MAX_SHOWN = 80
 
 
 def safe_repr(text: str) -> str:
-    r"""Return the text in quotes.
+    r"""Return the text quoted, escaped and cut to `MAX_SHOWN` characters.
 
     >>> safe_repr("a\n\x1b[31m")
     "'a\\n\\x1b[31m'"

@@ -1,4 +1,4 @@
-"""policy.yaml: text with line numbers -> the compiled policy. The one door for the host's CLI and for the proxy."""
+"""Load a compiled policy from policy files, with line numbers for errors. Used by the CLI and by the proxy."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,11 @@ __all__ = [
     "shipped_services",
 ]
 
-# Where a file is read: YAML and the models of a policy take ten times as long to import as Python to start.
-READING = {"load_layer": "loading", "load_policy": "loading", "parse_layer": "parsing", "parse_service": "parsing"}
+# Imported on first use: YAML and the models take ten times as long to import as Python takes to start.
+LAZY = {"load_layer": "loading", "load_policy": "loading", "parse_layer": "parsing", "parse_service": "parsing"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of the names above
-    if name not in READING:
+    if name not in LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{READING[name]}"), name)
+    return getattr(import_module(f"{__name__}.{LAZY[name]}"), name)

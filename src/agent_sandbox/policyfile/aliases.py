@@ -1,4 +1,4 @@
-"""What people call a service besides its name: words that lead to it, and that no policy may hold."""
+"""Other names of services. Hints use them; a policy cannot."""
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
@@ -13,7 +13,7 @@ from agent_sandbox.resources import data_root
 
 
 def service_called(word: str, names: Collection[str]) -> str | None:
-    """Return the one of these services that goes by that word, too.
+    """Return the one of these services that has this alias, or None.
 
     >>> service_called("golang", ["go"]), service_called("golang", ["rust"])
     ('go', None)
@@ -23,7 +23,7 @@ def service_called(word: str, names: Collection[str]) -> str | None:
 
 
 def service_meant(word: str) -> str | None:
-    """Return the service that is meant by a word which stands where a host does.
+    """Return the service that a word written in place of a host means, or None.
 
     >>> service_meant("github"), service_meant("npm"), service_meant("intranet")
     ('github', 'node', None)
@@ -33,7 +33,7 @@ def service_meant(word: str) -> str | None:
 
 
 def known_elsewhere(word: str) -> bool:
-    """Tell whether a policy that `policy import` reads may name a service by this word, and we have none like it.
+    """Return whether the word is a service of a policy format that `policy import` reads, without a counterpart here.
 
     >>> known_elsewhere("Factory"), known_elsewhere("github")
     (True, False)
@@ -49,20 +49,20 @@ def _elsewhere() -> frozenset[str]:
 
 
 def also_called(layer: Layer) -> tuple[str, ...]:
-    """Return what people call a service besides its name."""
+    """Return the aliases of a service."""
     return layer.spec.also if isinstance(layer.spec, ServiceFileSpec) else ()
 
 
 @cache
 def _by_alias() -> Mapping[str, str]:
-    """Read them once, and only when somebody wrote an unknown name."""
+    """Return all services by alias, read once, and only after an unknown name."""
     return {alias: name for name, also in _all() for alias in also}
 
 
 def _all() -> Iterator[tuple[str, list[str]]]:
     for path in _files():
-        told = parse_document(path.read_text("utf-8"), file=path.name).value
-        also = told.get("also") if isinstance(told, dict) else None
+        service = parse_document(path.read_text("utf-8"), file=path.name).value
+        also = service.get("also") if isinstance(service, dict) else None
         yield path.stem, [word for word in also if isinstance(word, str)] if isinstance(also, list) else []
     yield from aliases().items()
 

@@ -1,4 +1,4 @@
-"""The file that `settings.upstream.ca` names -> certificates of authorities, or what is wrong with it."""
+"""Load the CA certificates in the file that `settings.upstream.ca` names."""
 
 import hashlib
 import re
@@ -9,27 +9,27 @@ from agent_sandbox.policyfile.text.input_manifest import Read
 from agent_sandbox.policyfile.text.reading import MIB, read_policy
 from agent_sandbox.problems import Problem, UserError
 
-HINT = "it holds certificates of authorities as PEM, and nothing else: `-----BEGIN CERTIFICATE-----`"
+HINT = "it has to contain only CA certificates as PEM: `-----BEGIN CERTIFICATE-----`"
 BEGUN = re.compile(r"-----BEGIN ([^\r\n]*?)-----")
-# Lines of text before and between are usual, and no part of it.
+# Text before and between certificates is common, and ignored.
 WHOLE = re.compile(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
 
 
 def load_authorities(path: Path, *, read: Read = read_policy) -> Authorities:
-    """Return the certificates in a file, or raise UserError with why they are not to be trusted."""
+    """Return the CA certificates in a file, or raise UserError with why they are rejected."""
     content = read(path, limit=MIB)
     text = content.decode("ascii", "replace")
     begun, whole = BEGUN.findall(text), WHOLE.findall(text)
     if any("KEY" in kind for kind in begun):
-        raise _unfit(path, "holds a private key", "take the key out, and draw a new one if anybody else could read it")
+        raise _invalid(path, "contains a private key", "remove the key, and replace it if anyone else could read it")
     if set(begun) != {"CERTIFICATE"}:
-        raise _unfit(path, "is no file of certificates", HINT)
+        raise _invalid(path, "not a file of certificates", HINT)
     pem = "\n".join(whole)
     if len(begun) != len(whole) or (all_of_authorities := _are_authorities(pem)) is None:
-        raise _unfit(path, "holds a certificate that can't be read", HINT)
+        raise _invalid(path, "contains an invalid certificate", HINT)
     if not all_of_authorities:
-        hint = "the authority that signs for the others is wanted, not the certificate of one server"
-        raise _unfit(path, "holds a certificate that is no authority's", hint)
+        hint = "use the certificate of the CA that signs, not that of one server"
+        raise _invalid(path, "contains a certificate that is not of a CA", hint)
     return Authorities(name=f"{path.name} (sha256 {hashlib.sha256(content).hexdigest()})", pem=pem)
 
 
@@ -45,5 +45,5 @@ def _are_authorities(pem: str) -> bool | None:
     return found["x509"] == found["x509_ca"]
 
 
-def _unfit(path: Path, what: str, hint: str) -> UserError:
+def _invalid(path: Path, what: str, hint: str) -> UserError:
     return UserError([Problem(where=str(path), what=what, hint=hint)])

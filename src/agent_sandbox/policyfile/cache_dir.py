@@ -1,4 +1,4 @@
-"""Where compiled forms are kept: a folder of our own, in which a file is whole and ours, or as good as absent."""
+"""The policy cache: a private directory. A file that is damaged, or not written by this user, counts as absent."""
 
 import hashlib
 import os
@@ -11,24 +11,24 @@ from pathlib import Path
 MOST_FILES = 32
 MAX_BYTES = 64 * 1024 * 1024
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: a pipe is opened at once, and seen for what it is.
+# O_NONBLOCK: opening a pipe returns at once; the file type is checked afterwards.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OF_OTHERS = 0o077
 
 
 class _ForeignError(OSError):
-    """Somebody else could have written this."""
+    """Another user could have written this file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheDir:
-    """A folder for things that can be made again: what goes wrong here is never told, it only takes longer."""
+    """A cache directory. Errors are never reported: the content can be computed again."""
 
     folder: Path
 
     def get(self, name: str) -> bytes | None:
-        """Return what was put here under this name; None where that is not, is damaged, or may be another's."""
+        """Return the content stored under this name, or None if it is missing, damaged or another user's."""
         with suppress(OSError), _opened(self.folder) as folder:
             handle = os.open(name, FILE, dir_fd=folder)
             with os.fdopen(handle, "rb") as file:
@@ -38,7 +38,7 @@ class CacheDir:
         return None
 
     def put(self, name: str, content: bytes) -> None:
-        """Keep this, in place of what was; what has been here longest makes room."""
+        """Store the content under this name, and delete the oldest files above the limit."""
         if len(content) >= MAX_BYTES:
             return
         with suppress(OSError):
@@ -69,7 +69,7 @@ def _require_own(handle: int, kind: int) -> None:
 
 
 def _make(folder: Path) -> None:
-    """Make the folder in a place that is ours: who runs this as root leaves nothing of root's in a user's home."""
+    """Create the directory, only below one that this user owns: root leaves no files in a user's home."""
     if folder.exists():
         return
     if next(above for above in folder.parents if above.exists()).stat().st_uid != os.geteuid():

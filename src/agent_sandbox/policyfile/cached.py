@@ -1,4 +1,4 @@
-"""A policy from its compiled form, where one is kept and nothing that went into it has changed; else from its files."""
+"""Load a policy from the policy cache if no input file has changed, otherwise from its files."""
 
 import hashlib
 import json
@@ -29,21 +29,21 @@ ENGINE = ("policy", "policyfile")
 
 
 def load_cached(path: Path, *, layers: Sequence[LayerFile] = (), cache_dir: CacheDir | None) -> Policy:
-    """Return what `load_policy` returns, sooner where the shelf has it; raise UserError with all that is wrong."""
+    """Return what `load_policy` returns, faster if it is cached; raise UserError with every problem."""
     present = tuple(layer for layer in layers if layer.is_there)
     files = (*present, LayerFile(name=PROJECT, path=path))
 
     def load(read: Read) -> Policy:
-        from agent_sandbox.policyfile.loading import load_policy  # noqa: PLC0415 - what is kept is not parsed
+        from agent_sandbox.policyfile.loading import load_policy  # noqa: PLC0415 - not needed for a cached policy
 
         return load_policy(path, layers=present, read=read)
 
-    question = ["policy", *(f"{file.name} {file.tighten} {file.path.absolute()}" for file in files)]
-    return _kept(cache_dir, question, [str(file.path.absolute()) for file in files], load, encode_policy, decode_policy)
+    key = ["policy", *(f"{file.name} {file.tighten} {file.path.absolute()}" for file in files)]
+    return _load(cache_dir, key, [str(file.path.absolute()) for file in files], load, encode_policy, decode_policy)
 
 
 def load_offers(path: Path, *, cache_dir: CacheDir | None) -> Mapping[str, Policy]:
-    """Return what each service that this policy may name allows by itself, in the same way."""
+    """Return for each service that this policy can name what it allows by itself, cached in the same way."""
 
     def load(read: Read) -> Mapping[str, Policy]:
         from agent_sandbox.policy.compiler.compile import offered  # noqa: PLC0415 - as above
@@ -56,13 +56,13 @@ def load_offers(path: Path, *, cache_dir: CacheDir | None) -> Mapping[str, Polic
     def read(form: Mapping[str, Any], lists: Lists) -> Mapping[str, Policy]:
         return {name: decode_policy(offer, lists) for name, offer in form.items()}
 
-    question = ["offers", str(path.absolute().parent), *services_beside(path).names]
-    return _kept(cache_dir, question, [], load, write, read)
+    key = ["offers", str(path.absolute().parent), *services_beside(path).names]
+    return _load(cache_dir, key, [], load, write, read)
 
 
-def _kept[T](  # noqa: PLR0913, PLR0917 - what is kept, and how
+def _load[T](  # noqa: PLR0913, PLR0917 - what is cached, and how
     cache_dir: CacheDir | None,
-    question: Sequence[str],
+    key: Sequence[str],
     wanted: Sequence[str],
     load: Callable[[Read], T],
     write: Callable[[T], Any],
@@ -70,52 +70,52 @@ def _kept[T](  # noqa: PLR0913, PLR0917 - what is kept, and how
 ) -> T:
     if cache_dir is None:
         return load(read_policy)
-    name = _name(question)
+    name = _name(key)
     found = cache_dir.get(name)
     if found is not None:
         try:
             return _read(found, wanted, read)
         except (_ChangedError, UserError, LookupError, TypeError, ValueError):
-            pass  # as good as absent
+            pass  # stale or damaged: load it again
     reader = Reader()
     made = load(reader.read)
     try:
-        said = {"sources": list(map(asdict, reader.sources)), "form": write(made)}
+        stored = {"sources": list(map(asdict, reader.sources)), "form": write(made)}
     except NotEncodableError:
         return made
-    cache_dir.put(name, json.dumps(said, separators=(",", ":")).encode())
+    cache_dir.put(name, json.dumps(stored, separators=(",", ":")).encode())
     return made
 
 
 class _ChangedError(Exception):
-    """What it was made of is no longer there."""
+    """An input file has changed."""
 
 
-def _read[T](kept: bytes, wanted: Sequence[str], read: Callable[[Any, Lists], T]) -> T:
-    said = read_json(kept)
-    sources = [Source(**one) for one in said["sources"]]
-    # A layer that was there when it was asked for, and was gone when it was read, would have had no say.
-    if not {*wanted} <= {source.path for source in sources} or not all(source.stands for source in sources):
+def _read[T](content: bytes, wanted: Sequence[str], read: Callable[[Any, Lists], T]) -> T:
+    stored = read_json(content)
+    sources = [Source(**one) for one in stored["sources"]]
+    # Without this check, a layer file that vanished before it was read would be missing from the policy.
+    if not {*wanted} <= {source.path for source in sources} or not all(source.is_unchanged for source in sources):
         raise _ChangedError
-    # Where a string lies in memory differs from run to run, and lists of hosts go by it: they are read each time.
+    # String hashes differ from run to run, and host lists are indexed by them: they are read each time.
     lists = [load_host_list(Path(source.path)) for source in sources if source.limit == MAX_LIST]
     with collector_paused():
-        return read(said["form"], {listed.name: listed for listed in lists})
+        return read(stored["form"], {listed.name: listed for listed in lists})
 
 
-def _name(question: Sequence[str]) -> str:
-    """Return the name for what answers a question, as this program does on this Python."""
-    return _hashed([_program(), str(data_root()), *question])
+def _name(key: Sequence[str]) -> str:
+    """Return the file name for a key, with this version of the program and of Python."""
+    return _hashed([_program(), str(data_root()), *key])
 
 
 @cache
 def _program() -> str:
-    """Return a digest of the engine's own source, of all that is installed beside it, and of Python."""
+    """Return a digest of the policy engine's source, of all installed packages, and of the Python version."""
     return _hashed([sys.version, *_installed(), *(f"{name}\n{path.read_text('utf-8')}" for name, path in _sources())])
 
 
 def _sources() -> list[tuple[str, Path]]:
-    """Return every source and data file of the engine, in subfolders too, with its path below the package."""
+    """Return every source and data file of the policy engine with its path below the package."""
     found: list[tuple[str, Path]] = []
     for part in ENGINE:
         for folder, inner, names in os.walk(PACKAGE / part):
@@ -126,16 +126,16 @@ def _sources() -> list[tuple[str, Path]]:
 
 
 def _installed() -> list[str]:
-    """Return the names and versions of what Python could import, as pip leaves them."""
+    """Return the names and versions of the installed packages."""
     found: set[str] = set()
     for folder in sys.path:
-        with suppress(OSError):  # a folder that is not there, or not for us
+        with suppress(OSError):  # missing or unreadable
             found.update(path.name for path in Path(folder).iterdir() if path.name.endswith("-info"))
     return sorted(found)
 
 
 def _hashed(parts: Sequence[str]) -> str:
-    """Hash the parts, each with its length: no two lists of parts come to the same text."""
+    """Return a hash of the parts, each with its length, so that different lists never collide."""
     return hashlib.sha256(
         "".join(f"{len(part)}:{part}" for part in parts).encode("utf-8", "surrogateescape")
     ).hexdigest()

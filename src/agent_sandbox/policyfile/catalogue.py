@@ -1,4 +1,4 @@
-"""The services that a policy may name."""
+"""The services that a policy can name."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,13 +20,13 @@ def shipped_services() -> "Catalogue":
 
 
 def services_beside(policy: Path, *, read: Read = read_policy) -> "Catalogue":
-    """Return the services that a policy may name: the shipped ones, and what has been resolved beside it."""
+    """Return the services that a policy can name: the shipped ones, and those resolved in its directory."""
     return Catalogue(folder=data_root() / "services", beside=policy.parent / FOLDER, read=read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue(Mapping[str, Layer]):
-    """Services by name: one file each, read when it is named. Resolved ones lie beside a policy, and nowhere else."""
+    """Services by name, one file each, read on access. Resolved services are only in the directory of a policy."""
 
     folder: Path
     beside: Path | None = None
@@ -34,7 +34,7 @@ class Catalogue(Mapping[str, Layer]):
 
     @override
     def __getitem__(self, name: str) -> Layer:
-        from agent_sandbox.policyfile.parsing import parse_service  # noqa: PLC0415 - names alone need no parser
+        from agent_sandbox.policyfile.parsing import parse_service  # noqa: PLC0415 - not needed for names
 
         if name not in self.names:
             raise KeyError(name)
@@ -58,15 +58,15 @@ class Catalogue(Mapping[str, Layer]):
 
     @property
     def shipped(self) -> "Catalogue":
-        """Those that ship alone: what a project holds is no word of another layer's."""
+        """Only the shipped services: a project's resolved services are not for other layers."""
         return replace(self, beside=None)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The services there are; only these are ever looked for on disk."""
+        """The names of all services; only these are ever looked up on disk."""
         return tuple(sorted(_shipped(self.folder.absolute()).union(found_beside(self.beside) if self.beside else ())))
 
 
-@cache  # what ships stays as it is while a program runs, and each service that is read asks for all names
+@cache  # the shipped services never change while the program runs, and each access needs all names
 def _shipped(folder: Path) -> frozenset[str]:
     return frozenset(path.stem for path in folder.glob("*.yaml")).difference(RESOLVED)

@@ -1,4 +1,4 @@
-"""A document against the model of a policy: every problem at once, in the user's words, where it stands."""
+"""Validate a document against the model of a policy, and report every problem with its place and a hint."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -17,32 +17,32 @@ from agent_sandbox.policyfile.text.document import Document, Place
 from agent_sandbox.problems import Problem, UserError
 
 Words = tuple[str, str]
-# Where people write in short what has no short form, and a key that belongs elsewhere.
-WRITTEN_SO = {"path": "write `path: {prefix: /v1/}`", "tests": "write `- allow: GET https://example.com/`"}
-BELONGS = {("domains", "name"): "a service goes under `services`"}
+# Hints for keys without a short form, and for keys that belong elsewhere.
+LONG_FORMS = {"path": "write `path: {prefix: /v1/}`", "tests": "write `- allow: GET https://example.com/`"}
+BELONGS = {("domains", "name"): "services go under `services`"}
 ELSEWHERE = (
-    "there is no such service here: name its hosts under `domains`;"
-    " for a policy of another product, `agent-sandbox policy import FILE` writes them"
+    "there is no such service: name its hosts under `domains`;"
+    " for a policy of another product, use `agent-sandbox policy import FILE`"
 )
-# What can be repeated in a hint as it is.
+# A word that a hint can repeat without quoting.
 ONE_WORD = re.compile(r"[\w.-]{1,80}", re.ASCII)
 
 
 def check_document(
     document: Document, *, file: str, services: Collection[str], model: type[PolicySpec] = PolicySpec
 ) -> PolicySpec:
-    """Return the spec, or raise UserError with the problems of the YAML and of the policy together.
+    """Return the spec, or raise UserError with every problem of the YAML and of the policy.
 
-    `services` are the names that may stand there; options of theirs are checked where it is a mapping to their layers.
+    `services` are the known names; if it is a mapping to layers, the options of services are checked as well.
     """
     problems = list(document.problems)
-    # A file without a word in it is a policy: one that allows nothing.
+    # An empty file is a policy that allows nothing.
     value = {} if document.value is None else document.value
     try:
         spec = model.model_validate(value, context={"services": services})
     except ValidationError as error:
-        told = {problem.where for problem in document.problems}
-        problems += (problem for problem in _problems(error, document, file) if problem.where not in told)
+        reported = {problem.where for problem in document.problems}
+        problems += (problem for problem in _problems(error, document, file) if problem.where not in reported)
     else:
         if not problems:
             return spec
@@ -51,7 +51,7 @@ def check_document(
 
 def _problems(error: ValidationError, document: Document, file: str) -> Iterator[Problem]:
     for details in error.errors(include_url=False):
-        # A check of several parts together says which of them is meant.
+        # A check across several keys names the one at fault in `at`.
         location = (*details["loc"], *details.get("ctx", {}).get("at", ()))
         what, hint = WORDS.get(details["type"], _as_pydantic_says)(details)
         place = _place(document, location, is_key=details["type"] == "extra_forbidden")
@@ -59,7 +59,7 @@ def _problems(error: ValidationError, document: Document, file: str) -> Iterator
 
 
 def _place(document: Document, location: Location, *, is_key: bool) -> Place:
-    """Return where a part stands; what was written in short has no parts, its own place stands for them."""
+    """Return the place of a part; a part of a short form has the place of the whole."""
     if location[-1:] == ("[key]",):
         location, is_key = location[:-1], True
     if is_key and location in document.keys:
@@ -77,11 +77,11 @@ def _by_place(problem: Problem) -> tuple[int, int, str]:
 def _unknown_key(details: ErrorDetails) -> Words:
     *parents, key = details["loc"]
     if parents[:1] == ["host_services"]:
-        del parents[1:2]  # a name of the user's, which may be a word of ours
+        del parents[1:2]  # a name that the user chose, which may equal a key of ours
     named = ["", *(str(name) for name in parents if name in MODELS)]
     above = "/".join(named[-2:]) if "/".join(named[-2:]) in MODELS else named[-1]
     if (above, str(key)) in RESERVED_KEYS:
-        return f"`{key}` is not supported yet", "take it out: this version would not do what it says"
+        return f"`{key}` is not supported yet", "remove it: this version would ignore it"
     known = list(MODELS[above].model_fields)
     return f"unknown key {safe_repr(str(key))}", BELONGS.get((above, str(key)), "") or nearest(str(key), known)
 
@@ -99,7 +99,7 @@ def _not_one_of(details: ErrorDetails) -> Words:
     # Pydantic lists the words in quotes.
     right = {word.casefold(): word for word in re.findall("'([^']*)'", expected)}
     meant = right.get(value.strip().casefold()) if isinstance(value, str) else None
-    return f"{_shown(value)} does not go here", f"did you mean `{meant}`?" if meant else f"write {expected}"
+    return f"invalid value {_shown(value)}", f"did you mean `{meant}`?" if meant else f"write {expected}"
 
 
 def _unfit(details: ErrorDetails) -> Words:
@@ -108,32 +108,32 @@ def _unfit(details: ErrorDetails) -> Words:
 
 
 def _to_services(value: object) -> str:
-    """Return where the name of a service goes that was written for a host, empty for whatever else is wrong."""
+    """Return the hint for a service that was written as a host, empty for other mistakes."""
     match value:
         case {"host": str() as word, **more} if not more and ONE_WORD.fullmatch(word):
             meant = service_meant(word)
-            return f"the service goes under `services`: `- {meant}`" if meant else ""
+            return f"put the service under `services`: `- {meant}`" if meant else ""
     return ""
 
 
 def _not_text(details: ErrorDetails) -> Words:
     value = details["input"]
     if isinstance(value, bool | int):
-        return f"{_shown(value)} is no text here", f'quote it if it is meant: "{_shown(value).strip("`")}"'
-    return f"{_shown(value)} stands where text is wanted", ""
+        return f"text expected, not {_shown(value)}", f'if you mean the text, quote it: "{_shown(value).strip("`")}"'
+    return f"text expected, not {_shown(value)}", ""
 
 
-def _no_list(details: ErrorDetails) -> Words:
+def _not_list(details: ErrorDetails) -> Words:
     value = details["input"]
     word = str(value) if isinstance(value, str | int) else ""
-    return f"{_shown(value)} stands where a list is wanted", f"write [{word}]" if ONE_WORD.fullmatch(word) else ""
+    return f"list expected, not {_shown(value)}", f"write [{word}]" if ONE_WORD.fullmatch(word) else ""
 
 
-def _no_mapping(details: ErrorDetails) -> Words:
+def _not_mapping(details: ErrorDetails) -> Words:
     location = details["loc"]
-    wanted = "keys and values are" if not location or isinstance(location[-1], str) else "an entry is"
+    expected = "keys and values" if not location or isinstance(location[-1], str) else "entry"
     key = next((part for part in reversed(location) if isinstance(part, str)), "")
-    return f"{_shown(details['input'])} stands where {wanted} wanted", WRITTEN_SO.get(key, "")
+    return f"{expected} expected, not {_shown(details['input'])}", LONG_FORMS.get(key, "")
 
 
 def _says(what: str, hint: str = "") -> Callable[[ErrorDetails], Words]:
@@ -141,7 +141,7 @@ def _says(what: str, hint: str = "") -> Callable[[ErrorDetails], Words]:
 
 
 def _port(details: ErrorDetails) -> Words:
-    return f"{_shown(details['input'])} is no port", "a port is a number from 1 to 65535"
+    return f"not a port: {_shown(details['input'])}", "a port is a number from 1 to 65535"
 
 
 def _as_pydantic_says(details: ErrorDetails) -> Words:
@@ -149,10 +149,10 @@ def _as_pydantic_says(details: ErrorDetails) -> Words:
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - whatever the file holds
-    """Name a value as it stands in the file."""
+    """Return a value as a message shows it."""
     match value:
         case None:
-            return "nothing"
+            return "an empty value"
         case bool():
             return f"`{str(value).lower()}`"
         case int():
@@ -166,15 +166,15 @@ def _shown(value: Any) -> str:  # noqa: ANN401 - whatever the file holds
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """Return the hint that leads from a wrong word to a right one."""
+    """Return a hint with the most similar known word, or with all known words."""
     spelled = {right.casefold(): right for right in known}
     near = get_close_matches(word.casefold(), spelled, n=1)
-    return f"did you mean `{spelled[near[0]]}`?" if near else f"known are {', '.join(sorted(known))}"
+    return f"did you mean `{spelled[near[0]]}`?" if near else f"known: {', '.join(sorted(known))}"
 
 
 def nearest_service(word: str, services: Collection[str]) -> str:
-    """Return the hint to a service: what people call it counts before how it is spelled."""
-    # One that is still to be resolved is a word as good as those that are there.
+    """Return a hint for an unknown service: by alias first, then by spelling."""
+    # Services that are not resolved yet count as known.
     known = sorted({*services, *RESOLVED})
     called = service_called(word, known)
     if called is None and known_elsewhere(word):
@@ -190,13 +190,13 @@ WORDS: Mapping[str, Callable[[ErrorDetails], Words]] = {
     "unfit": _unfit,
     "literal_error": _not_one_of,
     "string_type": _not_text,
-    "tuple_type": _no_list,
-    "model_type": _no_mapping,
-    "dict_type": _no_mapping,
+    "tuple_type": _not_list,
+    "model_type": _not_mapping,
+    "dict_type": _not_mapping,
     "int_type": _port,
     "greater_than_equal": _port,
     "less_than_equal": _port,
-    "bool_type": lambda details: (f"{_shown(details['input'])} stands where `true` or `false` is wanted", ""),
+    "bool_type": lambda details: (f"`true` or `false` expected, not {_shown(details['input'])}", ""),
     "missing": lambda details: (f"`{details['loc'][-1]}` is missing", ""),
-    "string_too_long": _says("a text of more than 1000 characters"),
+    "string_too_long": _says("text longer than 1000 characters"),
 }

@@ -1,4 +1,4 @@
-"""The garbage collector while a policy is made: there is nothing for it to find."""
+"""Pause the garbage collector while a policy is loaded."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Look for no cycles meanwhile: there are none in what loading makes, and a sixth of its time would go there."""
+    """Disable garbage collection in the block: loading creates no cycles, and collecting takes a sixth of its time."""
     running = gc.isenabled()
     gc.disable()
     try:

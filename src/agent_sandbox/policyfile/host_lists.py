@@ -1,4 +1,4 @@
-"""The file that `domains_file` names -> its hosts, or every line that is none."""
+"""Load the host list that `domains_file` names."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ MAX_BYTES = 64 * MIB
 
 
 def load_host_list(path: Path, *, read: Read = read_policy) -> ListedHosts:
-    """Return the hosts of a file, or raise UserError with the lines that cannot be allowed."""
+    """Return the hosts of a file, or raise UserError with every invalid line."""
     text = decode_policy(read(path, limit=MAX_BYTES), file=str(path))
     listed, unfit = parse_host_list(text, name=path.name)
     if unfit:

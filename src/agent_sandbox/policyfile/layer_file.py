@@ -1,17 +1,17 @@
-"""Which files make a policy: the project's, and those that stand beside it for a user or an organisation."""
+"""The files that make up a policy: the project's, the user's and the organisation's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = "project"
-# The layers beside the project's, lowest first, and whether each may only narrow whatever its file says of itself.
+# The other layers, lowest first, and whether each always restricts, even without `tighten: true` in its file.
 BESIDE: Mapping[str, bool] = {"user": False, "organisation": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFile:
-    """A file of the policy, which need not be there unless it is the project's."""
+    """A policy file. Only the project's is required to exist."""
 
     name: str
     path: Path
@@ -19,7 +19,7 @@ class LayerFile:
 
     @property
     def shown(self) -> str:
-        """What origins call the file: they reach the agent, which has no business with the host's paths.
+        """The file's name in origins. The agent sees origins, and should not learn paths of the host machine.
 
         >>> LayerFile(name="user", path=Path("/home/me/.config/agent-sandbox/policy.yaml")).shown
         'user/policy.yaml'
@@ -28,7 +28,7 @@ class LayerFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether something stands at the path, be it one that cannot be read: that is a problem, and no absence."""
+        """Whether the file exists. One that cannot be read counts as existing, so that loading reports it."""
         try:
             self.path.lstat()
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A policy file on disk -> the compiled policy, or every problem of it."""
+"""Load policy files from disk into a compiled policy."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,9 +21,9 @@ from agent_sandbox.problems import Problem, UserError
 
 
 def load_policy(path: Path, *, layers: Sequence[LayerFile] = (), read: Read = read_policy) -> Policy:
-    """Return the policy that the file makes with the services it names and the layers that are there, lowest first.
+    """Return the policy of the file, the services that it names, and the existing `layers`, lowest first.
 
-    Raises UserError with all that is wrong in any of the files.
+    Raise UserError with every problem in any of the files.
     """
     services = services_beside(path, read=read)
     present = [layer for layer in layers if layer.is_there]
@@ -45,7 +45,7 @@ def _load_all(files: Iterable[LayerFile], services: Catalogue, read: Read) -> li
 
 
 def load_layer(file: LayerFile, *, services: Catalogue, read: Read = read_policy) -> Layer:
-    """Read one file. Problems name its path, origins what it is `shown` as."""
+    """Return the layer of one file. Problems name its path; origins use `shown`."""
     where = str(file.path)
     text = decode_policy(read(file.path), file=where)
     known = services if file.name == PROJECT else services.shipped
@@ -54,9 +54,9 @@ def load_layer(file: LayerFile, *, services: Catalogue, read: Read = read_policy
 
 
 def with_files_beside(layer: Layer, path: Path, *, text: str, where: str, read: Read = read_policy) -> Layer:
-    """Return the layer with what lies beside `path` under the names that it says.
+    """Return the layer with the content of the host list and the CA file that it names, in the directory of `path`.
 
-    Where nothing does, that is a problem of its `text`, which is known as `where`.
+    A missing file is reported as a problem in `text`, whose file name in messages is `where`.
     """
     hosts, upstream = layer.spec.domains_file, layer.spec.settings.upstream
     named: dict[Location, str | None] = {
@@ -72,7 +72,7 @@ def with_files_beside(layer: Layer, path: Path, *, text: str, where: str, read: 
 
 
 def _is_there(path: Path) -> bool:
-    # A link that leads nowhere is there, too: reading says what is wrong with it.
+    # A broken link counts as existing: reading it reports the problem.
     return path.exists(follow_symlinks=False)
 
 
@@ -80,5 +80,5 @@ def _not_beside(missing: Mapping[Location, str], text: str, where: str) -> Itera
     keys = parse_document(text, file=where).keys
     for key in sorted(missing, key=lambda key: (keys[key].line, keys[key].column)):
         place = keys[key]
-        what = f"`{key[-1]}` names `{missing[key]}`, which is not beside this file"
-        yield Problem(where=f"{where}:{place.line}:{place.column}", what=what, hint="put it there, or correct the name")
+        what = f"`{key[-1]}` names `{missing[key]}`, which is not in the directory of this file"
+        yield Problem(where=f"{where}:{place.line}:{place.column}", what=what, hint="add the file, or correct the name")

@@ -1,4 +1,4 @@
-"""What is known of who asks a registry that only a tool's own configuration names: resolved.yaml explains itself."""
+"""How to recognise requests of package managers, from resolved.yaml, which documents its keys."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -13,13 +13,13 @@ FILE = "resolved.yaml"
 
 
 def aliases() -> Mapping[str, list[str]]:
-    """Return what else people call each service that is resolved."""
+    """Return the aliases of each resolved service."""
     return {name: known["also"] for name, known in _known().items()}
 
 
 @cache
 def package_managers() -> tuple[PackageManager, ...]:
-    """Return those who ask; read when they are first wanted."""
+    """Return the known package managers, read on first use."""
     return tuple(
         PackageManager(
             tool=RESOLVED[name],

@@ -1,4 +1,4 @@
-"""The text of a policy or of a service -> a layer, or every problem of it."""
+"""Parse the text of a policy file or of a service into a layer."""
 
 from collections.abc import Collection, Iterator
 from functools import lru_cache
@@ -13,22 +13,22 @@ from agent_sandbox.problems import Problem, UserError
 MAX_PROBLEMS = 100
 
 
-def parse_layer(  # noqa: PLR0913 - a layer is made of these
+def parse_layer(  # noqa: PLR0913 - the parts of a layer
     text: str, *, name: str, file: str, shown: str, services: Collection[str], tighten: bool = False
 ) -> Layer:
-    """Return the layer that the text makes, or raise UserError with every problem of it."""
+    """Return the layer, or raise UserError with every problem in the text."""
     document = parse_document(text, file=file)
     spec = _checked(document, file, services, PolicySpec)
     layer = Layer(name=name, file=shown, spec=spec, lines=document.lines, tighten=tighten)
-    problems = [*repeated(document, spec, file=file), *(_replacing(document, file) if layer.only_narrows else ())]
+    problems = [*repeated(document, spec, file=file), *(_replacing(document, file) if layer.restricts else ())]
     if problems:
         raise _bounded(UserError(problems))
     return layer
 
 
-@lru_cache(maxsize=128)  # the same text is the same layer: each new reading of a policy names the same few
+@lru_cache(maxsize=128)  # a reload needs the same few services again
 def parse_service(text: str, *, name: str, file: str, shown: str) -> Layer:
-    """Return the service that the text makes, or raise UserError with every problem of it."""
+    """Return the layer of the service, or raise UserError with every problem in the text."""
     document = parse_document(text, file=file)
     spec = _checked(document, file, (), ServiceFileSpec)
     return Layer(name=f"service {name}", file=shown, spec=spec, lines=document.lines)
@@ -42,7 +42,7 @@ def _checked(document: Document, file: str, services: Collection[str], model: ty
 
 
 def _replacing(document: Document, file: str) -> Iterator[Problem]:
-    what, hint = "a layer that may only narrow has nothing to replace", "take `merge_mode` out"
+    what, hint = "a restricting layer cannot replace anything", "remove `merge_mode`"
     for location, place in document.keys.items():
         if location[-1] == "merge_mode":
             yield Problem(where=f"{file}:{place.line}:{place.column}", what=what, hint=hint)

@@ -1,4 +1,4 @@
-"""What stands twice in one file, where only one of the two can be meant."""
+"""Find duplicate services and duplicate `merge_mode: replace` entries in one file."""
 
 from collections.abc import Hashable, Iterable, Iterator
 
@@ -9,19 +9,19 @@ from agent_sandbox.problems import Problem
 
 
 def repeated(document: Document, spec: PolicySpec, *, file: str) -> Iterator[Problem]:
-    """Yield a problem for each second one, at its place, with the place of the first."""
+    """Yield a problem for each duplicate, with the place of the first one."""
     services = ((("services", number), service.name) for number, service in enumerate(spec.services))
     replacing = ((("domains", number), entry.host) for number, entry in enumerate(spec.domains) if entry.merge_mode)
     for location, first, name in (*_twice(services), *_twice(replacing)):
         place, other = document.places[location], document.places[first]
         what, hint = WORDS[str(location[0])]
-        told = f"{what.format(name)} at {file}:{other.line}:{other.column}, too"
-        yield Problem(where=f"{file}:{place.line}:{place.column}", what=told, hint=hint)
+        also = f"{what.format(name)} at {file}:{other.line}:{other.column}, too"
+        yield Problem(where=f"{file}:{place.line}:{place.column}", what=also, hint=hint)
 
 
 WORDS = {
-    "services": ("service `{}` is named", "keep one of the two, with all that is chosen of it: both would count"),
-    "domains": ("`{}` replaces what lower layers say", "make one entry of the two, with the rules of both"),
+    "services": ("service `{}` is named", "keep one entry with the options of both"),
+    "domains": ("`{}` replaces lower layers", "merge the two entries into one"),
 }
 
 

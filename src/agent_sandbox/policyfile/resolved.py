@@ -1,7 +1,7 @@
-"""Services that no file of ours can hold: which registry a tool asks is in the tool's own configuration.
+"""Resolved services: package registries whose hosts are in the configuration of a tool, such as pip.
 
-`agent-sandbox policy services resolve` writes what it finds there beside the policy, one file each, and a policy names
-it like any other service. Such a file is only ever for reading, whoever has written it.
+`agent-sandbox policy services resolve` writes one file each into the directory of the policy, which then names it like
+any other service. Such a file can only allow reading.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,44 +14,44 @@ from agent_sandbox.problems import Problem, UserError
 if TYPE_CHECKING:
     from agent_sandbox.policy.file.entry_spec import DomainSpec
 
-# Each with whose configuration names the registry.
+# The tool whose configuration names the registry, by service.
 RESOLVED: Mapping[str, str] = {"debian": "apt", "node": "npm", "python": "pip"}
 FOLDER = "services"
 COMMAND = "agent-sandbox policy services resolve"
 READING = frozenset({"GET", "HEAD"})
-# What such a file may say. Whatever else the language has, today or later, is an error in it.
+# The sections that such a file can have. All others, including future ones, are errors.
 SECTIONS = frozenset({"version", "domains", "title", "reason", "date"})
 
 
 def paths_beside(policy: Path) -> tuple[Path, ...]:
-    """Return where each of these services lies, once it has been resolved for a policy."""
+    """Return the paths of the resolved services of a policy."""
     return tuple(policy.parent / FOLDER / f"{name}.yaml" for name in RESOLVED)
 
 
 def found_beside(folder: Path) -> tuple[str, ...]:
-    """Return which of these services have been resolved there; what can't be read is a problem, and no absence."""
+    """Return the services that are resolved in this directory; unreadable files count, as reading them reports why."""
     paths = {name: folder / f"{name}.yaml" for name in RESOLVED}
-    return tuple(name for name, path in paths.items() if _stands(path))
+    return tuple(name for name, path in paths.items() if _exists(path))
 
 
-def _stands(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True  # in a folder that is closed, for one: whoever reads it says so
+        return True  # for example in an unreadable directory; reading the file reports it
     return True
 
 
 def advice_for(name: str) -> str:
-    """Return what to do about a service that has not been resolved yet."""
-    written = f"{FOLDER}/{name}.yaml beside the project's policy, which alone may name it"
-    return f"`{COMMAND} {name}` asks {RESOLVED[name]}'s configuration and writes {written}"
+    """Return the hint for a service that has not been resolved yet."""
+    written = f"{FOLDER}/{name}.yaml for the project's policy; no other layer can name it"
+    return f"`{COMMAND} {name}` reads {RESOLVED[name]}'s configuration and writes {written}"
 
 
 def require_reading(layer: Layer, *, file: str) -> Layer:
-    """Return the layer if it lets nothing through but reading from hosts that it names, or raise UserError."""
+    """Return the layer if it only allows reading from exact hosts, or raise UserError."""
     problems = list(_problems(layer, file))
     if problems:
         raise UserError(problems)
@@ -62,21 +62,21 @@ def _problems(layer: Layer, file: str) -> Iterator[Problem]:
     for section in sorted(layer.spec.model_fields_set - SECTIONS, key=lambda name: (layer.origin(name).line, name)):
         yield Problem(
             where=f"{file}:{layer.origin(section).line}",
-            what=f"`{section}` does not go into a resolved service",
-            hint="it belongs in policy.yaml",
+            what=f"`{section}` is not possible in a resolved service",
+            hint="move it to policy.yaml",
         )
     for number, entry in enumerate(layer.spec.domains):
         if not _is_reading(entry):
             yield Problem(
                 where=f"{file}:{layer.origin('domains', number).line}",
-                what=f"{entry.host}: a resolved service is for reading from hosts by their whole names",
-                hint="write `rules: [{methods: [GET]}]`; what is wider belongs in policy.yaml",
+                what=f"{entry.host}: a resolved service can only allow reading from exact hosts",
+                hint="write `rules: [{methods: [GET]}]`; allow anything wider in policy.yaml",
             )
         if entry.transform or any(rule.transform for rule in entry.rules):
             yield Problem(
                 where=f"{file}:{layer.origin('domains', number).line}",
-                what=f"{entry.host}: a resolved service puts no secret in",
-                hint="an entry with `transform` belongs in policy.yaml",
+                what=f"{entry.host}: a resolved service cannot inject a secret",
+                hint="move the entry with `transform` to policy.yaml",
             )
 
 

@@ -1,1 +1,1 @@
-"""The engines of the tools around a policy. Pure: text and values in, text and values out; `cli/policy/` asks them."""
+"""The logic of the policy commands, without I/O: text and values in, text and values out."""

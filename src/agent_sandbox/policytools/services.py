@@ -1,4 +1,4 @@
-"""Services as a person looks at them: what one lets through and why, and what differs between two versions of all."""
+"""Describe services: what each allows and why, and what differs between two versions."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,13 +14,13 @@ from agent_sandbox.policy.file.service_options import Access
 from agent_sandbox.policy.file.service_spec import ServiceRuleSpec
 from agent_sandbox.policy.file.spec import PolicySpec
 
-# Stands for each repository that a policy may name.
+# An example repository, for rules on named repositories.
 A_REPOSITORY = "owner/name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A host of a service: what is accepted with it, and its rules."""
+    """A host of a service, and its rules."""
 
     spec: DomainSpec
     rules: tuple[Rule, ...]
@@ -28,7 +28,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """A service that is in both versions, and differs in what it lets through."""
+    """A service that is in both versions and differs in what it allows."""
 
     name: str
     dates: tuple[str, str]
@@ -38,7 +38,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What differs between two versions; what is worded anew and no more is no difference."""
+    """What two versions allow differently; changes in wording do not count."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -46,20 +46,20 @@ class Difference:
 
 
 def rules_of(service: Layer) -> tuple[Rule, ...]:
-    """Return every rule of a service with all that can be chosen of it, in the order of its file.
+    """Return every rule of a service with all options at their highest level, in the order of its file.
 
-    A rule for repositories that are named is shown for one of them.
+    A rule for named repositories is returned for one example repository.
     """
     named = {name: [A_REPOSITORY] for name, kind in service.spec.declared.items() if isinstance(kind, str)}
     everywhere = with_the_most(service).rules.rules
-    told = {rule.origin.line for rule in everywhere}
+    lines = {rule.origin.line for rule in everywhere}
     for_one = with_options(service, {**_most(service), **named}).rules.rules
-    beside = (rule for rule in for_one if rule.origin.line not in told)
+    beside = (rule for rule in for_one if rule.origin.line not in lines)
     return tuple(sorted([*everywhere, *beside], key=lambda rule: rule.origin.line))
 
 
 def with_the_most(service: Layer) -> Policy:
-    """Return what the service lets through in all repositories, with all that can be chosen of it."""
+    """Return the policy of the service with all options at their highest level, for all repositories."""
     return with_options(service, _most(service))
 
 
@@ -69,7 +69,7 @@ def _most(service: Layer) -> dict[str, object]:
 
 
 def with_options(service: Layer, options: Mapping[str, object]) -> Policy:
-    """Return what the service lets through by itself with these options."""
+    """Return the policy of only this service with these options."""
     name = service.name.removeprefix("service ")
     spec = PolicySpec.model_validate({"services": [{"name": name, **options}]})
     policy = Layer(name="shown", file="shown", spec=spec, lines={})
@@ -84,7 +84,7 @@ def entries(service: Layer) -> Iterator[Entry]:
 
 
 def choices(service: Layer) -> dict[int, str]:
-    """Return what has to be chosen for a rule to count, as `git: readwrite`, by the rule's line."""
+    """Return the options that a rule requires, such as `git: readwrite`, by the rule's line."""
     found = {}
     for number, entry in enumerate(service.spec.domains):
         for index, rule in enumerate(entry.rules):
@@ -95,7 +95,7 @@ def choices(service: Layer) -> dict[int, str]:
 
 
 def difference(old: Mapping[str, Layer], new: Mapping[str, Layer]) -> Difference:
-    """Return what differs from the old version to the new one."""
+    """Return the difference between two versions of all services."""
     both = [_changed(name, old[name], new[name]) for name in new if name in old]
     return Difference(
         added=tuple(name for name in new if name not in old),

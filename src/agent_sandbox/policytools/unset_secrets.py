@@ -1,4 +1,4 @@
-"""Secrets that a policy has put in, and that nobody has given to the proxy for that host."""
+"""Find secrets that a policy would inject, but that are not set for the host."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SET = "agent-sandbox secret set"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A secret by its name, and the hosts that it may go to, each in its one spelling."""
+    """The name of a set secret, and the canonical hosts that it is bound to."""
 
     name: str
     hosts: tuple[str, ...]
@@ -21,11 +21,11 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A secret that a rule waits for; `hosts` are all that it would then be bound to, none where one has to be chosen.
+    """A secret that a rule needs. `hosts` are those to bind it to, none if the user has to choose one.
 
     >>> where = Origin(file="p.yaml", line=3, layer="project")
     >>> print(Wanted(secret="a", host="x.test", origin=where, hosts=("x.test",)))
-    a is wanted by p.yaml:3 for x.test: agent-sandbox secret set a --host x.test
+    p.yaml:3 needs a for x.test: agent-sandbox secret set a --host x.test
     """
 
     secret: str
@@ -35,22 +35,22 @@ class Wanted:
 
     @property
     def place(self) -> str:
-        """Who asks for it: a line of the user's, or a service, whose lines are ours."""
+        """The rule that needs it: a line of a policy file, or the name of a service."""
         return self.origin.layer if self.origin.layer.startswith("service ") else str(self.origin)
 
     @property
     def command(self) -> str:
-        """What sets it: once more for the hosts of before, which setting it for one alone would take away."""
+        """The command that sets it, including the hosts that it is bound to already: setting replaces them."""
         return " ".join((SET, self.secret, *(f"--host {_typed(host)}" for host in self.hosts or ("HOST",))))
 
     @override
     def __str__(self) -> str:
-        choose = "" if self.hosts else "name the host that is meant: "
-        return f"{self.secret} is wanted by {self.place} for {self.host}: {choose}{self.command}"
+        choose = "" if self.hosts else "choose the host: "
+        return f"{self.place} needs {self.secret} for {self.host}: {choose}{self.command}"
 
 
 def wanted(policy: Policy, bound: Sequence[Bound]) -> list[Wanted]:
-    """Return what is missing, by name; one line for each secret and host, with the first rule that asks."""
+    """Return the secrets that are not set, by name: one for each secret and host, with the first rule that needs it."""
     hosts = {one.name: one.hosts for one in bound}
     missing = {
         (secret, pattern): origin
@@ -64,20 +64,20 @@ def wanted(policy: Policy, bound: Sequence[Bound]) -> list[Wanted]:
 
 
 def unheard(policy: Policy, bound: Bound) -> Iterator[str]:
-    """Yield why what was bound goes nowhere, in whole or in part."""
+    """Yield the hosts of a bound secret for which no rule injects it, as text."""
     asked = list(_asked(policy))
     wanting = sorted({str(pattern) for secret, pattern, _ in asked if secret == bound.name})
     if not wanting:
         names = ", ".join(sorted({secret for secret, _, _ in asked}))
-        yield f"nothing in the policy wants {bound.name} yet{f'; it wants {names}' if names else ''}"
+        yield f"no rule of the policy injects {bound.name} yet{f'; they inject {names}' if names else ''}"
         return
     for host in bound.hosts:
         if not any(pattern.matches(host) for secret, pattern, _ in asked if secret == bound.name):
-            yield f"the policy wants {bound.name} for {', '.join(wanting)}, and not for {host}"
+            yield f"the policy injects {bound.name} for {', '.join(wanting)}, but not for {host}"
 
 
 def _asked(policy: Policy) -> Iterator[tuple[str, HostPattern, Origin]]:
-    """Yield what is put in where; the first rule comes last, and stays."""
+    """Yield each injected secret with its host and origin, in reverse order, so that the first rule wins in a dict."""
     for rule in sorted(policy.rules.rules, key=lambda rule: _place(rule.origin), reverse=True):
         if rule.effect is Effect.ALLOW and rule.conditions.inject is not None:
             for credential in rule.conditions.inject.credentials:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.policytools.suggest.noise_filter import why_no_wish
+from agent_sandbox.policytools.suggest.noise_filter import why_not_suggested
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.compose.containers import Container, containers
 from agent_sandbox.runtime.compose.sharing import mending, sharers
@@ -140,5 +140,5 @@ def _denials(ask: Ask) -> tuple[tuple[Mapping[str, Any], ...], int]:
     """Return the last denials of hosts that a rule could open, and how many of all others there were among them."""
     lines = _asked(ask, "denials", "--count", str(DENIALS)).get("denials", [])
     asked = [line for line in lines if not is_probe(line)]
-    wanted = [line for line in asked if line.get("host") and not why_no_wish(str(line["host"]))]
+    wanted = [line for line in asked if line.get("host") and not why_not_suggested(str(line["host"]))]
     return tuple(wanted[-SHOWN:]), len(asked) - len(wanted)

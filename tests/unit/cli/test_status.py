@@ -223,7 +223,7 @@ def test_a_policy_that_was_not_taken_is_told_until_it_is(
 
 def test_what_a_company_puts_between_is_told(up: FakeDocker, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert project.exists()
-    through = "all that is allowed goes through http://proxy.corp.example:3128"
+    through = "all allowed requests go through http://proxy.corp.example:3128"
     up.rules.clear()
     up.says("agent_sandbox.proxy status", out=json.dumps({"policy": {"digest": "0", "upstream": [through]}}))
     with_containers(up, proxy="healthy")

@@ -7,4 +7,4 @@ def test_what_is_unfit_says_what_and_how_to_mend_it() -> None:
 
 
 def test_a_doubt_says_what_was_doubtful() -> None:
-    assert str(Ambiguous("the path holds a fragment")) == "the path holds a fragment"
+    assert str(Ambiguous("the path has a fragment")) == "the path has a fragment"

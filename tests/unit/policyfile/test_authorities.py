@@ -10,7 +10,7 @@ from agent_sandbox.policyfile.authorities import HINT, load_authorities
 from agent_sandbox.problems import UserError
 from certificates import make_authority
 
-LEAF_HINT = "the authority that signs for the others is wanted, not the certificate of one server"
+LEAF_HINT = "use the certificate of the CA that signs, not that of one server"
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +32,18 @@ def test_certificates_are_kept_as_they_are_and_known_by_what_they_are(made: Path
 @pytest.mark.parametrize(
     ("change", "what", "hint"),
     [
-        (lambda _, __: "", "is no file of certificates", HINT),
-        (lambda _, __: "corp", "is no file of certificates", HINT),
-        (lambda ca, _: ca + "-----BEGIN X509 CRL-----\n-----END X509 CRL-----", "is no file of certificates", HINT),
-        (lambda ca, _: ca.replace("MII", "MIJ"), "holds a certificate that can't be read", HINT),
-        (lambda ca, _: ca[:200], "holds a certificate that can't be read", HINT),
-        (lambda _, leaf: leaf.partition("-----BEGIN P")[0], "holds a certificate that is no authority's", LEAF_HINT),
-        (lambda ca, leaf: ca + leaf.partition("-----BEGIN P")[0], "holds a certificate that is no aut", LEAF_HINT),
-        (lambda _, leaf: leaf, "holds a private key", "take the key out, and draw a new one"),
+        (lambda _, __: "", "not a file of certificates", HINT),
+        (lambda _, __: "corp", "not a file of certificates", HINT),
+        (lambda ca, _: ca + "-----BEGIN X509 CRL-----\n-----END X509 CRL-----", "not a file of certificates", HINT),
+        (lambda ca, _: ca.replace("MII", "MIJ"), "contains an invalid certificate", HINT),
+        (lambda ca, _: ca[:200], "contains an invalid certificate", HINT),
+        (lambda _, leaf: leaf.partition("-----BEGIN P")[0], "contains a certificate that is not of a CA", LEAF_HINT),
+        (
+            lambda ca, leaf: ca + leaf.partition("-----BEGIN P")[0],
+            "contains a certificate that is not of a CA",
+            LEAF_HINT,
+        ),
+        (lambda _, leaf: leaf, "contains a private key", "remove the key, and replace it"),
     ],
 )
 def test_what_is_not_to_be_trusted_is_told(
@@ -55,6 +59,6 @@ def test_what_is_not_to_be_trusted_is_told(
 def test_a_file_that_cannot_be_taken_is_a_problem(made: Path, tmp_path: Path) -> None:
     (tmp_path / "link.pem").symlink_to(made / "ca.crt")
     os.mkfifo(tmp_path / "pipe.pem")
-    for name, what in (("link", "is a symbolic link"), ("pipe", "is no regular file"), ("none", "no such file")):
+    for name, what in (("link", "symbolic link"), ("pipe", "not a regular file"), ("none", "no such file")):
         with pytest.raises(UserError, match=what):
             load_authorities(tmp_path / f"{name}.pem")

@@ -19,4 +19,4 @@ def test_what_is_wrong_in_a_list_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "hosts.txt").write_text("a.test\n*\n")
     with pytest.raises(UserError) as caught:
         load_host_list(tmp_path / "hosts.txt")
-    assert str(caught.value) == f"{tmp_path}/hosts.txt:2: `*` does not go into a list of hosts; name the hosts"
+    assert str(caught.value) == f"{tmp_path}/hosts.txt:2: `*` is not possible in a host list; name the hosts"

@@ -22,7 +22,7 @@ def test_a_problem_names_the_file_as_it_was_given_an_origin_by_its_name_alone(tm
     path.write_text("domains: ['*.com']")
     with pytest.raises(UserError) as error:
         load_policy(path)
-    what = "`*.com` takes in every name that anybody registers below `com`"
+    what = "`*.com` matches every name that anyone registers below `com`"
     assert str(error.value) == f"{path}:1:11: {what}; name the hosts you need"
     path.write_text("domains: [a.test]")
     layer = load_layer(LayerFile(name="project", path=path), services=shipped_services())
@@ -65,9 +65,9 @@ def test_a_layer_that_is_not_there_says_nothing_and_the_project_s_has_to_be(tmp_
 def test_the_problems_of_all_layers_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         layers(tmp_path, user="domains: x", organisation="domains: [{host: a.test, merge_mode: replace}]", project="")
-    replaces = "a layer that may only narrow has nothing to replace; take `merge_mode` out"
+    replaces = "a restricting layer cannot replace anything; remove `merge_mode`"
     assert str(error.value).splitlines() == [
-        f"{tmp_path}/user.yaml:1:10: 'x' stands where a list is wanted; write [x]",
+        f"{tmp_path}/user.yaml:1:10: list expected, not 'x'; write [x]",
         f"{tmp_path}/organisation.yaml:1:26: {replaces}",
     ]
 
@@ -95,7 +95,7 @@ def test_certificates_that_a_layer_names_lie_beside_it(tmp_path: Path) -> None:
     policy = load_policy(tmp_path / "policy.yaml", layers=[user])
     assert policy.authorities == authority.read_text().strip()
     authority.write_text("")
-    with pytest.raises(UserError, match="is no file of certificates"):
+    with pytest.raises(UserError, match="not a file of certificates"):
         load_policy(tmp_path / "policy.yaml", layers=[user])
 
 
@@ -104,14 +104,14 @@ def test_a_file_that_is_not_beside_the_policy_is_told_at_the_key_that_names_it(t
     path.write_text("settings:\n  upstream: {ca: corp.pem}\ndomains_file: hosts.txt\n")
     with pytest.raises(UserError) as error:
         load_policy(path)
-    hint = "which is not beside this file; put it there, or correct the name"
+    hint = "which is not in the directory of this file; add the file, or correct the name"
     assert str(error.value).splitlines() == [
         f"{path}:2:14: `ca` names `corp.pem`, {hint}",
         f"{path}:3:1: `domains_file` names `hosts.txt`, {hint}",
     ]
     (tmp_path / "hosts.txt").symlink_to("nowhere")
     (tmp_path / "corp.pem").touch()
-    with pytest.raises(UserError, match=r"hosts\.txt: is a symbolic link"):
+    with pytest.raises(UserError, match=r"hosts\.txt: symbolic link"):
         load_policy(path)
 
 

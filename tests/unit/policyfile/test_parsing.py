@@ -28,12 +28,12 @@ OPTIONS = "options: {repos: repositories, git: {access: [read, readwrite]}}\n"
         ("{name: forge, repo: [a/b]}", "2:25: service forge has no option 'repo'; did you mean `repos`?"),
         (
             "{name: forge, repos: [a]}",
-            "2:27: 'a' is no repository; write `owner/name`, or \"owner/*\" for all of an owner",
+            "2:27: not a repository: 'a'; write `owner/name`, or \"owner/*\" for all of an owner",
         ),
         ("{name: forge, git: {access: write}}", "2:33: unknown access 'write'; did you mean `readwrite`?"),
-        ("{name: forge, git: {acces: read}}", "2:24: `git` says how much with `access`; write `git: {access: read}`"),
-        ("{name: plain, git: {}}", "2:24: service plain has no option 'git'; known are merge_mode, readonly"),
-        ("{name: plain, readonly: 1}", "2:29: `1` stands where `true` or `false` is wanted"),
+        ("{name: forge, git: {acces: read}}", "2:24: `git` needs `access`; write `git: {access: read}`"),
+        ("{name: plain, git: {}}", "2:24: service plain has no option 'git'; known: merge_mode, readonly"),
+        ("{name: plain, readonly: 1}", "2:29: `true` or `false` expected, not `1`"),
     ],
 )
 def test_an_option_that_a_service_does_not_take_is_told_where_it_stands(

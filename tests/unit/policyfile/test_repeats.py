@@ -24,12 +24,12 @@ def told(text: str) -> list[str]:
 
 
 def test_both_places_are_told_of_what_stands_twice() -> None:
-    one = "keep one of the two, with all that is chosen of it: both would count"
-    merged = "make one entry of the two, with the rules of both"
+    one = "keep one entry with the options of both"
+    merged = "merge the two entries into one"
     assert told(TWICE) == [
         f"p.yaml:4:5: service `github` is named at p.yaml:2:5, too; {one}",
         f"p.yaml:5:5: service `github` is named at p.yaml:2:5, too; {one}",
-        f"p.yaml:9:5: `a.test` replaces what lower layers say at p.yaml:7:5, too; {merged}",
+        f"p.yaml:9:5: `a.test` replaces lower layers at p.yaml:7:5, too; {merged}",
     ]
 
 

@@ -53,16 +53,16 @@ def test_a_resolved_service_is_for_reading(methods: str) -> None:
     ],
 )
 def test_whoever_wrote_it_it_opens_nothing_wider(text: str, host: str) -> None:
-    what = f"{host}: a resolved service is for reading from hosts by their whole names"
-    assert told(text) == [f"f:1: {what}; write `rules: [{{methods: [GET]}}]`; what is wider belongs in policy.yaml"]
+    what = f"{host}: a resolved service can only allow reading from exact hosts"
+    assert told(text) == [f"f:1: {what}; write `rules: [{{methods: [GET]}}]`; allow anything wider in policy.yaml"]
 
 
 @pytest.mark.parametrize("place", ["rules: [{methods: [GET], TRANSFORM}]", "TRANSFORM, rules: [{methods: [GET]}]"])
 def test_it_names_no_secret_for_a_host(place: str) -> None:
     transform = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
-    what = "packages.example.org: a resolved service puts no secret in"
+    what = "packages.example.org: a resolved service cannot inject a secret"
     text = f"domains: [{{host: packages.example.org, {place.replace('TRANSFORM', transform)}}}]"
-    assert told(text) == [f"f:1: {what}; an entry with `transform` belongs in policy.yaml"]
+    assert told(text) == [f"f:1: {what}; move the entry with `transform` to policy.yaml"]
 
 
 OTHERS = {
@@ -83,7 +83,7 @@ OTHERS = {
 def test_it_says_nothing_but_which_hosts_there_are() -> None:
     written = "".join(f"{section}: {value}\n" for section, value in OTHERS.items())
     assert told(written + READING) == [
-        f"f:{line}: `{section}` does not go into a resolved service; it belongs in policy.yaml"
+        f"f:{line}: `{section}` is not possible in a resolved service; move it to policy.yaml"
         for line, section in enumerate(OTHERS, start=1)
     ]
 
@@ -117,7 +117,7 @@ def test_a_file_beside_the_policy_never_stands_for_a_shipped_service(tmp_path: P
 def test_a_link_is_refused_and_not_passed_over(tmp_path: Path) -> None:
     (tmp_path / "services").mkdir()
     (tmp_path / "services" / "node.yaml").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="is a symbolic link"):
+    with pytest.raises(UserError, match=": symbolic link"):
         services_beside(tmp_path / "policy.yaml")["node"]
 
 
@@ -128,13 +128,13 @@ def test_a_linked_folder_is_refused_as_trust_does_not_see_into_it(tmp_path: Path
     (tmp_path / "policy.yaml").write_text("services: [node]")
     with pytest.raises(UserError) as error:
         load_policy(tmp_path / "policy.yaml")
-    assert str(error.value) == f"{tmp_path / 'services'}: is a symbolic link; put the folder itself there"
+    assert str(error.value) == f"{tmp_path / 'services'}: symbolic link; replace it with the directory itself"
 
 
 def test_the_advice_names_the_command_and_what_it_asks() -> None:
     assert advice_for("debian") == (
-        "`agent-sandbox policy services resolve debian` asks apt's configuration "
-        "and writes services/debian.yaml beside the project's policy, which alone may name it"
+        "`agent-sandbox policy services resolve debian` reads apt's configuration "
+        "and writes services/debian.yaml for the project's policy; no other layer can name it"
     )
 
 

@@ -25,7 +25,7 @@ def test_what_is_put_in_and_is_not_there_is_told_with_what_sets_it(policy_of: Po
     policy = policy_of(f"domains:\n  - a.test\n  - {{host: b.test, {KEY}}}\n")
     origin = Origin(file="policy.yaml", line=3, layer="project")
     assert wanted(policy, []) == [Wanted(secret="key", host="b.test", origin=origin, hosts=("b.test",))]
-    assert lines(policy) == [f"key is wanted by policy.yaml:3 for b.test: {SET} key --host b.test"]
+    assert lines(policy) == [f"policy.yaml:3 needs key for b.test: {SET} key --host b.test"]
 
 
 def test_nothing_is_told_of_a_secret_that_may_go_there(policy_of: PolicyOf) -> None:
@@ -37,22 +37,22 @@ def test_one_that_may_go_elsewhere_keeps_its_hosts(policy_of: PolicyOf) -> None:
     policy = policy_of(f"domains:\n  - {{host: b.test, {KEY}}}\n  - {{host: c.test, {KEY}}}\n")
     hosts = "--host a.test --host b.test --host c.test"
     assert lines(policy, key("a.test")) == [
-        f"key is wanted by policy.yaml:2 for b.test: {SET} key {hosts}",
-        f"key is wanted by policy.yaml:3 for c.test: {SET} key {hosts}",
+        f"policy.yaml:2 needs key for b.test: {SET} key {hosts}",
+        f"policy.yaml:3 needs key for c.test: {SET} key {hosts}",
     ]
 
 
 def test_rules_of_one_host_are_told_once_by_the_first(policy_of: PolicyOf) -> None:
     rules = "rules: [{methods: [GET]}, {methods: [PUT], path: {exact: /x}}]"
     policy = policy_of(f"domains:\n  - {{host: b.test, {KEY}, {rules}}}\n")
-    assert lines(policy) == [f"key is wanted by policy.yaml:2 for b.test: {SET} key --host b.test"]
+    assert lines(policy) == [f"policy.yaml:2 needs key for b.test: {SET} key --host b.test"]
 
 
 def test_each_secret_of_a_request_is_told_by_name(policy_of: PolicyOf) -> None:
     policy = policy_of(f"domains:\n  - {{host: b.test, transform: {BOTH}}}\n")
     assert lines(policy) == [
-        f"id is wanted by policy.yaml:2 for b.test: {SET} id --host b.test",
-        f"key is wanted by policy.yaml:2 for b.test: {SET} key --host b.test",
+        f"policy.yaml:2 needs id for b.test: {SET} id --host b.test",
+        f"policy.yaml:2 needs key for b.test: {SET} key --host b.test",
     ]
     assert lines(policy, key("b.test")) == lines(policy)[:1]
 
@@ -60,7 +60,7 @@ def test_each_secret_of_a_request_is_told_by_name(policy_of: PolicyOf) -> None:
 @each("bound", [(), (key("b.test"),)])
 def test_of_a_wildcard_a_host_has_to_be_named(bound: tuple[Bound, ...], policy_of: PolicyOf) -> None:
     policy = policy_of(f"domains:\n  - {{host: '*.b.test', {KEY}}}\n")
-    told = f"key is wanted by policy.yaml:2 for *.b.test: name the host that is meant: {SET} key --host HOST"
+    told = f"policy.yaml:2 needs key for *.b.test: choose the host: {SET} key --host HOST"
     assert lines(policy, *bound) == [told]
     assert lines(policy, key("x.b.test")) == []
 
@@ -72,7 +72,7 @@ def test_an_address_is_written_as_options_take_it(policy_of: PolicyOf) -> None:
 
 def test_a_service_is_named_where_it_wants_one() -> None:
     origin = Origin(file="services/forge.yaml", line=7, layer="service forge")
-    told = f"key is wanted by service forge for b.test: {SET} key --host b.test"
+    told = f"service forge needs key for b.test: {SET} key --host b.test"
     assert str(Wanted(secret="key", host="b.test", origin=origin, hosts=("b.test",))) == told
 
 
@@ -80,8 +80,8 @@ def test_a_service_is_named_where_it_wants_one() -> None:
     ("name", "hosts", "told"),
     [
         ("key", ("b.test", "x.c.test"), []),
-        ("key", ("a.test",), ["the policy wants key for *.c.test, b.test, and not for a.test"]),
-        ("kye", ("b.test",), ["nothing in the policy wants kye yet; it wants id, key"]),
+        ("key", ("a.test",), ["the policy injects key for *.c.test, b.test, but not for a.test"]),
+        ("kye", ("b.test",), ["no rule of the policy injects kye yet; they inject id, key"]),
     ],
 )
 def test_what_goes_nowhere_is_told(policy_of: PolicyOf, name: str, hosts: tuple[str, ...], told: list[str]) -> None:
@@ -90,4 +90,4 @@ def test_what_goes_nowhere_is_told(policy_of: PolicyOf, name: str, hosts: tuple[
 
 
 def test_a_policy_that_wants_none_says_no_names(policy_of: PolicyOf) -> None:
-    assert list(unheard(policy_of("domains: [a.test]"), key("a.test"))) == ["nothing in the policy wants key yet"]
+    assert list(unheard(policy_of("domains: [a.test]"), key("a.test"))) == ["no rule of the policy injects key yet"]

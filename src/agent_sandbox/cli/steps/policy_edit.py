@@ -32,13 +32,13 @@ def add_rule(  # noqa: PLR0913 - what a command line can say
 def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
     """Put the rule into the file, or print what that would change; return whether there is something to apply."""
     # `--help` needs none of it.
-    from agent_sandbox.policytools.edit.editing import Standing  # noqa: PLC0415
+    from agent_sandbox.policytools.edit.editing import AlreadyCovered  # noqa: PLC0415
     from agent_sandbox.policytools.edit.insertion import written  # noqa: PLC0415
     from agent_sandbox.runtime.policies.edit import planned_edit, write_edit  # noqa: PLC0415
     from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
 
     before, after = planned_edit(file, wanted, os.environ)
-    if isinstance(after, Standing):
+    if isinstance(after, AlreadyCovered):
         emit(f"{wanted.text} is {DONE[wanted.effect]} already, by {after.rule.origin}: {after.rule}")
     elif dry_run:
         emit(difference(file, before, after.text))

@@ -1,6 +1,7 @@
-"""The compiled form of a policy: what its layers came to, as plain data, to be had again without reading any of them.
+"""Encode a compiled policy as plain data for the policy cache, and decode it without reading the policy files.
 
-What is read is equal to what was written. What has no form here is never left out: such a policy has none.
+A decoded policy equals the one that was encoded. Nothing is ever left out: a policy that holds anything without an
+encoding is not encoded at all.
 """
 
 from collections import deque
@@ -26,20 +27,20 @@ from agent_sandbox.policy.match.injection import Credential, Injection
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.match.upstream import Authorities, Upstream, UpstreamProxy
 
-type Plain = Any  # what JSON holds: it has been written by this module alone
+type Plain = Any  # JSON values that this module has written
 type Lists = Mapping[str, ListedHosts]
 
-# Of a policy, what is plain already.
-TOLD = ("digest", "asks_operations", "asks_secrets", "refusal", "empty")
+# The fields of a policy that are JSON values already.
+PLAIN_FIELDS = ("digest", "asks_operations", "asks_secrets", "refusal", "empty")
 
 
 class NotEncodableError(Exception):
-    """This policy has no compiled form: it has to be read from its files each time."""
+    """The policy cannot be encoded: it is loaded from its files each time."""
 
 
 def encode_policy(policy: Policy) -> Plain:
-    """Return the policy as plain data, without the hosts of its lists; raise NotEncodableError where that can't be."""
-    _require_known(policy, {"rules", "index", "layers", *TOLD})
+    """Return the policy as plain data, without the hosts of its host lists, or raise NotEncodableError."""
+    _require_known(policy, {"rules", "index", "layers", *PLAIN_FIELDS})
     rules = policy.rules
     _require_known(rules, RULE_SET)
     return {
@@ -47,15 +48,15 @@ def encode_policy(policy: Policy) -> Plain:
         "ceilings": [{"origin": _origin(one.origin), "rules": _table(one.rules)} for one in rules.ceilings],
         "replaced": [one if isinstance(one, str) else _host(one) for one in rules.replaced],
         "host_services": [[row.name, _host(row.asked), sorted(row.ports), row.to] for row in rules.host_services],
-        "settings": {name: _write_setting(said) for name, said in rules.settings.items()},
+        "settings": {name: _write_setting(value) for name, value in rules.settings.items()},
         "always_inspects": rules.always_inspects,
-        **{name: getattr(policy, name) for name in TOLD},
+        **{name: getattr(policy, name) for name in PLAIN_FIELDS},
         "layers": sorted(policy.layers),
     }
 
 
 def decode_policy(form: Plain, lists: Lists) -> Policy:
-    """Return the policy that was written; `lists` are its lists of hosts, read anew, by their names."""
+    """Return the policy that was encoded; `lists` are its host lists by name, read from their files again."""
     rules = RuleSet(
         rules=_rules(form["rules"], lists),
         ceilings=tuple(
@@ -66,43 +67,43 @@ def decode_policy(form: Plain, lists: Lists) -> Policy:
             HostServiceRow(name=name, asked=_pattern(*asked), ports=frozenset(ports), to=to)
             for name, asked, ports, to in form["host_services"]
         ),
-        settings={name: _read_setting(said) for name, said in form["settings"].items()},
+        settings={name: _read_setting(value) for name, value in form["settings"].items()},
         always_inspects=form["always_inspects"],
     )
-    told = {name: form[name] for name in TOLD}
-    return Policy(rules=rules, index=build_index(rules.rules), layers=frozenset(form["layers"]), **told)
+    plain = {name: form[name] for name in PLAIN_FIELDS}
+    return Policy(rules=rules, index=build_index(rules.rules), layers=frozenset(form["layers"]), **plain)
 
 
 RULE_SET = frozenset({"rules", "ceilings", "replaced", "host_services", "settings", "always_inspects"})
 
 
 def _require_known(value: Any, known: Iterable[str]) -> None:  # noqa: ANN401 - any of the engine's values
-    """Refuse a value with something said in a part that has no form: to forget a condition would let more through."""
+    """Raise NotEncodableError if a field that is not `known` is set: losing a condition would allow more."""
     for part in fields(value):
         if part.name not in known and (part.default is MISSING or getattr(value, part.name) != part.default):
             raise NotEncodableError
 
 
-def _write_setting(said: Any) -> Plain:  # noqa: ANN401 - whatever a layer says
-    if isinstance(said, Upstream):
-        return _write_upstream(said)
-    if not isinstance(said, bool | int | str):
+def _write_setting(value: Any) -> Plain:  # noqa: ANN401 - any setting's value
+    if isinstance(value, Upstream):
+        return _write_upstream(value)
+    if not isinstance(value, bool | int | str):
         raise NotEncodableError
-    return said
+    return value
 
 
 def _read_setting(form: Plain) -> Any:  # noqa: ANN401 - the same
     return _read_upstream(**form) if isinstance(form, dict) else form
 
 
-def _write_upstream(said: Upstream) -> Plain:
-    _require_known(said, {"layer", "proxy", "no_proxy", "ca", "origin"})
+def _write_upstream(upstream: Upstream) -> Plain:
+    _require_known(upstream, {"layer", "proxy", "no_proxy", "ca", "origin"})
     return {
-        "layer": said.layer,
-        "proxy": said.proxy and [said.proxy.tls, said.proxy.host, said.proxy.port],
-        "no_proxy": list(map(_host, said.no_proxy)),
-        "ca": said.ca and [said.ca.name, said.ca.pem],
-        "origin": _origin(said.origin),
+        "layer": upstream.layer,
+        "proxy": upstream.proxy and [upstream.proxy.tls, upstream.proxy.host, upstream.proxy.port],
+        "no_proxy": list(map(_host, upstream.no_proxy)),
+        "ca": upstream.ca and [upstream.ca.name, upstream.ca.pem],
+        "origin": _origin(upstream.origin),
     }
 
 
@@ -144,11 +145,11 @@ def _read_injection(form: Plain) -> Injection:
     return Injection(credentials=made, replaces=replaces)
 
 
-def _as_it_is(value: Plain) -> Plain:
+def _unchanged(value: Plain) -> Plain:
     return value
 
 
-# How each condition but the host is written, and read. What is not asked for is left out.
+# The encoder and decoder of each condition except the host. Conditions that are not set are left out.
 CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] = {
     "ports": (sorted, frozenset),
     "schemes": (sorted, frozenset),
@@ -158,15 +159,15 @@ CONDITIONS: Mapping[str, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] 
     "headers": (lambda headers: headers.named, lambda form: HeaderPattern(named=_pairs(form))),
     "graphql": (lambda graphql: graphql.named, _read_operations),
     "inject": (_write_injection, _read_injection),
-    "max_body": (_as_it_is, _as_it_is),
-    "encoded_slash": (_as_it_is, _as_it_is),
-    "inspect": (_as_it_is, _as_it_is),
+    "max_body": (_unchanged, _unchanged),
+    "encoded_slash": (_unchanged, _unchanged),
+    "inspect": (_unchanged, _unchanged),
 }
 DEFAULTS = {part.name: part.default for part in fields(Conditions) if part.name != "host"}
 
 
 def _table(rules: Sequence[Rule]) -> Plain:
-    """Return the rules in columns; what many have in common stands there once."""
+    """Return the rules in columns; values that many rules share are written once."""
     asked: dict[tuple[Any, ...], int] = {}
     places: dict[tuple[str, str], int] = {}
     rows = []
@@ -186,15 +187,15 @@ def _table(rules: Sequence[Rule]) -> Plain:
 
 
 def _write_asked(values: tuple[Any, ...]) -> Plain:
-    said = {name: value for (name, usual), value in zip(DEFAULTS.items(), values, strict=True) if value != usual}
-    if not said.keys() <= CONDITIONS.keys():
+    given = {name: value for (name, default), value in zip(DEFAULTS.items(), values, strict=True) if value != default}
+    if not given.keys() <= CONDITIONS.keys():
         raise NotEncodableError
-    return {name: CONDITIONS[name][0](value) for name, value in said.items()}
+    return {name: CONDITIONS[name][0](value) for name, value in given.items()}
 
 
 def _read_asked(form: Plain) -> Conditions:
-    """Return the conditions, of whichever host."""
-    return Conditions(host=EVERY, **{name: CONDITIONS[name][1](said) for name, said in form.items()})
+    """Return the conditions, with a dummy for the host."""
+    return Conditions(host=EVERY, **{name: CONDITIONS[name][1](value) for name, value in form.items()})
 
 
 def _rules(table: Plain, lists: Lists) -> tuple[Rule, ...]:
@@ -241,10 +242,10 @@ def _hosts(reaches: Sequence[str], names: Sequence[str], lists: Lists) -> list[H
 
 
 def _made[T](kind: type[T], **columns: Iterable[Any]) -> list[T]:
-    """Return values of a frozen class, a column for each of its parts, as its own `__init__` would leave them.
+    """Return instances of a frozen class from one column per field, without calling its `__init__`.
 
-    That one asks for each part of each value whether it may be set, and takes five times as long: of a thousand hosts
-    nothing else takes so long. These have been through it when they were written.
+    The `__init__` of a frozen dataclass takes five times as long, most of the time that loading a thousand hosts would
+    take. The values passed through it before they were encoded.
     """
     made = list(map(object.__new__, repeat(kind, len(columns[next(iter(columns))]))))  # type: ignore[arg-type] # sized
     for name, column in columns.items():
@@ -254,7 +255,7 @@ def _made[T](kind: type[T], **columns: Iterable[Any]) -> list[T]:
 
 def _host(pattern: HostPattern) -> tuple[str, str]:
     if isinstance(pattern, ListedHosts) and pattern.dropped:
-        raise NotEncodableError  # a list is read anew, and holds what was replaced
+        raise NotEncodableError  # the list is read from its file again, which still holds the dropped hosts
     return str(pattern.reach), pattern.name
 
 

@@ -1,4 +1,4 @@
-"""Layers and services in, one effective policy out; everything that does not fit together is told at once."""
+"""Compile layers and services into one effective policy, and report every problem at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
@@ -29,7 +29,7 @@ def compile_policy(layers: Sequence[Layer], services: Mapping[str, Layer]) -> Po
 
 
 def offered(services: Mapping[str, Layer]) -> dict[str, Policy]:
-    """Return what each of the services allows by itself, without any option."""
+    """Return a policy for each service that allows what the service allows without options."""
     return {name: compile_policy([services[name]], services) for name in services}
 
 
@@ -37,4 +37,4 @@ def _unknown_services(layer: Layer, services: Mapping[str, Layer]) -> Iterator[P
     for number, service in enumerate(layer.spec.services):
         if service.name not in services:
             where, what = str(layer.origin("services", number)), f"unknown service {safe_repr(service.name)}"
-            yield Problem(where=where, what=what, hint=f"known are {', '.join(sorted(services))}")
+            yield Problem(where=where, what=what, hint=f"known: {', '.join(sorted(services))}")

@@ -1,4 +1,4 @@
-"""Rules that put different secrets into one request, of which none is more specific than the other."""
+"""Find rules that inject different secrets into the same request although neither is more specific."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -13,18 +13,18 @@ from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.policy.match.path_pattern import PathKind
 from agent_sandbox.problems import Problem
 
-# Those alone are compared that nothing simpler tells apart: globs of one length, for one. More are not worth the wait.
+# Only rules that nothing simpler tells apart are compared, such as globs of one length. Comparing more takes too long.
 MAX_COMPARED = 20_000
-HINT = "which of them goes along? Write one of the paths more exactly, or give both the same `transform`"
-TOO_MANY = "too many rules with different secrets are alike: whether two of them take the same request is not known"
-FEWER = "write paths without stars, or give more of the rules the same `transform`"
+HINT = "make one of the paths more specific, or give both the same `transform`"
+TOO_MANY = "too many similar rules with different secrets: cannot check whether two of them match the same request"
+FEWER = "write paths without `*`, or give more of the rules the same `transform`"
 
-# Of equally specific rules, by their methods and by what they put in.
+# Equally specific rules, by their methods and by what they inject.
 Alike = defaultdict[frozenset[str], defaultdict[Injection | None, list[Rule]]]
 
 
 def conflicting(rules: Iterable[Rule]) -> Iterator[Problem]:
-    """Yield a problem for each rule that puts in something else than an earlier one that is as specific."""
+    """Yield a problem for each rule that injects something else than an equally specific earlier rule."""
     alike: defaultdict[object, Alike] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     left = iter(range(MAX_COMPARED))
     for rule in sorted((rule for rule in rules if rule.conditions.inject), key=lambda rule: rule.sort_key):
@@ -32,7 +32,7 @@ def conflicting(rules: Iterable[Rule]) -> Iterator[Problem]:
         compared = zip(_differing(asked, group), left, strict=False)
         other = next((other for other, _ in compared if _meet(asked, other.conditions)), None)
         if other:
-            what = f"{asked.inject} would go into the same requests as {other.conditions.inject}"
+            what = f"{asked.inject} would be injected into the same requests as {other.conditions.inject}"
             yield Problem(where=str(rule.origin), what=f"{what} by {other.origin}", hint=HINT)
         group[asked.methods or STANDARD][asked.inject].append(rule)
     if next(left, None) is None:
@@ -40,11 +40,11 @@ def conflicting(rules: Iterable[Rule]) -> Iterator[Problem]:
 
 
 def _likeness(asked: Conditions) -> object:
-    """Return what two rules have in common that are equally specific and may take the same request."""
+    """Return a key that is equal for two rules if they are equally specific and may match the same request."""
     host, path = asked.host, asked.path
     where = (host.name, host.reach is Reach.EXACT)
     how = path.specificity if path else None
-    # Patterns without stars are in common where they are equal.
+    # Patterns without stars overlap only if they are equal.
     text = in_lower_case(path.reading) if path and path.kind is not PathKind.GLOB else None
     return where, how, text, asked.query
 
@@ -60,7 +60,7 @@ def _meet(asked: Conditions, other: Conditions) -> bool:
         return False
     one, two = asked.path, other.path
     if one is None or two is None or PathKind.GLOB not in {one.kind, two.kind}:
-        return True  # they are in one group because they are equal
+        return True  # equal, because they are in the same group
     return globs_meet(_lowered(one.glob), _lowered(two.glob))
 
 

@@ -1,4 +1,4 @@
-"""A layer's entries as rules: defaults filled in, services put in their place."""
+"""Expand the entries and services of a layer into rules, with all defaults."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from agent_sandbox.problems import Problem, UserError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What an entry means that leaves something out: an allow as little as is useful, a deny everything."""
+    """Conditions of an entry that names none: an allow takes the usual ports and methods, a deny takes all."""
 
     ports: frozenset[int] | None
     methods: frozenset[str] | None
@@ -32,14 +32,17 @@ DEFAULTS = {
     Effect.ALLOW: Defaults(ports=USUAL_PORTS, methods=STANDARD),
     Effect.DENY: Defaults(ports=None, methods=None),
 }
-# A secret goes over nothing else.
+# The only schemes over which a secret is sent.
 ENCRYPTED = frozenset({"https"})
 ALLOWING = frozenset({"services", "domains", "domains_file", "allow", "host_services"})
 SECTIONS = (("domains", Effect.ALLOW), ("allow", Effect.ALLOW), ("deny", Effect.DENY))
 
 
 def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
-    """Return what a layer says with the services that it names, which are all known and stand below its own words."""
+    """Return the rules and settings of a layer and its services, all of which must be known.
+
+    The layer's own rules rank above those of its services.
+    """
     of_services = RuleSet(
         rules=tuple(
             rule for number in range(len(layer.spec.services)) for rule in _of_service(layer, number, services)
@@ -47,14 +50,14 @@ def expand(layer: Layer, services: Mapping[str, Layer]) -> RuleSet:
         replaced=frozenset(services[spec.name].name for spec in layer.spec.services if spec.merge_mode),
     )
     own = RuleSet(
-        # A service by itself is the whole of it, at its least.
+        # A service as a layer: all of its parts, at their lowest levels.
         rules=(*_rules(layer, choose(layer.name, layer.spec.declared, {})), *_rules_of_names(layer)),
         replaced=frozenset(entry.host for entry in layer.spec.domains if entry.merge_mode),
         host_services=tuple(service.row(name) for name, service in layer.spec.host_services.items()),
-        settings=layer.spec.settings.said_at(layer.origin("settings", "upstream"), layer.authorities),
+        settings=layer.spec.settings.values(layer.origin("settings", "upstream"), layer.authorities),
     )
-    said = of_services + own
-    return _narrowing(layer, said) if layer.only_narrows else said
+    rules = of_services + own
+    return _restricting(layer, rules) if layer.restricts else rules
 
 
 def _of_service(layer: Layer, number: int, services: Mapping[str, Layer]) -> Iterator[Rule]:
@@ -68,30 +71,30 @@ def _of_service(layer: Layer, number: int, services: Mapping[str, Layer]) -> Ite
     return _rules(service, chosen)
 
 
-def _narrowing(layer: Layer, said: RuleSet) -> RuleSet:
-    # It leads nowhere by itself, and may have more inspected than the others want, and not less.
-    settings = {name: value for name, value in said.settings.items() if name != "inspect"}
-    allows = tuple(rule for rule in said.rules if rule.effect is Effect.ALLOW)
-    if problems := [_puts_in(rule) for rule in allows if rule.conditions.inject]:
+def _restricting(layer: Layer, written: RuleSet) -> RuleSet:
+    # A restricting layer adds no host service. It can turn inspection on, never off.
+    settings = {name: value for name, value in written.settings.items() if name != "inspect"}
+    allows = tuple(rule for rule in written.rules if rule.effect is Effect.ALLOW)
+    if problems := [_injects(rule) for rule in allows if rule.conditions.inject]:
         raise UserError(problems)
     return replace(
-        said,
+        written,
         host_services=(),
         settings=settings,
-        always_inspects=said.settings.get("inspect", False),
-        rules=tuple(rule for rule in said.rules if rule.effect is Effect.DENY),
+        always_inspects=written.settings.get("inspect", False),
+        rules=tuple(rule for rule in written.rules if rule.effect is Effect.DENY),
         ceilings=(Restriction(origin=layer.origin("tighten"), rules=allows),) if _names_an_allow(layer) else (),
     )
 
 
-def _puts_in(rule: Rule) -> Problem:
-    what = f"a layer that only narrows puts nothing in, and this is {rule.conditions.inject}"
-    hint = "take it out: it goes with the layer that allows the request"
+def _injects(rule: Rule) -> Problem:
+    what = f"a restricting layer cannot inject {rule.conditions.inject}"
+    hint = "move `transform` to the layer that allows the request"
     return Problem(where=str(rule.origin), what=what, hint=hint)
 
 
 def _names_an_allow(layer: Layer) -> bool:
-    # What is written counts and not what it comes to: otherwise the narrowest ceiling of all would let everything pass.
+    # A section counts even if it expands to no rule: otherwise the layer that restricts most would restrict nothing.
     return layer.spec.allow_all or not layer.spec.model_fields_set.isdisjoint(ALLOWING)
 
 
@@ -103,13 +106,13 @@ def _rules(layer: Layer, chosen: Chosen) -> Iterator[Rule]:
 
 
 def _rules_of_names(layer: Layer) -> Iterator[Rule]:
-    """Yield what only a policy has, and no service: a list of hosts, and private places."""
+    """Yield the rules of sections that a service cannot have: the host list and host services."""
     if layer.listed:
         every = EntrySpec.model_construct(host=layer.listed)
         yield _rule(Effect.ALLOW, every, RuleSpec(), layer.origin("domains_file"))
     for name, service in layer.spec.host_services.items():
         row = service.row(name)
-        # The values are checked already.
+        # The values have been validated already.
         asked = EntrySpec.model_construct(host=row.asked, ports=tuple(row.ports))
         yield _rule(Effect.ALLOW, asked, service, layer.origin("host_services", name))
 
@@ -119,17 +122,17 @@ def _rules_of_entry(
 ) -> Iterator[Rule]:
     for number, rule in enumerate(entry.rules or (RuleSpec(),)):
         origin = layer.origin(*place, "rules", number)
-        # What a service denies it denies whatever is chosen of it.
+        # The denies of a service apply with any options.
         meant = variants(entry.host, rule, chosen) if effect is Effect.ALLOW else (rule,)
         yield from (_rule(effect, entry, variant, origin) for variant in meant)
 
 
 def _path(effect: Effect, pattern: PathPattern) -> PathPattern:
-    # Whether a host is blind to case only the host knows.
+    # A deny ignores case because some servers do.
     return pattern if effect is Effect.ALLOW else pattern.in_any_case()
 
 
-# The rules of an entry come one after the other, and share the set: a copy for each would be most of a large policy.
+# Consecutive rules of an entry share one set: a copy for each rule would be most of a large policy.
 _ports = lru_cache(maxsize=1)(frozenset[int])
 
 

@@ -1,4 +1,4 @@
-"""A policy file among others: its name, what it says, and where each word of it stands."""
+"""A layer: a parsed policy file with its name and the line of each part."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,26 +16,26 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One file of the policy. `lines` tells the line of each part: `("domains", 0, "rules", 1)`."""
+    """A parsed policy file. `lines` maps the location of each part, `("domains", 0, "rules", 1)`, to its line."""
 
     name: str
     file: str
     spec: "PolicySpec"
     lines: Mapping[Location, int]
-    # Set for a layer that may only narrow whatever its file says of itself: the organisation's.
+    # Set for a layer that restricts even without `tighten: true` in its file: the organisation's.
     tighten: bool = False
-    # What stands in the file that `domains_file` names.
+    # The content of the file that `domains_file` names.
     listed: ListedHosts | None = None
-    # What stands in the file that `settings.upstream.ca` names.
+    # The content of the file that `settings.upstream.ca` names.
     authorities: Authorities | None = None
 
     @property
-    def only_narrows(self) -> bool:
-        """Whether its allows are a ceiling for all layers, and allow nothing by themselves."""
+    def restricts(self) -> bool:
+        """Whether its allows limit what all layers allow, and allow nothing by themselves."""
         return self.tighten or self.spec.tighten
 
     def origin(self, *location: str | int) -> Origin:
-        """Return where a part was written; what was written in short stands where the whole stands."""
+        """Return the line of a part; a part of a short form has the line of the whole."""
         while location and location not in self.lines:
             location = location[:-1]
         return Origin(file=self.file, line=self.lines.get(location, 1), layer=self.name)

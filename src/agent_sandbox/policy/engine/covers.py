@@ -1,6 +1,7 @@
-"""Whether one rule's conditions take in another's: for tools that find what is hidden, doubled or newly reachable.
+"""Whether one rule's conditions cover another's.
 
-Sound and not complete: True is a proof, False may also mean that nothing simple proves it.
+Tools use it to find rules that are hidden, duplicated or newly reachable. Sound but not complete: True is a proof,
+False can also mean that no simple proof was found.
 """
 
 from functools import cache
@@ -12,13 +13,13 @@ from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, PathPattern
 
 EVERY_PATH = parse_path_pattern(PathKind.PREFIX, "/")
 EVERY_SCHEME = frozenset({"http", "https"})
-# What no pattern holds: it stands for whatever a star of the narrower pattern may be.
+# A character that no pattern contains: it represents the text that a star of the narrower pattern matches.
 ANYTHING = "\0"
 WILD = frozenset({Reach.BELOW, Reach.APEX_AND_BELOW})
 
 
 def covers(wide: Conditions, narrow: Conditions) -> bool:
-    """Tell whether every request that matches `narrow` matches `wide`, as allows or as denies."""
+    """Return whether every request that matches `narrow` also matches `wide`, both as allows or both as denies."""
     return (
         _host(wide.host, narrow.host)
         and _among(wide.ports, narrow.ports)
@@ -26,7 +27,7 @@ def covers(wide: Conditions, narrow: Conditions) -> bool:
         and _among(wide.methods, narrow.methods)
         and _case(wide.path or EVERY_PATH, narrow.path or EVERY_PATH)
         and _path(wide.path or EVERY_PATH, narrow.path or EVERY_PATH)
-        # An allow takes exactly these parameters, so a wider pattern of a query is another one.
+        # An allow matches exactly these parameters, so no other query pattern covers it.
         and wide.query in {None, narrow.query}
         and _named(wide) <= _named(narrow)
         and (wide.max_body is None or (narrow.max_body is not None and narrow.max_body <= wide.max_body))
@@ -54,7 +55,7 @@ def _host(wide: HostPattern, narrow: HostPattern) -> bool:
 
 
 def _case(wide: PathPattern, narrow: PathPattern) -> bool:
-    """Tell whether the wider pattern leaves open what the narrower one does: the case of a part."""
+    """Return whether the wider pattern ignores case wherever the narrower one does."""
     return narrow.any_case is None or wide == EVERY_PATH or wide.any_case in {narrow.any_case, WHOLE}
 
 
@@ -79,7 +80,7 @@ def _template(glob: tuple[Segment, ...]) -> str:
 
 
 def _glob(wide: tuple[Segment, ...], narrow: tuple[Segment, ...]) -> bool:
-    """Follow both from left to right, each pair of places once."""
+    """Compare both from left to right, each pair of positions once."""
 
     @cache
     def from_here(mine: int, theirs: int) -> bool:
@@ -87,7 +88,7 @@ def _glob(wide: tuple[Segment, ...], narrow: tuple[Segment, ...]) -> bool:
             return (mine, theirs) == (len(wide), len(narrow))
         if wide[mine] != ANY_DEPTH:
             return _segment(wide[mine], narrow[theirs]) and from_here(mine + 1, theirs + 1)
-        # At the end `**` takes at least one segment, and a narrower glob has one; before, it may be none, or one more.
+        # A final `**` takes at least one segment, and the narrower glob has one. Elsewhere it takes none or more.
         return mine == len(wide) - 1 or from_here(mine + 1, theirs) or from_here(mine, theirs + 1)
 
     return from_here(0, 0)

@@ -1,4 +1,4 @@
-"""THE decision: total, without side effects, and it never depends on order."""
+"""Decide requests. Every function is total and pure, and the order of rules never matters."""
 
 from dataclasses import replace
 
@@ -19,7 +19,11 @@ from agent_sandbox.policy.match.injection import Injection
 
 
 def decide(policy: Policy, request: Request) -> Decision:
-    """Answer a request: a matching deny wins, else a matching allow within every ceiling, else it is denied."""
+    """Return the decision on a request.
+
+    A matching deny wins. Otherwise a matching allow wins if every restricting layer allows the request as well.
+    Otherwise the request is denied.
+    """
     if policy.refusal and not policy.empty:
         return _refused(policy)
     ways = readings(request.path)
@@ -29,7 +33,7 @@ def decide(policy: Policy, request: Request) -> Decision:
             continue
         if rule.effect is Effect.DENY:
             return rule.verdict
-        # The first one is the most specific; another stands only where it lets a larger body follow.
+        # The first one is the most specific; a later one replaces it only if it allows a larger body.
         if answer is None or rule.verdict.limit > answer.limit:
             answer = rule.verdict
     if answer is None:
@@ -44,7 +48,7 @@ def decide(policy: Policy, request: Request) -> Decision:
 
 
 def allows(policy: Policy, request: Request) -> bool:
-    """Tell whether `decide` allows the request, without looking for what to say of a denial."""
+    """Return whether `decide` allows the request, without computing the reason for a denial."""
     if policy.refusal:
         return False
     ways = readings(request.path)
@@ -53,9 +57,10 @@ def allows(policy: Policy, request: Request) -> bool:
 
 
 def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:
-    """Answer a request into which secrets can be put, and say which: what the most specific rule that has any puts in.
+    """Return the decision on a request that secrets can be injected into, and the injection.
 
-    None where nothing is put in: no such rule takes the request, or it is denied all the same.
+    The injection is that of the most specific matching rule that has one, or None if there is none or the request is
+    denied.
     """
     if not policy.asks_secrets:
         return decide(policy, request), None
@@ -69,14 +74,17 @@ def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Inj
     if not rules:
         return decision, None
     verdict, inject = rules[0].verdict, rules[0].conditions.inject
-    # How much may follow it say those that put in the same: others allow a larger body without.
+    # The size limit comes from rules with the same injection: others allow a larger body only without it.
     limits = (rule.verdict for rule in rules if rule.conditions.inject == inject)
     widest = max(limits, key=lambda one: one.limit)
     return replace(verdict, max_body=min(widest, decision, key=lambda one: one.limit).max_body), inject
 
 
 def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
-    """Answer a CONNECT: allowed when some rule could allow a request there; that request is decided again in full."""
+    """Return the decision on a CONNECT: allowed if some rule could allow a request to this host and port.
+
+    Each request inside the tunnel is decided on its own.
+    """
     if policy.refusal and not policy.empty:
         return _refused(policy)
     rules = policy.index.rules_for(host)
@@ -92,12 +100,12 @@ def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
     for ceiling in policy.rules.ceilings:
         if not ceiling.takes_connect(host, port):
             return beyond_for_port(ceiling, host, port)
-    # A limit is for the requests inside.
+    # The size limit applies to the requests inside.
     return allowing.verdict if allowing.verdict.max_body is None else replace(allowing.verdict, max_body=None)
 
 
 def awaits_operation(policy: Policy, request: Request) -> bool:
-    """Tell whether a request that is denied by its head could be allowed, once its body has been read as GraphQL."""
+    """Return whether a request that is denied by its head could be allowed after its body is read as GraphQL."""
     if request.operation is not None or not policy.asks_operations:
         return False
     filled = request._replace(secrets=True)

@@ -1,4 +1,4 @@
-"""Rules as plain data: for digests and for machines that read along."""
+"""Rules as plain data, for digests and JSON output."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 
 
 def dump_conditions(asked: Conditions) -> dict[str, Any]:
-    """Return the conditions in one canonical spelling; what is not asked for is left out."""
+    """Return the conditions in canonical form, without those that are not set."""
     data = {
         "host": str(asked.host),
         "ports": _sorted(asked.ports),

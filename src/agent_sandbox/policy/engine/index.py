@@ -1,4 +1,4 @@
-"""Rules by host: one dict look-up a label, however many hosts there are."""
+"""An index of rules by host: one dictionary look-up per label, however many hosts there are."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -12,10 +12,10 @@ from agent_sandbox.policy.match.host_pattern import NAMED_WHOLE, Reach
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostIndex:
-    """`exact` by host, `below` by the suffix that a host must end in; `others`, networks and lists, are few.
+    """Rules in three tables: `exact` by host, `below` by the suffix of a wildcard, `others` for networks and lists.
 
-    Below the empty suffix is every name. Where one rule names a host, as is usual, no table stands before it: among
-    many hosts each thing on the way has to come from main memory, and that takes longer than what is done with it.
+    Every name is below the empty suffix. A host with a single rule, the usual case, maps to the rule itself: with many
+    hosts, fetching one more object from main memory takes longer than using it.
     """
 
     exact: Mapping[str, Rule | Rules]
@@ -23,7 +23,7 @@ class HostIndex:
     others: tuple[Rules, ...] = ()
 
     def rules_for(self, host: str) -> tuple[Rule, ...]:
-        """Return the rules whose host pattern takes this host, the most specific first."""
+        """Return the rules whose host pattern matches this host, the most specific first."""
         found = self.naming(host)
         if self.below or self.others:
             for rules in self._wider(host):
@@ -31,7 +31,7 @@ class HostIndex:
         return found
 
     def rules_about(self, host: str, readings: Readings) -> tuple[Rule, ...]:
-        """Return at least those of `rules_for` that could take such a path."""
+        """Return those of `rules_for` that could match such a path, and perhaps a few more."""
         found = self.exact.get(host, NO_RULES).about(readings)
         if self.below or self.others:
             for rules in self._wider(host):
@@ -39,7 +39,7 @@ class HostIndex:
         return found
 
     def naming(self, host: str) -> tuple[Rule, ...]:
-        """Return the rules that name this very host."""
+        """Return the rules that name exactly this host."""
         found = self.exact.get(host, NO_RULES)
         return (found,) if isinstance(found, Rule) else found
 
@@ -58,7 +58,7 @@ class HostIndex:
 
 
 def build_index(rules: Iterable[Rule]) -> HostIndex:
-    """Sort the rules into their hosts."""
+    """Return the index of the rules."""
     exact: defaultdict[str, list[Rule]] = defaultdict(list)
     below: defaultdict[str, list[Rule]] = defaultdict(list)
     others: defaultdict[str, list[Rule]] = defaultdict(list)

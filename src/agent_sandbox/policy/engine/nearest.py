@@ -1,4 +1,4 @@
-"""Denials for want of a rule: they name the nearest one and what differed."""
+"""Denials without a matching rule: they name the nearest rule and what differs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -13,14 +13,14 @@ from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.host_pattern import Reach
 
-# A denial costs little more than an allow: of many rules, those for such a path and the most specific are compared.
+# A bound, so that a denial costs little more than an allow: rules for such a path come first, then the most specific.
 MAX_COMPARED = 100
-# Pairs of an allow and a deny.
+# Pairs of an allow and a deny that are compared.
 MAX_PAIRS = 500
 
 
 def no_rule_for_request(request: Request, readings: Readings, index: HostIndex) -> Decision | None:
-    """Deny what no rule of the host takes; None when nothing of the host is allowed."""
+    """Return the denial of a request that no rule of its host matches; None if the host has no allow."""
     rules = likely = index.rules_for(request.host)
     if len(rules) > MAX_COMPARED:
         likely = (*index.rules_about(request.host, readings), *rules)
@@ -39,13 +39,13 @@ def no_rule_for_request(request: Request, readings: Readings, index: HostIndex) 
 
 
 def no_rule_for_port(host: str, port: int, rules: Sequence[Rule]) -> Decision | None:
-    """Deny what the host's rules allow on other ports alone; None when nothing of the host is allowed."""
+    """Return the denial of a port if the host is allowed on other ports; None if the host has no allow."""
     allow = next(unshadowed((rule for rule in rules if rule.effect is Effect.ALLOW), rules), None)
     return _denial(Cause.REQUEST, f"host {host} is allowed, port {port} is not", allow) if allow else None
 
 
 def no_rule_for_host(index: HostIndex, host: str) -> Decision:
-    """Deny a host that no rule names; one for its parent or for its children is worth telling."""
+    """Return the denial of a host that no rule names. It mentions a rule for a parent or child domain."""
     reason = f"no rule allows host {host}"
     rule = next(allows_nearby(index, host), None)
     if rule:
@@ -54,9 +54,9 @@ def no_rule_for_host(index: HostIndex, host: str) -> Decision:
 
 
 def allows_nearby(index: HostIndex, host: str) -> Iterator[Rule]:
-    """Yield what is allowed of the names below a host, and of those above."""
+    """Yield the allows for the names below a host, then for the names above it."""
     if below := [rule for rule in index.below.get(host, ()) if rule.effect is Effect.ALLOW]:
-        # Whatever takes in all names below takes this one, which nobody has.
+        # A deny that hides them all matches `*.host`.
         yield from unshadowed(below, index.rules_for(f"*.{host}"))
     _, _, parent = host.partition(".")
     while parent:
@@ -67,7 +67,7 @@ def allows_nearby(index: HostIndex, host: str) -> Iterator[Rule]:
 
 
 def unshadowed(allows: Iterable[Rule], here: Iterable[Rule]) -> Iterator[Rule]:
-    """Yield the allows of which no deny here takes back all; where much is to be compared, the rest as it is."""
+    """Yield the allows that no deny covers; after `MAX_PAIRS` comparisons yield the rest unchecked."""
     denials = (rule.conditions for rule in here if rule.effect is Effect.DENY)
     denies = list(islice(denials, MAX_PAIRS))
     compared = 0
@@ -78,19 +78,19 @@ def unshadowed(allows: Iterable[Rule], here: Iterable[Rule]) -> Iterator[Rule]:
 
 
 def beyond_for_request(ceiling: Restriction, request: Request, readings: Readings) -> Decision:
-    """Deny what some layer allows and a narrowing one does not: that one is named, with its nearest rule."""
+    """Return the denial of a request that only a restricting layer does not allow, with that layer's nearest rule."""
     index = ceiling.index
     return _beyond(ceiling, no_rule_for_request(request, readings, index) or no_rule_for_host(index, request.host))
 
 
 def beyond_for_port(ceiling: Restriction, host: str, port: int) -> Decision:
-    """Deny a CONNECT that some layer allows and a narrowing one does not."""
+    """Return the denial of a CONNECT that only a restricting layer does not allow."""
     rules = ceiling.index.rules_for(host)
     return _beyond(ceiling, no_rule_for_port(host, port, rules) or no_rule_for_host(ceiling.index, host))
 
 
 def _beyond(ceiling: Restriction, within: Decision) -> Decision:
-    where = f"layer {ceiling.origin.layer} ({ceiling.origin}) narrows what all others allow"
+    where = f"layer {ceiling.origin.layer} ({ceiling.origin}) restricts what all others allow"
     return Decision(
         effect=Effect.DENY,
         rule=str(ceiling.origin),
@@ -102,8 +102,8 @@ def _beyond(ceiling: Restriction, within: Decision) -> Decision:
 
 
 def _denial(cause: Cause, reason: str, nearest: Rule) -> Decision:
-    told = f"{nearest.origin} allows {nearest}"
-    return Decision(effect=Effect.DENY, rule=None, origin=None, reason=f"{reason}: {told}", near_miss=told, cause=cause)
+    near = f"{nearest.origin} allows {nearest}"
+    return Decision(effect=Effect.DENY, rule=None, origin=None, reason=f"{reason}: {near}", near_miss=near, cause=cause)
 
 
 def _are_not(differences: Sequence[str]) -> str:

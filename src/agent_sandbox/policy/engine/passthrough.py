@@ -1,4 +1,4 @@
-"""Which TLS goes through unopened: only where nothing that stands inside is asked for."""
+"""Which TLS connections pass through without inspection: only those for which no rule looks inside."""
 
 from collections.abc import Sequence
 
@@ -8,19 +8,20 @@ from agent_sandbox.policy.engine.rule import Rule
 Rules = Sequence[Rule]
 
 
-def goes_unopened(rules: Rules, ceilings: Sequence[Rules], *, port: int, inspect: bool) -> bool:
-    """Tell whether a connection to this port may, `rules` being those of its host and `ceilings` those of each ceiling.
+def passes_through(rules: Rules, ceilings: Sequence[Rules], *, port: int, inspect: bool) -> bool:
+    """Return whether TLS to this port passes through without inspection.
 
-    `inspect` counts for entries that do not say. One that says `true` stands over one that says `false`, and so does
-    every deny and every narrower allow: they have to be held against what is inside.
+    `rules` are the rules of the host, `ceilings` those of each restricting layer. `inspect` is the default for entries
+    that do not set it. `inspect: true` wins over `false`, and so does every deny and every allow with conditions: they
+    need the requests inside.
     """
     here = [rule for rule in rules if rule.conditions.takes_port(port)]
-    said = {rule.conditions.inspect for rule in here}
-    wanted = False in said or (not inspect and None in said)
+    values = {rule.conditions.inspect for rule in here}
+    wanted = False in values or (not inspect and None in values)
     whole = all(rule.effect is Effect.ALLOW and rule.conditions.of_any_request for rule in here)
-    return wanted and True not in said and whole and all(_leaves_unopened(above, port) for above in ceilings)
+    return wanted and True not in values and whole and all(_lets_pass_through(above, port) for above in ceilings)
 
 
-def _leaves_unopened(ceiling: Rules, port: int) -> bool:
+def _lets_pass_through(ceiling: Rules, port: int) -> bool:
     here = [rule.conditions for rule in ceiling if rule.conditions.takes_port(port)]
     return any(asked.of_any_request for asked in here) and not any(asked.inspect for asked in here)

@@ -1,4 +1,4 @@
-"""One rule: a conjunction of conditions on a request, and what follows when all hold."""
+"""A rule: conditions on a request, and the effect if all of them match."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ Readings = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a request must be like; None is no condition."""
+    """The conditions of a rule; None means no condition."""
 
     host: HostPattern
     ports: frozenset[int] | None = None
@@ -31,47 +31,47 @@ class Conditions:
     headers: HeaderPattern | None = None
     max_body: int | None = None
     graphql: OperationPattern | None = None
-    # What is put in. A request into which nothing can be put is not taken.
+    # What is injected. A request that nothing can be injected into does not match.
     inject: Injection | None = None
     encoded_slash: bool = False
     inspect: bool | None = None
 
     @property
     def plain(self) -> bool:
-        """Whether nothing is asked for but host, port and method: nearly always."""
+        """Whether only host, port and method are set, the usual case."""
         more = (self.schemes, self.path, self.query, self.headers, self.max_body, self.graphql, self.inject)
         return more.count(None) == len(more)
 
     @property
     def of_the_host_alone(self) -> bool:
-        """Whether nothing but host and port is asked for."""
+        """Whether only host and port are set."""
         return self.methods is None and self.of_any_request
 
     @property
     def of_any_request(self) -> bool:
-        """Whether every usual request to host and port is meant: what an entry without rules says."""
+        """Whether every usual request to host and port matches, as for an entry without rules."""
         return self.methods in {None, STANDARD} and self.plain
 
     def takes_port(self, port: int) -> bool:
-        """Tell whether this port is meant."""
+        """Return whether this port matches."""
         return self.ports is None or port in self.ports
 
     def takes_size(self, size: int | None) -> bool:
-        """Tell whether a body of this size may follow. One of unknown size may, and is cut where it grows too large."""
+        """Return whether a body of this size matches. One of unknown size does; the proxy stops it at the limit."""
         return self.max_body is None or size is None or size <= self.max_body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Conditions, the effect they have, and where a person wrote them."""
+    """Conditions with their effect and their origin."""
 
     effect: Effect
     conditions: Conditions
     origin: Origin
     reason: str = ""
-    # The answer when this rule decides: always the same, and made once.
+    # The decision when this rule decides: always the same, so it is built once.
     verdict: Decision = field(init=False, repr=False, compare=False)
-    # Of the conditions, what each decision asks: among many hosts it takes longer to get at them than to ask.
+    # Copies of conditions that every decision reads: with many hosts, one more indirection costs more than the test.
     ports: frozenset[int] | None = field(init=False, repr=False, compare=False)
     methods: frozenset[str] | None = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
@@ -90,14 +90,14 @@ class Rule:
         object.__setattr__(self, "methods", self.conditions.methods)
         object.__setattr__(self, "plain", self.conditions.plain)
 
-    def about(self, readings: Readings) -> tuple["Rule", ...]:  # noqa: ARG002 - what many rules go by
-        """Return itself, as `Rules` of this one would."""
+    def about(self, readings: Readings) -> tuple["Rule", ...]:  # noqa: ARG002 - used by tables of many rules
+        """Return the rule itself, as `Rules` with only this rule would."""
         return (self,)
 
     def matches(self, request: Request, readings: Readings) -> bool:
-        """Tell whether the rule speaks of this request, whose host already fits.
+        """Return whether the rule matches this request, whose host already matches.
 
-        An allow must hold in every reading of the path, a deny in any: doubt never widens.
+        An allow must match every reading of the path, a deny any one: ambiguity never allows more.
         """
         if self.ports is not None and request.port not in self.ports:
             return False
@@ -129,7 +129,7 @@ class Rule:
         return pattern.is_all_of(headers) if self.effect is Effect.ALLOW else pattern.is_within(headers)
 
     def differences(self, request: Request, readings: Readings) -> Iterator[str]:
-        """Name each part of the request that the rule does not take, in the user's words."""
+        """Yield each part of the request that does not match, as text for a denial."""
         asked = self.conditions
         if asked.ports is not None and request.port not in asked.ports:
             yield f"port {request.port}"
@@ -156,14 +156,14 @@ class Rule:
 
     @property
     def sort_key(self) -> tuple[tuple[int, int], str, int, str]:
-        """Most specific first, then as written: which rule is named does not depend on the order of loading."""
+        """Most specific first, then as written, so that the order of loading does not matter."""
         path = self.conditions.path
         exact, length = path.specificity if path else (0, 0)
         return ((-exact, -length), self.origin.file, self.origin.line, str(self))
 
 
 def why(effect: Effect, where: str, reason: str) -> str:
-    """Return what a rule's verdict says."""
+    """Return the reason in a rule's decision."""
     verb = "allowed" if effect is Effect.ALLOW else "denied"
     return f"{verb} by {where}{': ' if reason else ''}{reason}"
 

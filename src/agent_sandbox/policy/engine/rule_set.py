@@ -1,4 +1,4 @@
-"""What one layer says, or several together."""
+"""The rules and settings of one layer, or of several combined."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -6,29 +6,29 @@ from dataclasses import dataclass, field, replace
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.engine.restrict import Restriction
 from agent_sandbox.policy.engine.rule import Rule
-from agent_sandbox.policy.engine.settings import Said
+from agent_sandbox.policy.engine.settings import SettingValues
 from agent_sandbox.policy.match.host_list import ListedHosts
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 from agent_sandbox.policy.match.host_service import HostServiceRow
 
-ServiceLayer = str  # `service github`: the layer that a service's rules come from
+ServiceLayer = str  # such as `service github`, the layer name of a service's rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSet:
-    """Rules, ceilings and settings; `lower + higher` is both.
+    """Rules, restrictions and settings; `lower + higher` combines two sets.
 
-    A setting of the higher one stands. The higher one replaces the lower one's allows of the hosts that its patterns
-    contain, and of its services; denies and ceilings stay, whoever wrote them. Adding is associative, and where nothing
-    is replaced the order of layers never matters: a deny wins wherever it comes from.
+    A setting of the higher set wins. The higher set replaces the allows of the lower one for the hosts and services in
+    `replaced`; denies and restrictions always stay. Adding is associative. If nothing is replaced, the order of layers
+    does not matter: a deny wins in any layer.
     """
 
     rules: tuple[Rule, ...] = ()
     ceilings: tuple[Restriction, ...] = ()
     replaced: frozenset[HostPattern | ServiceLayer] = frozenset()
     host_services: tuple[HostServiceRow, ...] = ()
-    settings: Said = field(default_factory=dict)
-    # A layer that may only narrow has said `inspect: true`: for every host, whatever is said elsewhere.
+    settings: SettingValues = field(default_factory=dict)
+    # Set if a restricting layer has `inspect: true`, which then holds for every host.
     always_inspects: bool = False
 
     def __add__(self, higher: "RuleSet") -> "RuleSet":
@@ -42,7 +42,7 @@ class RuleSet:
         )
 
     def left_of(self, lower: tuple[Rule, ...]) -> Iterable[Rule]:
-        """Return what this set leaves of a lower layer's rules."""
+        """Return the rules of a lower layer that this set does not replace."""
         return filter(None, map(self._left_of, lower)) if self.replaced else lower
 
     def _left_of(self, rule: Rule) -> Rule | None:
@@ -60,7 +60,7 @@ class RuleSet:
             return host.without(one for one in self.replaced if isinstance(one, HostPattern))
         if host.reach is not Reach.APEX_AND_BELOW:
             return None if self._contains(host) else host
-        # Two in one: `.x` is `x` and `*.x`.
+        # `.x` is both `x` and `*.x`.
         parts = [replace(host, reach=reach) for reach in (Reach.EXACT, Reach.BELOW)]
         left = [part for part in parts if not self._contains(part)]
         return host if left == parts else next(iter(left), None)

@@ -1,4 +1,4 @@
-"""The rules of one host, the most specific first: a few are looked at one by one, many are found by the path."""
+"""The rules of one host, the most specific first: a few are tried one by one, many are found by path."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,17 +8,17 @@ from agent_sandbox.policy.engine.rule import Readings, Rule
 from agent_sandbox.policy.http.path import in_lower_case, segments_of
 from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, PathPattern
 
-# Up to so many rules are asked sooner than a path is taken apart.
+# Trying up to this many rules is faster than splitting the path.
 FEW = 12
 
 
 class Rules(tuple[Rule, ...]):
-    """Some rules of a host."""
+    """The rules of a host."""
 
     __slots__ = ()
 
-    def about(self, readings: Readings) -> tuple[Rule, ...]:  # noqa: ARG002 - what many rules go by
-        """Return at least those that could take such a path, in their order."""
+    def about(self, readings: Readings) -> tuple[Rule, ...]:  # noqa: ARG002 - used by tables of many rules
+        """Return the rules that could match such a path, and perhaps a few more, in order."""
         return self
 
 
@@ -27,16 +27,16 @@ NO_RULES = Rules()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The rules whose paths begin with the segments that lead here, by their places in the table."""
+    """A node of the trie: positions in the table of the rules whose paths begin with the segments that lead here."""
 
     rules: list[int] = field(default_factory=list)
     below: dict[str, "Node"] = field(default_factory=dict)
 
 
 class ManyRules(Rules):
-    """Rules of a host that has many, in a trie of the literal segments that their paths begin with.
+    """The rules of a host that has many, in a trie of the literal segments that their paths begin with.
 
-    Those whose paths count in any case are in one of their own, which is asked in lower case.
+    Case-insensitive paths are in a second trie, which is searched in lower case.
     """
 
     tries: tuple[tuple[Node, bool], ...]
@@ -61,7 +61,7 @@ class ManyRules(Rules):
 
 def rules_of_host(rules: Sequence[Rule]) -> Rules:
     """Return the table of a host's rules."""
-    if len(rules) < 2:  # most hosts have one, and a key takes longer to make than a rule to find
+    if len(rules) < 2:  # most hosts have one, and building a sort key costs more than finding the rule
         return Rules(rules)
     ordered = sorted(rules, key=lambda rule: rule.sort_key)
     if len(ordered) <= FEW:
@@ -79,7 +79,7 @@ def rules_of_host(rules: Sequence[Rule]) -> Rules:
 
 
 def _beginning(path: PathPattern | None) -> list[str]:
-    """Return the segments that every path in the pattern begins with."""
+    """Return the literal segments that every path of the pattern begins with."""
     if path is None:
         return []
     if path.any_case and path.any_case != WHOLE:

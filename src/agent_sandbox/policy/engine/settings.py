@@ -1,4 +1,4 @@
-"""How the proxy behaves, beside what it lets through."""
+"""The settings of the proxy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -6,17 +6,16 @@ from typing import Any, Literal
 
 from agent_sandbox.policy.match.upstream import Upstream
 
-# What one layer has said, by the name of the setting.
-Said = Mapping[str, Any]
+# The settings of one layer, by name.
+SettingValues = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings in force; each has its usual value until a layer says another.
+    """The settings in force, each with its default.
 
-    `inspect` is whether TLS is opened for hosts of which nothing but the host is asked; `reload` is whether the proxy
-    waits for a restart (or `proxy reload`) to read its policy again, or watches the file; `upstream` is what a company
-    puts between the proxy and the servers.
+    `inspect`: whether TLS is inspected for hosts that are allowed without conditions. `reload`: whether the proxy reads
+    its policy again only on restart or `proxy reload`, or watches the files. `upstream`: the upstream proxy and CAs.
     """
 
     block_status: Literal[403, 418] = 403
@@ -25,13 +24,13 @@ class Settings:
     upstream: Upstream | None = None
 
 
-def settings_of(said: Said) -> Settings:
-    """Return the settings that have been said, and the usual values of the others.
+def settings_of(values: SettingValues) -> Settings:
+    """Return the settings with these values, and defaults for the others.
 
     >>> settings_of({"block_status": 418})
     Settings(block_status=418, inspect=True, reload='restart', upstream=None)
     """
-    return replace(Settings(), **said)
+    return replace(Settings(), **values)
 
 
 def dump_settings(settings: Settings) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""How a person can allow exactly what was denied, in one sentence."""
+"""The suggestion in a denial: one sentence that says how to allow the request."""
 
 import re
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from agent_sandbox.policy.http.request import USUAL_PORTS, Request
 from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
 
 FILE = ".devcontainer/policy.yaml"
-# One way everywhere: it shows what an edit opens, and an invalid file changes nothing.
+# Always `proxy reload`: it shows what the edit allows, and an invalid file changes nothing.
 APPLY = "then: agent-sandbox proxy reload"
-# What no further entry would change.
+# Causes of denials that another entry would not change.
 BEYOND_AN_ENTRY = {
-    Cause.RULE: "a deny always wins: take out or narrow the entry at {}",
-    Cause.CEILING: "whoever keeps {} has to allow it there too",
-    Cause.POLICY: f"see `agent-sandbox policy check`, mend {FILE}",
+    Cause.RULE: "a deny always wins: remove or narrow the entry at {}",
+    Cause.CEILING: "{} has to allow it too",
+    Cause.POLICY: f"run `agent-sandbox policy check` and fix {FILE}",
 }
-# Beside an entry that puts a secret in.
-WITHOUT = "goes without {}: widen that entry to have it put in"
-OVER_TLS = "ask for https: {} goes over nothing else"
-PLAINLY = "no rule takes GraphQL that leaves doubt: send one query or mutation as JSON, with its values in `variables`"
-# What no path of a rule may hold, since servers read it in more ways than one.
+# For a suggestion next to an entry that injects a secret.
+WITHOUT = "would not inject {}; widen that entry instead"
+OVER_TLS = "use https: {} is sent only over https"
+PLAINLY = "no rule allows ambiguous GraphQL: send one query or mutation as JSON, with its values in `variables`"
+# What the path of a rule cannot contain, because servers differ in how they read it.
 UNSPELLABLE = re.compile("%2F|;")
-# Names of fields that are something else to YAML, or to some of its readers.
+# Field names that some YAML parsers do not read as text.
 NO_TEXT = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 ENCODED = str.maketrans({"*": "%2A", '"': "%22", "`": "%60"})
 
@@ -38,9 +38,9 @@ def advise(
     services: Sequence[str] = (),
     package_manager: PackageManager | None = None,
 ) -> str:
-    """Return the sentence; empty for what is allowed. For a CONNECT, `asked` is the host, and its port counts.
+    """Return the suggestion, empty for an allowed request. For a CONNECT, `asked` is the host, and `port` is its port.
 
-    `services` are those that would allow it, `package_manager` is the tool that seems to fetch from its registry there.
+    `services` would allow the request. `package_manager` is the tool that seems to fetch from its registry there.
     """
     if decision.allowed:
         return ""
@@ -71,7 +71,7 @@ def _for_request(
         return f"no rule can name the method {asked.method}"
     others = "".join(f"or `- {service}` under `services`, " for service in services)
     if package_manager and not services:
-        others = f"or for all that {package_manager.tool} fetches {package_manager.way}, "
+        others = f"or for all that {package_manager.tool} fetches: {package_manager.way}, "
     if UNSPELLABLE.search(asked.path):
         way = f"add `{entry_below(asked)}` under `domains` in {FILE}"
     else:
@@ -87,12 +87,12 @@ def _for_private(host: str, port: int) -> str:
 
 
 def entry_for_host(host: str, port: int) -> str:
-    """Return the line of `domains` that allows the host."""
+    """Return the entry of `domains` that allows the host."""
     return f"- {_host(host)}" if port in USUAL_PORTS else f"- {{host: {_host(host)}, ports: [{port}]}}"
 
 
 def entry_for_operation(request: Request) -> str:
-    """Return the entry of `domains` that takes what this request does by GraphQL; nothing where no rule could."""
+    """Return the entry of `domains` that allows this request's GraphQL operation; empty if no rule could."""
     operation = request.operation
     if operation is None or operation.kind not in KINDS:
         return ""
@@ -113,7 +113,7 @@ def _in_quotes(path: str) -> str:
 
 
 def entry_below(request: Request) -> str:
-    """Return the entry of `domains` for a path that no pattern can spell: all that lies beside it."""
+    """Return the entry of `domains` for a path that no pattern can express: it allows the whole parent directory."""
     parent = _in_quotes(UNSPELLABLE.split(request.path, maxsplit=1)[0].rpartition("/")[0])
     host = _host(request.host)
     rule = f"{{methods: [{request.method}], schemes: [{request.scheme}], path: {{prefix: '{parent}/'}}}}"
@@ -122,9 +122,9 @@ def entry_below(request: Request) -> str:
 
 
 def entry_for_exactly(request: Request, *, query: bool = True) -> str:
-    """Return the line of `allow` that takes this request; quoted only where YAML would read it otherwise.
+    """Return the line of `allow` that allows this request, quoted only if YAML needs it.
 
-    What would be a wildcard in the path is written encoded: rules read both alike.
+    A `*` in the path is percent-encoded, so that it is not a wildcard.
     """
     address, mark, parameters = request.url.partition("?")
     text = f"{request.method} {address.translate(ENCODED)}{mark + parameters if query else ''}"

@@ -1,6 +1,6 @@
-"""Who asks for packages, by its own word or by what it asks for. It decides nothing: a denial tells who it may be.
+"""Guess which package manager sent a request, from its User-Agent or the path. Used only in suggestions.
 
-Which registry a tool asks stands in the tool's configuration on the user's machine, so no host can be known here.
+The registry's host is in the tool's configuration on the host machine, so no host is known here.
 """
 
 from collections.abc import Iterable
@@ -10,12 +10,12 @@ from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policy.match.path_pattern import PathPattern
 
-LONGEST_CLIENT = 100  # of a User-Agent its beginning tells who it is
+LONGEST_CLIENT = 100  # characters of a User-Agent that are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageManager:
-    """A tool, the service that is resolved from its configuration, and how its clients and its registry are known."""
+    """A tool, its resolved service, and how to recognise its clients and the paths of its registry."""
 
     tool: str
     service: str
@@ -24,12 +24,15 @@ class PackageManager:
 
     @property
     def way(self) -> str:
-        """What finds out which registry it is, and allows it."""
+        """The command that finds the registry, and the entry that allows it."""
         return f"`agent-sandbox policy services resolve {self.service}`, then `- {self.service}` under `services`"
 
 
 def package_manager_of(request: Request, package_managers: Iterable[PackageManager]) -> PackageManager | None:
-    """Return who seems to ask: the User-Agent counts before the path, and anybody can write either."""
+    """Return the package manager that seems to have sent the request, by User-Agent first, then by path.
+
+    A client can forge both.
+    """
     known = tuple(package_managers)
     agent = next((value for name, value in request.headers if name == "user-agent"), "")[:LONGEST_CLIENT].casefold()
     ways = readings(request.path)

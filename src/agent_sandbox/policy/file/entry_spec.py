@@ -1,4 +1,4 @@
-"""An entry of the policy file: a host, and the rules on what may be asked of it."""
+"""An entry of the policy file: a host, and the rules on requests to it."""
 
 from functools import partial
 from typing import Annotated, Literal, Self
@@ -26,40 +26,42 @@ from agent_sandbox.policy.file.fields import (
     Strict,
     Text,
     Written,
+    call_parser,
     fits,
     path_of,
     refused,
-    told,
     written_out,
 )
-from agent_sandbox.policy.file.graphql_spec import GraphqlSpec, refuse_what_is_no_graphql
+from agent_sandbox.policy.file.graphql_spec import GraphqlSpec, require_graphql_post
 from agent_sandbox.policy.file.short_form import write_out_rule
-from agent_sandbox.policy.file.transform_spec import TransformSpec, refuse_in_the_clear
+from agent_sandbox.policy.file.transform_spec import TransformSpec, require_https
 from agent_sandbox.policy.http.headers import HeaderPattern, header_pattern
 from agent_sandbox.policy.http.query import QueryPattern, query_pattern
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policy.match.host_service import HostServiceRow, Target, host_service_row, parse_target
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern
 from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
-from agent_sandbox.policy.match.public_suffix import refuse_strangers
+from agent_sandbox.policy.match.public_suffix import require_no_public_suffix
 
 NO_SIZE = refused(
-    "a deny has no `max_body`: it would let larger bodies through",
-    "take it out; `max_body` goes with what is allowed",
+    "`max_body` is not possible in a deny: it would let larger bodies through",
+    "remove it; `max_body` belongs in an entry that allows",
 )
 NO_GRAPHQL = refused(
-    "a deny has no `graphql`: what an operation does can be asked for in more ways than a list names",
-    "take it out; `graphql` goes with what is allowed, and what it does not list is denied",
+    "`graphql` is not possible in a deny: other fields than those in a list can have the same effect",
+    "remove it; `graphql` belongs in an entry that allows, and what it does not list is denied",
 )
-NO_TRANSFORM = refused("a deny puts nothing in", "take `transform` out; it goes with what is allowed")
-NO_INSPECT = refused("a deny has no `inspect`", "take it out; `inspect` goes with a host that is allowed")
+NO_TRANSFORM = refused(
+    "`transform` is not possible in a deny", "remove it; `transform` belongs in an entry that allows"
+)
+NO_INSPECT = refused("`inspect` is not possible in a deny", "remove it; `inspect` belongs in an entry that allows")
 
-# To an editor no value is one.
+# The JSON Schema of a key that allows no value.
 NOWHERE = WithJsonSchema({"not": {}})
 
 
 class PathSpec(Strict):
-    """One way to name paths."""
+    """A path condition of one kind."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
@@ -70,12 +72,14 @@ class PathSpec(Strict):
     @model_validator(mode="after")
     def _is_one(self) -> "PathSpec":
         if len(self.model_fields_set) != 1:
-            raise PydanticCustomError("unfit", "{what}", {"what": "a path is one of `exact`, `prefix`, `glob`"})
+            raise PydanticCustomError(
+                "unfit", "{what}", {"what": "`path` needs exactly one of `exact`, `prefix` and `glob`"}
+            )
         return self
 
     @property
     def pattern(self) -> PathPattern | None:
-        """The one that is written."""
+        """The pattern of the kind that is set."""
         return self.exact or self.prefix or self.glob
 
 
@@ -108,9 +112,9 @@ class RuleSpec(Strict):
     @model_validator(mode="after")
     def _can_match(self) -> Self:
         if self.graphql:
-            refuse_what_is_no_graphql(self.methods, has_query=self.query is not None)
+            require_graphql_post(self.methods, has_query=self.query is not None)
         if self.transform:
-            refuse_in_the_clear(self.schemes)
+            require_https(self.schemes)
         return self
 
     @property
@@ -120,7 +124,7 @@ class RuleSpec(Strict):
 
 
 class EntrySpec(Strict):
-    """A host and what may be asked of it: everything, or what one of the rules says."""
+    """A host and the requests to it: all of them, or those that match one of the rules."""
 
     host: Host
     ports: Ports = ()
@@ -129,17 +133,17 @@ class EntrySpec(Strict):
     transform: Written[TransformSpec] = None
     inspect: bool | None = None
     reason: Text = ""
-    # What a service says of an entry: what is accepted with it, and a request that it is for.
+    # Only in services: the risk that is accepted with the entry, and a sample request.
     risk: Text = ""
     probe: Text = ""
 
 
-# What of an entry TLS has to be opened for.
+# The keys of an entry that need TLS to be inspected.
 INSIDE = ("rules", "encoded_slash", "transform")
 
 
 class DomainSpec(EntrySpec):
-    """An entry of `domains`; what it replaces are the allows of the same host in lower layers."""
+    """An entry of `domains`. With `merge_mode: replace` it replaces the allows for the same host in lower layers."""
 
     inspect: Written[bool] = None
     merge_mode: Written[Literal["replace"]] = None
@@ -148,20 +152,20 @@ class DomainSpec(EntrySpec):
     @classmethod
     def _asks_nothing_inside(cls, inspect: bool | None, info: ValidationInfo) -> bool | None:  # noqa: FBT001 - pydantic's
         if inspect is False and any(map(info.data.get, INSIDE)):
-            what = "`inspect: false` lets TLS through unopened, and this entry asks for what is inside"
-            hint = "take out `inspect`, or `rules`, `encoded_slash` and `transform`"
+            what = "`inspect: false` is passthrough, but this entry has conditions on the requests inside"
+            hint = "remove `inspect`, or `rules`, `encoded_slash` and `transform`"
             raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
         return inspect
 
     @model_validator(mode="after")
     def _keeps_secrets_covered(self) -> Self:
         for number, rule in enumerate(self.rules if self.transform else ()):
-            refuse_in_the_clear(rule.schemes, "rules", number)
+            require_https(rule.schemes, "rules", number)
         return self
 
 
 class DenyRuleSpec(RuleSpec):
-    """The same under `deny`."""
+    """A rule under `deny`."""
 
     max_body: Annotated[int | None, NO_SIZE, NOWHERE] = None
     graphql: Annotated[GraphqlSpec | None, NO_GRAPHQL, NOWHERE] = None
@@ -169,7 +173,7 @@ class DenyRuleSpec(RuleSpec):
 
 
 class DenyEntrySpec(EntrySpec):
-    """The same under `deny`."""
+    """An entry of `deny`."""
 
     transform: Annotated[TransformSpec | None, NO_TRANSFORM, NOWHERE] = None
     inspect: Annotated[bool | None, NO_INSPECT, NOWHERE] = None
@@ -177,7 +181,7 @@ class DenyEntrySpec(EntrySpec):
 
 
 class HostServiceSpec(RuleSpec):
-    """A private place, and what may be asked of it."""
+    """A host service, and the conditions on requests to it."""
 
     to: Annotated[Target, PlainValidator(fits(parse_target), json_schema_input_type=str)]
     ports: Ports = ()
@@ -186,24 +190,24 @@ class HostServiceSpec(RuleSpec):
     def _has_its_ports_once(self) -> "HostServiceSpec":
         network = self.to.network
         if network is not None and not self.ports:
-            what, hint = f"a network has no port of its own: `{network}`", "write `ports: [8080]` beside it"
+            what, hint = f"`ports` is missing for the network `{network}`", "write `ports: [8080]` beside it"
             raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
         if network is None and self.ports:
-            what, hint = f"the port stands in `to` already: {self.to.port}", "take `ports` out"
+            what, hint = f"`to` already has the port {self.to.port}", "remove `ports`"
             raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
         return self
 
     def row(self, name: str) -> HostServiceRow:
-        """Return how the place is asked for, and where that leads."""
+        """Return the host, the ports and the target of the host service."""
         return host_service_row(name, self.to, self.ports)
 
 
 def _reachable[E: EntrySpec](entry: E, *, every: bool) -> E:
-    """Refuse to allow what the proxy would not dial, and every host where the file does not say that it may."""
-    refuse_strangers(entry.host)
+    """Raise Unfit for a host that the proxy would not connect to, and for `*` without `allow_all: true`."""
+    require_no_public_suffix(entry.host)
     if entry.host.reach is Reach.EVERY:
         if not every:
-            raise Unfit("`*` would allow every host", "name the hosts; if all of them are meant, `allow_all: true`")
+            raise Unfit("`*` would allow every host", "name the hosts, or set `allow_all: true` to allow all of them")
         return entry
     why = why_private(entry.host.name)
     if why is not None:
@@ -211,7 +215,7 @@ def _reachable[E: EntrySpec](entry: E, *, every: bool) -> E:
     return entry
 
 
-# Each entry by itself, so that one of them does not wait until the others are mended.
+# Checked per entry, so that all problems are reported at once.
 Reachable = AfterValidator(
-    lambda entry, info: told(partial(_reachable, every=info.data.get("allow_all", False)), entry)
+    lambda entry, info: call_parser(partial(_reachable, every=info.data.get("allow_all", False)), entry)
 )

@@ -1,4 +1,4 @@
-"""What may stand behind the keys of a policy file: lists, words and patterns, as the engine's own parsers read them."""
+"""Pydantic types for the values in a policy file, built on the parsers of the policy engine."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -13,7 +13,7 @@ from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.match.host_pattern import HostPattern, parse_host_pattern
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 
-# Each rule of an entry is looked at for each of its ports.
+# Bounded because each rule of an entry is checked for each of its ports.
 MOST_PORTS = 100
 
 type Listed[T] = Annotated[tuple[T, ...], Field(strict=False)]
@@ -21,22 +21,22 @@ type Listed[T] = Annotated[tuple[T, ...], Field(strict=False)]
 
 def _not_empty[T](values: tuple[T, ...]) -> tuple[T, ...]:
     if not values:
-        what, hint = "an empty list says nothing", "take it out, or fill it"
+        what, hint = "empty list", "remove it, or add an entry"
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
     return values
 
 
 def _are_few[T](values: tuple[T, ...]) -> tuple[T, ...]:
     if len(values) > MOST_PORTS:
-        what, hint = f"an entry has at most {MOST_PORTS} ports", "write another entry for the rest"
+        what, hint = f"an entry has at most {MOST_PORTS} ports", "put the others into another entry"
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
     return values
 
 
 def _is_something(value: object) -> object:
-    """Refuse a key with nothing behind it: a condition that is not there would let everything through."""
+    """Raise an error for a key without a value: ignoring the condition would allow everything."""
     if value is None:
-        what, hint = "nothing stands here", "take the key out, or fill it"
+        what, hint = "no value", "remove the key, or give it a value"
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
     return value
 
@@ -46,18 +46,18 @@ type AtLeastOne[T] = Annotated[Listed[T], AfterValidator(_not_empty), Field(json
 
 
 def fits[T](parse: Callable[[str], T]) -> Callable[[object], T]:
-    """Let pydantic collect what a parser finds unfit, together with everything else."""
+    """Return a pydantic validator for text from a parser that raises Unfit."""
 
     def checked(value: object) -> T:
         if not isinstance(value, str):
             raise PydanticKnownError("string_type")
-        return told(parse, value)
+        return call_parser(parse, value)
 
     return checked
 
 
-def told[V, T](parse: Callable[[V], T], value: V) -> T:
-    """Turn what does not fit into a problem that pydantic collects."""
+def call_parser[V, T](parse: Callable[[V], T], value: V) -> T:
+    """Call `parse` and turn Unfit into an error that pydantic collects."""
     try:
         return parse(value)
     except Unfit as unfit:
@@ -65,8 +65,8 @@ def told[V, T](parse: Callable[[V], T], value: V) -> T:
 
 
 def written_out(write_out: Callable[[object], object]) -> BeforeValidator:
-    """Let a short spelling be written out before it is checked."""
-    return BeforeValidator(lambda value: told(write_out, value))
+    """Return a validator that expands a short form before the model checks it."""
+    return BeforeValidator(lambda value: call_parser(write_out, value))
 
 
 def _method(text: str) -> str:
@@ -76,15 +76,15 @@ def _method(text: str) -> str:
 
 
 def path_of(kind: PathKind) -> PlainValidator:
-    """Read a text as a pattern of this kind."""
+    """Return the validator for path patterns of this kind."""
     return PlainValidator(fits(lambda text: parse_path_pattern(kind, text)), json_schema_input_type=str)
 
 
 def _one_line(text: str) -> str:
-    """Make one printable line of a text that ends up in logs and terminals."""
+    """Return the text in one printable line, fit for logs and terminals."""
     line = " ".join(text.split())
     if not line.isprintable():
-        raise PydanticCustomError("unfit", "{what}", {"what": "a text with characters that cannot be shown"})
+        raise PydanticCustomError("unfit", "{what}", {"what": "text with characters that cannot be printed"})
     return line
 
 
@@ -93,12 +93,12 @@ def _listed_value(value: object) -> object:
 
 
 def _as_headers(named: dict[str, str]) -> dict[str, str]:
-    told(header_pattern, named)
+    call_parser(header_pattern, named)
     return named
 
 
 def refused(what: str, hint: str) -> BeforeValidator:
-    """Let a key be known here for its refusal alone, in words of its own."""
+    """Return a validator that rejects a known key with its own message."""
 
     def refuse(_: object) -> object:
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
@@ -119,13 +119,13 @@ Text = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
 Headers = Annotated[dict[str, str], AfterValidator(_as_headers)]
 BodySize = Annotated[
     int,
-    PlainValidator(lambda value: told(parse_body_size, value)),
+    PlainValidator(lambda value: call_parser(parse_body_size, value)),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
 ]
 QueryValues = Annotated[AtLeastOne[str], BeforeValidator(_listed_value, json_schema_input_type=str | list[str])]
 
 
 class Strict(BaseModel):
-    """No key that is not named here, no value of another type."""
+    """A model without unknown keys and without type conversion."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -1,4 +1,4 @@
-"""The condition `graphql` of the policy file: kinds of operations, and the fields that each may ask for."""
+"""The condition `graphql` of the policy file: kinds of operations, with the fields that each may select."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self
@@ -14,7 +14,7 @@ FieldName = Annotated[str, PlainValidator(fits(parse_field_name), json_schema_in
 
 
 class GraphqlSpec(Strict):
-    """Which fields of the schema's root a request may ask for. There is no word for subscriptions."""
+    """The root fields that an operation may select. Subscriptions cannot be allowed."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -34,11 +34,11 @@ class GraphqlSpec(Strict):
         return operation_pattern({kind: getattr(self, kind) for kind in self.model_fields_set})
 
 
-def refuse_what_is_no_graphql(methods: Sequence[str], *, has_query: bool) -> None:
-    """Refuse conditions beside `graphql` with which no request could match."""
+def require_graphql_post(methods: Sequence[str], *, has_query: bool) -> None:
+    """Raise an error for conditions that can never match together with `graphql`."""
     if methods and tuple(methods) != (GRAPHQL_METHOD,):
-        what, hint = "GraphQL is read in the body of a POST alone", f"write `methods: [{GRAPHQL_METHOD}]`"
+        what, hint = "`graphql` works only with POST", f"write `methods: [{GRAPHQL_METHOD}]`"
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": ("methods",)})
     if has_query:
-        what, hint = "a request with a query string is not read as GraphQL", "take `query` out"
+        what, hint = "`graphql` never matches a request with a query string", "remove `query`"
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": ("query",)})

@@ -1,6 +1,6 @@
-"""The JSON Schema of a policy file, for editors: made from the model that checks it, and never wider than it need be.
+"""The JSON Schema of a policy file, for editors, derived from the model that validates the file.
 
-What a schema cannot say (a path that is canonical, a host that is public) is left to `policy check`.
+What a schema cannot express (a canonical path, a public host) is left to `policy check`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ from agent_sandbox.policy.http.request import DEFAULT_PORTS
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TEXT: dict[str, Any] = {"type": "string"}
 REQUEST: dict[str, Any] = {"type": "string", "pattern": r"^\S+ +https?://"}
-# What may stand in short for an entry of a section.
+# The short form of an entry, by section, and the model of the long form.
 SHORT: Mapping[str, tuple[dict[str, Any], str]] = {
     "services": (TEXT, ServiceSpec.__name__),
     "domains": (TEXT, DomainSpec.__name__),
     "allow": (REQUEST, ""),
     "deny": (TEXT, DenyEntrySpec.__name__),
 }
-# What older files say for a list of one, in any case; a rule says either.
+# Singular keys of older files, in any case; a rule has one of the two.
 OLDER: Mapping[str, tuple[str, Iterable[str]]] = {
     "method": ("methods", sorted(NAMEABLE)),
     "scheme": ("schemes", sorted(DEFAULT_PORTS)),
@@ -31,14 +31,14 @@ NULL: dict[str, Any] = {"type": "null"}
 
 
 def policy_schema(services: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the schema; the names of services are offered where they are given."""
+    """Return the schema; if `services` is given, an editor can complete their names."""
     made = PolicySpec.model_json_schema()
     definitions = made.pop("$defs")
     models = {name: _tidy(definitions[name], definitions) for name in sorted(definitions) if name.endswith("Spec")}
     for name in (RuleSpec.__name__, DenyRuleSpec.__name__):
         models[name]["properties"] |= {older: _older(several, words) for older, (several, words) in OLDER.items()}
         models[name]["not"] = {"anyOf": [{"required": [older, several]} for older, (several, _) in OLDER.items()]}
-    del models[EntrySpec.__name__]  # entries of `allow` are written in short alone
+    del models[EntrySpec.__name__]  # entries of `allow` have only the short form
     schema = _tidy(made, definitions)
     names = sorted(services)
     for section, (short, long) in SHORT.items():
@@ -47,7 +47,7 @@ def policy_schema(services: Iterable[str] = ()) -> dict[str, Any]:
         schema["properties"][section]["items"] = {"anyOf": entry} if len(entry) > 1 else entry[0]
     for section, asked in schema["properties"].items():
         if asked.get("type") in {"array", "object"}:
-            # A section whose lines are all comments is empty.
+            # A section with only comments is null to YAML.
             schema["properties"][section] = {"anyOf": [asked, NULL]}
     if names:
         models[ServiceSpec.__name__]["properties"]["name"]["enum"] = names
@@ -60,7 +60,7 @@ def _older(several: str, words: Iterable[str]) -> dict[str, Any]:
 
 
 def _tidy(node: Any, definitions: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever a schema holds
-    """Put aliases in their place; leave out titles, defaults, and the `null` of what may be missing but not empty."""
+    """Return the schema with aliases resolved, without titles, defaults and the `null` of optional values."""
     if isinstance(node, list):
         return [_tidy(part, definitions) for part in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""What a policy chooses of a service: which repositories, and how much of each part of it."""
+"""The options that a policy sets on a service: which repositories, and how much access to each part."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ Levels = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auth:
-    """How a part of a service takes a secret: at which host, and as what. `client_shim` is what clients want for it."""
+    """How a part of a service takes a secret: the host, the user name, and the `client_shim` that clients need."""
 
     host: str
     username: str | None = None
@@ -26,25 +26,25 @@ class Auth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How much of a part is allowed, from the least to the most."""
+    """The access levels of a part, lowest first."""
 
     levels: Levels
     auth: Auth | None = None
 
 
-# What an option of a service holds: names of repositories, or how much is allowed.
+# The options of a service by name: each takes repositories or an access level.
 Declared = Mapping[str, Repositories | Access]
 
 PLACEHOLDER = "{repo}"
 ANY_REPOSITORY = "*/*"
 REPOSITORIES: Repositories = "repositories"
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?:\*|[A-Za-z0-9._-]{1,100})")
-# How a rule asks whether repositories are named.
+# Values of `when` in a rule: whether the policy names repositories.
 ANY, NAMED = "any", "named"
 
 
 class UnfitOption(Unfit):
-    """An option that a service does not take; `at` is where below the entry it stands."""
+    """An invalid option of a service; `at` is its location below the entry."""
 
     def __init__(self, what: str, hint: str, *at: str | int) -> None:
         super().__init__(what, hint)
@@ -57,18 +57,18 @@ class UnfitOption(Unfit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The options of one entry; `levels` holds those that are reached, so that `readwrite` holds `read`, too."""
+    """The options of one entry. `levels` holds all levels up to the chosen one: `readwrite` includes `read`."""
 
     repositories: tuple[str, ...] = ()
-    # Whether there is an option that names some; without it `{repo}` is a path like any other.
+    # Whether the service has an option for repositories; without it `{repo}` is ordinary text in a path.
     has_repositories: bool = False
     levels: Mapping[str, Levels] = field(default_factory=dict)
-    # By the option that a rule asks for and the host that it is for.
+    # By the option in the `when` of a rule and the rule's host.
     secrets: Mapping[tuple[str, str], Injection] = field(default_factory=dict)
     readonly: bool = False
 
     def meets(self, when: Mapping[str, str]) -> bool:
-        """Tell whether a rule that says `when` is meant."""
+        """Return whether a rule with this `when` applies."""
         return all(self._meets(option, wanted) for option, wanted in when.items())
 
     def _meets(self, option: str, wanted: str) -> bool:
@@ -77,11 +77,11 @@ class Chosen:
         return wanted in self.levels.get(option, ())
 
     def secret_for(self, host: str, when: Mapping[str, str]) -> Injection | None:
-        """Return what goes into the requests of a rule of this host that says `when`."""
+        """Return what is injected into requests of a rule with this host and `when`."""
         return next((self.secrets[option, host] for option in when if (option, host) in self.secrets), None)
 
     def paths(self, pattern: PathPattern) -> Iterator[PathPattern]:
-        """Yield the pattern for each repository; as it is where it speaks of none."""
+        """Yield the pattern for each repository, or the pattern itself if it has no placeholder."""
         if not self.has_repositories or PLACEHOLDER not in pattern.text:
             yield pattern
             return
@@ -92,7 +92,7 @@ class Chosen:
 def _paths_of(pattern: PathPattern, repository: str) -> Iterator[PathPattern]:
     start = pattern.text.index(PLACEHOLDER)
     text = pattern.text.replace(PLACEHOLDER, repository)
-    # Up to its star a name is held against the path in any case: so do those who keep repositories.
+    # Names are case-insensitive up to their star, as they are for the servers.
     any_case = (start, start + len(repository.partition("*")[0]))
     if "*" not in repository or pattern.kind is PathKind.GLOB:
         yield parse_path_pattern(pattern.kind, text, any_case=any_case)
@@ -103,9 +103,9 @@ def _paths_of(pattern: PathPattern, repository: str) -> Iterator[PathPattern]:
 
 
 def choose(service: str, declared: Declared, given: Mapping[str, object], *, readonly: bool = False) -> Chosen:
-    """Return what the options of an entry come to, or raise UnfitOption.
+    """Return the parsed options of an entry, or raise UnfitOption.
 
-    Levels of which none is named are all at their least; where one is named, the others are left out.
+    If no part is named, all parts have their lowest level. If one is named, the others are not allowed.
     """
     for name in given:
         if name not in declared:
@@ -118,12 +118,12 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
         if not isinstance(kind, Access):
             repositories = _repositories(name, value)
             continue
-        said = _access(name, kind, value)
-        levels[name] = kind.levels[: kind.levels.index(_level(name, kind.levels, said)) + 1]
-        if kind.auth and "auth" in said:
-            secrets[name, kind.auth.host] = _secret(name, kind.auth, said["auth"])
+        options = _access(name, kind, value)
+        levels[name] = kind.levels[: kind.levels.index(_level(name, kind.levels, options)) + 1]
+        if kind.auth and "auth" in options:
+            secrets[name, kind.auth.host] = _secret(name, kind.auth, options["auth"])
     if secrets and not repositories and REPOSITORIES in declared.values():
-        what, hint = "a secret goes to repositories that are named", "write `repos: [owner/name]`"
+        what, hint = "a secret needs named repositories", "write `repos: [owner/name]`"
         raise UnfitOption(what, hint, *min(secrets)[:1])
     least = {name: kind.levels[:1] for name, kind in declared.items() if isinstance(kind, Access)}
     return Chosen(
@@ -137,16 +137,16 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
 
 def _repositories(option: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise UnfitOption(f"`{option}` is a list of repositories", f"write `{option}: [owner/name]`", option)
+        raise UnfitOption(f"`{option}` has to be a list of repositories", f"write `{option}: [owner/name]`", option)
     for number, name in enumerate(value):
         if not isinstance(name, str) or not is_repository(name):
-            what = f"{safe_repr(name) if isinstance(name, str) else 'this'} is no repository"
+            what = f"not a repository{f': {safe_repr(name)}' if isinstance(name, str) else ''}"
             raise UnfitOption(what, 'write `owner/name`, or "owner/*" for all of an owner', option, number)
     return tuple(sorted({name.lower() for name in value}))
 
 
 def is_repository(name: str) -> bool:
-    """Tell whether this names a repository, or with a star all of an owner."""
+    """Return whether this is a repository (`owner/name`), or `owner/*`."""
     last = name.rpartition("/")[2]
     return REPOSITORY.fullmatch(name) is not None and last not in {".", ".."} and not last.endswith(".git")
 
@@ -154,34 +154,34 @@ def is_repository(name: str) -> bool:
 def _access(option: str, kind: Access, value: object) -> Mapping[str, object]:
     example = f"write `{option}: {{access: {kind.levels[0]}}}`"
     if not isinstance(value, dict) or "access" not in value:
-        raise UnfitOption(f"`{option}` says how much with `access`", example, option)
+        raise UnfitOption(f"`{option}` needs `access`", example, option)
     _refuse_unknown(value, ("access", "auth") if kind.auth else ("access",), example, option)
     return value
 
 
-def _level(option: str, levels: Levels, said: Mapping[str, object]) -> str:
-    if said["access"] not in levels:
-        word = str(said["access"])
+def _level(option: str, levels: Levels, options: Mapping[str, object]) -> str:
+    if options["access"] not in levels:
+        word = str(options["access"])
         raise UnfitOption(f"unknown access {safe_repr(word)}", _known(word, levels), option, "access")
-    return str(said["access"])
+    return str(options["access"])
 
 
 def _secret(option: str, auth: Auth, value: object) -> Injection:
     at = (option, "auth")
     example = "write `auth: {secret: NAME}`"
     if not isinstance(value, dict) or not isinstance(value.get("secret"), str):
-        raise UnfitOption("`auth` names a secret", example, *at)
+        raise UnfitOption("`auth` needs a secret", example, *at)
     _refuse_unknown(value, ("secret", "client_shim"), example, *at)
     shim = {"kind": auth.client_shim}
     if value.get("client_shim", shim) != shim:
         hint = f"write `client_shim: {{kind: {auth.client_shim}}}`"
-        raise UnfitOption(f"no `client_shim` of `{option}`", hint, *at, "client_shim")
+        raise UnfitOption(f"`{option}` does not have this `client_shim`", hint, *at, "client_shim")
     try:
         secret = parse_secret_name(value["secret"])
     except Unfit as unfit:
         raise UnfitOption(unfit.what, unfit.hint, *at, "secret") from unfit
     credential = Credential(header="authorization", secret=secret, username=auth.username)
-    # A client that has been given a stand-in sends it along.
+    # A client with a placeholder sends it in the header, which the secret then replaces.
     return Injection(credentials=(credential,), replaces="client_shim" in value)
 
 
@@ -197,7 +197,7 @@ def _known(word: str, known: Sequence[str] | Mapping[str, object]) -> str:
     if near:
         return f"did you mean `{spelled[near[0]]}`?"
     return (
-        f"known are {', '.join(sorted((*known, 'readonly', 'merge_mode')))}"
+        f"known: {', '.join(sorted((*known, 'readonly', 'merge_mode')))}"
         if isinstance(known, Mapping)
-        else (f"known are {', '.join(known)}")
+        else (f"known: {', '.join(known)}")
     )

@@ -1,4 +1,4 @@
-"""A service: how a policy names it, and the file that says what it lets through."""
+"""A service: the entry by which a policy names it, and the models of its own file."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
@@ -18,7 +18,7 @@ READING = frozenset({"GET", "HEAD"})
 
 
 class ServiceSpec(BaseModel):
-    """A service by name. Which options it takes stands in its own file, so they are known only beside it."""
+    """An entry of `services`. The service's own file says which options it has."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
@@ -46,32 +46,32 @@ class ServiceSpec(BaseModel):
         return self
 
     def chosen(self, declared: Declared) -> Chosen:
-        """Return what the options come to; raise UnfitOption for those that the service does not take."""
+        """Return the parsed options, or raise UnfitOption."""
         return choose(self.name, declared, self.model_extra or {}, readonly=self.readonly)
 
 
 class AuthSpec(KindSpec):
-    """How a part of the service takes a secret, and the host that it goes to."""
+    """How a part of the service takes a secret, and the host that the secret is sent to."""
 
     host: str
     client_shim: str = ""
 
 
 class AccessSpec(Strict):
-    """How much of a part of the service can be asked for, from the least to the most."""
+    """The access levels of a part of the service, lowest first."""
 
     access: AtLeastOne[str]
     auth: Written[AuthSpec] = None
 
     @property
     def declared(self) -> Access:
-        """The same as a value."""
+        """The same as an `Access`."""
         auth = Auth(**self.auth.model_dump(exclude={"type"})) if self.auth else None
         return Access(levels=self.access, auth=auth)
 
 
 class ServiceRuleSpec(RuleSpec):
-    """A rule of a service: `when` it counts, and whether it only `reads`, whatever its method."""
+    """A rule of a service: `when` it applies, and whether it only `reads`, whatever its method."""
 
     when: Mapping[str, str] = Field(default_factory=dict)
     reads: bool = False
@@ -87,7 +87,7 @@ ServiceEntry = Annotated[ServiceEntrySpec, Reachable, written_out(write_out_host
 
 
 def variants(host: HostPattern, rule: RuleSpec, chosen: Chosen) -> Iterator[RuleSpec]:
-    """Yield what an allow of a service comes to with the options of one entry: a rule for each repository, or none."""
+    """Yield the rules that an allow of a service expands to with these options: one per repository, or none."""
     when, reads = (rule.when, rule.reads) if isinstance(rule, ServiceRuleSpec) else ({}, False)
     methods = rule.methods
     if chosen.readonly and not reads:

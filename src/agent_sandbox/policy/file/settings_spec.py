@@ -1,13 +1,13 @@
-"""What a policy file may say under `settings`."""
+"""The section `settings` of the policy file."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import PlainValidator, model_validator
 
 from agent_sandbox.policy.decision import Origin
-from agent_sandbox.policy.engine.settings import Said
+from agent_sandbox.policy.engine.settings import SettingValues
 from agent_sandbox.policy.errors import Unfit
-from agent_sandbox.policy.file.fields import AtLeastOne, Host, Strict, Written, fits, told
+from agent_sandbox.policy.file.fields import AtLeastOne, Host, Strict, Written, call_parser, fits
 from agent_sandbox.policy.match.host_pattern import EVERY
 from agent_sandbox.policy.match.upstream import (
     Authorities,
@@ -22,7 +22,7 @@ CaName = Annotated[str, PlainValidator(fits(parse_ca_name), json_schema_input_ty
 
 
 class UpstreamSpec(Strict):
-    """What a company puts between the proxy and the servers."""
+    """An upstream proxy, and CAs that the proxy trusts."""
 
     proxy: Written[Proxy] = None
     ca: Written[CaName] = None
@@ -30,11 +30,11 @@ class UpstreamSpec(Strict):
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        told(_refuse_what_does_nothing, self)
+        call_parser(_refuse_what_does_nothing, self)
         return self
 
-    def said_at(self, origin: Origin, authorities: Authorities | None) -> Upstream:
-        """Return it as a value: `authorities` is what stands in the file that `ca` names, if that was read."""
+    def value(self, origin: Origin, authorities: Authorities | None) -> Upstream:
+        """Return it as a value; `authorities` is the content of the file `ca`, or None if it was not read."""
         around = tuple(sorted(set(self.no_proxy)))
         unread = Authorities(name=self.ca, pem="") if self.ca else None
         return Upstream(layer=origin.layer, proxy=self.proxy, no_proxy=around, ca=authorities or unread, origin=origin)
@@ -42,11 +42,11 @@ class UpstreamSpec(Strict):
 
 def _refuse_what_does_nothing(written: UpstreamSpec) -> None:
     if written.proxy is None and written.ca is None:
-        raise Unfit("`upstream` names neither a proxy nor an authority", "write `proxy`, `ca`, or both")
+        raise Unfit("`upstream` has neither `proxy` nor `ca`", "write `proxy`, `ca`, or both")
     if written.no_proxy and written.proxy is None:
-        raise Unfit("`no_proxy` stands without a `proxy`", "take it out, or name the proxy")
+        raise Unfit("`no_proxy` without a `proxy`", "remove it, or add `proxy`")
     if EVERY in written.no_proxy:
-        raise Unfit("`no_proxy: [*]` would use the proxy for nothing", "take `proxy` and `no_proxy` out")
+        raise Unfit("with `no_proxy: [*]` the proxy is never used", "remove `proxy` and `no_proxy`")
 
 
 class SettingsSpec(Strict):
@@ -57,7 +57,7 @@ class SettingsSpec(Strict):
     reload: Written[Literal["restart", "watch"]] = None
     upstream: Written[UpstreamSpec] = None
 
-    def said_at(self, origin: Origin, authorities: Authorities | None) -> Said:
-        """Return the settings that are written, by name."""
-        said = {name: getattr(self, name) for name in sorted(self.model_fields_set)}
-        return {**said, "upstream": self.upstream.said_at(origin, authorities)} if self.upstream else said
+    def values(self, origin: Origin, authorities: Authorities | None) -> SettingValues:
+        """Return the settings that are set, by name."""
+        values = {name: getattr(self, name) for name in sorted(self.model_fields_set)}
+        return {**values, "upstream": self.upstream.value(origin, authorities)} if self.upstream else values

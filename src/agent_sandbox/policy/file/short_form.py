@@ -1,4 +1,4 @@
-"""Short spellings of an entry, written out as the long one: one model then checks them all.
+"""Expand the short forms of an entry, so that one model validates all forms.
 
 >>> write_out_allow("GET https://api.example.com/v1/*")["rules"]
 [{'methods': ['GET'], 'schemes': ['https'], 'path': {'glob': '/v1/*'}}]
@@ -17,37 +17,37 @@ ONE_REQUEST = re.compile(
     r"(?P<method>\S+) +(?P<scheme>https?)://(?P<host>\[[^]]*\]|[^/?:]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
 )
 A_HOST = re.compile(r"[\w*-]*(\.[\w-]+)+")
-WHAT_A_RULE_SAYS = "write one, such as `methods: [GET]`; if every request is meant, take `rules` out"
+WHAT_A_RULE_SAYS = "add one, such as `methods: [GET]`; to match every request, remove `rules`"
 HOW = "write a method and a whole address: `GET https://example.com/path`"
 
 
 def write_out_host(value: object) -> object:
-    """`- example.com` is a host with nothing more asked."""
+    """Expand `- example.com` to a host without conditions."""
     return {"host": value} if isinstance(value, str) else value
 
 
 def write_out_deny(value: object) -> object:
-    """Under `deny` both spellings go: a host, or one request."""
+    """Expand an entry of `deny`, which is a host or one request."""
     if isinstance(value, str) and (" " in value or "://" in value):
         return _request(value, is_exact=False)
     return write_out_host(value)
 
 
 def write_out_allow(value: object) -> object:
-    """Under `allow` each entry is one request."""
+    """Expand an entry of `allow`, which is one request."""
     if not isinstance(value, str):
-        raise Unfit("an entry of `allow` is one line", f"{HOW}; entries with keys go under `domains`")
+        raise Unfit("an entry of `allow` has to be one line", f"{HOW}; entries with keys go under `domains`")
     return _request(value, is_exact=True)
 
 
 def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
     found = ONE_REQUEST.fullmatch(text)
     if found is None:
-        raise Unfit(f"{safe_repr(text)} is no `METHOD URL`", _how(text))
+        raise Unfit(f"not `METHOD URL`: {safe_repr(text)}", _how(text))
     if "#" in (found["query"] or ""):
-        raise Unfit(f"{safe_repr(text)} holds a fragment", "leave it out: no client sends it")
+        raise Unfit(f"{safe_repr(text)} has a fragment", "remove it: clients never send it")
     rule: dict[str, Any] = {"methods": [found["method"]], "schemes": [found["scheme"]]}
-    # A URL that ends with its host is one for `/`; under `deny` what is left out is everything.
+    # In an allow, a URL without a path means `/`; in a deny, it means every path.
     path = found["path"] or ("/" if is_exact else None)
     if path is not None:
         rule["path"] = {"glob" if "*" in path else "exact": path}
@@ -62,12 +62,12 @@ def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
 
 
 def _how(text: str) -> str:
-    """Return how to write it; a URL that lacks its method alone is shown with one."""
+    """Return the hint; a URL that only lacks its method is shown with one."""
     whole = f"GET {text}"
     if A_HOST.fullmatch(text):
         return f"a host alone goes under `domains`; for one request {HOW}"
     shown = safe_repr(text)[1:-1] == text
-    return f"write its method before it: `{whole}`" if shown and ONE_REQUEST.fullmatch(whole) else HOW
+    return f"add a method: `{whole}`" if shown and ONE_REQUEST.fullmatch(whole) else HOW
 
 
 def _values_by_name(query: str) -> dict[str, list[str]]:
@@ -78,15 +78,15 @@ def _values_by_name(query: str) -> dict[str, list[str]]:
 
 
 def write_out_rule(value: object) -> object:
-    """Make lists of one of `method: get` and `scheme: https`, as older files write them; want one condition."""
+    """Expand `method: get` and `scheme: https` of older files; raise Unfit for a rule without a condition."""
     if not isinstance(value, dict):
         return value
     if value.keys() <= {"reason"}:
-        raise Unfit("a rule without a condition is about every request", WHAT_A_RULE_SAYS)
+        raise Unfit("a rule without a condition matches every request", WHAT_A_RULE_SAYS)
     rule: dict[str, Any] = dict(value)
     for one, several, spell in (("method", "methods", str.upper), ("scheme", "schemes", str.lower)):
         if one in rule and several in rule:
-            raise Unfit(f"`{one}` and `{several}` say the same thing", f"keep `{several}`")
+            raise Unfit(f"both `{one}` and `{several}` are set", f"keep `{several}`")
         if isinstance(rule.get(one), str):
             rule[several] = [spell(rule.pop(one))]
     return rule

@@ -1,7 +1,7 @@
-"""The policy file as typed values: exactly what may be written, and nothing else.
+"""The model of a policy file.
 
-Short spellings (`- example.com`, `- GET https://example.com/x`) are written out before they are checked, so that there
-is one model of an entry. Unknown keys are errors, and so are known ones that this version does not build yet.
+Short forms (`- example.com`, `- GET https://example.com/x`) are expanded first, so one model validates every entry.
+Unknown keys are errors, and so are reserved ones, which this version does not support yet.
 """
 
 from collections.abc import Mapping
@@ -40,18 +40,18 @@ def _flag_as_text(value: object) -> object:
 
 
 def _none_is_empty(value: object) -> object:
-    """Take a section whose lines are all comments as its author means it."""
+    """Return an empty list for a section with only comments."""
     return [] if value is None else value
 
 
-def _none_is_no_name(value: object) -> object:
-    """Take an empty mapping in the same way."""
+def _none_is_empty_mapping(value: object) -> object:
+    """Return an empty mapping for a section with only comments."""
     return {} if value is None else value
 
 
 Name = Annotated[str, PlainValidator(fits(parse_host_service_name))]
 FileName = Annotated[str, PlainValidator(fits(parse_file_name))]
-type Named[T] = Annotated[dict[Name, T], BeforeValidator(_none_is_no_name)]
+type Named[T] = Annotated[dict[Name, T], BeforeValidator(_none_is_empty_mapping)]
 type Section[T] = Annotated[Listed[T], BeforeValidator(_none_is_empty)]
 DomainEntry = Annotated[DomainSpec, Reachable, written_out(write_out_host)]
 AllowEntry = Annotated[EntrySpec, Reachable, written_out(write_out_allow)]
@@ -73,19 +73,19 @@ class PolicySpec(Strict):
     host_services: Named[HostServiceSpec] = Field(default_factory=dict)
     settings: SettingsSpec = SettingsSpec()
     tests: Section[TestSpec] = ()
-    # What a service says of itself.
+    # Only in services.
     title: Text = ""
     reason: Text = ""
     date: Text = ""
 
     @property
     def declared(self) -> Declared:
-        """The options that a policy may choose of this: none."""
+        """The options that a policy can set: none, except for a service."""
         return {}
 
 
 class ServiceFileSpec(PolicySpec):
-    """The file of a service: what it lets through, what of it can be chosen, and what else people call it."""
+    """The file of a service: its rules, its options, and its other names (`also`)."""
 
     also: Listed[Text] = ()
     options: dict[str, Repositories | AccessSpec] = Field(default_factory=dict)
@@ -97,8 +97,7 @@ class ServiceFileSpec(PolicySpec):
         return {name: kind.declared if isinstance(kind, AccessSpec) else kind for name, kind in self.options.items()}
 
 
-# Which model stands below a key, or below one that is below another: where a word is unknown, the words known there are
-# offered.
+# The model below each key (or `parent/key`), for hints about unknown keys.
 MODELS: Mapping[str, type[BaseModel]] = {
     "": PolicySpec,
     "services": ServiceSpec,
@@ -119,5 +118,5 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "tests": TestSpec,
 }
 
-# Keys of the language that this version does not build yet, as (section, key): refused by name, never ignored.
+# Reserved keys as (section, key). This version does not support them, and rejects them by name.
 RESERVED_KEYS = frozenset({("", "secrets")})

@@ -1,4 +1,4 @@
-"""A case of the section `tests`: a request, and whether the policy is to let it through."""
+"""An entry of the section `tests`: a request, and whether the policy should allow it."""
 
 import re
 from typing import Annotated, ClassVar, Self
@@ -12,13 +12,13 @@ from agent_sandbox.policy.file.fields import BodySize, Strict, Text, Written, fi
 from agent_sandbox.policy.file.short_form import HOW
 from agent_sandbox.policy.text import safe_repr
 
-# No more than the shape: whether the request itself can be read is for the case to find out.
+# Only the shape is checked here. Whether the request is ambiguous shows when the test runs.
 REQUEST_LINE = re.compile(r"(?P<method>[A-Z][A-Z_-]*) (?P<url>https?://[^\s/?#]+\S*)", re.ASCII)
 
 
 def _request_line(text: str) -> str:
     if REQUEST_LINE.fullmatch(text) is None:
-        raise Unfit(f"{safe_repr(text)} is no `METHOD URL`", HOW)
+        raise Unfit(f"not `METHOD URL`: {safe_repr(text)}", HOW)
     return text
 
 
@@ -26,9 +26,9 @@ RequestLine = Annotated[str | None, PlainValidator(fits(_request_line), json_sch
 
 
 class TestSpec(Strict):
-    """One request, and the answer that the author of the policy expects."""
+    """A request, and the expected decision."""
 
-    __test__: ClassVar[bool] = False  # pytest takes whatever is called so for a test of its own
+    __test__: ClassVar[bool] = False  # keeps pytest from collecting the class
 
     allow: RequestLine = None
     deny: RequestLine = None
@@ -40,16 +40,16 @@ class TestSpec(Strict):
     @model_validator(mode="after")
     def _expects_one_answer(self) -> Self:
         if (self.allow is None) == (self.deny is None):
-            what, hint = "a case is one of `allow`, `deny`", f"{HOW} after it"
+            what, hint = "a test needs exactly one of `allow` and `deny`", f"{HOW} after it"
             raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
         if self.graphql is not None and self.body_size is not None:
-            what, hint = "what `graphql` asks is a body of its own size", "take `body_size` out"
+            what, hint = "`graphql` already determines the size of the body", "remove `body_size`"
             raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": ("body_size",)})
         return self
 
     @property
     def effect(self) -> Effect:
-        """The answer that is expected."""
+        """The expected effect."""
         return Effect.DENY if self.allow is None else Effect.ALLOW
 
     @property
@@ -59,7 +59,7 @@ class TestSpec(Strict):
 
     @property
     def url(self) -> str:
-        """The address of the request, as it is written."""
+        """The URL of the request, as it is written."""
         return self._line.partition(" ")[2]
 
     @property

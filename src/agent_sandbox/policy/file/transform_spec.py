@@ -1,4 +1,4 @@
-"""`transform` of the policy file: which secrets go into which headers of a request, and how."""
+"""The key `transform` of the policy file: which secrets are injected into which headers, and how."""
 
 import re
 from collections.abc import Collection
@@ -8,31 +8,31 @@ from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_va
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.errors import Unfit
-from agent_sandbox.policy.file.fields import Strict, Written, fits, told
+from agent_sandbox.policy.file.fields import Strict, Written, call_parser, fits
 from agent_sandbox.policy.http.headers import check_header_names
 from agent_sandbox.policy.match.injection import Credential, Injection, injection, parse_secret_name
 from agent_sandbox.policy.text import safe_repr
 
 USERNAME = re.compile(r"[\x20-\x39\x3b-\x7e]{1,100}")
-# Each denial names them all.
+# Bounded because each denial names them all.
 MOST_HEADERS = 16
 BEARER, BASIC = "bearer", "basic"
 
 
 def _username(text: str) -> str:
     if not USERNAME.fullmatch(text) or text != text.strip():
-        raise Unfit(f"{safe_repr(text)} is no user name", "write it in ASCII, without a colon")
+        raise Unfit(f"not a user name: {safe_repr(text)}", "use ASCII characters, no colon, no space at either end")
     return text
 
 
 def _names(headers: dict[str, "CredentialSpec"]) -> dict[str, "CredentialSpec"]:
     if not headers:
         hint = "write `headers: {Authorization: {secret: NAME, transform: {type: bearer}}}`"
-        raise PydanticCustomError("unfit", "{what}", {"what": "`headers` names no header", "hint": hint})
+        raise PydanticCustomError("unfit", "{what}", {"what": "`headers` is empty", "hint": hint})
     if len(headers) > MOST_HEADERS:
-        what, hint = f"`headers` names more than {MOST_HEADERS} headers", "no request wants so many secrets"
+        what, hint = f"`headers` has more than {MOST_HEADERS} headers", "a request never needs so many secrets"
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
-    told(check_header_names, headers.keys())
+    call_parser(check_header_names, headers.keys())
     return headers
 
 
@@ -41,7 +41,7 @@ Username = Annotated[str, PlainValidator(fits(_username), json_schema_input_type
 
 
 class KindSpec(Strict):
-    """How a secret is written into its header: `Bearer SECRET`, or `Basic` with a user name."""
+    """How a secret is encoded in its header: `Bearer SECRET`, or `Basic` with a user name."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -57,23 +57,23 @@ class KindSpec(Strict):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if self.type == BASIC and self.username is None:
-            what, hint = "`type: basic` wants a user name", "write `username: NAME` beside it"
+            what, hint = "`type: basic` needs a user name", "write `username: NAME` beside it"
         elif self.type == BEARER and self.username is not None:
-            what, hint = "`type: bearer` has no user name", "take `username` out, or write `type: basic`"
+            what, hint = "`type: bearer` takes no user name", "remove `username`, or write `type: basic`"
         else:
             return self
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
 
 
 class CredentialSpec(Strict):
-    """A secret by its name, and how it is written."""
+    """The name of a secret, and how the secret is encoded."""
 
     secret: SecretName
     transform: KindSpec
 
 
 class RequestTransformSpec(Strict):
-    """What is put into the headers of a request, and what becomes of one that brings such a header along."""
+    """The secrets to inject into request headers, and what happens if the client sends such a header."""
 
     headers: Annotated[
         dict[str, CredentialSpec],
@@ -84,13 +84,13 @@ class RequestTransformSpec(Strict):
 
 
 class TransformSpec(Strict):
-    """What the proxy changes of what passes: the headers of requests."""
+    """What the proxy changes: the headers of requests."""
 
     request: RequestTransformSpec
 
     @property
     def injection(self) -> Injection:
-        """The credentials as values."""
+        """The credentials as an `Injection`."""
         return injection(
             (
                 Credential(header=name.lower(), secret=one.secret, username=one.transform.username)
@@ -100,8 +100,8 @@ class TransformSpec(Strict):
         )
 
 
-def refuse_in_the_clear(schemes: Collection[str], *at: str | int) -> None:
-    """Refuse a secret for what goes without TLS; `at` is where the rule stands below the entry."""
+def require_https(schemes: Collection[str], *at: str | int) -> None:
+    """Raise an error for a secret that would be sent without TLS; `at` is the rule's location below the entry."""
     if "http" in schemes:
-        what, hint = "a secret goes over https alone", "write `schemes: [https]`"
+        what, hint = "a secret is sent only over https", "write `schemes: [https]`"
         raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": (*at, "schemes")})

@@ -1,1 +1,1 @@
-"""The parts of a request, each in one canonical form: authority, host, method, path, query, GraphQL operation."""
+"""The parts of a request in canonical form: authority, host, method, path, query, GraphQL operation."""

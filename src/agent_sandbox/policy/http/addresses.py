@@ -1,7 +1,7 @@
-"""Addresses that nothing in the sandbox may reach: no entry may name one, and no name may lead to one.
+"""Addresses that the sandbox cannot reach: no entry can name one, and no name can resolve to one.
 
-An explicit list, not `is_private`: what Python counts there changes between versions, and it holds the documentation
-networks 198.51.100.0/24 and 203.0.113.0/24, where the test stands' internet lives.
+An explicit list, not `is_private`: that changes between Python versions, and includes the documentation networks
+198.51.100.0/24 and 203.0.113.0/24, which the tests use as their internet.
 """
 
 from collections.abc import Iterable
@@ -43,11 +43,11 @@ FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
         ("ff00::/8", "multicast"),
     )
 )
-# What `host_services` may name: networks of one's own. Nothing lifts the others.
+# Private networks, which `host_services` can open. Nothing opens the others.
 LIFTABLE: tuple[Network, ...] = tuple(
     ip_network(network) for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 )
-# Clouds tell whoever asks there the keys of the machine: never, though they lie in private networks.
+# Metadata services give out the machine's credentials: never opened, although they are in private networks.
 METADATA: tuple[Network, ...] = tuple(
     map(
         ip_network,
@@ -62,12 +62,12 @@ METADATA: tuple[Network, ...] = tuple(
         ),
     )
 )
-PUBLIC_ALONE = "the proxy connects to public addresses alone, unless `host_services` names a private one"
+PUBLIC_ALONE = "the proxy connects only to public addresses, unless `host_services` names a private one"
 NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def why_forbidden(text: str) -> str | None:
-    """Name the kind of address that must not be dialled, None for one that may.
+    """Return the kind of a forbidden address, or None for one that the proxy may connect to.
 
     >>> why_forbidden("127.0.0.1"), why_forbidden("64:ff9b::7f00:1"), why_forbidden("203.0.113.9")
     ('loopback', 'loopback', None)
@@ -82,7 +82,7 @@ def why_forbidden(text: str) -> str | None:
 
 
 def is_liftable(text: str) -> bool:
-    """Tell whether an entry of `host_services` may lead to this address.
+    """Return whether an entry of `host_services` can lead to this address.
 
     >>> is_liftable("10.1.2.3"), is_liftable("127.0.0.1"), is_liftable("100.100.100.200")
     (True, False, False)
@@ -93,10 +93,10 @@ def is_liftable(text: str) -> bool:
     return any(address in network for network in LIFTABLE) and not any(address in network for network in METADATA)
 
 
-def holds_what_is_liftable(network: Network) -> bool:
-    """Tell whether an entry of `host_services` may name this network; of what it holds, `is_liftable` tells.
+def is_liftable_network(network: Network) -> bool:
+    """Return whether an entry of `host_services` can name this network. `is_liftable` decides on each address in it.
 
-    >>> holds_what_is_liftable(ip_network("fd00::/16")), holds_what_is_liftable(ip_network("fd00:ec2::/64"))
+    >>> is_liftable_network(ip_network("fd00::/16")), is_liftable_network(ip_network("fd00:ec2::/64"))
     (True, False)
     """
     return _is_within(network, LIFTABLE) and not _is_within(network, METADATA)

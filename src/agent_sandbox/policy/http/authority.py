@@ -1,4 +1,4 @@
-"""`host:port`, read strictly: no user, no spaces, no second meaning."""
+"""Parse `host:port` strictly: no user name, no spaces, no ambiguity."""
 
 import re
 
@@ -11,14 +11,14 @@ PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 
 
 def parse_authority(text: str, *, default_port: int | None) -> tuple[str, int]:
-    """Return the canonical host and the port; without a default the port must be there.
+    """Return the canonical host and the port, or raise Ambiguous. Without a default, the port is required.
 
     >>> parse_authority("Example.com:8443", default_port=None)
     ('example.com', 8443)
     """
     match = AUTHORITY.fullmatch(text)
     if match is None:
-        raise Ambiguous(f"{safe_repr(text)} is no `host:port`")
+        raise Ambiguous(f"not `host:port`: {safe_repr(text)}")
     return canonical_host(match["host"]), _port(match["port"], default_port)
 
 
@@ -28,5 +28,5 @@ def _port(text: str | None, default: int | None) -> int:
     if text is None:
         raise Ambiguous("the port is missing")
     if not PORT.fullmatch(text) or int(text) > 65535:
-        raise Ambiguous(f"{safe_repr(text)} is no port")
+        raise Ambiguous(f"not a port: {safe_repr(text)}")
     return int(text)

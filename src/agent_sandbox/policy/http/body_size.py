@@ -1,4 +1,4 @@
-"""The size of a body as people write it: `1MiB`, `500KB`, a number of bytes."""
+"""The size of a body, written as `1MiB`, `500KB` or a number of bytes."""
 
 import re
 
@@ -7,7 +7,7 @@ from agent_sandbox.policy.text import safe_repr
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 SIZE = re.compile(rf"(?P<number>0|[1-9][0-9]{{0,8}}) ?(?P<unit>{'|'.join(UNITS)})", re.ASCII)
-HOW = f"write a number of bytes, or one with {', '.join(UNITS)}: `1MiB`"
+HOW = f"write a number of bytes, or a number with {', '.join(UNITS)}, such as `1MiB`"
 
 
 def parse_body_size(value: object) -> int:
@@ -18,18 +18,18 @@ def parse_body_size(value: object) -> int:
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise Unfit(f"`{value}` is no size", HOW)
+            raise Unfit(f"not a size: `{value}`", HOW)
         return value
     if not isinstance(value, str):
-        raise Unfit("a size is a number of bytes", HOW)
+        raise Unfit("a size has to be a number of bytes", HOW)
     found = SIZE.fullmatch(value)
     if found is None:
-        raise Unfit(f"{safe_repr(value)} is no size", HOW)
+        raise Unfit(f"not a size: {safe_repr(value)}", HOW)
     return int(found["number"]) * UNITS[found["unit"]]
 
 
 def shown_size(size: int) -> str:
-    """Return the shortest exact spelling.
+    """Return the size in its shortest exact form.
 
     >>> shown_size(1048576), shown_size(500000), shown_size(1234)
     ('1MiB', '500KB', '1234B')

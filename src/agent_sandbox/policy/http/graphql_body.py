@@ -1,7 +1,7 @@
-"""The body of a GraphQL request -> what it asks for. What servers could read as two different things is doubtful.
+"""Parse the body of a GraphQL request into its operation. What servers could read differently is ambiguous.
 
-Strict on purpose: one operation in plain JSON is what clients send. Whatever is done beside that has no use but to be
-read otherwise by a server than here.
+Strict on purpose: clients send one operation in plain JSON. Any other form serves only to be read differently by a
+server.
 """
 
 import json
@@ -12,8 +12,8 @@ from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.graphql_operation import NAME, Operation
 from agent_sandbox.policy.http.request import Request
 
-MAX_BODY = 256 * 1024  # bytes: the longest text of an issue, with room
-MAX_OBJECTS = 5_000  # of JSON in it; each is seen to have no key twice
+MAX_BODY = 256 * 1024  # bytes: enough for the longest text of an issue
+MAX_OBJECTS = 5_000  # JSON objects in it; each is checked for duplicate keys
 TOO_LONG = f"a body of more than {MAX_BODY // 1024} KiB"
 KEYS = frozenset({"query", "operationName", "variables"})
 JSON = re.compile(r'application/json(?:[ \t]*;[ \t]*charset=("?)utf-8\1)?', re.ASCII | re.IGNORECASE)
@@ -21,13 +21,13 @@ ABOUT_THE_BODY = frozenset({"content-type", "content-encoding"})
 
 
 def with_body(request: Request, body: bytes) -> Request:
-    """Return the request with what its body asks for."""
-    doubted = with_doubt(request._replace(body_size=len(body)))
-    return doubted._replace(operation=doubted.operation or read_operation(body))
+    """Return the request with the GraphQL operation in its body."""
+    checked = with_doubt(request._replace(body_size=len(body)))
+    return checked._replace(operation=checked.operation or read_operation(body))
 
 
 def with_doubt(request: Request) -> Request:
-    """Return the request as it is while a body behind its head could be read as GraphQL, else with the doubt."""
+    """Return the request; if its head rules out a GraphQL body, set an operation that says why."""
     doubt = _doubt(request)
     return request._replace(operation=Operation(doubt=doubt)) if doubt else request
 
@@ -36,17 +36,17 @@ def _doubt(request: Request) -> str:
     if request.body_size == 0:
         return "no body"
     if request.query:
-        return "a query string beside the body"
+        return "a query string in addition to the body"
     if (request.body_size or 0) > MAX_BODY:
         return TOO_LONG
-    # Servers that fold `-` and `_` would read `content_type`, too.
+    # Servers that treat `-` and `_` alike would also read `content_type`.
     about = [field for field in request.headers if field[0].lower().replace("_", "-") in ABOUT_THE_BODY]
     is_json = len(about) == 1 and about[0][0].lower() == "content-type" and JSON.fullmatch(about[0][1].strip(" \t"))
-    return "" if is_json else "not `content-type: application/json` alone, without an encoding"
+    return "" if is_json else "not exactly `content-type: application/json` without a content encoding"
 
 
 def read_operation(body: bytes) -> Operation:
-    """Return what a body asks for, or the doubt that it leaves.
+    """Return the operation in a body, or why it is ambiguous.
 
     >>> str(read_operation(b'{"query": "{ me: viewer { login } }"}'))
     'query viewer'
@@ -57,17 +57,17 @@ def read_operation(body: bytes) -> Operation:
         document, name = _parts(
             json.loads(body.decode("utf-8"), object_pairs_hook=_Unique(), parse_constant=_no_constant)
         )
-        from agent_sandbox.policy.http.graphql_document import operation_of  # noqa: PLC0415 - it says why itself
+        from agent_sandbox.policy.http.graphql_document import operation_of  # noqa: PLC0415 - its docstring says why
 
         return operation_of(document, name)
     except Ambiguous as doubt:
         return Operation(doubt=str(doubt))
     except (ValueError, RecursionError):
-        return Operation(doubt="a body that is no JSON in UTF-8")
+        return Operation(doubt="a body that is not JSON in UTF-8")
 
 
 class _Unique:
-    """Makes the objects of one body, as many as it may have."""
+    """A `json` hook that rejects duplicate keys and too many objects in one body."""
 
     def __init__(self) -> None:
         self._left = MAX_OBJECTS
@@ -78,7 +78,7 @@ class _Unique:
             raise Ambiguous(f"more than {MAX_OBJECTS} objects")
         named = dict(pairs)
         if len(named) != len(pairs):
-            raise Ambiguous("a key that is there twice")
+            raise Ambiguous("a duplicate key")
         return named
 
 
@@ -87,16 +87,16 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _parts(asked: object) -> tuple[str, str | None]:
-    """Return the document, and the name of the operation in it that is meant."""
+    """Return the document, and the name of the selected operation."""
     if not isinstance(asked, dict):
-        raise Ambiguous("several operations in one body, or none")
+        raise Ambiguous("a body that is not one JSON object")
     if not asked.keys() <= KEYS:
-        raise Ambiguous("a key beside `query`, `operationName` and `variables`")
+        raise Ambiguous("a key other than `query`, `operationName` and `variables`")
     document, name, variables = (asked.get(key) for key in ("query", "operationName", "variables"))
     if not isinstance(document, str):
         raise Ambiguous("no document in `query`")
     if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
-        raise Ambiguous("an `operationName` that is none")
+        raise Ambiguous("an invalid `operationName`")
     if variables is not None and not isinstance(variables, dict):
-        raise Ambiguous("`variables` that are none")
+        raise Ambiguous("`variables` that are not an object")
     return document, name

@@ -1,4 +1,4 @@
-"""What a rule may say of GraphQL: which fields of the schema's root an operation may ask for."""
+"""The GraphQL operation of a request, and the condition on it: the root fields that it may select."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ from agent_sandbox.policy.text import safe_repr
 
 KINDS = ("query", "mutation")
 NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]{0,99}", re.ASCII)
-# What clients ask for beside anything else: the name of the type. It tells nothing.
+# The type name, which clients often select in addition. It discloses nothing.
 HARMLESS = frozenset({"__typename"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What the body of a request asks for: the fields at the top of its operation, or why that can't be told."""
+    """The GraphQL operation in a request body: its root fields, or in `doubt` why it is ambiguous."""
 
     kind: str = ""
     fields: frozenset[str] = frozenset()
@@ -27,32 +27,32 @@ class Operation:
         return self.doubt or f"{self.kind} {', '.join(sorted(self.fields))}"
 
 
-# Stands for whatever may still follow: what is denied with it no body makes allowed.
+# Matches every condition on GraphQL: if a request is denied even with this operation, no body can make it allowed.
 ANY_OPERATION = Operation(kind="any")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationPattern:
-    """Kinds of operations, each with the fields that may be asked for at the top; sorted."""
+    """Kinds of operations, each with the root fields that it may select; sorted."""
 
     named: tuple[tuple[str, tuple[str, ...]], ...]
 
     def takes(self, operation: Operation | None) -> bool:
-        """Tell whether each field is named. What has not been read, or leaves doubt, is not taken."""
+        """Return whether all fields are listed. An operation that was not read or is ambiguous does not match."""
         return operation is ANY_OPERATION or (operation is not None and not any(self.differences(operation)))
 
     def differences(self, operation: Operation | None) -> tuple[str, ...]:
-        """Name what is asked for beyond the pattern."""
+        """Return what the operation selects beyond the pattern, as text for a denial."""
         if operation is None:
             return ("a GraphQL operation that was not read",)
         if operation.doubt:
-            return (f"a GraphQL operation that can't be told ({operation.doubt})",)
+            return (f"ambiguous GraphQL ({operation.doubt})",)
         listed = dict(self.named).get(operation.kind)
         beyond = operation.fields if listed is None else operation.fields - HARMLESS - frozenset(listed)
         return (f"graphql {operation.kind} {', '.join(sorted(beyond))}",) if beyond else ()
 
     def within(self, wide: "OperationPattern") -> bool:
-        """Tell whether the other one takes all that this one takes."""
+        """Return whether `wide` matches every operation that this pattern matches."""
         return all(frozenset(fields) <= frozenset(dict(wide.named).get(kind, ())) for kind, fields in self.named)
 
     @override
@@ -70,7 +70,7 @@ def operation_pattern(named: Mapping[str, Sequence[str]]) -> OperationPattern:
 
 
 def parse_field_name(text: str) -> str:
-    """Return the name of a field, or raise Unfit."""
+    """Return a field name, or raise Unfit."""
     if not NAME.fullmatch(text):
-        raise Unfit(f"{safe_repr(text)} is no name of a field", "write one as the API's schema has it: `repository`")
+        raise Unfit(f"not a field name: {safe_repr(text)}", "use a name from the API's schema, such as `repository`")
     return text

@@ -1,4 +1,4 @@
-"""What a rule may say of headers: these, with these values."""
+"""The condition on headers: names with required values."""
 
 import re
 from collections import defaultdict
@@ -15,23 +15,23 @@ NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
 VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
 MEDIA_TYPE = "content-type"
 APART = re.compile("[,;]")
-# Names that say where a request goes or where it ends: the engine decides on those by words of their own.
+# Headers that no condition can name, with the reason.
 ELSEWHERE = {
     "host": "the entry names the host",
     "content-length": "the size of a body is `max_body`",
     **dict.fromkeys(
         ("connection", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding"),
-        "it speaks of the connection and is not passed on",
+        "it concerns the connection and is not forwarded",
     ),
 }
 
 
-class Headers(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - what was read is kept in its `__dict__`
-    """The header fields of one request, read once however many rules ask for them."""
+class Headers(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - its `__dict__` caches what was parsed
+    """The header fields of one request, parsed once for all rules."""
 
     @cached_property
     def values(self) -> Mapping[str, list[str]]:
-        """The values of each header, by its name in lower case."""
+        """The values of each header, by lower-case name."""
         values = defaultdict(list)
         for name, value in self:
             values[name.lower()].append(value.strip(" \t"))
@@ -39,7 +39,7 @@ class Headers(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - what was read is 
 
     @cached_property
     def spellings(self) -> Mapping[str, list[str]]:
-        """The names in lower case that servers may take for the same one, sorted, by what they have in common."""
+        """Lower-case names that servers may treat as the same header, sorted, by their common form."""
         spellings = defaultdict(list)
         for name in sorted(self.values):
             spellings[_folded(name)].append(name)
@@ -50,7 +50,7 @@ class Headers(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - what was read is 
         return {}
 
     def holds(self, name: str, wanted: str) -> bool:
-        """Tell whether the header, its name spelled in any way, may be read as this value, in any case."""
+        """Return whether a server could read the header, under any spelling of its name, as this value in any case."""
         read = self._widely.get(name)
         if read is None:
             values = [value for spelling in self.spellings.get(name, ()) for value in self.values[spelling]]
@@ -60,21 +60,21 @@ class Headers(tuple[tuple[str, str], ...]):  # noqa: SLOT001 - what was read is 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderPattern:
-    """Headers by name, in lower case and sorted, each with the one value that it has to have."""
+    """Lower-case header names with the value that each must have, sorted."""
 
     named: tuple[tuple[str, str], ...]
 
     def is_all_of(self, headers: Sent) -> bool:
-        """Tell whether each is there and has no other value beside: the reading of an allow."""
+        """Return whether each header is present with no other value: for an allow."""
         return not any(self.differences(headers))
 
     def is_within(self, headers: Sent) -> bool:
-        """Tell whether each is there with the value among others, in any case: the reading of a deny."""
+        """Return whether each header is present with the value, in any case and among others: for a deny."""
         sent = _read(headers)
         return all(sent.holds(_folded(name), wanted.casefold()) for name, wanted in self.named)
 
     def differences(self, headers: Sent) -> Iterator[str]:
-        """Name each header that an allow does not take, with what was sent."""
+        """Yield each header that does not match in an allow, with the values that were sent."""
         sent = _read(headers)
         for name, wanted in self.named:
             values = sent.values.get(name, ())
@@ -97,7 +97,7 @@ def header_pattern(named: Mapping[str, str]) -> HeaderPattern:
     """
     lowered = {name.lower(): value for name, value in named.items()}
     if not named:
-        raise Unfit("`headers` names no header", "take it out, or write `headers: {content-type: application/json}`")
+        raise Unfit("`headers` is empty", "remove it, or write `headers: {content-type: application/json}`")
     check_header_names(named)
     for name, value in lowered.items():
         _check_value(name, value)
@@ -105,24 +105,24 @@ def header_pattern(named: Mapping[str, str]) -> HeaderPattern:
 
 
 def check_header_names(names: Collection[str]) -> None:
-    """Raise Unfit where one is no name of a header, or none that a rule may speak of, or stands there twice."""
+    """Raise Unfit for an invalid or duplicate name, and for a header that no condition can name."""
     if len({_folded(name) for name in names}) != len(names):
-        hint = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
-        raise Unfit("`headers` names a header twice", hint)
+        hint = "header names are case-insensitive, and `_` counts as `-`: keep one of them"
+        raise Unfit("duplicate header in `headers`", hint)
     for name in map(str.lower, names):
         if not NAME.fullmatch(name):
-            raise Unfit(f"{safe_repr(name)} is no name of a header", "write a name such as `content-type`")
+            raise Unfit(f"not a header name: {safe_repr(name)}", "write a name such as `content-type`")
         if name in ELSEWHERE:
-            raise Unfit(f"no rule can ask for the header `{name}`", ELSEWHERE[name])
+            raise Unfit(f"a rule cannot match the header `{name}`", ELSEWHERE[name])
 
 
 def _check_value(name: str, value: str) -> None:
     if not VALUE.fullmatch(value) or value != value.strip():
         raise Unfit(
-            f"{safe_repr(value)} is no value of a header", "write it as it is sent, in ASCII, no spaces around it"
+            f"not a header value: {safe_repr(value)}", "write it as it is sent, in ASCII, without spaces around it"
         )
     if name == MEDIA_TYPE and (";" in value or "," in value or "/" not in value):
-        raise Unfit(f"{safe_repr(value)} is no media type alone", "write one such as `application/json`, no parameters")
+        raise Unfit(f"not a media type: {safe_repr(value)}", "write one such as `application/json`, without parameters")
 
 
 def _spelling(name: str, value: str) -> str:
@@ -130,7 +130,7 @@ def _spelling(name: str, value: str) -> str:
 
 
 def _folded(name: str) -> str:
-    """Return what servers have in common that make a variable of each header: they take `x_a` for `x-a`."""
+    """Return the name as CGI-like servers see it, to which `x_a` and `x-a` are the same."""
     return name.lower().replace("_", "-")
 
 
@@ -139,15 +139,15 @@ def _read(headers: Sent) -> Headers:
 
 
 def _exactly(name: str, value: str) -> str:
-    """Read a value narrowly. A media type beside another one is none: readers differ on which of them counts."""
+    """Return the value for an allow: a media type without parameters. A list stays a list, because servers differ."""
     if name != MEDIA_TYPE or "," in value:
         return value
     return value.partition(";")[0].rstrip(" \t").lower()
 
 
 def _widely(value: str) -> set[str]:
-    """Read a value as everything that a server may take it for: the whole, each of a list, with quotes and without."""
+    """Return every value that a server might read: the whole, each element of a list, with and without quotes."""
     whole = value.casefold()
-    # What stands before the first `;` of an element is among those that `;` parts.
+    # The part before the first `;` of each element is among the pieces split at `;`.
     each = {whole, whole.partition(";")[0], *whole.split(","), *APART.split(whole)}
     return {text.strip(around) for text in each for around in (" \t", ' \t"')}

@@ -1,7 +1,6 @@
-"""A host in its one canonical form.
+"""The canonical form of a host: lower case, IDNA2008, no trailing dot; addresses as the standard library writes them.
 
-Lower case, IDNA2008, no trailing dot; an address as the standard library writes it. A spelling that some resolver
-would read as another host (`127.1`, `0x7f.1`, a full-width letter) is a doubt, not a name.
+A spelling that some resolver would read as another host (`127.1`, `0x7f.1`, a full-width letter) is ambiguous.
 """
 
 import re
@@ -11,19 +10,19 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.text import safe_repr
 
-# Underscores are no letters of a host name (RFC 1123), but buckets and service records are called so.
+# RFC 1123 has no underscores in host names, but buckets and service records do.
 LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 NAME = re.compile(rf"{LABEL}(?:\.{LABEL})*")
-# What inet_aton would take for the end of an address: `1`, `0x7f`, `0177`.
+# Names whose last label inet_aton would read as a number: `1`, `0x7f`, `0177`.
 NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 MAX_LENGTH = 253
 
 
-# The same few hosts are asked for all the time; a doubt is never kept.
+# The same few hosts are requested all the time; exceptions are not cached.
 @lru_cache(maxsize=1024)
 def canonical_host(text: str) -> str:
-    """Return the one spelling of a host, or raise Ambiguous.
+    """Return the canonical form of a host, or raise Ambiguous.
 
     >>> canonical_host("Bücher.Example.")
     'xn--bcher-kva.example'
@@ -37,35 +36,35 @@ def canonical_host(text: str) -> str:
     if NUMBER.fullmatch(name):
         return _address_v4(name)
     if len(name) > MAX_LENGTH or not NAME.fullmatch(name):
-        raise Ambiguous(f"{safe_repr(text)} is no host name")
+        raise Ambiguous(f"not a host name: {safe_repr(text)}")
     if "xn--" in name:
         _check_punycode(name)
     return name
 
 
 def is_address(host: str) -> bool:
-    """Tell whether a canonical host is an IP address."""
+    """Return whether a canonical host is an IP address."""
     return ":" in host or NUMBER.fullmatch(host) is not None
 
 
 def _from_unicode(text: str) -> str:
-    # Only ASCII is lowered: `str.lower` would make a plain `k` of the Kelvin sign.
+    # Only ASCII is lowered: `str.lower` would turn the Kelvin sign into a `k`.
     return ".".join(map(_ascii_label, text.translate(LOWER).split(".")))
 
 
 def _ascii_label(label: str) -> str:
     if label.isascii():
         return label
-    import idna  # noqa: PLC0415 - few hosts are international, and its tables are long
+    import idna  # noqa: PLC0415 - slow to import, and few hosts are international
 
     try:
         return idna.alabel(label).decode("ascii")
     except idna.IDNAError as error:
-        raise Ambiguous(f"{safe_repr(label)} is no label of an international host name (IDNA2008)") from error
+        raise Ambiguous(f"not a valid international host name (IDNA2008): {safe_repr(label)}") from error
 
 
 def _check_punycode(name: str) -> None:
-    """Refuse an `xn--` label that is not what its own Unicode form encodes to."""
+    """Raise Ambiguous for an `xn--` label that differs from the encoding of its Unicode form."""
     import idna  # noqa: PLC0415 - as above
 
     for label in name.split("."):
@@ -76,14 +75,14 @@ def _check_punycode(name: str) -> None:
         except idna.IDNAError:
             same = False
         if not same:
-            raise Ambiguous(f"{safe_repr(label)} is no valid punycode")
+            raise Ambiguous(f"not valid punycode: {safe_repr(label)}")
 
 
 def _address_v4(name: str) -> str:
     try:
         return str(IPv4Address(name))
     except AddressValueError as error:
-        raise Ambiguous(f"{safe_repr(name)} is an address in a form that programs read differently") from error
+        raise Ambiguous(f"an address that programs read differently: {safe_repr(name)}") from error
 
 
 def _address_v6(text: str) -> str:
@@ -91,8 +90,8 @@ def _address_v6(text: str) -> str:
     try:
         address = IPv6Address(bare)
     except AddressValueError as error:
-        raise Ambiguous(f"{safe_repr(text)} is no IPv6 address") from error
+        raise Ambiguous(f"not an IPv6 address: {safe_repr(text)}") from error
     if address.scope_id is not None:
         raise Ambiguous(f"{safe_repr(text)} names a network interface")
-    # `::ffff:192.0.2.1` leads to 192.0.2.1: one destination, one name.
+    # `::ffff:192.0.2.1` and `192.0.2.1` are the same destination.
     return str(address.ipv4_mapped or address)

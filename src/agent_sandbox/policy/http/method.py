@@ -1,4 +1,4 @@
-"""The methods of HTTP: which a request may carry, which a rule may name, what `no methods` means."""
+"""HTTP methods: which ones a request may have, which ones a rule can name, and the default of an entry."""
 
 import re
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.text import safe_repr
 
-# What an entry without `methods` allows. TRACE echoes headers back and CONNECT opens tunnels: no rule can name them.
+# What an entry without `methods` allows. No rule can name TRACE, which echoes headers, or CONNECT, which opens tunnels.
 STANDARD = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 WEBDAV = frozenset(
     {"COPY", "LOCK", "MKCALENDAR", "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "REPORT", "SEARCH", "UNLOCK"}
@@ -16,13 +16,13 @@ TOKEN = re.compile(r"[A-Z][A-Z_-]{0,31}", re.ASCII)
 
 
 def canonical_method(text: str) -> str:
-    """Return the method as it is; methods are case-sensitive, and `get` is no GET."""
+    """Return the method unchanged, or raise Ambiguous. Methods are case-sensitive: `get` is not GET."""
     if text not in NAMEABLE and not TOKEN.fullmatch(text):
-        raise Ambiguous(f"{safe_repr(text)} is no method")
+        raise Ambiguous(f"not a method: {safe_repr(text)}")
     return text
 
 
 def with_implied(methods: Iterable[str]) -> frozenset[str]:
-    """GET implies HEAD, which tells no more than GET would."""
+    """Return the methods, with HEAD if GET is among them: HEAD returns no more than GET."""
     named = frozenset(methods)
     return named | {"HEAD"} if "GET" in named else named

@@ -1,7 +1,7 @@
-r"""A path in its one canonical form, and the ways in which servers may read it.
+r"""The canonical form of a path, and the ways in which servers may read it.
 
-Canonical: percent-encoded unreserved characters decoded, the hex digits of the others in upper case. What a server
-could resolve to another path (`..`, `%2e`, `//`, `\`) is a doubt: nobody can tell which one was meant.
+Canonical: percent-encoded unreserved characters are decoded, the hex digits of the others are in upper case. A path
+that a server could resolve to another one (`..`, `%2e`, `//`, `\`) is ambiguous.
 """
 
 import re
@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 from agent_sandbox.policy.errors import Ambiguous
 
-# The short way for nearly every path: nothing in it that could be read in two ways.
+# The fast check for nearly every path: nothing in it can be read in two ways.
 START, REST = r"[A-Za-z0-9_~!$&'()*+,=:@-]", r"[A-Za-z0-9_~!$&'()*+,=:@.-]*+"
 PLAIN = re.compile(rf"(?:/{START}{REST})++/?|/")
 ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -18,43 +18,43 @@ UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 BEYOND_ASCII = re.compile(r"(?:%[89A-F][0-9A-F])++")
 PARAMETERS = re.compile(r";[^/]*")
 PRINTABLE = {f"%{byte:02X}": chr(byte) for byte in range(0x20, 0x7F) if chr(byte) not in "/%"}
-# A path has a few readings, of which each rule of its host asks the same.
+# Cache size: a path has a few readings, which each rule of its host needs again.
 FEW = 16
 
 DOUBTS_AS_WRITTEN = (
-    (re.compile(r"[^\x21-\x7e]"), "a character that no URL holds"),
+    (re.compile(r"[^\x21-\x7e]"), "a character that is not allowed in a URL"),
     (re.compile(r"#"), "a fragment"),
     (re.compile(r"\\|%5[Cc]"), "a backslash, which some servers read as a slash"),
     (re.compile(r"%(?![0-9A-Fa-f]{2})"), "a `%` without two hex digits"),
     (re.compile(r"%(?:[01][0-9A-Fa-f]|7[Ff])"), "an encoded control character"),
     (re.compile(r"%2[Ee]"), "an encoded dot"),
     (re.compile(r"%25(?:2[EeFf]|5[Cc])"), "a doubly encoded dot or slash"),
-    (re.compile(r"%(?:[Cc][01]|[Ff][5-9A-Fa-f])"), "a byte that UTF-8 never holds"),
-    (re.compile(r"%(?:[Ee]0%[89]|[Ff]0%8)"), "a character in more bytes than UTF-8 has for it"),
+    (re.compile(r"%(?:[Cc][01]|[Ff][5-9A-Fa-f])"), "a byte that never occurs in UTF-8"),
+    (re.compile(r"%(?:[Ee]0%[89]|[Ff]0%8)"), "a character in an overlong UTF-8 encoding"),
 )
-ENCODED_SLASH = (re.compile(r"%2[Ff]"), "an encoded slash, which an entry with `encoded_slash: true` takes")
+ENCODED_SLASH = (re.compile(r"%2[Ff]"), "an encoded slash, which an entry allows with `encoded_slash: true`")
 DOUBTS_AS_READ = (
     (re.compile(r"//"), "an empty segment (`//`)"),
     (re.compile(r"/\.\.?(?:[/;]|\Z)"), "a dot segment"),
     (re.compile(r"[;=]\.\.?(?:[/;]|\Z)"), "a `;` parameter made of dots"),
-    (re.compile(r"/;"), "a segment of `;` parameters alone"),
+    (re.compile(r"/;"), "a segment with only `;` parameters"),
 )
 
 
 def canonical_path(raw: str, *, encoded_slash: bool = False) -> str:
-    """Return the one spelling of a path, or raise Ambiguous.
+    """Return the canonical form of a path, or raise Ambiguous.
 
     >>> canonical_path("/%61pi/caf%c3%a9")
     '/api/caf%C3%A9'
 
-    `encoded_slash` lets `%2F` stand (package registries for npm need it); `readings` then tells both meanings.
+    `encoded_slash` permits `%2F`, which npm registries need; `readings` then returns both meanings.
     """
     if PLAIN.fullmatch(raw):
         return raw
     if not raw.startswith("/"):
         raise Ambiguous("the path does not start with `/`")
     canonical = ENCODED.sub(_decode_unreserved, raw)
-    # Both: decoding can make a doubt that was not written, as `%25%32%65` makes `%252e`.
+    # Both: decoding can create an ambiguity, as `%25%32%65` becomes `%252e`.
     for written in (raw, canonical):
         _refuse(written, DOUBTS_AS_WRITTEN if encoded_slash else (*DOUBTS_AS_WRITTEN, ENCODED_SLASH))
     for reading in (canonical, _decoded(canonical).replace("%2F", "/")):
@@ -63,10 +63,10 @@ def canonical_path(raw: str, *, encoded_slash: bool = False) -> str:
 
 
 def readings(path: str) -> tuple[str, ...]:
-    """Return every way in which a server may read a canonical path; most have just one.
+    """Return every way in which a server may read a canonical path; most paths have one.
 
-    Rules are matched against these: reserved characters decoded, `%2F` kept and as a slash, with `;` parameters and
-    without them. An allow must hold in all of them, a deny in any.
+    Rules are matched against these: reserved characters decoded, `%2F` as it is and as a slash, with and without `;`
+    parameters. An allow must match all of them, a deny any one.
 
     >>> readings("/%40scope%2Fname")
     ('/@scope%2Fname', '/@scope/name')
@@ -86,7 +86,7 @@ def _several(path: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=FEW)
 def segments_of(reading: str) -> tuple[str, ...]:
-    """Return what stands between the slashes.
+    """Return the segments between the slashes.
 
     >>> segments_of("/a/b")
     ('', 'a', 'b')
@@ -96,7 +96,7 @@ def segments_of(reading: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=FEW)
 def in_lower_case(reading: str) -> str:
-    """Return a reading as a host that is blind to case takes it: letters beyond ASCII have a case, too.
+    """Return a reading in lower case, including percent-encoded letters, as a case-insensitive server reads it.
 
     >>> in_lower_case("/%C3%89t%C3%89")
     '/%c3%a9t%c3%a9'
@@ -105,14 +105,14 @@ def in_lower_case(reading: str) -> str:
 
 
 def _folded(match: re.Match[str]) -> str:
-    # Bytes that are no UTF-8 stay what they are.
+    # Bytes that are not UTF-8 stay as they are.
     return quote(unquote(match[0], errors="surrogateescape").casefold(), errors="surrogateescape")
 
 
 def _refuse(text: str, doubts: tuple[tuple[re.Pattern[str], str], ...]) -> None:
     for pattern, words in doubts:
         if pattern.search(text):
-            raise Ambiguous(f"the path holds {words}")
+            raise Ambiguous(f"the path contains {words}")
 
 
 def _decode_unreserved(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a rule may say of the query: these parameters and no others."""
+"""The condition on the query: exactly these parameters."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,21 +10,21 @@ from urllib.parse import unquote_plus, urlencode
 from agent_sandbox.policy.http.method import NAMEABLE
 
 Parameter = tuple[str, str]
-# Servers that let a parameter say the method call it so; of these headers, ASP.NET takes one here as well.
+# Parameters that override the method on some servers; ASP.NET also accepts such a header name here.
 OVERRIDES = frozenset({"_method", "x_http_method", "x_http_method_override", "x_method_override"})
-# What PHP makes an underscore of in a name, and what others do of a header's.
+# Characters that PHP turns into an underscore in a parameter name, and other servers in a header name.
 UNDERSCORES = str.maketrans(" .[-", "____")
 IN_PHP = str.maketrans(" .[", "___")
-# `x[]=1` and `x[0]=1` are a list of one, which many programs take for the value itself.
+# `x[]=1` and `x[0]=1` are lists with one item, which many programs treat like the item itself.
 OF_A_LIST = re.compile(r"\[[^\[\]]*\]\s*\Z")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-# A request is decided at once, maybe several times (with secrets and without), and each of its rules may ask.
+# Cache size: a request is decided up to a few times in a row (with and without secrets), by many rules.
 FEW = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPattern:
-    """Parameters with their values, sorted: their order in a query does not count."""
+    """Parameters with their values, sorted: their order in a query does not matter."""
 
     parameters: tuple[Parameter, ...]
     widely: frozenset[Parameter] = field(init=False, repr=False, compare=False)
@@ -33,15 +33,15 @@ class QueryPattern:
         object.__setattr__(self, "widely", frozenset(map(_widely, self.parameters)))
 
     def is_all_of(self, query: str) -> bool:
-        """Tell whether the query holds exactly these: the reading of an allow."""
+        """Return whether the query has exactly these parameters: for an allow."""
         number = query.count("&") + 1 if query else 0
         return number == len(self.parameters) and _in_order(query) == self.parameters
 
     def is_within(self, query: str) -> bool:
-        """Tell whether the query holds these among others: the reading of a deny, or `&x=1` would get round it.
+        """Return whether the query has these parameters among others: for a deny, which `&x=1` must not get around.
 
-        Servers differ on whether `;` parts parameters and `+` is a space, on case, on spaces around, on control
-        characters and on signs in names (`a.b` is `a_b` in PHP): any of their readings counts.
+        Servers differ on `;` as a separator, on `+` as a space, on case, on surrounding spaces, on control characters
+        and on punctuation in names (`a.b` is `a_b` in PHP): any reading counts.
         """
         return self.widely <= _every_reading(query)
 
@@ -56,7 +56,7 @@ def query_pattern(exact: Mapping[str, Sequence[str]]) -> QueryPattern:
 
 
 def parameters_of(query: str) -> list[Parameter]:
-    """Return the decoded parameters; an empty piece counts as one, so that nothing goes unseen.
+    """Return the decoded parameters; an empty piece counts as one.
 
     >>> parameters_of("q=a+b&%71=%c3%a9&flag")
     [('q', 'a b'), ('q', 'é'), ('flag', '')]
@@ -68,14 +68,14 @@ def parameters_of(query: str) -> list[Parameter]:
 
 
 def other_method(query: str, method: str) -> str:
-    """Return the method that a query names besides the request's own, nothing where it names none.
+    """Return another method that the query names as an override, or an empty string.
 
     >>> other_method("id=1&_method=delete", "GET")
     'DELETE'
     """
     if "ethod" not in query.lower() and "%" not in query:
         return ""
-    # No name of a method holds a `;`: what stands between two is all that could be one.
+    # A method never contains `;`, so every piece between separators is tried.
     for piece in query.replace(";", "&").split("&"):
         name, _, value = piece.partition("=")
         if ("%" in name or "ethod" in name.lower()) and _wide(name).translate(UNDERSCORES) in OVERRIDES:
@@ -113,5 +113,5 @@ def _folded(text: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    # Bytes that are no UTF-8 stay distinct and never raise.
+    # Bytes that are not UTF-8 stay distinct and never raise.
     return unquote_plus(text, encoding="utf-8", errors="surrogateescape")

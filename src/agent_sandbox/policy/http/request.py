@@ -1,6 +1,7 @@
-"""THE door: every request is normalised here, once, before anything else looks at it.
+"""Normalise a request, once, before anything else reads it.
 
-Decide, dial, inject and log use the one value that comes out. What cannot be read in exactly one way is Ambiguous.
+The policy engine, dialler, injection and audit log all use the resulting value. A request that programs could read
+differently raises Ambiguous.
 """
 
 import re
@@ -24,9 +25,9 @@ NOT_IN_A_QUERY = re.compile(r"[^\x21-\x7e]|#|%00")
 
 
 class Request(NamedTuple):
-    """A request in canonical form. Only `parse_request` makes one of foreign bytes.
+    """A request in canonical form. Only `parse_request` builds one from untrusted input.
 
-    No dataclass: one is made for each request, and a frozen one takes four times as long to make.
+    Not a dataclass: creating a frozen one takes four times as long.
     """
 
     scheme: Scheme
@@ -36,27 +37,27 @@ class Request(NamedTuple):
     path: str
     query: str
     headers: tuple[tuple[str, str], ...] = ()
-    # Bytes; None where the head does not tell (chunked, or HTTP/2 without a length), 0 where there is no body.
+    # Bytes; None if the head does not say (chunked, or HTTP/2 without a length), 0 without a body.
     body_size: int | None = None
-    # What a GraphQL body asks for; None where no body has been read, which is the usual case.
+    # The GraphQL operation in the body; None if no body was read, the usual case.
     operation: Operation | None = None
-    # Whether secrets can be put in: a rule that wants one put in takes no other request.
+    # Whether secrets can be injected: a rule with an injection matches only such requests.
     secrets: bool = False
 
     @property
     def target(self) -> str:
-        """The path and the query: what was decided, and what is forwarded."""
+        """The path and the query, as decided on and forwarded."""
         return f"{self.path}?{self.query}" if self.query else self.path
 
     @property
     def url(self) -> str:
-        """The whole address, for people and logs."""
+        """The whole URL, for messages and logs."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == DEFAULT_PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{host}{port}{self.target}"
 
 
-def parse_request(  # noqa: PLR0913 - a request is made of these
+def parse_request(  # noqa: PLR0913 - the parts of a request
     *,
     scheme: str,
     host: str,
@@ -69,24 +70,23 @@ def parse_request(  # noqa: PLR0913 - a request is made of these
 ) -> Request:
     """Return the canonical request, or raise Ambiguous.
 
-    `target` is the origin form (`/path?query`), `body_size` what the head tells of the body. `encoded_slash` lets `%2F`
-    stand in the path, for hosts of which
-    `Policy.takes_encoded_slash` says so.
+    `target` is the origin form (`/path?query`), `body_size` the body's size by the head. `encoded_slash` permits `%2F`
+    in the path: pass `Policy.takes_encoded_slash`.
     """
     if scheme not in SCHEMES:
-        raise Ambiguous(f"{safe_repr(scheme)} is no scheme of HTTP")
+        raise Ambiguous(f"not an HTTP scheme: {safe_repr(scheme)}")
     if not 0 < port < 65536:
-        raise Ambiguous(f"{port} is no port")
+        raise Ambiguous(f"not a port: {port}")
     check_target(target)
     if headers:
         check_fields(headers)
         headers = Headers(headers)
     path, _, query = target.partition("?")
     if query and NOT_IN_A_QUERY.search(query):
-        raise Ambiguous("the query holds a character that no URL holds, a NUL, or a fragment")
+        raise Ambiguous("the query contains a character that is not allowed in a URL, a NUL, or a fragment")
     if query and (named := other_method(query, method)):
-        raise Ambiguous(f"the query names another method, {named}, which some servers take for the request's")
-    return Request(  # in the order of its parts: by their names it would take twice as long
+        raise Ambiguous(f"the query names another method, {named}, which some servers would use instead")
+    return Request(  # positional arguments: keywords would take twice as long
         SCHEMES[scheme],
         canonical_host(host),
         port,

@@ -1,1 +1,1 @@
-"""What a rule can say about a part of a request: patterns, lists, conditions, private hosts, public suffixes."""
+"""The patterns of rules: hosts, host lists, paths, injections, private hosts, public suffixes, upstream proxies."""

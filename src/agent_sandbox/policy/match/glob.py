@@ -1,4 +1,4 @@
-"""Globs of paths: `*` within a segment, `**` for whole segments. Matched from left to right, in bounded steps."""
+"""Path globs: `*` within a segment, `**` for whole segments. Matching goes left to right, in bounded steps."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -9,35 +9,35 @@ from agent_sandbox.policy.http.path import readings, segments_of
 MAX_STARS = 8
 MAX_SEGMENTS = 32
 
-# A segment is split at its stars: `a*b` is ("a", "b"), and no star makes one piece.
+# A segment is split at its stars: `a*b` is ("a", "b"). Without a star it is one piece.
 Segment = tuple[str, ...]
 ANY_SEGMENT: Segment = ("", "")
 ANY_DEPTH: Segment = ("", "", "")
 
 
 def split_glob(canonical: str) -> tuple[Segment, ...]:
-    """Return the segments of a canonical path with stars; decoded after the split, so that `%2A` is a literal star."""
+    """Return the segments of a canonical path with stars. They are decoded after the split: `%2A` is a literal star."""
     if canonical.count("*") > MAX_STARS:
-        raise Unfit(f"a path has at most {MAX_STARS} stars")
+        raise Unfit(f"more than {MAX_STARS} stars in a path")
     segments = tuple(tuple(readings(piece)[0] for piece in part.split("*")) for part in canonical.split("/"))
     if len(segments) > MAX_SEGMENTS:
-        raise Unfit(f"a glob has at most {MAX_SEGMENTS} segments")
+        raise Unfit(f"more than {MAX_SEGMENTS} segments in a glob")
     if any("" in segment[1:-1] and segment != ANY_DEPTH for segment in segments):
-        raise Unfit("`**` stands for whole segments", "write `/**` or `/**/`")
+        raise Unfit("`**` has to be a whole segment", "write `/**` or `/**/`")
     return segments
 
 
 def glob_matches(glob: tuple[Segment, ...], path: str) -> bool:
-    """Tell whether the path is in the glob.
+    """Return whether the path matches the glob.
 
-    What stands before the first `**` is at the beginning, what stands behind the last one at the end. What is between
-    two of them may be anywhere between: where it is found first leaves the most to all that follows.
+    The part before the first `**` is fixed at the start, the part after the last one at the end. Each part between two
+    is matched at the first possible position, which leaves the most room for the following ones.
     """
     segments = segments_of(path)
     if ANY_DEPTH not in glob:
         return len(glob) == len(segments) and _all_match(glob, segments, 0)
     first, last = glob.index(ANY_DEPTH), len(glob) - 1 - glob[::-1].index(ANY_DEPTH)
-    # In the middle `**` may be no segment at all; at the end it is what lies below: `/a/**` is not `/a`.
+    # In the middle, `**` can match no segment; at the end it matches at least one: `/a/**` does not match `/a`.
     end = len(segments) - max(len(glob) - 1 - last, 1)
     if first > end or not _all_match(glob[:first], segments, 0):
         return False
@@ -55,7 +55,7 @@ def glob_matches(glob: tuple[Segment, ...], path: str) -> bool:
 
 
 def _behind(part: tuple[Segment, ...], segments: tuple[str, ...], at: int, end: int) -> int:
-    """Return the place behind the first of the segments from `at` to `end` that match this part; -1 for none."""
+    """Return the position after the first match of this part in the segments from `at` to `end`, or -1."""
     if len(part[0]) == 1 and part[0][0] not in segments:
         return -1
     for start in range(at, end - len(part) + 1):
@@ -69,7 +69,7 @@ def _all_match(part: tuple[Segment, ...], segments: tuple[str, ...], start: int)
 
 
 def glob_follows(glob: tuple[Segment, ...], path: str) -> int:
-    """Return how many of the path's segments the glob goes along with: where a miss begins."""
+    """Return how many leading segments of the path match the glob: where the difference begins."""
     places, segments = {0}, path.split("/")
     for number, segment in enumerate(segments):
         places = {place for before in places for place in _after(glob, before, segment)}
@@ -79,7 +79,7 @@ def glob_follows(glob: tuple[Segment, ...], path: str) -> int:
 
 
 def _after(glob: tuple[Segment, ...], place: int, segment: str) -> Iterator[int]:
-    """Yield the places where the path may stand after this segment."""
+    """Yield the possible positions in the glob after this segment."""
     if place == len(glob):
         return
     if glob[place] != ANY_DEPTH:
@@ -88,13 +88,13 @@ def _after(glob: tuple[Segment, ...], place: int, segment: str) -> Iterator[int]
         return
     yield place
     yield place + 1
-    # In the middle `**` may be no segment at all; at the end it is what lies below: `/a/**` is not `/a`.
+    # In the middle, `**` can match no segment; at the end it matches at least one: `/a/**` does not match `/a`.
     if place + 1 < len(glob):
         yield from _after(glob, place + 1, segment)
 
 
 def segment_matches(pieces: Segment, segment: str) -> bool:
-    """Match `a*b*c`: the ends are fixed, the middle is found from left to right."""
+    """Return whether the segment matches, such as `a*b*c`: the ends are fixed, the middle is found left to right."""
     if len(pieces) == 1:
         return segment == pieces[0]
     if pieces == ANY_SEGMENT:
@@ -112,7 +112,7 @@ def segment_matches(pieces: Segment, segment: str) -> bool:
 
 
 def globs_meet(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> bool:
-    """Tell whether a path may be in both; False is a proof.
+    """Return whether some path may match both; False is a proof.
 
     >>> globs_meet(split_glob("/a/**"), split_glob("/*/b")), globs_meet(split_glob("/a/*"), split_glob("/b/*"))
     (True, False)

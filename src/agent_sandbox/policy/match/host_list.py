@@ -1,4 +1,4 @@
-"""Hosts in a file of their own, one a line: for lists that somebody else keeps, up to millions of names."""
+"""Host lists: files with one host per line, with up to millions of names."""
 
 import hashlib
 import re
@@ -11,24 +11,24 @@ from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policy.match.host_set import HostSet, host_set
 from agent_sandbox.policy.match.private_hosts import NEVER_PUBLIC, why_private
-from agent_sandbox.policy.match.public_suffix import refuse_strangers
+from agent_sandbox.policy.match.public_suffix import require_no_public_suffix
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 LINE = re.compile(r"^[^#\n]+", re.MULTILINE)
-# Nearly every line: a name in its canonical form. No end of an address begins with a letter, and none of these is IDNA.
+# Nearly every line: a canonical name that is neither an address, because its last label starts with a letter, nor IDNA.
 PLAIN = re.compile(r"(?!.{254}|xn--|.*\.xn--)(?:[a-z0-9_]++(?:-++[a-z0-9_]++)*+\.)++[a-z][a-z0-9]*+")
-MOST_UNFIT = 100  # are told; a list with more is not read on
-PIECE = 1 << 20  # a copy of all of it would be the most memory that loading takes
-PRIVATE = NEVER_PUBLIC | {"arpa"}  # looked at more closely
+MAX_INVALID = 100  # problems that are reported before reading stops
+PIECE = 1 << 20  # hashed in pieces: encoding all at once would dominate the memory use of loading
+PRIVATE = NEVER_PUBLIC | {"arpa"}  # these need the full check
 WITHOUT = " without "
 LONG_LABEL = re.compile(r"[^.]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedHosts(HostPattern):
-    """All hosts of a list, as one pattern: its name tells the file and, by a digest, what stood in it.
+    """All hosts of a list as one pattern. Its name has the file's name, a digest of its content and what was dropped.
 
-    `dropped` are those that a higher layer has replaced; the name tells them, too.
+    `dropped` are the patterns that a higher layer has replaced.
     """
 
     exact: HostSet = field(repr=False, compare=False)
@@ -38,7 +38,7 @@ class ListedHosts(HostPattern):
 
     @property
     def file(self) -> str:
-        """The name of the file; it lies beside the policy that names it."""
+        """The name of the file, which is in the same directory as the policy file."""
         return self.name.partition(" ")[0]
 
     @override
@@ -51,7 +51,7 @@ class ListedHosts(HostPattern):
     def without(self, patterns: Iterable[HostPattern]) -> "ListedHosts":
         """Return the list without the hosts and wildcards that these patterns contain."""
         every = self.dropped.union(filter(self._holds_any_of, patterns))
-        # Of two that contain one another the wider one is enough: the same is dropped, in however many steps.
+        # A pattern that another one contains is redundant; removing it makes the result independent of the steps.
         dropped = frozenset(
             one for one in every if not any(wide in every for wide in islice(one.containing(), 1, None))
         )
@@ -61,7 +61,7 @@ class ListedHosts(HostPattern):
         return replace(self, name=name, dropped=dropped)
 
     def _holds_any_of(self, pattern: HostPattern) -> bool:
-        """Tell whether something is written in the list that the pattern contains."""
+        """Return whether the list has a host or wildcard that the pattern contains."""
         name = pattern.name
         at_apex = name in self.exact and pattern.reach is not Reach.BELOW
         if pattern.reach is Reach.EXACT or at_apex:
@@ -71,7 +71,7 @@ class ListedHosts(HostPattern):
         return name in self.below or self.exact.any_ends_in(f".{name}") or self.below.any_ends_in(f".{name}")
 
     def _holds(self, pattern: HostPattern) -> bool:
-        """Tell whether a host or `*.x` is written in the list, and has not been dropped."""
+        """Return whether the list has this host or wildcard and it is not dropped."""
         if pattern.name not in (self.exact if pattern.reach is Reach.EXACT else self.below):
             return False
         return self.dropped.isdisjoint(pattern.containing())
@@ -79,7 +79,7 @@ class ListedHosts(HostPattern):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlisted:
-    """A line of a list that is no host that can be allowed."""
+    """A line of a list that is not a host that can be allowed."""
 
     line: int
     what: str
@@ -87,14 +87,17 @@ class Unlisted:
 
 
 def parse_file_name(text: str) -> str:
-    """Return the name of a file beside the policy, or raise Unfit."""
+    """Return the name of a host list file, or raise Unfit."""
     if not FILE_NAME.fullmatch(text):
-        raise Unfit("a list of hosts is a file beside the policy", "name the file alone: `domains_file: hosts.txt`")
+        raise Unfit(
+            "the host list has to be in the directory of the policy file",
+            "write only the file name: `domains_file: hosts.txt`",
+        )
     return text
 
 
 def parse_host_list(text: str, *, name: str) -> tuple[ListedHosts, list[Unlisted]]:
-    """Return the hosts of a list, and which of its lines are none."""
+    """Return the hosts of a list, and its invalid lines."""
     unfit: list[Unlisted] = []
     wild: list[str] = []
     exact = host_set(_names(text, wild, unfit), about=text.count("\n") + 1)
@@ -106,7 +109,7 @@ def parse_host_list(text: str, *, name: str) -> tuple[ListedHosts, list[Unlisted
 
 
 def _names(text: str, wild: list[str], unfit: list[Unlisted]) -> Iterator[str]:
-    """Yield the names that stand for one host each; put wildcards and problems where they are kept."""
+    """Yield the names of single hosts; append wildcards to `wild` and invalid lines to `unfit`."""
     number, counted = 1, 0
     for found in LINE.finditer(text):
         line = found[0].strip()
@@ -120,7 +123,7 @@ def _names(text: str, wild: list[str], unfit: list[Unlisted]) -> Iterator[str]:
         except Unfit as error:
             number, counted = number + text.count("\n", counted, found.start()), found.start()
             unfit.append(Unlisted(line=number, what=error.what, hint=error.hint))
-            if len(unfit) == MOST_UNFIT:
+            if len(unfit) == MAX_INVALID:
                 return
             continue
         if pattern.reach is not Reach.EXACT:
@@ -132,11 +135,11 @@ def _names(text: str, wild: list[str], unfit: list[Unlisted]) -> Iterator[str]:
 def _reachable(line: str) -> HostPattern:
     pattern = parse_host_pattern(line)
     if pattern.reach is Reach.EVERY:
-        raise Unfit("`*` does not go into a list of hosts", "name the hosts")
-    refuse_strangers(pattern)
+        raise Unfit("`*` is not possible in a host list", "name the hosts")
+    require_no_public_suffix(pattern)
     why = why_private(pattern.name)
     if why is not None:
-        raise Unfit(f"{pattern} {why}", "take it out: private places stand under `host_services`")
+        raise Unfit(f"{pattern} {why}", "remove it: private hosts go under `host_services`")
     return pattern
 
 

@@ -1,6 +1,6 @@
-"""What a rule may say of hosts: `x`, `*.x` (below x), `.x` (x and below), an address written as such.
+"""Host patterns: `x`, `*.x` (below x), `.x` (x and below), or an address.
 
-`*` is every name and no address. A network comes from `host_services` alone.
+`*` matches every name, but no address. Only `host_services` can name a network.
 """
 
 import re
@@ -19,14 +19,14 @@ HOST_CHARACTERS = re.compile(r"[\w.:\[\]-]*")
 
 
 class Reach(StrEnum):
-    """Which hosts of a name a pattern takes."""
+    """Which hosts a pattern with this name matches."""
 
     EXACT = ""
     BELOW = "*."
     APEX_AND_BELOW = "."
     EVERY = "*"
     NETWORK = "network"
-    LISTED = "listed"  # in a file of its own: `ListedHosts`
+    LISTED = "listed"  # a host list: `ListedHosts`
 
 
 NAMED_WHOLE = frozenset({Reach.NETWORK, Reach.LISTED})
@@ -49,11 +49,11 @@ class HostPattern:
 
     @property
     def sample(self) -> str:
-        """A host of the set: its own name, or the first that comes to mind."""
+        """An example of a host that matches."""
         return {Reach.BELOW: f"x.{self.name}", Reach.EVERY: "x.example"}.get(self.reach, self.name)
 
     def matches(self, host: str) -> bool:
-        """Tell whether a canonical host is in the set; the naive twin of the index."""
+        """Return whether a canonical host matches; the index gives the same answer faster."""
         if self.reach is Reach.NETWORK:
             return is_address(host) and is_liftable(host) and ip_address(host) in ip_network(self.name)
         if self.reach is Reach.EVERY:
@@ -88,31 +88,31 @@ EVERY = HostPattern(reach=Reach.EVERY, name="")
 
 
 def parse_host_pattern(text: str) -> HostPattern:
-    """Return the pattern, or raise Unfit with what is wrong and how to write it."""
+    """Return the pattern, or raise Unfit."""
     if text == Reach.EVERY:
         return EVERY
     reach = next(reach for reach in (Reach.BELOW, Reach.APEX_AND_BELOW, Reach.EXACT) if text.startswith(reach))
     name = text[len(reach) :]
-    _refuse_what_is_no_host(text, name)
+    _require_host(text, name)
     try:
         name = canonical_host(name)
     except Ambiguous as doubt:
         raise Unfit(str(doubt), "write one host: a name such as `example.com`, or an address") from doubt
     if reach is not Reach.EXACT and is_address(name):
-        raise Unfit(f"`{text}` is a wildcard over an address", "name each address")
+        raise Unfit(f"`{text}` is a wildcard with an address", "name each address")
     return HostPattern(reach=reach, name=name)
 
 
-def _refuse_what_is_no_host(text: str, name: str) -> None:
+def _require_host(text: str, name: str) -> None:
     shown = safe_repr(text)
     if "://" in text:
-        raise Unfit(f"{shown} is a URL, not a host", "name the host alone; paths go under `rules`")
+        raise Unfit(f"{shown} is a URL, not a host", "write only the host; paths go under `rules`")
     if "/" in text:
-        hint = "name the host alone; paths go under `rules`, networks under `host_services`"
-        raise Unfit(f"{shown} holds a path", hint)
+        hint = "write only the host; paths go under `rules`, networks under `host_services`"
+        raise Unfit(f"{shown} has a path", hint)
     if "*" in name:
-        raise Unfit(f"{shown} has a `*` inside", "a wildcard is written `*.example.com`")
+        raise Unfit(f"{shown} has a `*` inside", "write a wildcard as `*.example.com`")
     if not HOST_CHARACTERS.fullmatch(name):
-        raise Unfit(f"{shown} holds characters that no host has", "write one host, such as `example.com`")
+        raise Unfit(f"{shown} has characters that are not allowed in a host", "write one host, such as `example.com`")
     if ":" in name and not name.startswith("["):
-        raise Unfit(f"{shown} is not a host alone", "ports go under `ports`; IPv6 is written `[2001:db8::1]`")
+        raise Unfit(f"{shown} is more than a host", "ports go under `ports`; write IPv6 as `[2001:db8::1]`")

@@ -1,4 +1,4 @@
-"""Private places by name: the only way to an address that is not public."""
+"""Host services: the only way to a private address."""
 
 import re
 from collections.abc import Sequence
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 
 from agent_sandbox.policy.errors import Ambiguous, Unfit
-from agent_sandbox.policy.http.addresses import LIFTABLE, Network, holds_what_is_liftable, is_liftable, why_forbidden
+from agent_sandbox.policy.http.addresses import LIFTABLE, Network, is_liftable, is_liftable_network, why_forbidden
 from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.host import is_address
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 from agent_sandbox.policy.text import safe_repr
 
-# In `to: host:11434`: the machine on which the engine runs, whatever its address is.
+# In `to: host:11434`: the Docker host, whatever its address is.
 ENGINE = "host"
 HOW = "write `host:11434`, `db.internal:5432`, `10.1.2.3:8080`, or `10.1.2.0/24` with `ports`"
 NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -21,10 +21,10 @@ NOT_A_NAME = frozenset({"localhost", ENGINE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostService:
-    """Where a request for a private place leads.
+    """The host service that a request leads to.
 
-    `to` is what to connect to, on `port`: a name, an address, or `ENGINE`. `network` is the one that the address was
-    found in, None where the place is written by itself.
+    The proxy connects to `to` (a name, an address or `ENGINE`) on `port`. `network` is the network of the policy that
+    contains the address, None if the policy names a single host.
     """
 
     name: str
@@ -35,7 +35,7 @@ class HostService:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What stands behind `to`: one place with its port, or a network."""
+    """The value of `to`: a host with its port, or a network."""
 
     to: str
     port: int | None
@@ -44,7 +44,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class HostServiceRow:
-    """A place as it is asked for, and where that leads; `to` is empty for a network: to the address asked for."""
+    """The host and ports of requests to a host service, and its target; `to` is empty for a network."""
 
     name: str
     asked: HostPattern
@@ -53,7 +53,7 @@ class HostServiceRow:
 
 
 def find_host_service(rows: Sequence[HostServiceRow], host: str, port: int) -> HostService | None:
-    """Return the place that a canonical host and a port lead to; the highest layer's word stands."""
+    """Return the host service for a canonical host and a port, or None; that of the highest layer wins."""
     for row in reversed(rows):
         if port in row.ports and row.asked.matches(host):
             network = None if row.to else ip_network(row.asked.name)
@@ -62,7 +62,7 @@ def find_host_service(rows: Sequence[HostServiceRow], host: str, port: int) -> H
 
 
 def host_service_row(name: str, target: Target, ports: Sequence[int]) -> HostServiceRow:
-    """Return how the place is asked for: the engine's machine by the name in the policy, others by their own."""
+    """Return the row of a host service. Clients request the Docker host by the policy's name, others by their own."""
     if target.network is not None:
         asked = HostPattern(reach=Reach.NETWORK, name=str(target.network))
         return HostServiceRow(name=name, asked=asked, ports=frozenset(ports), to="")
@@ -71,16 +71,16 @@ def host_service_row(name: str, target: Target, ports: Sequence[int]) -> HostSer
 
 
 def parse_host_service_name(text: str) -> str:
-    """Return the name, or raise Unfit."""
+    """Return the name of a host service, or raise Unfit."""
     if not NAME.fullmatch(text):
-        raise Unfit(f"{safe_repr(text)} is no name of a host service", "write one word of a-z, 0-9, `-`: `ollama`")
+        raise Unfit(f"not a host service name: {safe_repr(text)}", "use a-z, 0-9 and `-`, such as `ollama`")
     if text in NOT_A_NAME:
-        raise Unfit(f"`{text}` cannot be asked for through the proxy", "choose another name, such as `ollama`")
+        raise Unfit(f"requests to `{text}` never reach the proxy", "choose another name, such as `ollama`")
     return text
 
 
 def parse_target(text: str) -> Target:
-    """Return what `to` says, or raise Unfit.
+    """Return the target, or raise Unfit.
 
     >>> parse_target("host:11434")
     Target(to='host', port=11434, network=None)
@@ -92,31 +92,31 @@ def parse_target(text: str) -> Target:
     try:
         to, port = parse_authority(text, default_port=None)
     except Ambiguous as doubt:
-        raise Unfit(f"{safe_repr(text)} is no target: {doubt}", HOW) from doubt
-    _refuse_what_nothing_lifts(to, port)
+        raise Unfit(f"not a target: {safe_repr(text)}: {doubt}", HOW) from doubt
+    _require_liftable(to, port)
     return Target(to=to, port=port)
 
 
-def _refuse_what_nothing_lifts(to: str, port: int) -> None:
+def _require_liftable(to: str, port: int) -> None:
     if to == "localhost" or to.endswith(".localhost"):
-        raise Unfit(f"`{to}` is the proxy itself", f"the engine's machine is `host:{port}`")
+        raise Unfit(f"`{to}` is the proxy itself", f"the Docker host is `host:{port}`")
     if not is_address(to) or is_liftable(to):
         return
     kind = why_forbidden(to)
     if kind is None:
-        raise Unfit(f"{to} is a public address", "it goes under `domains`")
-    hint = f"the engine's machine is `host:{port}`" if kind == "loopback" else "take it out: no policy lifts that"
-    raise Unfit(f"{to} is no private address ({kind})", hint)
+        raise Unfit(f"{to} is a public address", "put it under `domains`")
+    hint = f"the Docker host is `host:{port}`" if kind == "loopback" else "remove it: no policy can allow it"
+    raise Unfit(f"{to} is not a private address ({kind})", hint)
 
 
 def _network(text: str) -> Network:
     try:
         network = ip_network(text, strict=False)
     except ValueError as error:
-        raise Unfit(f"{safe_repr(text)} is no network", HOW) from error
+        raise Unfit(f"not a network: {safe_repr(text)}", HOW) from error
     if text.partition("/")[0].strip("[]") != str(network.network_address):
-        raise Unfit(f"{safe_repr(text)} is not written as its network is", f"write `{network}`")
-    if not holds_what_is_liftable(network):
+        raise Unfit(f"{safe_repr(text)} has host bits set", f"write `{network}`")
+    if not is_liftable_network(network):
         hint = f"write one within {', '.join(map(str, LIFTABLE))}"
-        raise Unfit(f"`{network}` is no private network", hint)
+        raise Unfit(f"`{network}` is not a private network", hint)
     return network

@@ -1,39 +1,39 @@
-"""A million names in little room, and one step to look each of them up."""
+"""A memory-efficient set of host names with constant-time look-up."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# So many names share a text: it is found by the name's hash and searched by the fastest thing there is for text.
+# About so many names share a text, which is found by hash and then searched as a string.
 SHARING = 16
 END = "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class HostSet:
-    """Canonical hosts, each between line ends in the one of `texts` that its hash leads to.
+    """Canonical hosts, one per line in the text that `texts` has for their hash.
 
-    A set of strings would take 130 bytes a name; this takes what a file takes, and a little.
+    A set of strings takes 130 bytes per name; this takes little more than the file.
     """
 
     texts: tuple[str, ...]
     mask: int
 
     def __contains__(self, host: str) -> bool:
-        # Without a line end in it a host is found as a whole line or not at all.
+        # A host never contains a line end, so it only matches a whole line.
         return f"{END}{host}{END}" in self.texts[hash(host) & self.mask]
 
     def __len__(self) -> int:
         return sum(text.count(END) - 1 for text in self.texts)
 
     def any_ends_in(self, ending: str) -> bool:
-        """Tell whether a name of the set ends so."""
+        """Return whether a name in the set has this ending."""
         return any(f"{ending}{END}" in text for text in self.texts)
 
     def like(self, host: str) -> str:
-        """Return a name of the set that this one describes, `*` being a part of a label; nothing where none is.
+        """Return a name in the set that matches, with `*` for part of a label; empty if there is none.
 
-        A million names are looked through in some ten milliseconds.
+        Searching a million names takes some ten milliseconds.
         """
         if "*" not in host:
             return host if host in self else ""
@@ -44,7 +44,7 @@ class HostSet:
 
 
 def host_set(names: Iterable[str], *, about: int) -> HostSet:
-    """Return the set; `about` how many there are is enough to know.
+    """Return the set of the names; `about` is their approximate number.
 
     >>> "a.test" in host_set(["a.test", "b.test"], about=2), "test" in host_set(["a.test"], about=1)
     (True, False)

@@ -1,4 +1,4 @@
-"""What a rule has put into a request: secrets by their names, each in a header. No policy holds the value of one."""
+"""Injections: which secret, by name, goes into which header. A policy never contains the value of a secret."""
 
 import re
 from collections.abc import Iterable
@@ -8,17 +8,17 @@ from typing import Any, override
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.text import safe_repr
 
-# Fit for the name of a file.
-# What well-known tokens begin with, and what no name of one goes on with.
+# The beginnings of well-known tokens, long enough not to match the name of a secret.
 A_VALUE = re.compile(
     r"(?:gh[opsur]_|github_pat_|glpat-|hf_|npm_|AKIA)[A-Za-z0-9]{16}|sk-(?=(?:\D*\d){2})[A-Za-z0-9-]{16}"
 )
+# Safe as a file name.
 SECRET = re.compile(r"(?!-|\.{1,2}\Z)[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A secret in a header, whose name is in lower case: a bearer token, or the password of `username`."""
+    """A secret in a header (lower-case name): a bearer token, or the password of `username`."""
 
     header: str
     secret: str
@@ -31,29 +31,29 @@ class Credential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injection:
-    """Credentials, one a header and sorted; `replaces` tells whether they may stand in place of what a client sends."""
+    """Credentials, one per header, sorted; `replaces`: whether they may replace a header that the client sends."""
 
     credentials: tuple[Credential, ...]
     replaces: bool = False
 
     @property
     def written(self) -> dict[str, Any]:
-        """The same as a policy writes it."""
+        """The injection as the value of `transform` in a policy file."""
         headers = {one.header: {"secret": one.secret, "transform": _kind(one)} for one in self.credentials}
         return {"request": {"headers": headers, "on_existing_header": "replace" if self.replaces else "fail"}}
 
     @property
     def secrets(self) -> str:
-        """What is put in, without what becomes of a header that is there already."""
+        """The secrets with their headers, as text."""
         return " and ".join(map(str, self.credentials))
 
     @override
     def __str__(self) -> str:
-        return f"{self.secrets}{' in place of what is sent' if self.replaces else ''}"
+        return f"{self.secrets}{' replacing what is sent' if self.replaces else ''}"
 
 
 def injection(credentials: Iterable[Credential], *, replaces: bool = False) -> Injection:
-    """Return the credentials together.
+    """Return the injection of these credentials.
 
     >>> str(injection([Credential(header="x-key", secret="b"), Credential(header="authorization", secret="a")]))
     'secret a in authorization and secret b in x-key'
@@ -68,12 +68,14 @@ def _kind(credential: Credential) -> dict[str, str]:
 
 
 def parse_secret_name(text: str) -> str:
-    """Return the name of a secret, or raise Unfit: for a secret, too, that was written in place of its name."""
+    """Return the name of a secret, or raise Unfit, also for a text that is a secret itself."""
     if A_VALUE.match(text):
-        what = "a secret itself stands where its name belongs"
-        raise Unfit(what, "have a new one made; write a name here, and give the value to `agent-sandbox secret set`")
+        what = "this is a secret, not the name of one"
+        raise Unfit(
+            what, "revoke it, as it has leaked; write a name here, and set a new value with `agent-sandbox secret set`"
+        )
     if not SECRET.fullmatch(text):
         raise Unfit(
-            f"{safe_repr(text)} is no name of a secret", "write letters, digits, `.`, `_` and `-`: `github.token`"
+            f"not a secret name: {safe_repr(text)}", "use letters, digits, `.`, `_` and `-`, such as `github.token`"
         )
     return text

@@ -1,4 +1,4 @@
-"""Wildcards that would allow strangers: over a suffix below which anybody registers names."""
+"""Reject wildcards over a public suffix, below which anyone can register names."""
 
 from functools import cache
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
-# Clouds, in which one customer has many names: a wildcard may be meant there, and `policy lint` tells the risk.
+# Clouds where one customer has many names: a wildcard may be intended there, and `policy lint` reports the risk.
 CLOUDS = frozenset(
     (
         *("amazonaws.com", "amplifyapp.com", "awsapprunner.com", "cloudfront.net", "elasticbeanstalk.com", "on.aws"),
@@ -33,20 +33,20 @@ CLOUDS = frozenset(
 )
 
 
-def refuse_strangers(pattern: HostPattern) -> None:
-    """Raise Unfit for a pattern that takes in names which nobody who reads the policy can know."""
+def require_no_public_suffix(pattern: HostPattern) -> None:
+    """Raise Unfit for a wildcard over a public suffix."""
     if pattern.reach in {Reach.BELOW, Reach.APEX_AND_BELOW} and is_public_suffix(pattern.name):
-        what = f"`{pattern}` takes in every name that anybody registers below `{pattern.name}`"
+        what = f"`{pattern}` matches every name that anyone registers below `{pattern.name}`"
         raise Unfit(what, "name the hosts you need")
 
 
 def is_public_suffix(name: str) -> bool:
-    """Tell whether anybody registers names directly below a canonical name; clouds are told by `policy lint`.
+    """Return whether anyone can register names directly below a canonical name, except in clouds (see `policy lint`).
 
     >>> [is_public_suffix(name) for name in ("co.uk", "github.io", "example.com")]
     [True, True, False]
     """
-    import idna  # noqa: PLC0415 - only a wildcard pays for it
+    import idna  # noqa: PLC0415 - only needed for a wildcard
 
     shown = ".".join(idna.ulabel(label) if label.startswith("xn--") else label for label in name.split("."))
     if _suffixes().publicsuffix(shown) != shown:
@@ -57,8 +57,8 @@ def is_public_suffix(name: str) -> bool:
 
 @cache
 def _suffixes() -> "PublicSuffixList":
-    """Read the list once, and only for a policy with a wildcard: it takes as long as a thousand hosts."""
+    """Load the Public Suffix List once, and only for a wildcard: it takes as long as loading a thousand hosts."""
     from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 - for the same reason
 
-    # In Unicode alone: to encode all of it would take five times as long.
+    # Only in Unicode: encoding the list would take five times as long.
     return PublicSuffixList(accept_encoded_idn=False)

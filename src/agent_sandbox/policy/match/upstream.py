@@ -1,4 +1,4 @@
-"""What a company puts between the proxy and the servers: a proxy of its own, and an authority that signs for others."""
+"""The upstream proxy, and CA certificates that the proxy trusts in addition."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from agent_sandbox.policy.match.host_pattern import HostPattern
 from agent_sandbox.policy.match.host_service import ENGINE
 from agent_sandbox.policy.text import safe_repr
 
-HOW = "write `http://proxy.corp.example:3128`, or `https://` where TLS is spoken with the proxy itself"
+HOW = "write `http://proxy.corp.example:3128`, or `https://` if the connection to the proxy uses TLS"
 CREDENTIALS = "upstream-auth"
 SHAPE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]+)/?", re.IGNORECASE)
 
@@ -25,7 +25,7 @@ NOWHERE = Origin(file="", line=1, layer="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamProxy:
-    """Where the company's proxy listens. `host` is a name, an address, or `ENGINE`."""
+    """Where the upstream proxy listens. `host` is a name, an address, or `ENGINE`."""
 
     tls: bool
     host: str
@@ -39,22 +39,22 @@ class UpstreamProxy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authorities:
-    """Certificates that are trusted besides the usual ones; the name tells the file and what stood in it."""
+    """CA certificates that are trusted in addition. `name` has the name of the file and a digest of its content."""
 
     name: str
     pem: str = field(repr=False, compare=False)
 
     @property
     def file(self) -> str:
-        """The name of the file; it lies beside the policy that names it."""
+        """The name of the file, which is in the same directory as the policy file."""
         return self.name.partition(" ")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """What one layer says of it, as a whole: credentials, which lie beside that layer, go to no other proxy.
+    """The upstream settings of one layer. They are never merged: credentials of a layer go only to that layer's proxy.
 
-    Where it is written is no part of what it means; which layer writes it is.
+    The layer is part of the value, the line is not.
     """
 
     layer: str
@@ -63,20 +63,20 @@ class Upstream:
     ca: Authorities | None = None
     origin: Origin = field(default=NOWHERE, repr=False, compare=False)
 
-    def leads(self, host: str) -> UpstreamProxy | None:
-        """Return the proxy that a canonical host is reached through, None for one that is dialled directly."""
+    def proxy_for(self, host: str) -> UpstreamProxy | None:
+        """Return the upstream proxy for a canonical host, None for a direct connection."""
         return None if any(pattern.matches(host) for pattern in self.no_proxy) else self.proxy
 
-    def told(self) -> Iterable[str]:
-        """Yield what it means, in words."""
+    def descriptions(self) -> Iterable[str]:
+        """Yield what the settings do, as text."""
         if self.proxy:
-            but = f", but for {', '.join(map(str, self.no_proxy))}" if self.no_proxy else ""
-            yield f"all that is allowed goes through {self.proxy}{but}"
+            but = f", except {', '.join(map(str, self.no_proxy))}" if self.no_proxy else ""
+            yield f"all allowed requests go through {self.proxy}{but}"
         if self.ca:
-            yield f"{self.ca.name} may sign for every host"
+            yield f"{self.ca.name} can sign for every host"
 
     def dumped(self) -> dict[str, object]:
-        """Return it as plain data."""
+        """Return the settings as plain data."""
         return {
             "layer": self.layer,
             "proxy": str(self.proxy) if self.proxy else None,
@@ -86,42 +86,40 @@ class Upstream:
 
     @override
     def __str__(self) -> str:
-        return "; ".join(self.told())
+        return "; ".join(self.descriptions())
 
 
 def parse_upstream_proxy(text: str) -> UpstreamProxy:
-    """Return where the proxy listens, or raise Unfit.
+    """Return the upstream proxy, or raise Unfit.
 
     >>> print(parse_upstream_proxy("http://Proxy.Corp.example:3128/"))
     http://proxy.corp.example:3128
     """
     if "@" in text:
-        # Not repeated: what stands before it is a secret.
-        hint = (
-            f"write `user:password` into a file `{CREDENTIALS}` beside your own policy, and `upstream` into that policy"
-        )
-        raise Unfit("the proxy is written with credentials", hint)
+        # The text is not repeated: it contains a password.
+        hint = f"put `user:password` into `{CREDENTIALS}` next to your user policy, and `upstream` into that policy"
+        raise Unfit("the proxy URL has credentials", hint)
     found = SHAPE.fullmatch(text)
     if found is None:
-        raise Unfit(f"{safe_repr(text)} is no proxy", HOW)
+        raise Unfit(f"not a proxy URL: {safe_repr(text)}", HOW)
     try:
         host, port = parse_authority(found["authority"], default_port=None)
     except Ambiguous as doubt:
-        raise Unfit(f"{safe_repr(text)} is no proxy: {doubt}", HOW) from doubt
-    _refuse_what_is_no_other_machine(host, port)
+        raise Unfit(f"not a proxy URL: {safe_repr(text)}: {doubt}", HOW) from doubt
+    _require_other_machine(host, port)
     return UpstreamProxy(tls=found["scheme"].lower() == "https", host=host, port=port)
 
 
-def _refuse_what_is_no_other_machine(host: str, port: int) -> None:
-    hint = f"one on the engine's machine is `http://{ENGINE}:{port}`"
+def _require_other_machine(host: str, port: int) -> None:
+    hint = f"a proxy on the Docker host is `http://{ENGINE}:{port}`"
     if host == "localhost" or host.endswith(".localhost"):
         raise Unfit(f"`{host}` is the sandbox's proxy itself", hint)
     if is_address(host) and not is_liftable(host) and (kind := why_forbidden(host)):
-        raise Unfit(f"no proxy is dialled at {host} ({kind})", hint if kind == "loopback" else "")
+        raise Unfit(f"{host} cannot be the upstream proxy ({kind})", hint if kind == "loopback" else "")
 
 
 def parse_ca_name(text: str) -> str:
-    """Return the name of a file beside the policy, or raise Unfit."""
+    """Return the name of a certificate file, or raise Unfit."""
     if not FILE_NAME.fullmatch(text):
-        raise Unfit("certificates lie in a file beside the policy", "name the file alone: `ca: corp-ca.pem`")
+        raise Unfit("`ca` has to be in the directory of the policy file", "write only the file name: `ca: corp-ca.pem`")
     return text

@@ -1,1 +1,1 @@
-"""Read a YAML text: bytes, encoding, syntax, the place of each value, and a manifest of every file that was read."""
+"""Read a YAML file: bytes, encoding, syntax, the place of each value, and a manifest of the files that were read."""

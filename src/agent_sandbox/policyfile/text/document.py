@@ -1,7 +1,7 @@
-"""YAML text -> plain values, and the place of each of them.
+"""Parse YAML into plain values with the place of each.
 
-The YAML of a policy is the plain part of it: mappings, lists, words, whole numbers, `true` and `false`. What YAML adds
-beyond that is where readers differ (`no`, `0o10`, `1:30`) or where bombs are built (aliases), and is refused.
+Policy files use plain YAML: mappings, lists, text, whole numbers, `true` and `false`. Everything else is rejected,
+because parsers differ on it (`no`, `0o10`, `1:30`) or because it can expand without bounds (aliases).
 """
 
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a file says, where each part of it stands, and which of its YAML is refused."""
+    """The values of a file, the place of each, and the problems with its YAML."""
 
     value: Value
     places: dict[Location, Place]
@@ -54,11 +54,11 @@ class Document:
 
 
 def parse_document(text: str, *, file: str) -> Document:
-    """Return the document; raise UserError when the text is no YAML at all."""
+    """Return the document; raise UserError if the text is not YAML."""
     try:
         loader = LOADER(text)
-    except UnicodeEncodeError as error:  # bytes that were kept as they are
-        raise UserError([Problem(where=file, what="is not UTF-8 text", hint="save it as UTF-8")]) from error
+    except UnicodeEncodeError as error:  # undecodable bytes (surrogates)
+        raise UserError([Problem(where=file, what="not UTF-8 text", hint="save it as UTF-8")]) from error
     try:
         return _Builder(file=file, loader=loader).document()
     except yaml.YAMLError as error:
@@ -69,7 +69,7 @@ def parse_document(text: str, *, file: str) -> Document:
 
 @dataclass(slots=True, kw_only=True)
 class _Builder:
-    """Turns the parser's events into values. Depth is bounded, and so is recursion."""
+    """Builds values from the parser's events. Depth, and with it recursion, is bounded."""
 
     file: str
     loader: yaml.SafeLoader
@@ -83,7 +83,7 @@ class _Builder:
         while not isinstance(event := self._next(), StreamEndEvent):
             if isinstance(event, NodeEvent):
                 if seen:
-                    raise self._stopped_by(event, "a second document", "a policy is one document: take `---` out")
+                    raise self._stopped_by(event, "a second document", "a policy is one document: remove `---`")
                 value, seen = self._value(event, ()), True
         return Document(value=value, places=self.places, keys=self.keys, problems=tuple(self.problems))
 
@@ -94,7 +94,7 @@ class _Builder:
     def _value(self, event: Event, location: Location) -> Value:
         self.places[location] = _place(event)
         if len(location) > MAX_DEPTH:
-            raise self._stopped_by(event, f"more than {MAX_DEPTH} levels deep", "no part of a policy is")
+            raise self._stopped_by(event, f"more than {MAX_DEPTH} levels deep", "a policy never is")
         self._refuse_extras(event)
         match event:
             case ScalarEvent():
@@ -117,8 +117,8 @@ class _Builder:
         while not isinstance(event := self._next(), CollectionEndEvent):
             key = self._key(event)
             if key in values:
-                self._report(event, f"key {safe_repr(key)} is here twice", "keep one of them")
-                # Read on, and forget: the first one stands.
+                self._report(event, f"duplicate key {safe_repr(key)}", "keep one of them")
+                # Parse the value, but keep the first one.
                 self._value(self._next(), (*location, f"{key} "))
                 continue
             self.keys[*location, key] = _place(event)
@@ -129,7 +129,7 @@ class _Builder:
         self._refuse_extras(event)
         if not isinstance(event, ScalarEvent):
             raise self._stopped_by(
-                event, "a key that is no word", "a key is a word before a `:`; text with braces stands in quotes"
+                event, "a key that is not a word", "a key is a word before a `:`; quote text with braces"
             )
         if event.value == "<<" and not event.style:
             self._report(event, "a merge key (`<<`)", "write the entry out")
@@ -141,17 +141,17 @@ class _Builder:
         try:
             return plain_value(event.value)
         except Doubtful as doubt:
-            self._report(event, f"{safe_repr(event.value)} is not text to every reader of YAML", doubt.hint)
+            self._report(event, f"YAML parsers differ on {safe_repr(event.value)}", doubt.hint)
             return str(event.value)
 
     def _refuse_extras(self, event: Event) -> None:
         if isinstance(event, AliasEvent):
             self._report(event, f"an alias (`*{event.anchor}`)", "write the value out")
         elif isinstance(event, NodeEvent) and event.anchor is not None:
-            self._report(event, f"an anchor (`&{event.anchor}`)", "take it out; each value is written where it counts")
+            self._report(event, f"an anchor (`&{event.anchor}`)", "remove it; write each value where it is used")
         tag = getattr(event, "tag", None)
         if tag is not None:
-            self._report(event, f"a tag ({safe_repr(str(tag))})", "take it out; a policy holds plain values")
+            self._report(event, f"a tag ({safe_repr(str(tag))})", "remove it; a policy has only plain values")
 
     def _report(self, event: Event, what: str, hint: str) -> None:
         place = _place(event)

@@ -1,4 +1,4 @@
-"""What a policy was made of: each file that was read for it, and what stood there."""
+"""A manifest of the files that a policy was loaded from, with a digest of each."""
 
 import hashlib
 from collections.abc import Iterable
@@ -11,15 +11,15 @@ from agent_sandbox.problems import UserError
 
 
 class Read(Protocol):
-    """How a file of a policy is read: `read_policy`, or a `Reader` that takes note of it."""
+    """The type of a function that reads a file of a policy: `read_policy`, or the method of a `Reader`."""
 
     def __call__(self, path: Path, *, limit: int = MAX_BYTES, own_folder: bool = False) -> bytes:
-        """Return what the file holds, or raise UserError."""
+        """Return the content of the file, or raise UserError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A file as it was read, and the sha256 of what it held."""
+    """A file that was read, with the SHA-256 digest of its content."""
 
     path: str
     limit: int
@@ -27,8 +27,8 @@ class Source:
     digest: str
 
     @property
-    def stands(self) -> bool:
-        """Whether the same is to be read there now."""
+    def is_unchanged(self) -> bool:
+        """Whether the file still has the same content."""
         try:
             content = read_policy(Path(self.path), limit=self.limit, own_folder=self.own_folder)
         except UserError:
@@ -37,16 +37,16 @@ class Source:
 
 
 class Reader:
-    """Reads files, and remembers what it has read.
+    """Reads files and records them.
 
-    A file that changes meanwhile is remembered as both: nothing that was made of it is then ever taken as it stands.
+    A file that changes between two reads is recorded twice, so a policy loaded from it never counts as unchanged.
     """
 
     def __init__(self) -> None:
         self._sources: set[Source] = set()
 
     def read(self, path: Path, *, limit: int = MAX_BYTES, own_folder: bool = False) -> bytes:
-        """Return what the file holds, or raise UserError."""
+        """Return the content of the file, or raise UserError."""
         content = read_policy(path, limit=limit, own_folder=own_folder)
         where = str(path.absolute())
         self._sources.add(Source(path=where, limit=limit, own_folder=own_folder, digest=_digest(content)))
@@ -54,7 +54,7 @@ class Reader:
 
     @property
     def sources(self) -> Iterable[Source]:
-        """What has been read so far."""
+        """The files that were read so far, by path."""
         return sorted(self._sources, key=lambda source: source.path)
 
 

@@ -1,4 +1,4 @@
-"""The bytes of a policy file: a regular file of bounded size, never followed elsewhere, never waited for."""
+"""Read the bytes of a policy file: only a regular file, of bounded size, without following links or blocking."""
 
 import errno
 import os
@@ -10,31 +10,31 @@ from agent_sandbox.problems import Problem, UserError
 
 MIB = 1024 * 1024
 MAX_BYTES = 4 * MIB
-# A FIFO would block the open, a link could lead to any file of the reader's.
+# A FIFO would block the open, and a link could lead to any file that the user can read.
 FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 POLICY_NAME = "policy.yaml"  # as `init` writes it
-A_LINK = "is a symbolic link"
+A_LINK = "symbolic link"
 
 
 def read_policy(path: Path, *, limit: int = MAX_BYTES, own_folder: bool = False) -> bytes:
-    """Return what the file holds, or raise UserError with the one thing that stands in the way.
+    """Return the content of the file, or raise UserError.
 
-    `own_folder` refuses a link in place of the folder, too: who looks at a project for trust follows none.
+    `own_folder` also rejects a link in place of the directory: no link is followed in a project before it is trusted.
     """
     descriptor = _open(path, own_folder=own_folder)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise _problem(path, "is no regular file", "a policy is a text file")
-        # One byte more than is taken: a file that grows meanwhile is noticed.
+            raise _problem(path, "not a regular file", "a policy is a text file")
+        # One byte more than the limit, so that a file that grows meanwhile is noticed.
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             content = file.read(limit + 1)
     finally:
         os.close(descriptor)
     if len(content) > limit:
-        hint = "put long lists of hosts into a `domains_file`" if limit == MAX_BYTES else ""
-        raise _problem(path, f"is longer than {limit // MIB} MiB", hint)
+        hint = "put long host lists into a `domains_file`" if limit == MAX_BYTES else ""
+        raise _problem(path, f"longer than {limit // MIB} MiB", hint)
     return content
 
 
@@ -50,14 +50,14 @@ def _open(path: Path, *, own_folder: bool) -> int:
             hint = "`agent-sandbox init AGENT` writes one" if path.name == POLICY_NAME else ""
             raise _problem(path, "no such file", hint) from error
         except PermissionError as error:
-            # No more is asked of what is closed: that would be refused as well.
-            hint = "`agent-sandbox doctor` says what is closed" if path.name == POLICY_NAME else ""
+            # No further checks: they would fail as well.
+            hint = "`agent-sandbox doctor` shows the permissions" if path.name == POLICY_NAME else ""
             raise _problem(path, f"cannot be read: {error.strerror}", hint) from error
         except OSError as error:
             if own_folder and os.path.islink(path.parent):
-                raise _problem(path.parent, A_LINK, "put the folder itself there") from error
+                raise _problem(path.parent, A_LINK, "replace it with the directory itself") from error
             if error.errno == errno.ELOOP:
-                raise _problem(path, A_LINK, "put the file itself there") from error
+                raise _problem(path, A_LINK, "replace it with the file itself") from error
             raise _problem(path, f"cannot be read: {error.strerror}") from error
 
 

@@ -1,4 +1,4 @@
-"""Words without quotes: the few that are no text, and those on which YAML readers differ."""
+"""Unquoted scalars: the few that are not text, and those on which YAML parsers differ."""
 
 import re
 
@@ -16,8 +16,8 @@ MEANT = {
 }
 
 
-class Doubtful(Exception):  # noqa: N818 - like Ambiguous: the value is doubtful, the program has no error
-    """A word that one YAML reader takes for text and another for something else; `hint` says how to write it."""
+class Doubtful(Exception):  # noqa: N818 - like Ambiguous
+    """An unquoted word that only some YAML parsers read as text; `hint` says how to write it."""
 
     def __init__(self, word: str) -> None:
         super().__init__(word)
@@ -26,7 +26,7 @@ class Doubtful(Exception):  # noqa: N818 - like Ambiguous: the value is doubtful
 
 
 def plain_value(text: str) -> bool | int | str | None:
-    """Return what an unquoted word stands for, or raise Doubtful.
+    """Return the value of an unquoted word, or raise Doubtful.
 
     >>> plain_value("443"), plain_value("true"), plain_value("10.0.0.1")
     (443, True, '10.0.0.1')

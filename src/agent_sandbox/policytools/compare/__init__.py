@@ -1,1 +1,1 @@
-"""Compare policies and rules: what one covers, where two overlap, what a change opens and closes."""
+"""Compare policies and rules: which rules cover others, which overlap, what a change allows and denies."""

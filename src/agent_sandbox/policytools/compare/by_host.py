@@ -1,4 +1,4 @@
-"""Something about the rules of each host, found by host: what speaks of all of it, the host's own before wildcards."""
+"""A table of values by host, computed from the rules of each host. Exact hosts come before wildcards."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from agent_sandbox.policy.match.host_pattern import NAMED_WHOLE, HostPattern, Re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByHost[T]:
-    """What was made of an index, table by table: `below` by the suffix, below the empty one is every name."""
+    """The values for an index, table by table: `below` is by suffix, and every name is below the empty suffix."""
 
     exact: Mapping[str, T]
     below: Mapping[str, T]
     others: tuple[tuple[HostPattern, T], ...]
 
     def taking(self, host: HostPattern) -> Iterator[T]:
-        """Yield what there is of the patterns that take in all of these hosts."""
+        """Yield the values of all patterns that cover this one."""
         exact = host.reach is Reach.EXACT
         if exact and host.name in self.exact:
             yield self.exact[host.name]
@@ -30,13 +30,13 @@ class ByHost[T]:
 
 
 def suffixes(host: HostPattern) -> Iterator[str]:
-    """Yield the names of the wildcards that may take in all of a name, or of a wildcard: itself, and those above."""
+    """Yield the suffixes of the wildcards that may cover this name or wildcard, the longest first."""
     labels = host.name.split(".") if host.name else []
     return (".".join(labels[start:]) for start in range(int(host.reach is Reach.EXACT), len(labels) + 1))
 
 
 def by_host[T](index: HostIndex, effect: Effect, make: Callable[[Sequence[Rule]], T]) -> ByHost[T]:
-    """Make something of the rules of each host that have an effect, the most specific first."""
+    """Return a table with `make` applied to the rules of each host with this effect, the most specific first."""
 
     def made[K](tables: Iterable[tuple[K, Sequence[Rule]]]) -> Iterator[tuple[K, T]]:
         for key, rules in tables:

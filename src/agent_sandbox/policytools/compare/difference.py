@@ -1,7 +1,7 @@
-"""What becomes reachable between two policies, and what stops: by what they mean, not by how they are written.
+"""Compare two policies by meaning: what becomes reachable, and what stops being reachable.
 
-Nothing that opens is left out: a request that the new policy allows and the old one does not is always within one of
-the changes. A change may name more than that, where two rules together say what one said before.
+The result is complete: every request that only the new policy allows is part of a change. A change can name more than
+that, if two rules together replace one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,11 +24,10 @@ MAX_EXCEPTIONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Requests that pass on one side alone. `what` says which, `origin` where the line stands that makes the change.
+    """Requests that only one policy allows. `what` describes them, `origin` is the line that causes the change.
 
-    `kind` is `rule` for a rule that is there on one side alone, `deny` and `ceiling` for what is there on the other
-    side alone, `slash`, `inspect` and `target` for what a whole host is subject to, `upstream` for what a company puts
-    between.
+    `kind` is `rule` for an allow in this policy, `deny` and `ceiling` for a deny or restricting layer in the other one,
+    `slash`, `inspect` and `target` for changes to a whole host, `upstream` for the upstream proxy and CAs.
     """
 
     kind: str
@@ -39,14 +38,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What becomes reachable, and what stops."""
+    """What becomes reachable, and what stops being reachable."""
 
     opens: tuple[Change, ...]
     stops: tuple[Change, ...]
 
 
 def difference(old: Policy, new: Policy) -> Difference:
-    """Compare two policies."""
+    """Return the difference between two policies."""
     return Difference(opens=tuple(_opens(old, new)), stops=tuple(_opens(new, old)))
 
 
@@ -71,7 +70,7 @@ def _by_rules(old: Policy, new: Policy) -> Iterator[Change]:
     denies = Meeting(new.index, new.rules.rules, Effect.DENY)
     ceilings = [Meeting(ceiling.index, ceiling.rules, Effect.ALLOW) for ceiling in new.rules.ceilings]
     for rule in _allows(new):
-        # Of the many rules that a host may have, these alone decide about one more.
+        # Only these of the host's rules can cover the new one.
         decided = (*before.taking(rule.conditions), *denied.taking(rule.conditions))
         left = _left(rule.conditions, decided)
         if left and all(any(ceiling.of(left)) for ceiling in ceilings):
@@ -80,7 +79,7 @@ def _by_rules(old: Policy, new: Policy) -> Iterator[Change]:
 
 
 def _left(asked: Conditions, decided: Sequence[Rule]) -> Conditions | None:
-    """Return what of an allow none of the rules takes in, by method, scheme and port; None where nothing is left."""
+    """Return the part of an allow, by method, scheme and port, that no rule covers; None if nothing is left."""
     if any(_decides(rule, asked) for rule in decided):
         return None
     methods, ports = asked.methods or frozenset(), asked.ports or frozenset()
@@ -96,7 +95,7 @@ def _left(asked: Conditions, decided: Sequence[Rule]) -> Conditions | None:
 
 
 def _decides(rule: Rule, asked: Conditions) -> bool:
-    # What was allowed without a secret is something else with one: it tells a server who asks.
+    # A request with a secret differs from the same one without: the server learns who sends it.
     alike = rule.effect is Effect.DENY or rule.conditions.inject == asked.inject
     return alike and covers(rule.conditions, asked)
 
@@ -106,12 +105,12 @@ def _part(asked: Conditions, method: str, scheme: str, port: int) -> Conditions:
 
 
 def _exceptions(denies: Meeting, asked: Conditions) -> tuple[str, ...]:
-    """Return the denies that take a part back."""
+    """Return the denies that exclude a part."""
     return tuple(f"{rule.origin} denies {rule}" for rule in islice(denies.of(asked), MAX_EXCEPTIONS))
 
 
 def _by_denies(old: Policy, new: Policy) -> Iterator[Change]:
-    """Yield the old denies that the new policy does not hold, where it allows something of what they denied."""
+    """Yield the old denies that the new policy lacks, if it allows something that they denied."""
     allows = Meeting(new.index, new.rules.rules, Effect.ALLOW)
     for deny in undenied(old, new):
         if any(allows.of(deny.conditions)):
@@ -119,14 +118,14 @@ def _by_denies(old: Policy, new: Policy) -> Iterator[Change]:
 
 
 def undenied(old: Policy, new: Policy) -> Iterator[Rule]:
-    """Yield the old denies that no new one takes in, whatever the new policy allows by itself."""
+    """Yield the old denies that no new deny covers, whether or not the new policy allows such requests."""
     still = Wider(new.index, Effect.DENY)
     denies = (rule for rule in old.rules.rules if rule.effect is Effect.DENY)
     return (deny for deny in denies if not any(still.covering(deny.conditions)))
 
 
 def by_ceilings(old: Policy, new: Policy) -> Iterator[Change]:
-    """Yield the old ceilings that no new one lies within, whatever the new policy allows by itself."""
+    """Yield the old restrictions that are missing or wider in the new policy, whatever it allows."""
     for ceiling in old.rules.ceilings:
         wide = Wider(ceiling.index, Effect.ALLOW)
         if not any(_lies_within(other, wide) for other in new.rules.ceilings):
@@ -138,7 +137,7 @@ def _lies_within(narrow: Restriction, wide: Wider) -> bool:
 
 
 def _by_slashes(old: Policy, new: Policy) -> Iterator[Change]:
-    """Yield the hosts at which `%2F` can be read now: whatever else is allowed there then holds for such paths too."""
+    """Yield the hosts that now accept `%2F`, which makes all their rules match such paths as well."""
     seen = {rule.conditions.host for rule in _allows(old) if rule.conditions.encoded_slash}
     for rule in _allows(new):
         host = rule.conditions.host
@@ -148,21 +147,23 @@ def _by_slashes(old: Policy, new: Policy) -> Iterator[Change]:
 
 
 def _is_unknown(policy: Policy, host: HostPattern) -> bool:
-    """Tell whether nothing of this host is allowed: all of it is a change already."""
+    """Return whether the policy has no allow for this host: then all of it is a change already."""
     exact = host.reach is Reach.EXACT
     return exact and not any(rule.effect is Effect.ALLOW for rule in policy.index.rules_for(host.name))
 
 
 def _by_upstream(old: Policy, new: Policy) -> Iterator[Change]:
-    """Yield what all connections are subject to that they were not: it opens no host, and may read them all."""
+    """Yield new upstream settings: they make no host reachable, but can read all requests."""
     here, before = new.settings.upstream, old.settings.upstream
     if here is not None:
-        known = set(before.told()) if before else set()
-        yield from (Change(kind="upstream", what=what, origin=here.origin) for what in here.told() if what not in known)
+        known = set(before.descriptions()) if before else set()
+        yield from (
+            Change(kind="upstream", what=what, origin=here.origin) for what in here.descriptions() if what not in known
+        )
 
 
 def _by_hosts(old: Policy, new: Policy) -> Iterator[Change]:
-    """Yield the hosts that are no longer looked into, and the private places that were none or lead elsewhere."""
+    """Yield the hosts that become passthrough, and host services that are new or have another target."""
     seen: dict[tuple[str, str], Change] = {}
     for change in (*_unread(old, new), *_places(old, new)):
         seen.setdefault((change.kind, change.what), change)
@@ -170,33 +171,33 @@ def _by_hosts(old: Policy, new: Policy) -> Iterator[Change]:
 
 
 def _unread(old: Policy, new: Policy) -> Iterator[Change]:
-    """Yield the hosts that go through unopened: one by its name, many by their rules, as no name speaks for all."""
-    unopened = [rule for rule in _allows(new) if _goes_unopened(new, rule)]
-    if not unopened:
+    """Yield the hosts that become passthrough: exact hosts by name, wildcards by their rules."""
+    passthrough = [rule for rule in _allows(new) if _passes_through(new, rule)]
+    if not passthrough:
         return
     above = Wider(old.index, Effect.ALLOW)
     still = {(rule.effect, rule.conditions) for rule in new.rules.rules}
-    lost = [rule for rule in old.rules.rules if _is_held(rule) and (rule.effect, rule.conditions) not in still]
+    lost = [rule for rule in old.rules.rules if _needs_inspection(rule) and (rule.effect, rule.conditions) not in still]
     held = [Meeting(build_index(lost), lost, effect) for effect in Effect]
-    for rule in unopened:
+    for rule in passthrough:
         host, ports = rule.conditions.host, rule.conditions.ports or ()
         if host.reach is Reach.EXACT:
             opened = any(new.passthrough(host.name, n) and not old.passthrough(host.name, n) for n in ports)
         else:
-            covered = any(_goes_unopened(old, one) for one in above.covering(rule.conditions))
+            covered = any(_passes_through(old, one) for one in above.covering(rule.conditions))
             opened = not covered or any(any(rules.of(rule.conditions)) for rules in held)
         if opened:
             yield Change(kind="inspect", what=str(host), origin=rule.origin)
 
 
-def _goes_unopened(policy: Policy, rule: Rule) -> bool:
+def _passes_through(policy: Policy, rule: Rule) -> bool:
     inspect = policy.settings.inspect if rule.conditions.inspect is None else rule.conditions.inspect
     whole = rule.effect is Effect.ALLOW and rule.conditions.of_any_request
     return whole and not inspect and not policy.rules.always_inspects
 
 
-def _is_held(rule: Rule) -> bool:
-    """Tell whether this rule has its hosts looked into."""
+def _needs_inspection(rule: Rule) -> bool:
+    """Return whether this rule requires inspection of its hosts."""
     asked = rule.conditions
     return rule.effect is Effect.DENY or not asked.of_any_request or asked.inspect is True
 
@@ -208,13 +209,13 @@ def _places(old: Policy, new: Policy) -> Iterator[Change]:
             for name in _known_names(old, row, port):
                 here, before = new.host_service(name, port), old.host_service(name, port)
                 if here and (before is None or here.to != before.to):
-                    led = f", and led to {before.to}" if before else ", a private place now"
-                    what = f"{name}:{port} leads to {here.to}{led}"
+                    was = f", before to {before.to}" if before else ", now a host service"
+                    what = f"{name}:{port} leads to {here.to}{was}"
                     yield Change(kind="target", what=what, origin=origins[row.asked])
 
 
 def _known_names(old: Policy, row: HostServiceRow, port: int) -> list[str]:
-    """Return the hosts of a place that something was allowed of: what is new altogether is told as a rule."""
+    """Return the hosts of a host service that were allowed before; new ones are reported as a rule."""
     if row.asked.reach is Reach.EXACT:
         rules = old.index.rules_for(row.asked.name)
         return [row.asked.name] if any(_allows_port(rule, port) for rule in rules) else []

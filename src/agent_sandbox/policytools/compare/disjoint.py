@@ -1,4 +1,4 @@
-"""Rules beside each other: which cannot speak of the same requests."""
+"""Prove that two rules never match the same request."""
 
 from agent_sandbox.policy.engine.rule import Conditions
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
@@ -7,7 +7,7 @@ type Sets = tuple[frozenset[int] | None, frozenset[str] | None, frozenset[str] |
 
 
 def apart(one: Conditions, other: Conditions) -> bool:
-    """Tell whether no request can match both, where hosts, ports, schemes or methods prove it."""
+    """Return whether hosts, ports, schemes or methods prove that no request matches both."""
     return hosts_apart(one.host, other.host) or sets_apart(sets_of(one), sets_of(other))
 
 
@@ -17,7 +17,7 @@ def sets_of(asked: Conditions) -> Sets:
 
 
 def sets_apart(one: Sets, other: Sets) -> bool:
-    """Tell whether no request can have a port, a scheme and a method of both."""
+    """Return whether no request has a port, a scheme and a method of both."""
     return any(
         mine is not None and theirs is not None and mine.isdisjoint(theirs)
         for mine, theirs in zip(one, other, strict=True)
@@ -25,14 +25,14 @@ def sets_apart(one: Sets, other: Sets) -> bool:
 
 
 def hosts_apart(one: HostPattern, other: HostPattern) -> bool:
-    """Tell whether no host can be in both."""
+    """Return whether no host matches both."""
     for exact, pattern in ((one, other), (other, one)):
         if exact.reach is Reach.EXACT:
             return not pattern.matches(exact.name)
     if Reach.LISTED in {one.reach, other.reach}:
         return Reach.NETWORK in {one.reach, other.reach}
     if Reach.NETWORK in {one.reach, other.reach}:
-        # A name or a wildcard never means an address; two networks are not compared.
+        # A name or wildcard never matches an address; two networks are not compared.
         return one.reach is not other.reach
     if Reach.EVERY in {one.reach, other.reach}:
         return False

@@ -1,4 +1,4 @@
-"""Many rules of a host by their paths: those that may take in all of another are found, not looked for one by one."""
+"""A tree of one host's rules by path, to find the rules that may cover another without trying each."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ from agent_sandbox.policy.match.glob import ANY_DEPTH, Segment, segment_matches
 from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, PathPattern
 
 type Header = tuple[str, str] | None
-# The query, and the first of the headers; in a key after whether all that lies below the path is meant.
+# The query and the first header; in a key after whether the path is a prefix.
 type Asked = tuple[QueryPattern | None, Header]
 type Key = tuple[bool, QueryPattern | None, Header]
 
 
 class Case(Enum):
-    """Where letters of a path count in any case."""
+    """Which part of a path is case-insensitive."""
 
     NOWHERE = "nowhere"
     PARTLY = "partly"
@@ -29,9 +29,9 @@ class Case(Enum):
 
 @dataclass(slots=True)
 class Node:
-    """The rules whose paths end here, by their places in the table, and the segments that lead on.
+    """The rules whose paths end here, by position in the table, and the following segments.
 
-    `wild` finds those with stars by what they begin and end with, by the lengths of the two.
+    `wild` indexes segments with stars by the lengths of their fixed start and end, then by these texts.
     """
 
     rules: dict[Key, list[int]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Node:
     wild: dict[tuple[int, int], dict[tuple[str, str], list[Segment]]] = field(default_factory=dict)
 
     def make(self, segment: Segment) -> "Node":
-        """Return the node that a segment leads to."""
+        """Return the node for a segment, created if missing."""
         if segment not in self.below:
             self.below[segment] = Node()
             if len(segment) > 1 and segment != ANY_DEPTH:
@@ -49,7 +49,7 @@ class Node:
         return self.below[segment]
 
     def after(self, segment: Segment) -> Iterator["Node"]:
-        """Yield where all that a segment stands for leads to; what `**` takes is not told."""
+        """Yield the nodes of segments that cover this one, except `**`."""
         if len(segment) == 1 and segment in self.below:
             yield self.below[segment]
         text = ANYTHING.join(segment)
@@ -60,7 +60,7 @@ class Node:
 
 
 class PathTree:
-    """Rules in a fixed order, in a tree of the segments of their paths."""
+    """Rules in a fixed order, in a tree by the segments of their paths."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
@@ -75,7 +75,7 @@ class PathTree:
             node.rules.setdefault(key, []).append(place)
 
     def taking(self, asked: Conditions) -> Iterator[Rule]:
-        """Yield, in their order, at least the rules that take in all of this."""
+        """Yield, in order, all rules that cover the conditions, and perhaps more."""
         headers: set[Header] = {None, *(asked.headers.named if asked.headers else ())}
         keys = list(product({None, asked.query}, headers))
         path = asked.path or EVERY_PATH
@@ -91,14 +91,14 @@ def _case(path: PathPattern) -> Case:
 
 
 def _within(path: PathPattern) -> Sequence[Segment]:
-    """Return the segments of a path that is to take in others; a part that counts in any case makes all of it do so."""
+    """Return the segments of a covering path; if part of it is case-insensitive, all in lower case."""
     text = path.below.removesuffix("/") if path.kind is PathKind.PREFIX else path.reading
     segments = path.glob if path.kind is PathKind.GLOB else _literal(text)
     return _lowered(segments) if _case(path) is Case.PARTLY else segments
 
 
 def _asked(path: PathPattern, case: Case) -> Sequence[Segment]:
-    """Return the segments of a path that is to be taken in, as `covers` compares them with paths of this case."""
+    """Return the segments of a path to be covered, as `covers` compares them with paths of this case."""
     if path.kind is PathKind.GLOB:
         segments: Sequence[Segment] = path.glob
     else:
@@ -117,7 +117,7 @@ def _lowered(segments: Iterable[Segment]) -> list[Segment]:
 
 
 def _along(root: Node, segments: Sequence[Segment], keys: Sequence[Asked]) -> Iterator[list[int]]:
-    """Yield the places of the rules that lie along these segments and ask for no other query or headers."""
+    """Yield the positions of the rules along these segments that have one of the keys."""
     todo, seen = [(root, 0)], set[tuple[int, int]]()
     while todo:
         node, at = todo.pop()
@@ -127,7 +127,7 @@ def _along(root: Node, segments: Sequence[Segment], keys: Sequence[Asked]) -> It
         ends = (True, False) if at == len(segments) else (True,)
         yield from (node.rules[end, *key] for end in ends for key in keys if (end, *key) in node.rules)
         if deep := node.below.get(ANY_DEPTH):
-            # It stands for no segment, or for as many as follow.
+            # `**` matches no segment, or any number of the following ones.
             todo += [(deep, further) for further in range(at, len(segments) + 1)]
         if at < len(segments):
             todo += [(following, at + 1) for following in node.after(segments[at])]

@@ -1,4 +1,4 @@
-"""Which rules take in all of another: found by host and by path, however many rules there are."""
+"""Find the rules that cover another, by host and path, fast for any number of rules."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policytools.compare.by_host import by_host
 from agent_sandbox.policytools.compare.path_tree import PathTree
 
-# Up to so many rules of a host are looked at one by one.
+# Up to this many rules of a host are tried one by one.
 FEW = 12
 
 
@@ -18,35 +18,35 @@ class Table(Protocol):
     """Rules of a host, the most specific first."""
 
     def taking(self, asked: Conditions) -> Iterable[Rule]:
-        """Return, in their order, at least the rules that take in all of this, whatever its methods and ports."""
+        """Return, in order, the rules that may cover the conditions by path, query and headers."""
 
 
 class FewRules(tuple[Rule, ...]):
-    """Few enough to be looked at one by one."""
+    """A few rules, which are tried one by one."""
 
     __slots__ = ()
 
-    def taking(self, asked: Conditions) -> Iterable[Rule]:  # noqa: ARG002 - what many rules go by
-        """Return all of them."""
+    def taking(self, asked: Conditions) -> Iterable[Rule]:  # noqa: ARG002 - used by tables of many rules
+        """Return all rules."""
         return self
 
 
 class Wider:
-    """The rules of an index that have an effect."""
+    """The rules of an index with one effect."""
 
     def __init__(self, index: HostIndex, effect: Effect) -> None:
         self._tables = by_host(index, effect, _table)
 
     def taking(self, asked: Conditions) -> Iterator[Rule]:
-        """Yield at least the rules that take in all of this, whatever its methods, schemes and ports.
+        """Yield the rules that may cover the conditions, ignoring methods, schemes and ports.
 
-        Those of the host itself come first, and of these the most specific.
+        Rules for the exact host come first, the most specific ones before others.
         """
         for table in self._tables.taking(asked.host):
             yield from table.taking(asked)
 
     def covering(self, asked: Conditions) -> Iterator[Rule]:
-        """Yield the rules of which `covers` proves it, in the same order."""
+        """Yield the rules that provably cover the conditions, in the same order."""
         return (rule for rule in self.taking(asked) if covers(rule.conditions, asked))
 
 

@@ -1,4 +1,4 @@
-"""Which rules may speak of some of the same requests: found by host, and told apart a kind at a time."""
+"""Find the rules that may match some of the same requests, by host and then by ports, schemes and methods."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -15,14 +15,14 @@ from agent_sandbox.policy.match.host_pattern import NAMED_WHOLE, HostPattern, Re
 from agent_sandbox.policytools.compare.by_host import by_host, suffixes
 from agent_sandbox.policytools.compare.disjoint import Sets, hosts_apart, sets_apart, sets_of
 
-# What sorts next to the dot.
+# The character that sorts right after the dot.
 AFTER_DOT = "/"
-# A rule and its place in an order.
+# A rule and its position in an order.
 type Placed = tuple[int, Rule]
 
 
 class Kinds:
-    """Rules in an order, by their ports, schemes and methods: of these there are few, however many rules there are."""
+    """Ordered rules, grouped by ports, schemes and methods, of which there are few combinations."""
 
     __slots__ = ("_placed",)
 
@@ -32,20 +32,20 @@ class Kinds:
             self._placed[sets_of(rule.conditions)].append((place, rule))
 
     def of(self, asked: Conditions) -> Iterator[list[Placed]]:
-        """Yield the rules of each kind that may share a request with this."""
+        """Yield each group whose rules may match a request that the conditions match."""
         mine = sets_of(asked)
         return (placed for theirs, placed in self._placed.items() if not sets_apart(mine, theirs))
 
 
 class Meeting:
-    """The rules that have an effect: `rules`, and their index."""
+    """The rules with one effect, given as `rules` and as their index."""
 
     def __init__(self, index: HostIndex, rules: Iterable[Rule], effect: Effect) -> None:
         self._of_hosts = by_host(index, effect, lambda found: Kinds(enumerate(found)))
         self._of_patterns = Patterns([rule for rule in rules if rule.effect is effect])
 
     def of(self, asked: Conditions) -> Iterator[Rule]:
-        """Yield the rules: of one host the most specific first, of all others as they stand."""
+        """Yield the overlapping rules: for an exact host the most specific first, otherwise in their given order."""
         if asked.host.reach is Reach.EXACT:
             for kinds in self._of_hosts.taking(asked.host):
                 yield from _in_order(kinds.of(asked))
@@ -59,14 +59,14 @@ def _in_order(found: Iterable[list[Placed]]) -> Iterator[Rule]:
 
 
 class Patterns:
-    """Rules by the hosts that a wildcard, a list or a network may share with them; put together when asked for."""
+    """Rules by the hosts that they share with a wildcard, host list or network; computed on demand."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._placed = tuple(enumerate(rules))
         self._known: dict[HostPattern, Kinds] = {}
 
     def kinds(self, host: HostPattern) -> Iterator[Kinds]:
-        """Yield the rules of which some host may be one of these."""
+        """Yield the groups of rules that may share a host with this pattern."""
         if host not in self._known:
             found = self._beside(host) if host.reach in NAMED_WHOLE else self._below(host)
             self._known[host] = Kinds(sorted(found, key=itemgetter(0)))
@@ -85,7 +85,7 @@ class Patterns:
 
     @cached_property
     def _names(self) -> list[tuple[str, Placed]]:
-        """The rules by their names, spelled from the end: sorted so, what is below a name stands together."""
+        """The rules by reversed host name: sorted this way, all names below a name are adjacent."""
         hosts = ((placed[1].conditions.host, placed) for placed in self._placed)
         return sorted(
             (_from_its_end(host.name), placed)
@@ -98,7 +98,7 @@ class Patterns:
         return [placed for placed in self._placed if placed[1].conditions.host.reach is Reach.LISTED]
 
     def _below(self, host: HostPattern) -> Iterator[Placed]:
-        """Yield what speaks of names below a wildcard alone, and what a list may hold."""
+        """Yield the rules for names below a wildcard, and those with a host list."""
         yield from self._listed
         spelled, key = _from_its_end(host.name), itemgetter(0)
         start = bisect_left(self._names, spelled, key=key)
@@ -109,7 +109,7 @@ class Patterns:
                 yield placed
 
     def _beside(self, host: HostPattern) -> Iterator[Placed]:
-        """Yield what speaks of some host of a list or a network: of these there are few."""
+        """Yield the rules that may share a host with a host list or network; there are few of these patterns."""
         return (placed for placed in self._placed if not hosts_apart(placed[1].conditions.host, host))
 
 

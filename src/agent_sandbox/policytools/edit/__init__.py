@@ -1,1 +1,1 @@
-"""Edit a policy file in place and keep every other character."""
+"""Edit a policy file in place, without changing any other character."""

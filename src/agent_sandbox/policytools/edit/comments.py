@@ -1,4 +1,4 @@
-"""The comments of a YAML text by their line: what a person says of an entry, which the values do not hold."""
+"""Find the comments of a YAML text by line."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,16 +10,17 @@ from agent_sandbox.policyfile.text import document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment:
-    """What it says, and whether it has its line for itself: then it speaks of what stands below."""
+    """The text of a comment, and whether it is alone on its line: then it belongs to the next line."""
 
     text: str
     alone: bool
 
 
 def comments_by_line(text: str) -> Mapping[int, Comment]:
-    r"""Return the comment on each line that has one. The text is YAML that has been read already.
+    r"""Return the comments by line number. The text must be valid YAML.
 
-    What follows the last token of a line is a comment or nothing: a `#` inside quotes or a block is part of a token.
+    Only a comment can follow the last token of a line: a `#` inside quotes or a block is part of a token.
+
 
     >>> comments_by_line("- 'a # b'  # why\n")
     {1: Comment(text='why', alone=False)}
@@ -35,15 +36,15 @@ def comments_by_line(text: str) -> Mapping[int, Comment]:
 
 
 def remarks(comments: Mapping[int, Comment], line: int) -> tuple[str, ...]:
-    """Return what the comments on a line and directly above it say."""
-    said = [comments[line].text] if line in comments else []
+    """Return the comments on a line and directly above it, from top to bottom."""
+    found = [comments[line].text] if line in comments else []
     while (above := comments.get(line := line - 1)) and above.alone:
-        said.append(above.text)
-    return tuple(filter(None, reversed(said)))
+        found.append(above.text)
+    return tuple(filter(None, reversed(found)))
 
 
 def _ends(text: str) -> dict[int, int]:
-    """Return the column where the last token of each line ends; a line inside a token ends after all."""
+    """Return the column where the last token of each line ends; for a line inside a token, a column beyond its end."""
     ends: dict[int, int] = {}
     for token in _tokens(text):
         first, last = token.start_mark, token.end_mark

@@ -1,4 +1,4 @@
-"""One more rule in a policy file, in place: the smallest change, proved before anything is written."""
+"""Add a rule to the text of a policy file with the smallest change, and verify the result."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,7 +20,7 @@ from agent_sandbox.problems import Problem, UserError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readers:
-    """How the text of this file becomes a layer, and the layer a policy together with all that lies around it."""
+    """Functions that turn the text of this file into a layer, and the layer into a policy with all other layers."""
 
     file: str
     layer: Callable[[str], Layer]
@@ -29,7 +29,7 @@ class Readers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """The new text, the line that the new entry stands on, and the denies that take a part of it away."""
+    """The new text, the line of the new entry, and the denies that exclude a part of it."""
 
     text: str
     line: int
@@ -37,23 +37,23 @@ class Edited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Nothing is to be done: this rule says the same, or more."""
+class AlreadyCovered:
+    """Nothing to do: this rule already covers the new one."""
 
     rule: Rule
 
 
-def edit(text: str, wanted: ShortRule, read: Readers) -> Edited | Standing:
-    """Return the text with the rule in it; raise UserError where that would not do what was asked, and only that."""
+def edit(text: str, wanted: ShortRule, read: Readers) -> Edited | AlreadyCovered:
+    """Return the text with the rule added; raise UserError if the result would not be exactly what was asked for."""
     before = read.layer(text)
-    standing = _standing(read.policy(before), wanted, read.file)
-    if standing:
+    covering = _covering(read.policy(before), wanted, read.file)
+    if covering:
         _require_effect(read.policy(before), wanted, read.file)
-        return Standing(rule=standing)
+        return AlreadyCovered(rule=covering)
     change = insertion(text, wanted.section, wanted.text)
     after = change and _as_asked(change.into(text), wanted, before, read)
     if not change or not after:
-        what = f"{wanted.text} can't be put into this file as it is written"
+        what = f"cannot add {wanted.text} to this file automatically"
         hint = f"add `- {written(wanted.text)}` under `{wanted.section}` by hand"
         raise UserError([Problem(where=read.file, what=what, hint=hint)])
     policy = read.policy(after)
@@ -62,27 +62,27 @@ def edit(text: str, wanted: ShortRule, read: Readers) -> Edited | Standing:
     return Edited(text=change.into(text), line=line, beaten_by=tuple(_beating(policy, wanted)))
 
 
-def _standing(policy: Policy, wanted: ShortRule, file: str) -> Rule | None:
-    """Return the rule that says this already; that a deny beats an allow is a problem."""
+def _covering(policy: Policy, wanted: ShortRule, file: str) -> Rule | None:
+    """Return the rule that covers this already; raise UserError if a deny covers an allow."""
     asked = wanted.rule.conditions
     rules = [rule for rule in policy.rules.rules if covers(rule.conditions, asked)]
     deny = next((rule for rule in rules if rule.effect is Effect.DENY), None)
     if deny and wanted.effect is Effect.ALLOW:
         what = f"{wanted.text} is denied by {deny.origin} ({deny}), and a deny always wins"
-        raise UserError([Problem(where=file, what=what, hint="narrow that entry or take it out; nothing was changed")])
+        raise UserError([Problem(where=file, what=what, hint="narrow or remove that entry; nothing was changed")])
     return deny or next((rule for rule in rules if wanted.effect is Effect.ALLOW), None)
 
 
 def _require_effect(policy: Policy, wanted: ShortRule, file: str) -> None:
-    """Refuse an allow that another layer, or a deny that no rule was compared with, makes void."""
+    """Raise UserError if the policy decides the sample request differently, because of another layer or deny."""
     decision = decide(policy, wanted.request._replace(secrets=True))
     if decision.effect is not wanted.effect:
-        what = f"{wanted.text} would be denied all the same: {decision.reason}"
+        what = f"{wanted.text} would still be denied: {decision.reason}"
         raise UserError([Problem(where=file, what=what, hint="nothing was changed")])
 
 
 def _as_asked(text: str, wanted: ShortRule, before: Layer, read: Readers) -> Layer | None:
-    """Return what the new text says, read as the proxy will read it, if that is the old and the rule and no more."""
+    """Return the layer of the new text if it is the old one plus exactly the new rule, otherwise None."""
     try:
         after = read.layer(decode_policy(text.encode(), file=read.file))
     except UserError:
@@ -92,7 +92,7 @@ def _as_asked(text: str, wanted: ShortRule, before: Layer, read: Readers) -> Lay
 
 
 def _beating(policy: Policy, wanted: ShortRule) -> Iterator[Rule]:
-    """Yield the denies that surely take a part of what is allowed."""
+    """Yield the denies that certainly exclude a part of what is allowed."""
     if wanted.effect is Effect.DENY:
         return
     for rule in policy.index.rules_for(wanted.request.host):
@@ -104,7 +104,7 @@ def _beating(policy: Policy, wanted: ShortRule) -> Iterator[Rule]:
 
 
 def _shared(asked: Conditions, narrow: Conditions) -> Conditions:
-    """Return the conditions with what their sets have in common, where they have something."""
+    """Return the conditions with the host and the intersections of ports, schemes and methods."""
     return replace(
         asked,
         host=narrow.host,

@@ -1,4 +1,4 @@
-"""Values as YAML in one line, so that what is read is what was meant."""
+"""Write values as YAML in one line that parses back to the same values."""
 
 import json
 import re
@@ -9,7 +9,7 @@ PLAIN = re.compile(r"[A-Za-z0-9./_][A-Za-z0-9./_-]*")
 
 
 def flow(value: object) -> str:
-    """Return a value as flow YAML.
+    """Return a value in YAML flow style.
 
     >>> flow({"path": {"exact": "/a b"}, "methods": ["GET"], "on": True})
     '{path: {exact: "/a b"}, methods: [GET], "on": true}'

@@ -1,6 +1,6 @@
-"""One more entry in a section of a policy file, by one insertion into its text: every other character stays.
+"""Add an entry to a section of a policy file by one insertion into its text.
 
-A word that says that a section is empty makes room.
+All other characters stay, except a `null` or `~` in place of an empty section.
 """
 
 import json
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from agent_sandbox.policyfile.text.scalars import Doubtful, plain_value
 from agent_sandbox.policytools.edit.outline import Node, Outline, Style, outline
 
-# What ends a line to YAML.
+# The line breaks of YAML.
 BREAK = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
 TRAILING_COMMA = re.compile(r"(?:\s|#[^\r\n]*+)*+,")
 SAFE = re.compile(r"[A-Za-z0-9][!-~]*(?: [!-~]+)*")
@@ -20,19 +20,19 @@ USUAL_INDENT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insertion:
-    """Text that goes in at one place, for the few characters that it takes the place of."""
+    """Text to insert at a position, and the number of characters that it replaces."""
 
     at: int
     text: str
     instead_of: int = 0
 
     def into(self, text: str) -> str:
-        """Return the text with this in it."""
+        """Return the text with the insertion."""
         return f"{text[: self.at]}{self.text}{text[self.at + self.instead_of :]}"
 
 
 def insertion(text: str, section: str, entry: str) -> Insertion | None:
-    """Return what to put where, so that the section holds the entry, too; None where it is written in no usual way."""
+    """Return the insertion that adds the entry to the section; None if the section has an unusual form."""
     shape = outline(text)
     root = shape.root
     if root is None or root.is_nothing:
@@ -50,7 +50,7 @@ def insertion(text: str, section: str, entry: str) -> Insertion | None:
 
 
 def written(entry: str) -> str:
-    """Return the entry as a word of block YAML, in quotes where it wants them.
+    """Return the entry as a scalar of block YAML, quoted if needed.
 
     >>> written("GET https://example.com/a"), written("*.example.com")
     ('GET https://example.com/a', '"*.example.com"')
@@ -75,7 +75,7 @@ def _in_flow_mapping(text: str, root: Node, section: str, entry: str) -> Inserti
 
 
 def _in_flow(text: str, here: Node, piece: str) -> Insertion:
-    """Write one more part before the closing bracket, behind the last one."""
+    """Return the insertion of another item before the closing bracket."""
     if here.is_null:
         return Insertion(at=here.start, text=f"[{piece}]", instead_of=here.end - here.start)
     if not here.children:
@@ -95,7 +95,7 @@ def _first_item(text: str, root: Node, here: Node, entry: str) -> Insertion:
     item = _lines(text, _after_line(text, here.end), f"{' ' * (root.column + _indent(root))}- {written(entry)}")
     if here.is_nothing:
         return item
-    # `null` goes, with the space before it, and a comment behind it stays.
+    # `null` is removed with the space before it; a comment after it stays.
     at = len(text[: here.start].rstrip(" \t"))
     return Insertion(at=at, text=f"{text[here.end : item.at]}{item.text}", instead_of=item.at - at)
 
@@ -112,13 +112,13 @@ def _below_blank(above: str) -> bool:
 
 
 def _indent(root: Node) -> int:
-    """Return how far the file's other lists stand from their keys."""
+    """Return the indentation of the file's other lists."""
     lists = (child for child in root.children[1::2] if child.style is Style.BLOCK)
     return next((child.column - root.column for child in lists), USUAL_INDENT)
 
 
 def _after_line(text: str, at: int) -> int:
-    """Return where the line after the one that holds `at` begins; a block text (`|`) ends at the start of one."""
+    """Return the start of the next line, or `at` itself if it starts a line, as at the end of a block scalar (`|`)."""
     if BREAK.search(text[max(at - 1, 0) : at]):
         return at
     found = BREAK.search(text, at)
@@ -126,7 +126,7 @@ def _after_line(text: str, at: int) -> int:
 
 
 def _lines(text: str, at: int, *lines: str) -> Insertion:
-    """Return whole lines to go in at the start of one, ended as the file ends its lines."""
+    """Return the insertion of whole lines at the start of a line, with the file's line ending."""
     found = BREAK.search(text)
     ending = found[0] if found else "\n"
     if at and not BREAK.search(text[at - 1 : at]):

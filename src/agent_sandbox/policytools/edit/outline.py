@@ -1,4 +1,4 @@
-"""Where the parts of a policy file lie in its text, to the character: what an edit in place has to know."""
+"""The positions of the parts of a policy file in its text, for edits in place."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from yaml.events import (
 
 from agent_sandbox.policyfile.text.document import LOADER
 
-# What a policy may write where nothing is meant.
+# The ways to write null.
 NULLS = frozenset({"", "~", "null"})
 
 
@@ -30,7 +30,7 @@ class Style(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A part of the document. `end` is where its last word or bracket ends; what follows is comments and space."""
+    """A part of the document. `end` is the end of its last word or bracket, before comments and white space."""
 
     style: Style
     start: int
@@ -42,35 +42,35 @@ class Node:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether no word stands here at all, as behind `allow:`."""
+        """Whether there is no text at all, as after `allow:`."""
         return self.style is Style.WORD and self.start == self.end
 
     @property
     def is_null(self) -> bool:
-        """Whether it says that nothing is here, with a word or without."""
+        """Whether the value is null, written out or empty."""
         return self.style is Style.WORD and not self.quoted and self.text in NULLS
 
     @property
     def keys(self) -> tuple["Node", ...]:
-        """The keys, where this is a mapping."""
+        """The keys of a mapping."""
         return self.children[0::2]
 
     def section(self, name: str) -> "Node | None":
-        """Return what stands behind a key of this mapping."""
+        """Return the value of a key of this mapping, or None."""
         pairs = zip(self.keys, self.children[1::2], strict=True)
         return next((value for key, value in pairs if key.text == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """The one document of a file, and the place where more could be written below it."""
+    """The document of a file, and the position where more can be added below it."""
 
     root: Node | None
     end: int
 
 
 def outline(text: str) -> Outline:
-    """Return the outline of a text that `parse_layer` has taken: one document, no aliases, bounded depth."""
+    """Return the outline of a text that `parse_layer` has accepted: one document, no aliases, bounded depth."""
     loader = LOADER(text)
     try:
         return _outline(_events(loader), length=len(text))
@@ -105,7 +105,7 @@ def _node(event: Event, events: Iterator[Event]) -> Node:
     if isinstance(event, CollectionStartEvent) and event.flow_style:
         style, end = Style.FLOW, _index(inner.end_mark)
     else:
-        # The end that the parser gives lies behind the comments that follow.
+        # The parser's own end is after the comments that follow.
         style, end = Style.BLOCK, children[-1].end if children else start
     return Node(style=style, start=start, end=end, column=column, children=tuple(children))
 

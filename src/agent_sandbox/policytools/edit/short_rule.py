@@ -1,4 +1,4 @@
-"""One rule in the short form, as a person writes it: its entry, its meaning, and a request that it is about."""
+"""Parse a rule in short form, `METHOD URL` or a host."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.problems import Problem, UserError
 
-# What no rule names: it stands for whatever a star takes.
+# Sample text for a star, which no rule names.
 ANY = "-any-"
 SECTIONS = {Effect.ALLOW: "allow", Effect.DENY: "deny"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortRule:
-    """An entry and its section: its text, what that comes to, a request that it takes, and a layer of it alone."""
+    """An entry with its section, text, rule, a sample request, and a layer with only this entry."""
 
     effect: Effect
     section: str
@@ -38,17 +38,17 @@ class ShortRule:
 
 
 def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
-    """Return the rule that `METHOD URL` or a host means; raise UserError with what is wrong with it."""
+    """Return the rule for `METHOD URL` or a host, or raise UserError."""
     method, space, url = " ".join(words).strip().partition(" ")
     text = f"{method.upper()} {url.strip()}" if space else method
     if text in NAMEABLE:
-        # As the name of a host it would deny nothing.
-        raise UserError([Problem(where=text, what="is a method without an address", hint=HOW)])
+        # As a host name it would deny nothing.
+        raise UserError([Problem(where=text, what="a method without a URL", hint=HOW)])
     section = "domains" if effect is Effect.ALLOW and _is_host(text) else SECTIONS[effect]
     if section == SECTIONS[Effect.DENY] and _is_host(text) and (meant := service_meant(text)):
-        # As a host it would deny nothing of what the service lets through.
+        # As a host it would deny nothing that the service allows.
         hint = f"`agent-sandbox policy services show {meant}` lists its hosts"
-        raise UserError([Problem(where=text, what="is a service, not a host", hint=hint)])
+        raise UserError([Problem(where=text, what="a service, not a host", hint=hint)])
     try:
         content = f"{section}:\n- {written(text)}\n".encode("utf-8", "surrogateescape")
         layer = parse_layer(decode_policy(content, file=""), name="", file="", shown="", services=())
@@ -63,12 +63,12 @@ def read_short_rule(effect: Effect, words: Sequence[str]) -> ShortRule:
 
 
 def _is_host(text: str) -> bool:
-    """Tell the shortest entry of `domains`, every request to a host, from a request that lacks its method."""
+    """Return whether the text is only a host, and not a URL without a method."""
     return text != "" and not {" ", "/"} & {*text}
 
 
 def sample(asked: Conditions) -> Request:
-    """Return a request that the conditions take: the one that is written there, with `ANY` for a star."""
+    """Return a request that matches the conditions, with `ANY` for each star."""
     scheme = min(asked.schemes or ("https",))
     ports = asked.ports or frozenset(DEFAULT_PORTS.values())
     usual = DEFAULT_PORTS[scheme]
@@ -83,7 +83,7 @@ def sample(asked: Conditions) -> Request:
 
 def _method(asked: Conditions) -> str:
     methods = asked.methods or frozenset({"GET"})
-    # GET brings HEAD along, and is what was written.
+    # GET implies HEAD, and is what the rule says.
     return "GET" if "GET" in methods else min(methods)
 
 

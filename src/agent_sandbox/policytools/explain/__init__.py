@@ -1,1 +1,1 @@
-"""Explain a decision, point at what differed, propose the fix, and run a policy's own test cases."""
+"""Explain a decision, mark what differs, suggest a fix, and run the tests of a policy."""

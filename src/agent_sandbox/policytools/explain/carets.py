@@ -1,4 +1,4 @@
-"""Carets below `METHOD URL`: under the part of a request that a rule does not take."""
+"""Draw carets below `METHOD URL`, under the parts of a request that a rule does not match."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -13,9 +13,9 @@ Span = tuple[int, int]
 
 
 def carets(request: Request, parts: Iterable[str], asked: Conditions | None) -> str:
-    """Return the line to print below `METHOD URL`; empty where what differs does not stand in it.
+    """Return the line to print below `METHOD URL`; empty if nothing in it differs.
 
-    `asked` is what the nearest rule wants: of a host or a path, only what differs is pointed at.
+    `asked` are the conditions of the nearest rule: in a host or path, only the part that differs is marked.
     """
     spans = [SPANS[part](request, asked) for part in parts if part in SPANS]
     marked = {place for start, end in spans for place in range(start, max(end, start + 1))}
@@ -43,14 +43,14 @@ def _host(request: Request, asked: Conditions | None) -> Span:
 
 
 def _common_end(host: str, other: HostPattern) -> str:
-    """Return the labels that both end in, with the dot before them; nothing where that is all of the host."""
+    """Return the common trailing labels, with the dot before them; empty if that is the whole host."""
     labels, theirs = host.split("."), other.name.split(".")
     same = next((n for n in range(len(labels)) if labels[-n - 1 :] != theirs[-n - 1 :]), 0)
     return f".{'.'.join(labels[-same:])}" if same else ""
 
 
 def _port(request: Request, asked: Conditions | None) -> Span:
-    """Return where the port stands; one that is not written follows from the scheme."""
+    """Return the position of the port, or of the scheme if the port is the default."""
     if request.port == DEFAULT_PORTS[request.scheme]:
         return _scheme(request, asked)
     end = _target(request)
@@ -64,7 +64,7 @@ def _path(request: Request, asked: Conditions | None) -> Span:
 
 
 def _common_start(path: str, pattern: PathPattern) -> int:
-    """Return the length of the leading segments that the pattern goes along with."""
+    """Return the length of the leading segments that match the pattern."""
     segments, read = path.split("/"), readings(path)[0].split("/")
     if pattern.kind is PathKind.GLOB:
         same = glob_follows(pattern.glob, "/".join(read))
@@ -79,7 +79,7 @@ def _query(request: Request, _: Conditions | None) -> Span:
     return end - len(request.query), end
 
 
-# By the word that `Rule.differences` begins with.
+# By the first word of a text from `Rule.differences`.
 SPANS: Mapping[str, Callable[[Request, Conditions | None], Span]] = {
     "method": _method,
     "scheme": _scheme,

@@ -1,4 +1,4 @@
-"""Why a request is allowed or denied: what decided, what else matched, what came near, what would allow it."""
+"""Explain a decision: the rule that decided, other matches, near misses, and what would allow the request."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,26 +19,26 @@ from agent_sandbox.policytools.explain.remedy import Choices, Offers, Remedy, no
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 
 MAX_MISSES = 3
-# Names are compared one by one: more than these are not worth the wait.
+# Names are compared one by one; more would take too long.
 MAX_COMPARED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miss:
-    """An allow that came near, and what of the request it does not take: `method POST`, `path /x`."""
+    """A near miss: an allow, and the parts of the request that do not match, such as `method POST` or `path /x`."""
 
     rule: Rule
     differs: tuple[str, ...]
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The kinds of what differs: `method`, `path`."""
+        """The kinds of parts that differ, such as `method` or `path`."""
         return tuple(text.partition(" ")[0] for text in self.differs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The answer to one request. `matched` begins with the rule that decided; `misses` with the nearest."""
+    """The explained decision on a request. `matched` begins with the rule that decided, `misses` with the nearest."""
 
     method: str
     url: str
@@ -47,18 +47,18 @@ class Explanation:
     misses: tuple[Miss, ...] = ()
     carets: str = ""
     remedy: Remedy | None = None
-    # What else there is to know of an allowed request.
+    # Notes on an allowed request.
     notes: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
-        """Why, in one sentence that leaves the nearest rule to `misses`."""
+        """The reason of the decision, without the nearest rule, which is in `misses`."""
         near = f": {self.decision.near_miss}" if self.decision.near_miss else ""
         return self.decision.reason.removesuffix(near)
 
 
 def explain(policy: Policy, line: RequestLine, *, offers: Offers, choices: Choices = no_choices) -> Explanation:
-    """Explain what becomes of a request; what can't be read in one way is denied, as the proxy does."""
+    """Return the explanation of a request; an ambiguous one is denied, as by the proxy."""
     try:
         request = read_request(policy, line)
     except Ambiguous as doubt:
@@ -82,7 +82,7 @@ def explain(policy: Policy, line: RequestLine, *, offers: Offers, choices: Choic
 
 
 def answer(policy: Policy, line: RequestLine) -> Explanation:
-    """Return the decision alone: what it could be explained by is looked for among all rules of the host."""
+    """Return only the decision, without the costly search for near misses."""
     try:
         request = read_request(policy, line)
     except Ambiguous as doubt:
@@ -97,16 +97,16 @@ def _doubtful(line: RequestLine, doubt: Ambiguous) -> Explanation:
 
 def _notes(policy: Policy, request: Request, decision: Decision, secrets: Injection | None) -> Iterator[str]:
     if secrets:
-        yield f"{secrets} is put in, where `agent-sandbox secret list` has it for {request.host}"
+        yield f"the proxy injects {secrets} if `agent-sandbox secret list` shows it for {request.host}"
         if decide(policy, request._replace(secrets=False)).allowed:
-            yield "without it the request goes as it is: another rule lets it"
+            yield "without the secret, another rule allows the request unchanged"
     place = policy.host_service(request.host, request.port)
     if place:
         yield f"it leads to {place.to}:{place.port}"
     if decision.max_body is not None:
-        yield f"at most {shown_size(decision.max_body)} of a body may follow"
+        yield f"the body can have at most {shown_size(decision.max_body)}"
     if request.scheme == "https" and policy.passthrough(request.host, request.port):
-        yield "TLS to this host is not looked into: whatever is asked inside passes"
+        yield "TLS to this host is not inspected: all requests inside pass"
 
 
 def _carets(request: Request, nearest: Miss | None) -> str:
@@ -114,14 +114,14 @@ def _carets(request: Request, nearest: Miss | None) -> str:
 
 
 def _matching(policy: Policy, request: Request, *, first: str | None) -> list[Rule]:
-    """Return every rule that matches, the one that decided before the others, denies before allows."""
+    """Return every matching rule: first the one that decided, then denies before allows."""
     ways = readings(request.path)
     found = [rule for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)]
     return sorted(found, key=lambda rule: (str(rule.origin) != first, rule.effect is Effect.ALLOW))
 
 
 def _misses(policy: Policy, request: Request) -> tuple[Miss, ...]:
-    """Return the nearest allows: the fewest differences, and among equals the most specific, which comes first."""
+    """Return the nearest allows: those with the fewest differences, and among these the most specific."""
     ways = readings(request.path)
     here = policy.index.rules_for(request.host)
     allows = sorted(
@@ -140,8 +140,8 @@ def _misses(policy: Policy, request: Request) -> tuple[Miss, ...]:
 
 
 def _of_hosts_nearby(policy: Policy, host: str) -> Iterator[Rule]:
-    """Yield the allows of a child, a parent, or a name spelled nearly the same."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only a denial pays for it
+    """Yield the allows of a child domain, a parent domain, or a similarly spelled name."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed for a denial
 
     index = policy.index
     yield from allows_nearby(index, host)

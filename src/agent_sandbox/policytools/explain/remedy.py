@@ -1,4 +1,4 @@
-"""What would let exactly one denied request pass. Every line is tried before it is told."""
+"""Find the narrowest entry that would allow a denied request. Every suggestion is verified."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.problems import UserError
 
-# What each of the services allows by itself; asked for only where that could help.
+# Returns a policy per service; called only if it could help.
 Offers = Callable[[], Mapping[str, Policy]]
 
-ONLY_NARROWS = "{} says `tighten: true`, so that file allows nothing by itself: allow it in another layer"
-UNKNOWN = "what it asks for decides: say it, as in --graphql '{ viewer { login } }'"
+ONLY_NARROWS = "{} has `tighten: true`, so that file allows nothing by itself: allow it in another layer"
+UNKNOWN = "it depends on the GraphQL operation: pass it with --graphql '{ viewer { login } }'"
 
 
 type Entry = Mapping[str, Any]
@@ -37,31 +37,31 @@ type Entry = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An entry of `services` with its options; it goes in the place of the one at `instead_of`, if there is one."""
+    """An entry of `services` with options; `instead_of` is the origin of the entry that it replaces, if any."""
 
     entry: Entry
     instead_of: Origin | None = None
-    # Whether it names repositories where the other means all.
+    # Whether it names repositories while the entry that it replaces means all.
     closes_others: bool = False
 
     @property
     def line(self) -> str:
-        """Return the entry as a line of the policy."""
-        from agent_sandbox.policytools.edit.flow_style import flow  # noqa: PLC0415 - what is allowed needs none of it
+        """The entry as a line of the policy."""
+        from agent_sandbox.policytools.edit.flow_style import flow  # noqa: PLC0415 - not needed for an allowed request
 
         return f"- {flow(self.entry)}"
 
 
-# What could be chosen of those of the services that have options.
+# Returns entries for services with options.
 Choices = Callable[[Request, Mapping[str, Policy]], Iterable[Choice]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """The narrowest `line` for a `section` and the services that do as well, or what stands `in_the_way` of any.
+    """The narrowest `line` for a `section`, and services that would do as well, or what is `in_the_way` of any.
 
-    `choices` are services with options that let less through than they would without, or more where that is needed.
-    `package_manager` is the tool that seems to fetch from its registry there, where no service is known to do.
+    `choices` are services with the options that the request needs. `package_manager` is the tool that seems to fetch
+    from its registry there, if no service matches.
     """
 
     section: str = ""
@@ -70,19 +70,19 @@ class Remedy:
     services: tuple[str, ...] = ()
     package_manager: PackageManager | None = None
     in_the_way: str = ""
-    # What the line goes without, and the entry beside it puts in.
+    # What the nearest entry injects and the line would not.
     without: str = ""
 
 
 def no_choices(_request: Request, _offers: Mapping[str, Policy]) -> tuple[Choice, ...]:
-    """Choose nothing: for those who do not ask what would help."""
+    """Return no choices, for callers that need none."""
     return ()
 
 
 def remedy(
     policy: Policy, request: Request, decision: Decision, offers: Offers, choices: Choices = no_choices
 ) -> Remedy:
-    """Return what a person can do about a denial."""
+    """Return what the user can do about a denial."""
     if decision.cause is Cause.RULE:
         return Remedy(in_the_way=BEYOND_AN_ENTRY[Cause.RULE].format(decision.rule))
     if why_not := _no_line(request, decision):
@@ -115,7 +115,7 @@ def remedy(
 
 
 def _no_line(request: Request, decision: Decision) -> str:
-    """Return why no line would help, empty where one may."""
+    """Return why no line can allow the request, empty if one may."""
     if request.method not in NAMEABLE:
         return f"no rule can name the method {request.method}"
     if why_private(request.host):
@@ -124,7 +124,7 @@ def _no_line(request: Request, decision: Decision) -> str:
 
 
 def _package_manager(request: Request) -> PackageManager | None:
-    from agent_sandbox.policyfile.package_managers import package_managers  # noqa: PLC0415 - what is allowed needs none of it
+    from agent_sandbox.policyfile.package_managers import package_managers  # noqa: PLC0415 - not needed for an allowed request
 
     return package_manager_of(request, package_managers())
 
@@ -137,9 +137,9 @@ def _narrowest_first(request: Request) -> Iterator[tuple[str, str]]:
 
 
 def _allows(section: str, line: str, request: Request) -> bool:
-    # What is allowed needs no remedy, and none of these.
-    from agent_sandbox.policy.compiler.compile import compile_policy  # noqa: PLC0415 - as said
-    from agent_sandbox.policyfile.parsing import parse_layer  # noqa: PLC0415 - as said
+    # Not needed for an allowed request.
+    from agent_sandbox.policy.compiler.compile import compile_policy  # noqa: PLC0415 - see above
+    from agent_sandbox.policyfile.parsing import parse_layer  # noqa: PLC0415 - see above
 
     try:
         layer = parse_layer(f"{section}:\n  {line}\n", name="trial", file="trial", shown="trial", services=())

@@ -1,4 +1,4 @@
-"""`METHOD URL`, as a person writes it -> the request that a client would make of it."""
+"""Turn `METHOD URL`, as a user writes it, into the request that a client would send."""
 
 import json
 from dataclasses import dataclass
@@ -18,10 +18,7 @@ MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLine:
-    """A request as it was written down; the size of its body in bytes, None where nothing is said of it.
-
-    `graphql` is a document that it carries, sent as clients send one.
-    """
+    """A request as written; `body_size` in bytes, None if not given. `graphql` is a document to send in the body."""
 
     method: str
     url: str
@@ -35,14 +32,14 @@ class RequestLine:
 
 
 def read_request(policy: Policy, line: RequestLine) -> Request:
-    """Return the request; raise UserError for what is no URL, and Ambiguous for what the proxy would refuse to read.
+    """Return the request; raise UserError for an invalid URL, and Ambiguous as the proxy would.
 
-    The policy counts: whether a slash may stand encoded in a path is said there, host by host.
+    The policy says for which hosts a path can contain `%2F`.
     """
     scheme, separator, rest = line.url.partition("://")
     if not separator or scheme.lower() not in DEFAULT_PORTS:
         hint = "write it as https://host/path"
-        raise UserError([Problem(where=line.url, what="is no http or https URL", hint=hint)])
+        raise UserError([Problem(where=line.url, what="not an http or https URL", hint=hint)])
     scheme, rest = scheme.lower(), rest.partition("#")[0]
     end = next((index for index, letter in enumerate(rest) if letter in "/?"), len(rest))
     host, port = parse_authority(rest[:end], default_port=DEFAULT_PORTS[scheme])
@@ -56,18 +53,18 @@ def read_request(policy: Policy, line: RequestLine) -> Request:
         body_size=line.body_size,
         encoded_slash=policy.takes_encoded_slash(host),
     )
-    # Which secrets there are only the proxy knows: here all of them are.
+    # Only the proxy knows which secrets are set: assume all.
     request = request._replace(secrets=True)
     return request if line.graphql is None else with_body(request, json.dumps({"query": line.graphql}).encode())
 
 
 def _as_json(headers: Headers) -> Headers:
-    said = any(name == "content-type" for name, _ in headers)
-    return headers if said else (*headers, ("content-type", "application/json"))
+    given = any(name == "content-type" for name, _ in headers)
+    return headers if given else (*headers, ("content-type", "application/json"))
 
 
 def read_header(text: str) -> tuple[str, str]:
-    """Return name and value of `NAME: VALUE`, or raise UserError.
+    """Return the name and value of `NAME: VALUE`, or raise UserError.
 
     >>> read_header("Accept: text/html")
     ('accept', 'text/html')
@@ -75,13 +72,13 @@ def read_header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
         hint = "write it as `content-type: application/json`"
-        raise UserError([Problem(where=text, what="is no header", hint=hint)])
+        raise UserError([Problem(where=text, what="not a header", hint=hint)])
     return name.strip().lower(), value.strip()
 
 
 def read_size(text: str) -> int:
-    """Return the number of bytes that `1MiB` or `300` says, or raise UserError."""
+    """Return the number of bytes of a size such as `1MiB` or `300`, or raise UserError."""
     try:
         return parse_body_size(int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else text)
     except Unfit as unfit:
-        raise UserError([Problem(where=text, what="is no size of a body", hint=unfit.hint)]) from unfit
+        raise UserError([Problem(where=text, what="not a body size", hint=unfit.hint)]) from unfit

@@ -1,4 +1,4 @@
-"""What to choose of a service so that a denied request passes: as little as will do, tried before it is told."""
+"""Find the narrowest service options that allow a denied request. Every result is verified."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice, pairwise
@@ -10,14 +10,14 @@ from agent_sandbox.policy.http.request import Request
 from agent_sandbox.policytools.explain.remedy import Choice, Entry
 from agent_sandbox.policytools.services import with_options, with_the_most
 
-# A repository that nobody asks for: what passes with it, too, is no matter of the repository.
+# An unrelated repository: a request that also passes with this one does not depend on the repository.
 A_STRANGER = "a-stranger/to-all"
-# A path says early whose it is.
+# Repositories come early in a path.
 MAX_TRIED = 4
 
 
 def chosen_for(request: Request, layer: Layer, services: Mapping[str, Layer]) -> Iterator[Choice]:
-    """Yield for each of the services what the layer could choose of it, where that lets the request pass."""
+    """Yield for each service the entry of this layer that would allow the request, if there is one."""
     for name, service in services.items():
         if not service.spec.declared or not decide(with_the_most(service), request).allowed:
             continue
@@ -33,7 +33,7 @@ def chosen_for(request: Request, layer: Layer, services: Mapping[str, Layer]) ->
 
 
 def _passing(request: Request, service: Layer, new: Entry, before: Entry | None) -> Iterator[Entry]:
-    """Yield the entries that would do, those with the least first."""
+    """Yield the entries that would allow the request, the narrowest first."""
     place = {key: number for number, key in enumerate(("name", *service.spec.declared))}
     for levels in _levels(service, before):
         entry = {**(before or new), **_at(levels, before or new)}
@@ -42,12 +42,12 @@ def _passing(request: Request, service: Layer, new: Entry, before: Entry | None)
 
 
 def _at(levels: Mapping[str, str], before: Entry) -> Entry:
-    """Return the options at these levels, with what else was said of them."""
+    """Return the options with these levels, keeping their other keys."""
     return {option: {**before.get(option, {}), "access": level} for option, level in levels.items()}
 
 
 def _levels(service: Layer, before: Entry | None) -> Iterator[Mapping[str, str]]:
-    """Yield the levels as they are, and then with one of them raised."""
+    """Yield the current levels, then variants with one level raised."""
     declared = service.spec.declared
     kinds: dict[str, Levels] = {name: kind.levels for name, kind in declared.items() if isinstance(kind, Access)}
     reached: dict[str, str] = {}
@@ -76,10 +76,10 @@ def _lists(service: Layer) -> Iterator[str]:
 
 
 def _repositories(request: Request) -> Iterator[str]:
-    """Yield what could be a repository in the path: two names that follow each other, and none with a star."""
+    """Yield the possible repositories in the path: two consecutive segments without a star."""
     for owner, name in pairwise(request.path.split("/")):
         repository = f"{owner}/{name.removesuffix('.git')}"
-        # To the policy a star, which a path may hold, is all of an owner.
+        # A path can contain a `*`, but in the policy `owner/*` means all of an owner's repositories.
         if is_repository(repository) and "*" not in repository:
             yield repository
 

@@ -1,4 +1,4 @@
-"""Cases: requests with the answer that somebody expects, tried on a policy."""
+"""Run test cases, requests with expected decisions, against a policy."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ SECTION = "tests"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One request, the answer that is expected, why, and where that was written."""
+    """A request with the expected effect, a reason and its origin."""
 
     origin: Origin
     expected: Effect
@@ -29,19 +29,19 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a case, with all that explains it where it failed."""
+    """The result of a case, with an explanation if it failed."""
 
     case: Case
     came: Explanation
 
     @property
     def passed(self) -> bool:
-        """Whether the answer is the one that was expected."""
+        """Whether the decision is the expected one."""
         return self.came.decision.effect is self.case.expected
 
 
 def cases_of(layer: Layer) -> tuple[Case, ...]:
-    """Return the cases that a policy file holds."""
+    """Return the cases of a policy file."""
     return tuple(
         Case(
             origin=layer.origin(SECTION, number),
@@ -60,7 +60,7 @@ def cases_of(layer: Layer) -> tuple[Case, ...]:
 
 
 def read_cases(text: str, *, file: str) -> tuple[Case, ...]:
-    """Return the cases of a file that is nothing but the list, or raise UserError with every problem of it."""
+    """Return the cases of a file that contains only the list, or raise UserError with every problem."""
     document = _as_section(parse_document(text, file=file))
     spec = check_document(document, file=file, services=())
     lines = {location: place.line for location, place in document.places.items()}
@@ -68,7 +68,7 @@ def read_cases(text: str, *, file: str) -> tuple[Case, ...]:
 
 
 def _as_section(document: Document) -> Document:
-    """Return the document with its list as the section `tests` of a policy: one model reads both."""
+    """Return the document with its list as the section `tests` of a policy, so that one model reads both."""
     return replace(
         document,
         value={SECTION: document.value},
@@ -78,7 +78,7 @@ def _as_section(document: Document) -> Document:
 
 
 def run_cases(policy: Policy, cases: Sequence[Case]) -> tuple[Outcome, ...]:
-    """Try every case; raise UserError where two of them cannot both hold, whatever the policy says."""
+    """Return the outcome of every case; raise UserError if two cases contradict each other."""
     if problems := list(_contradictions(policy, cases)):
         raise UserError(problems)
     return tuple(_outcome(policy, case) for case in cases)
@@ -94,12 +94,12 @@ def _contradictions(policy: Policy, cases: Iterable[Case]) -> Iterable[Problem]:
     for case in cases:
         other = first.setdefault(_asked(policy, case.line), case)
         if other.expected is not case.expected:
-            what = f"{case.line} is to be {DONE[case.expected]} here, and {DONE[other.expected]} at {other.origin}"
-            yield Problem(where=str(case.origin), what=what, hint="one request has one answer: keep one of the two")
+            what = f"{case.line} should be {DONE[case.expected]} here, but {DONE[other.expected]} at {other.origin}"
+            yield Problem(where=str(case.origin), what=what, hint="keep one of the two")
 
 
 def _asked(policy: Policy, line: RequestLine) -> Request | RequestLine:
-    """Return what two spellings of the same request have in common."""
+    """Return a key that is equal for two spellings of the same request."""
     try:
         return read_request(policy, line)
     except Ambiguous:

@@ -1,1 +1,1 @@
-"""What users bring along -> a policy in our language, and each place where its meaning changes."""
+"""Convert policies of other formats to ours, with a note for each change of meaning."""

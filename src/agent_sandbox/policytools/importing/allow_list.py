@@ -1,4 +1,4 @@
-"""Allow-lists of `METHOD https://host/path*` lines: `*` at the end stands for whatever follows, slashes too."""
+"""Import allow-lists of `METHOD https://host/path*` lines, where a final `*` matches anything, including slashes."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,16 +20,16 @@ from agent_sandbox.problems import Problem, UserError
 
 COMMENT = re.compile(r"(?:^|\s)#.*$")
 ANY_METHOD = frozenset({"*", "ANY"})
-# GET brings HEAD along.
+# GET implies HEAD.
 EVERY = tuple(sorted(STANDARD - {"HEAD"}))
 HOW = "write `GET https://example.com/path*`"
-A_LIST = "a file of hosts needs no import: put it beside the policy, and name it there by `domains_file`"
-INSIDE = "a `*` inside a path stands for a part of one segment here; `**` would stand for several"
-WILD = "{} names a path below every subdomain, which no allow-list allows; write a line for each host"
+A_LIST = "a host list needs no import: put it next to the policy file, and name it there with `domains_file`"
+INSIDE = "a `*` inside a path matches part of one segment here; `**` would match several"
+WILD = "{} has a path with a wildcard host, which an allow-list never allows; write a line for each host"
 
 
 def import_allowlist(text: str, *, file: str) -> Imported:
-    """Return the lines as entries of `allow`; raise UserError with every line that is none."""
+    """Return the lines as entries of `allow`; raise UserError with every invalid line."""
     found, problems = Imported(), list[tuple[int, Problem]]()
     wanted: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -50,7 +50,7 @@ def import_allowlist(text: str, *, file: str) -> Imported:
 
 
 def _are_requests(entries: Sequence[str]) -> bool:
-    """Tell whether all are entries of `allow`: one by one they would take ten times as long to read."""
+    """Return whether all are valid entries of `allow`; checking them one by one would take ten times as long."""
     text = "\n".join(("allow:", *(f"- {written(entry)}" for entry in entries), ""))
     try:
         layer = parse_layer(text, name="", file="", shown="", services=())
@@ -61,7 +61,7 @@ def _are_requests(entries: Sequence[str]) -> bool:
 
 
 def _unfit(entries: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Problem]]:
-    """Yield the number of each line that is none, with what is wrong with the first entry that it came to."""
+    """Yield the number of each invalid line, with the problems of its first invalid entry."""
     told = 0
     for number, entry in entries:
         try:
@@ -74,12 +74,12 @@ def _unfit(entries: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Problem]]:
 
 def _entries(words: list[str], where: str, found: Imported) -> list[str]:
     if len(words) != 2 or not words[-1].startswith(("http://", "https://")):
-        what = f"{safe_repr(' '.join(words))} is no `METHOD URL`"
+        what = f"not `METHOD URL`: {safe_repr(' '.join(words))}"
         raise UserError([Problem(where=where, what=what, hint=A_LIST if _is_host(words) else HOW)])
     methods, url = words
     asked = EVERY if methods.upper() in ANY_METHOD else methods.upper().split(",")
     if asked is EVERY:
-        found.notes.append(Note(where=where, what=f"every method is {', '.join(EVERY)} here, and HEAD"))
+        found.notes.append(Note(where=where, what=f"every method means {', '.join(EVERY)} and HEAD here"))
     if _is_wild_with_a_path(url):
         found.notes.append(left_out(where, WILD.format(safe_repr(url))))
         return []
@@ -101,12 +101,12 @@ def _is_host(words: list[str]) -> bool:
 
 
 def _addresses(url: str, where: str, found: Imported) -> list[str]:
-    """Return the URLs in our words: a star at the end becomes what it stood for."""
+    """Return the URLs for our format: a final star is replaced by what it matched."""
     address, mark, query = url.partition("?")
     if mark and query in {"*", "**"}:
         mark = query = ""
     elif "*" in query:
-        what, hint = "a `*` in a query", "name the parameters, or leave the query out: then any is allowed"
+        what, hint = "a `*` in a query", "name the parameters, or leave the query out to allow any"
         raise UserError([Problem(where=where, what=what, hint=hint)])
     scheme, separator, rest = address.partition("://")
     host, _, path = rest.partition("/")

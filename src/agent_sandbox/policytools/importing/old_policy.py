@@ -1,4 +1,4 @@
-"""Policy files of the older format -> entries in our language; a later file stands over an earlier one."""
+"""Import policy files of the older format; a later file wins over an earlier one."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -17,17 +17,17 @@ from agent_sandbox.policytools.importing.result import Imported, Note, left_out
 from agent_sandbox.policytools.importing.together import Wanted, take_over
 from agent_sandbox.problems import Problem, UserError
 
-PORTS = "every port was meant, and is 443 and 80 here: name others under `ports`"
-METHODS = f"every method was meant, and is {', '.join(sorted(STANDARD))} here: name others under `methods`"
-HEAD = "GET brings HEAD along here"
+PORTS = "every port was allowed; here only 443 and 80 are: name others under `ports`"
+METHODS = f"every method was allowed; here only {', '.join(sorted(STANDARD))} are: name others under `methods`"
+HEAD = "GET implies HEAD here"
 AN_ENTRY = "write a host, or `{host: example.com, rules: [{methods: [GET]}]}`"
-SHADOWED = "{} takes in {} as well, of which less was allowed; write out which hosts you need"
-NO_HOST = "{} was no host there; write `*` before it if it is to be a wildcard"
+SHADOWED = "{} also matches {}, where less was allowed; name the hosts that you need"
+NO_HOST = "{} was not a host there; write `*` before it to make it a wildcard"
 OTHER_KEYS = frozenset({"services", "domains", "version"})
 
 
 def import_policies(files: Sequence[tuple[str, str]], *, known: Mapping[str, Layer]) -> Imported:
-    """Return what the files (name and text, lowest first) say together; raise UserError with every problem of them."""
+    """Return the combined policy of the files (name and text, lowest first), or raise UserError with every problem."""
     found, records, services = Imported(), list[Record](), Services(known=known)
     problems, wanted = list[Problem](), list[Wanted]()
     for file, text in files:
@@ -40,12 +40,12 @@ def import_policies(files: Sequence[tuple[str, str]], *, known: Mapping[str, Lay
         for number, entry in enumerate(old.section("domains")):
             records += _record(old, entry, number, found, wanted)
         for key in sorted(old.value.keys() - OTHER_KEYS):
-            found.notes.append(left_out(old.where(key), f"`{key}` means nothing here"))
+            found.notes.append(left_out(old.where(key), f"`{key}` is not supported"))
         problems += old.problems
     if problems:
         raise UserError(problems)
     take_over(wanted, found)
-    origin = Origin(_standing(records))
+    origin = Origin(_not_replaced(records))
     ours = services.put_into(found, {id(record) for record in origin.records})
     restrict(ours, origin, found, services.known)
     found.domains += _entries(origin, found)
@@ -59,15 +59,15 @@ def _place(note: Note) -> tuple[str, int]:
     return file, int(line)
 
 
-def _standing(records: Sequence[Record]) -> list[Record]:
+def _not_replaced(records: Sequence[Record]) -> list[Record]:
     """Return the records that no later one replaces."""
-    replaced, standing = set[str](), list[Record]()
+    replaced, kept = set[str](), list[Record]()
     for record in reversed(records):
         if record.host not in replaced:
-            standing.append(record)
+            kept.append(record)
         if record.replaces:
             replaced.add(record.host)
-    return standing[::-1]
+    return kept[::-1]
 
 
 def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: list[Wanted]) -> Iterator[Record]:
@@ -81,12 +81,12 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: li
         yield record
         return
     if not isinstance(entry, dict):
-        old.refuse(f"`domains` holds {shown(entry)}, which is no entry", *place, hint=AN_ENTRY)
+        old.refuse(f"not an entry of `domains`: {shown(entry)}", *place, hint=AN_ENTRY)
         return
     values = old.mapping(entry, ENTRY_KEYS, *place)
     mode = values.get("merge_mode")
     if mode not in (None, "replace"):
-        old.refuse("`merge_mode` is `replace`, or it is not there", *place, "merge_mode")
+        old.refuse("`merge_mode` can only be `replace`", *place, "merge_mode")
     written = old.word(values.get("host"), *place, "host")
     if written.startswith("."):
         found.notes.append(left_out(old.where(*place), NO_HOST.format(safe_repr(written))))
@@ -98,7 +98,7 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: li
         found.notes.append(Note(where=old.where(*place, "transform"), what=BY_NAME))
     rules = old.listed(values.get("rules"), *place, "rules")
     if not rules:
-        old.refuse("`rules` is missing or empty", *place, hint="a host of which all is allowed is a text alone")
+        old.refuse("`rules` is missing or empty", *place, hint="to allow everything on a host, write only the host")
     for index, rule in enumerate(rules):
         inside = (*place, "rules", index)
         ours = old_rule(old, rule, inside, found)
@@ -110,7 +110,7 @@ def _record(old: OldFile, entry: Value, number: int, found: Imported, wanted: li
 
 
 def _host(text: str) -> str:
-    """Return the host in our words and its one spelling: `*.x` was x and all below it."""
+    """Return the canonical host in our format: `*.x` meant x and everything below."""
     host = text.strip().lower()
     ours = host.removeprefix("*") if host.startswith("*.") else host
     if ":" in ours:
@@ -118,7 +118,7 @@ def _host(text: str) -> str:
     try:
         return str(parse_host_pattern(ours))
     except Unfit:
-        return ours  # left out, and told as it was written
+        return ours  # left out later, with a note that quotes it
 
 
 def _entries(origin: Origin, found: Imported) -> Iterator[object]:
@@ -137,7 +137,7 @@ def _entries(origin: Origin, found: Imported) -> Iterator[object]:
 
 
 def _general(file: str, records: Iterable[Record]) -> Iterator[Note]:
-    """Yield what is so for every entry."""
+    """Yield the notes that apply to all entries."""
     rules = [one.rule or {} for record in records for one in record.taken]
     methods = [rule.get("methods") for rule in rules]
     if rules:

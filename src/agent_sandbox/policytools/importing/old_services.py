@@ -1,4 +1,4 @@
-"""The services of an older policy: by their names where we have them, by their hosts where we do not."""
+"""Import the services of an older policy, by name if we have them, otherwise as their hosts."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,11 +21,11 @@ from agent_sandbox.policytools.importing.result import Imported, Note, entry_lin
 from agent_sandbox.problems import UserError
 
 READING = {"methods": ["GET", "HEAD"]}
-OURS = "`{0}` was all that can be asked of {1}: here it is what `agent-sandbox policy services show {0}` lists"
-GIT = "`git` of single repositories is large files (git-lfs), too, and their addresses without `.git`"
-ONCE = "`{0}` is named at {1}, and stands in a file once: write there what you need of both"
-UNKNOWN = "unknown service {}; name its hosts under `domains` (known are {})"
-# What `repos` let through of each part: at which access, by which methods, which path, and which service of git.
+OURS = "`{0}` allowed every request to {1}; here it allows what `agent-sandbox policy services show {0}` lists"
+GIT = "`git` with named repositories also allows large files (git-lfs) and URLs without `.git`"
+ONCE = "`{0}` is already named at {1}, and a file can name it only once: put the options of both there"
+UNKNOWN = "unknown service {}; name its hosts under `domains` (known: {})"
+# What `repos` allowed of each part: access levels, methods, kind of path, path, and git service.
 type Asked = tuple[tuple[str, ...], tuple[str, ...] | None, PathKind, str, str]
 READ, WRITE = ("GET", "HEAD"), ("POST",)
 BOTH, MOST = ("read", "readwrite"), ("readwrite",)
@@ -54,7 +54,7 @@ SURFACE_KEYS = frozenset({"access", "auth"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldService:
-    """An entry of `services` in our words, and what it stood for."""
+    """An entry of `services` in our format, and the records that it meant."""
 
     name: str
     where: str
@@ -68,19 +68,19 @@ class OldService:
 
     @property
     def written(self) -> Any:  # noqa: ANN401 - a name, or keys and values
-        """The entry as our policy has it."""
+        """The entry for our policy file."""
         return self.name if set(self.value) == {"name"} else dict(self.value)
 
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """The services of all files; `known` are ours."""
+    """The services of all files; `known` are our services."""
 
     known: Mapping[str, Layer]
     entries: list[OldService] = field(default_factory=list)
 
     def read(self, old: OldFile, found: Imported, records: list[Record]) -> None:
-        """Take in the services of one file, and add what they stood for to the records."""
+        """Read the services of one file, and add their records to `records`."""
         for number, value in enumerate(old.section("services")):
             entry = _service(old, value, ("services", number), found)
             if entry.name not in old_hosts():
@@ -95,15 +95,15 @@ class Services:
             self.entries.append(entry)
             records += entry.records
 
-    def put_into(self, found: Imported, standing: Collection[int]) -> list[OldService]:
-        """Write the services, and return those that are ours; `standing` are the ids of the records that count."""
-        # Layers named a service as often as they liked, and a file does it once.
+    def put_into(self, found: Imported, kept: Collection[int]) -> list[OldService]:
+        """Add the services to `found`, and return those that we have; `kept` are the ids of the records in force."""
+        # The older layers could name a service several times; a file can name it once.
         first = {entry.name: entry for entry in reversed(self.entries)}
         ours: list[OldService] = []
         for entry in self.entries:
             if entry.name not in self.known:
-                stand = [record for record in entry.records if id(record) in standing]
-                found.domains += (record.value([one.rule for one in record.taken]) for record in stand)
+                records = [record for record in entry.records if id(record) in kept]
+                found.domains += (record.value([one.rule for one in record.taken]) for record in records)
             elif (named := first[entry.name]) is not entry:
                 if named.value != entry.value:
                     found.notes.append(left_out(entry.where, ONCE.format(entry.name, named.where)))
@@ -124,7 +124,7 @@ class Services:
 
 
 def _ours(entry: OldService) -> Iterator[str]:
-    """Yield what our service of that name means, where it is not what it was."""
+    """Yield how our service of that name differs from the old one."""
     if not entry.is_scoped:
         yield OURS.format(entry.name, ", ".join(old_hosts()[entry.name]))
     elif "git" in entry.value:
@@ -132,7 +132,7 @@ def _ours(entry: OldService) -> Iterator[str]:
 
 
 def old_records(entry: OldService) -> list[Record]:
-    """Return what a service stood for: its hosts, or of its repositories what was asked for."""
+    """Return what a service allowed: its hosts, or the named parts of its repositories."""
     if entry.is_scoped:
         return [
             Record(host=host, where=entry.where, service=entry.name, taken=_of_repositories(entry, part, host, paths))
@@ -173,7 +173,7 @@ def _of_repositories(entry: OldService, part: str, host: str, asked: Sequence[As
 
 @cache
 def old_hosts() -> Mapping[str, tuple[str, ...]]:
-    """Return the hosts of each service there was."""
+    """Return the hosts of each older service."""
     text = files(__package__).joinpath("services.yaml").read_text("utf-8")
     value = parse_document(text, file="services.yaml").value
     table = value if isinstance(value, dict) else {}

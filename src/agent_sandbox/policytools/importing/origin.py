@@ -1,4 +1,4 @@
-"""What the older product allows: of all hosts that match a request, the most specific one alone counts."""
+"""What the older product allows: only the most specific matching host applies to a request."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ type Records = Mapping[str, Sequence[Record]]
 
 
 class Origin:
-    """The records that count there, by host: `x`, or `.x` for x and every name below it."""
+    """The records in force there, by host: `x`, or `.x` for x and every name below it."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self.records = tuple(records)
@@ -24,27 +24,27 @@ class Origin:
         self._below = narrower(known)
 
     def governing(self, host: HostPattern) -> Sequence[Record]:
-        """Return the most specific records that contain all of a host or wildcard."""
+        """Return the most specific records that contain a host or wildcard."""
         found = (self._of[str(one)] for one in host.containing() if str(one) in self._of)
         return next(found, [])
 
     def below(self, host: HostPattern) -> Records:
-        """Return what governs single hosts or narrower wildcards of a wildcard, by host."""
+        """Return the records for single hosts and narrower wildcards within a wildcard, by host."""
         if host.reach not in {Reach.BELOW, Reach.APEX_AND_BELOW}:
             return {}
         found = self._below.get(f".{host.name}", {})
         return {one: records for one, records in found.items() if host.reach is not Reach.BELOW or one != host.name}
 
     def refuses(self, asked: Conditions) -> bool:
-        """Tell whether some of it may have been denied there. False is a proof that all of it was allowed."""
+        """Return whether a part may have been denied there. False is a proof that everything was allowed."""
         return not takes(self.governing(asked.host), asked) or bool(self.refused_below(asked))
 
     def kept(self, record: Record) -> list[Taken]:
-        """Return the rules of a record that open nothing of which less was allowed."""
+        """Return the rules of a record that allow nothing that was denied there."""
         return [one for one in record.taken if not self.refused_below(one.conditions)]
 
     def refused_below(self, asked: Conditions) -> str:
-        """Return a host below a wildcard for which some of it may have been denied; empty where there is none."""
+        """Return a host below a wildcard for which a part may have been denied; empty if there is none."""
         for host, records in self.below(asked.host).items():
             if not takes(records, replace(asked, host=parse_host_pattern(host))):
                 return host
@@ -52,7 +52,7 @@ class Origin:
 
 
 def _is_host(text: str) -> bool:
-    """Tell whether our language has such a host; what it has none for can be asked of by no request."""
+    """Return whether this is a valid host here; a request can never name an invalid one."""
     try:
         parse_host_pattern(text)
     except Unfit:
@@ -61,12 +61,12 @@ def _is_host(text: str) -> bool:
 
 
 def takes(records: Iterable[Record], asked: Conditions) -> bool:
-    """Tell whether one of the records allowed all of it."""
+    """Return whether one of the records allowed everything that matches the conditions."""
     return any(record.takes(asked) for record in records)
 
 
 def narrower(records: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
-    """Return the records below each wildcard, by host; gone through once, for a file may hold as many as it likes."""
+    """Return the records below each wildcard, by host, in one pass: a file can have any number of records."""
     below: dict[str, dict[str, list[Record]]] = {}
     for record in records:
         for wide in _wider(record.host):

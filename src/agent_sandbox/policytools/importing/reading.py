@@ -1,4 +1,4 @@
-"""A policy file of the older format, read: plain values with their lines, and every problem of its shape at once."""
+"""Read a policy file of the older format into plain values with line numbers, and collect its problems."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from agent_sandbox.problems import Problem, UserError
 
 ENTRY_KEYS = frozenset({"host", "merge_mode", "rules", "transform"})
 RULE_KEYS = frozenset({"schemes", "scheme", "methods", "method", "path", "query"})
-# How a key is written whose value is missing or not text.
+# Example values for hints.
 EXAMPLES = {
     "host": "example.com",
     "name": "github",
@@ -28,7 +28,7 @@ SERVICE_KEYS = frozenset({"name", "merge_mode", "readonly", "repos", "git", "api
 
 @dataclass(slots=True, kw_only=True)
 class OldFile:
-    """One file: its sections, where each part stands, and what is wrong with it."""
+    """A file with its sections, the place of each part, and its problems."""
 
     file: str
     value: Mapping[str, Value]
@@ -42,33 +42,33 @@ class OldFile:
         return f"{self.file}:{self.places[location].line}" if location in self.places else f"{self.file}:1"
 
     def refuse(self, what: str, *location: str | int, hint: str = "") -> None:
-        """Remember what is wrong with a part."""
+        """Record a problem with a part."""
         self.problems.append(Problem(where=self.where(*location), what=what, hint=hint))
 
     def section(self, name: str) -> list[Value]:
-        """Return the entries of a section; one that is not there has none."""
+        """Return the entries of a section, none if it is missing."""
         return self.listed(self.value.get(name), name)
 
     def listed(self, value: Value, *location: str | int) -> list[Value]:
-        """Return a list, or refuse what stands there instead."""
+        """Return the value if it is a list, otherwise record a problem."""
         if value is None:
             return []
         if not isinstance(value, list):
-            self.refuse(f"`{location[-1]}` is no list", *location)
+            self.refuse(f"`{location[-1]}` has to be a list", *location)
             return []
         return value
 
     def mapping(self, value: Value, keys: frozenset[str], *location: str | int) -> Mapping[str, Value]:
-        """Return keys and values of which all are known, or refuse what stands there instead."""
+        """Return the value if it is a mapping, otherwise record a problem. Record unknown keys as well."""
         if not isinstance(value, dict):
-            self.refuse("keys and values are wanted here", *location)
+            self.refuse("keys and values expected here", *location)
             return {}
         for key in value.keys() - keys:
-            self.refuse(f"unknown key `{key}`", *location, key, hint=f"known are {', '.join(sorted(keys))}")
+            self.refuse(f"unknown key `{key}`", *location, key, hint=f"known: {', '.join(sorted(keys))}")
         return value
 
     def word(self, value: Value, *location: str | int) -> str:
-        """Return a text without space around it, or refuse what stands there instead."""
+        """Return the value if it is text, stripped, otherwise record a problem."""
         if isinstance(value, str) and value.strip():
             return value.strip()
         key = next((str(part) for part in reversed(location) if isinstance(part, str)), "")
@@ -76,28 +76,28 @@ class OldFile:
         if value is None or isinstance(value, str):
             self.refuse(f"`{key}` is {'missing' if value is None else 'empty'}", *location, hint=hint)
         else:
-            self.refuse(f"`{key}` holds {shown(value)}, which is not text", *location, hint=hint)
+            self.refuse(f"`{key}` has to be text, not {shown(value)}", *location, hint=hint)
         return ""
 
     def words(self, value: Value, *location: str | int) -> list[str]:
-        """Return the texts of a list, or of one that stands for a list."""
+        """Return the texts of a list, or a single text as a list."""
         if isinstance(value, str):
             return [self.word(value, *location)]
         return [self.word(word, *location, number) for number, word in enumerate(self.listed(value, *location))]
 
     def flag(self, value: Value, *location: str | int) -> bool:
-        """Return `true` or `false`, or refuse what stands there instead."""
+        """Return the value if it is `true` or `false`, otherwise record a problem."""
         if not isinstance(value, bool):
-            what = f"`{location[-1]}` is {shown(value)}, neither `true` nor `false`"
-            self.refuse(what, *location, hint=f"write `{location[-1]}: true`, or take it out")
+            what = f"`{location[-1]}` has to be `true` or `false`, not {shown(value)}"
+            self.refuse(what, *location, hint=f"write `{location[-1]}: true`, or remove it")
         return value is True
 
 
 def shown(value: Value) -> str:
-    """Name a value in a message, as it is written."""
+    """Return a value as a message shows it."""
     match value:
         case None:
-            return "nothing"
+            return "an empty value"
         case bool():
             return f"`{str(value).lower()}`"
         case int():
@@ -111,11 +111,11 @@ def shown(value: Value) -> str:
 
 
 def read_old(text: str, *, file: str) -> OldFile:
-    """Return the file; raise UserError where it is no YAML, or of the YAML that readers differ on."""
+    """Return the file; raise UserError for invalid YAML, or YAML on which parsers differ."""
     document = parse_document(text, file=file)
     if document.problems:
         raise UserError(document.problems)
     value = {} if document.value is None else document.value
     if not isinstance(value, dict):
-        raise UserError([Problem(where=f"{file}:1", what="is no policy: keys and values are wanted")])
+        raise UserError([Problem(where=f"{file}:1", what="not a policy: keys and values expected")])
     return OldFile(file=file, value=value, places=document.places)

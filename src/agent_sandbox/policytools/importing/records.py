@@ -1,4 +1,4 @@
-"""What one entry of an older policy says of a host, rule by rule, as far as our language takes it."""
+"""The rules of one host in an older policy, as far as our format can express them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ from agent_sandbox.policytools.importing.reading import RULE_KEYS, OldFile
 from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines, left_out
 from agent_sandbox.problems import UserError
 
-OVER_TLS = "a secret went over http as well: here it goes over https alone"
-BY_NAME = "taken over by its name: `agent-sandbox secret set` gives its value to the proxy"
-PREFIX = "`{0}` was also every path that begins so: here it is {0} and what lies below"
+OVER_TLS = "the secret was also sent over http; here it is sent only over https"
+BY_NAME = "only the name is imported: set the value with `agent-sandbox secret set`"
+PREFIX = "`{0}` also matched every path that starts with it; here it matches {0} and paths below"
 
 NEVER = frozenset({"CONNECT", "TRACE"})
 
@@ -27,7 +27,7 @@ type Rule = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A rule in our words, None for all that can be asked, and what it comes to."""
+    """A rule in our format, None for every request, and its conditions."""
 
     rule: Rule | None
     conditions: Conditions
@@ -35,7 +35,7 @@ class Taken:
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """A host, `x` or `.x`, and the rules on it that could be taken over."""
+    """A host, `x` or `.x`, and its rules that could be imported."""
 
     host: str
     where: str
@@ -46,7 +46,7 @@ class Record:
     taken: list[Taken] = field(default_factory=list)
 
     def add(self, rule: Rule | None, where: str, found: Imported) -> None:
-        """Take a rule over, or note why it is none here."""
+        """Import a rule, or note why it is invalid here."""
         try:
             (conditions,) = conditions_of([self.value([rule])])
         except UserError as error:
@@ -55,7 +55,7 @@ class Record:
         self.taken.append(Taken(rule=rule, conditions=conditions))
 
     def takes(self, asked: Conditions) -> bool:
-        """Tell whether all of it was allowed here."""
+        """Return whether one rule allowed everything that matches the conditions."""
         return any(covers(one.conditions, asked) for one in self.taken)
 
     def value(self, rules: Sequence[Rule | None]) -> object:
@@ -71,14 +71,14 @@ class Record:
 
 
 def conditions_of(entries: Iterable[object]) -> list[Conditions]:
-    """Return what entries of one rule come to, each; raise UserError with every problem of them."""
+    """Return the conditions of entries with one rule each; raise UserError with every problem."""
     text = "\n".join(("domains:", *(line for entry in entries for line in entry_lines(entry)), ""))
     layer = parse_layer(text, name="", file="", shown="", services=())
     return [rule.conditions for rule in expand(layer, {}).rules]
 
 
 def old_rule(old: OldFile, value: Value, place: Location, found: Imported) -> Rule:
-    """Return a rule in our words."""
+    """Return a rule in our format."""
     values = old.mapping(value, RULE_KEYS, *place)
     rule: Rule = {}
     for name, single, spell in (("methods", "method", str.upper), ("schemes", "scheme", str.lower)):
@@ -89,14 +89,14 @@ def old_rule(old: OldFile, value: Value, place: Location, found: Imported) -> Ru
         if written:
             rule[name] = list(dict.fromkeys(words))
     if set(rule.get("methods", ())) & NEVER:
-        found.notes.append(Note(where=old.where(*place), what="left out: CONNECT and TRACE, which no rule can allow"))
+        found.notes.append(Note(where=old.where(*place), what="left out: CONNECT and TRACE, which a rule cannot allow"))
         rule["methods"] = [method for method in rule["methods"] if method not in NEVER]
     if "path" in values:
         rule["path"] = values["path"]
     if "query" in values:
         rule["query"] = _query(old, values["query"], (*place, "query"))
     if not values:
-        old.refuse("a rule without conditions", *place, hint="all that can be asked of a host is a text alone")
+        old.refuse("a rule without conditions", *place, hint="to allow everything on a host, write only the host")
     path = values.get("path")
     prefix = path.get("prefix") if isinstance(path, dict) else None
     if isinstance(prefix, str) and not prefix.endswith("/"):
@@ -105,7 +105,7 @@ def old_rule(old: OldFile, value: Value, place: Location, found: Imported) -> Ru
 
 
 def _query(old: OldFile, value: Value, place: Location) -> Value:
-    """Return a query in our words: there it was written as in a URL, here as it reads once it is decoded."""
+    """Return a query in our format: the older one was percent-encoded, ours is decoded."""
     exact = value.get("exact") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(exact, dict):
         return value
@@ -125,5 +125,5 @@ def _decoded(old: OldFile, value: Value, place: Location) -> Value:
     try:
         return unquote_plus(value, errors="strict")
     except UnicodeDecodeError:
-        old.refuse(f"{safe_repr(value)} is not UTF-8 once it is decoded", *place, hint="take the parameter out")
+        old.refuse(f"{safe_repr(value)} is not UTF-8 when decoded", *place, hint="remove the parameter")
         return value

@@ -1,4 +1,4 @@
-"""Our services, held to what the older policy allowed: where one opens more, that part is replaced or denied."""
+"""Limit our services to what the older policy allowed: anything beyond is replaced or denied."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +15,8 @@ from agent_sandbox.policytools.importing.origin import Origin
 from agent_sandbox.policytools.importing.records import Record
 from agent_sandbox.policytools.importing.result import Imported, Note, entry_lines, left_out
 
-DENIED = "`{}` opens {} here, and did not there: it is denied; take it out of `deny` to allow it"
-WIDER = "`{0}` opens {1} here, of which less was allowed; write out the hosts that you need of it"
+DENIED = "`{}` would newly allow {}, so it is denied; remove it from `deny` to allow it"
+WIDER = "`{0}` would allow more of {1} than before; name the hosts that you need"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Excess:
 
 
 def restrict(ours: Sequence[OldService], origin: Origin, found: Imported, known: Mapping[str, Layer]) -> None:
-    """Add to what is found what takes back what our services allow beyond the older policy."""
+    """Add entries to `found` that deny or replace what our services allow beyond the older policy."""
     over, fine = list[Excess](), list[Rule]()
     for service in ours:
         for rule in _allows(service, known):
@@ -43,9 +43,9 @@ def restrict(ours: Sequence[OldService], origin: Origin, found: Imported, known:
     by_host: defaultdict[HostPattern, list[Excess]] = defaultdict(list)
     for one in over:
         host = one.rule.conditions.host
-        if not _is_told(one, origin) and replaced.isdisjoint(host.containing()):
+        if not _is_reported(one, origin) and replaced.isdisjoint(host.containing()):
             by_host[host].append(one)
-    # A wildcard first: its service is left out as a whole, with what else it opens.
+    # Wildcards first: their service is left out as a whole.
     for host in sorted(by_host, key=lambda host: (host.reach is Reach.EXACT, host)):
         left = [one for one in by_host[host] if one.service.written in found.services]
         if left:
@@ -59,7 +59,7 @@ def _allows(service: OldService, known: Mapping[str, Layer]) -> Iterator[Rule]:
 
 
 def _would_close(record: Record, fine: Iterable[Rule]) -> bool:
-    """Tell whether a wildcard that replaces would take from a service what there stood beside it."""
+    """Return whether a replacing wildcard would remove rules of a service that were in force there."""
     if not (record.host.startswith(".") and record.taken):
         return False
     host = parse_host_pattern(record.host)
@@ -67,8 +67,8 @@ def _would_close(record: Record, fine: Iterable[Rule]) -> bool:
     return any(not record.takes(asked) for asked in within)
 
 
-def _is_told(one: Excess, origin: Origin) -> bool:
-    """Tell whether a note of its own says that repositories are more here, and no entry says anything of the host."""
+def _is_reported(one: Excess, origin: Origin) -> bool:
+    """Return whether another note already reports it: the service names repositories and no entry has the host."""
     governing = origin.governing(one.rule.conditions.host)
     return one.service.is_scoped and all(record.service == one.service.name for record in governing)
 
@@ -94,18 +94,18 @@ def _leave_out(host: HostPattern, over: Sequence[Excess], found: Imported) -> No
 
 
 def _replace(host: HostPattern, entries: Sequence[Record], origin: Origin, found: Imported) -> None:
-    """Write the entries that governed the host for this host alone, in place of what the service opens there."""
+    """Replace what the service allows on the host by the older entries for it."""
     if entries[0].host == str(host):
         next(record for record in entries if origin.kept(record)).replaces = True
         return
     for number, record in enumerate(record for record in entries if record.taken):
-        # One entry of a host says `merge_mode`, for all of them.
+        # `merge_mode` on one entry of a host applies to all of them.
         one = Record(host=str(host), where=record.where, replaces=number == 0, transform=record.transform)
         found.domains.append(one.value([taken.rule for taken in record.taken]))
 
 
 def _deny_writing(host: HostPattern, over: Sequence[Excess], found: Imported) -> None:
-    """Deny what a service was for reading alone and here asks by POST, such as a clone."""
+    """Deny the writing methods of a service that was read-only but uses POST here, such as for a clone."""
     asked = (one.rule.conditions.methods or frozenset() for one in over)
     methods = sorted(frozenset[str]().union(*asked).difference(READING["methods"]))
     what = f"{', '.join(methods)} of {host}"

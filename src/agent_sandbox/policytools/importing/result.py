@@ -1,4 +1,4 @@
-"""What an import comes to: entries by section, and notes on what means something else now."""
+"""The result of an import: entries by section, and notes on changes of meaning."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,12 +7,12 @@ from agent_sandbox.policytools.edit.flow_style import flow
 from agent_sandbox.policytools.edit.insertion import written
 
 SECTIONS = ("services", "domains", "allow", "deny")
-HEADER = "# Imported by `agent-sandbox policy import`. What means something else here was said while it ran."
+HEADER = "# Imported by `agent-sandbox policy import`, which printed every change of meaning."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A place, and what changes there; `left_out` where a whole entry or rule is missing from the result."""
+    """A change of meaning at a place; `left_out` if a whole entry or rule is missing from the result."""
 
     where: str
     what: str
@@ -20,13 +20,13 @@ class Note:
 
 
 def left_out(where: str, what: str) -> Note:
-    """Return the note that an entry or a rule is left out, and why."""
+    """Return a note that an entry or a rule is left out, and why."""
     return Note(where=where, what=f"left out: {what}", left_out=True)
 
 
 @dataclass(slots=True, kw_only=True)
 class Imported:
-    """The entries, each a host, a line, or keys and values; and the notes, in the order of the places."""
+    """The entries, each a host, a line or a mapping, and the notes, in order of place."""
 
     services: list[Any] = field(default_factory=list)
     domains: list[Any] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Imported:
 
     @property
     def size(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return sum(len(getattr(self, section)) for section in SECTIONS)
 
     def text(self) -> str:
@@ -50,7 +50,7 @@ class Imported:
 
 
 def entry_lines(entry: object) -> list[str]:
-    """Return an entry as lines of block YAML; its rules stand on a line each.
+    """Return an entry as lines of block YAML, with one line per rule.
 
     >>> entry_lines({"host": ".a.test", "rules": [{"methods": ["GET"]}]})
     ['  - host: .a.test', '    rules:', '      - {methods: [GET]}']

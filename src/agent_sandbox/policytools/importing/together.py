@@ -1,4 +1,4 @@
-"""The rules of an older policy, taken over many at a time: reading a hundred entries takes hardly longer than one."""
+"""Import rules in batches: parsing a hundred entries takes hardly longer than parsing one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ TOGETHER = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A rule of a record, where it stands, and how many notes there were before it."""
+    """A rule to import into a record, its place, and the number of notes before it."""
 
     record: Record
     rule: Rule | None
@@ -23,13 +23,13 @@ class Wanted:
 
 
 def take_over(wanted: Iterable[Wanted], found: Imported) -> None:
-    """Take the rules over, or note, each in its place, why one is none here."""
+    """Import the rules, or note at the right position why a rule is invalid here."""
     left_out: list[tuple[int, Note]] = []
     for many in batched(wanted, TOGETHER):
         try:
             made = conditions_of([one.record.value([one.rule]) for one in many])
         except UserError:
-            # Which of them it is shows one by one.
+            # Import one by one to find the invalid rules.
             left_out += [(one.after, note) for one in many for note in _alone(one)]
             continue
         for one, conditions in zip(many, made, strict=True):

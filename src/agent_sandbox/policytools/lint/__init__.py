@@ -1,1 +1,1 @@
-"""What is legal in a policy and yet a risk, or without effect. One table of checks: `checks.CHECKS`."""
+"""Find entries of a valid policy that are a risk or have no effect. All checks are in `checks.CHECKS`."""

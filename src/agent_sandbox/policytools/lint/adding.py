@@ -1,4 +1,4 @@
-"""Rules that look like a limit and are none: another entry, or a service, allows more of the same host."""
+"""Find rules that look like a limit but are not: another entry or service allows more on the same host."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,33 +15,33 @@ from agent_sandbox.policytools.lint.example import requests_beside
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
 
-# A wildcard is compared with each entry below it. More are not worth the wait.
+# A wildcard is compared with each entry below it. More comparisons would take too long.
 MAX_COMPARED = 20_000
 SERVICE = "service "
 PARTS = frozenset({"git", "web", "api"})
-WHY = "all entries that match a request add up; where this file comes from, the most specific host alone may count"
-REPLACE = "write `merge_mode: replace` in that entry, which then stands in place of what the service allows there"
-NAME = "write out the hosts that are meant instead of `{}`, or deny what is not"
-DENY = "deny what is not meant: no entry takes a single host out of a wildcard of a service"
+WHY = "all matching entries add up; the product that this file was written for may apply only the most specific host"
+REPLACE = "write `merge_mode: replace` in that entry, so that it replaces what the service allows there"
+NAME = "name the hosts instead of `{}`, or deny what should not be allowed"
+DENY = "deny what should not be allowed: an entry cannot exclude a single host from a service's wildcard"
 
 
 def adds_up(subject: Subject) -> Iterator[Finding]:
-    """Find what a wildcard, or a service, allows of a host beyond the narrower rules for that host."""
+    """Find what a wildcard or a service allows on a host beyond the narrower rules for that host."""
     origin = Origin([*_own_records(subject), *_service_records(subject)])
-    told, compared = set[str](), count()
+    reported, compared = set[str](), count()
     for rule in _allows(subject):
         for host, records in _narrower(rule, origin):
             if next(compared) > MAX_COMPARED:
                 return
             key = f"{rule.conditions.host}" if rule.origin.layer == subject.layer.name else host
             asked = replace(rule.conditions, host=parse_host_pattern(host))
-            if key not in told and (finding := _finding(subject, rule, asked, records)):
-                told.add(key)
+            if key not in reported and (finding := _finding(subject, rule, asked, records)):
+                reported.add(key)
                 yield finding
 
 
 def _allows(subject: Subject) -> Iterator[Rule]:
-    """Yield the allows of `domains`, and those of services that a file from elsewhere can name."""
+    """Yield the allows of `domains`, and those of services that an imported file can name."""
     layer = subject.layer
     lines = {
         layer.origin("domains", number, "rules", place).line
@@ -57,7 +57,7 @@ def _allows(subject: Subject) -> Iterator[Rule]:
 
 
 def _own_records(subject: Subject) -> Iterator[Record]:
-    """Yield what the file itself says of each host of `domains`."""
+    """Yield the file's own rules for each host of `domains`."""
     records: dict[str, Record] = {}
     for number, entry in enumerate(subject.layer.spec.domains):
         if entry.host.reach is not Reach.EVERY:
@@ -74,7 +74,7 @@ def _own_records(subject: Subject) -> Iterator[Record]:
 
 
 def _word(asked: Conditions) -> str:
-    """Return the host as the older product has it, where `*.x` is x, too."""
+    """Return the host as the older product writes it, where `*.x` includes x."""
     return f".{asked.host.name}" if asked.host.reach in {Reach.BELOW, Reach.APEX_AND_BELOW} else str(asked.host)
 
 
@@ -82,14 +82,14 @@ def _service_records(subject: Subject) -> Iterator[Record]:
     for number, spec in enumerate(subject.layer.spec.services):
         if spec.name in old_hosts():
             value = {"name": spec.name, **({"readonly": True} if spec.readonly else {}), **(spec.model_extra or {})}
-            # With no part named all are for reading.
+            # Without named parts, all are read-only.
             value |= {} if PARTS & value.keys() else {part: {"access": "read"} for part in ("git", "api")}
             line = subject.layer.origin("services", number).line
             yield from old_records(OldService(name=spec.name, where=str(line), value=value))
 
 
 def _narrower(rule: Rule, origin: Origin) -> Iterator[tuple[str, list[Record]]]:
-    """Yield what governs a host of the rule instead of the entry or the service that the rule comes from."""
+    """Yield the records that the older product would apply to a host of the rule in place of the rule's own source."""
     service = rule.origin.layer.removeprefix(SERVICE) if rule.origin.layer.startswith(SERVICE) else ""
     governing = origin.governing(rule.conditions.host) if service else ()
     found: Mapping[str, list[Record]] = {
@@ -110,12 +110,12 @@ def _finding(subject: Subject, rule: Rule, asked: Conditions, records: list[Reco
         return None
     own = rule.origin.layer == subject.layer.name
     entry = records[0]
-    said = f"service `{entry.service}`" if entry.service else f"the entry for {entry.host}"
+    other = f"service `{entry.service}`" if entry.service else f"the entry for {entry.host}"
     by = f"`{rule.conditions.host}`" if own else f"{rule.origin.layer.replace(SERVICE, SERVICE + '`')}`"
     contained = parse_host_pattern(entry.host) in rule.conditions.host.containing()
     return Finding(
         line=rule.origin.line if own else int(entry.where),
-        what=f"{by} also allows {request.method} {request.url}, which {said} at line {entry.where} does not",
+        what=f"{by} also allows {request.method} {request.url}, which {other} at line {entry.where} does not",
         why=WHY,
         mend=NAME.format(rule.conditions.host) if own else REPLACE if contained else DENY,
     )

@@ -1,4 +1,4 @@
-"""The table of checks, and the one function that runs them."""
+"""The table of checks, and the function that runs them."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ CHECKS: Mapping[str, Check] = {
     "no-tests": no_tests,
     "bad-acceptance": lambda subject: bad_acceptance(subject, CHECKS),
 }
-# What a file that was written for another product means otherwise here.
+# Checks for differences to files that were written for another product.
 MISREAD = ("adds-up", "encoded-query")
 
 
@@ -55,7 +55,7 @@ class Found:
 
 
 def lint(subject: Subject, checks: Collection[str] = CHECKS.keys()) -> tuple[Found, ...]:
-    """Return what these checks find and nobody has accepted, by line."""
+    """Return the findings of these checks that are not accepted, by line."""
     found = {
         Found(check=name, finding=finding)
         for name in checks

@@ -1,4 +1,4 @@
-"""A request that shows what one rule takes and others do not."""
+"""Find an example of a request that one rule matches and others do not."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -10,13 +10,13 @@ from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, Scheme
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern
 
-# The most telling first.
+# The most striking first.
 METHODS = ("DELETE", "POST", "PUT", "PATCH", "GET", "OPTIONS", "HEAD")
 NOWHERE = Origin(file="", line=0, layer="")
 
 
 def requests_beside(wide: Conditions, narrow: Sequence[Conditions]) -> Iterator[Request]:
-    """Yield requests that `wide` takes and none of `narrow` does, as far as a few tries find any."""
+    """Yield requests that match `wide` and none of `narrow`, found by a few tries."""
     taking, others = _rule(wide), [_rule(one) for one in narrow if one.host.matches(wide.host.sample)]
     methods = [one for one in METHODS if one in (wide.methods or STANDARD)]
     paths = dict.fromkeys(_paths(wide, narrow))

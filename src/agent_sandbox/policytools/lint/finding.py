@@ -1,11 +1,11 @@
-"""One thing that a check found."""
+"""The result of a lint check."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What stands on a line, why it is a risk, and how to mend it."""
+    """What is on a line, why it is a risk, and how to fix it."""
 
     line: int
     what: str

@@ -1,4 +1,4 @@
-"""Denies of one scheme, where an allow leaves the same requests open over the other."""
+"""Find denies that name one scheme while an allow lets the same requests through over the other."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ OTHER = {"https": "http", "http": "https"}
 
 
 def half_denied(subject: Subject) -> Iterator[Finding]:
-    """Find denies whose requests go through once the scheme is changed."""
+    """Find denies whose requests are allowed over the other scheme."""
     rules, index = subject.policy.rules.rules, subject.policy.index
     allows, denies = Meeting(index, rules, Effect.ALLOW), Wider(index, Effect.DENY)
     for deny in rules:
@@ -31,13 +31,13 @@ def half_denied(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 line=deny.origin.line,
                 what=f"`{deny}` is denied, and `{replace(deny, conditions=left)}` is allowed by {allow.origin}",
-                why="a deny that names a scheme says nothing of the other one",
+                why="a deny that names one scheme does not apply to the other",
                 mend="deny it for both: an entry with `host` and `rules`, without `schemes`",
             )
 
 
 def _over_the_other_scheme(asked: Conditions) -> Conditions | None:
-    """Return what a deny of one scheme leaves of the usual requests; None for a deny of both."""
+    """Return the requests that a deny of one scheme leaves out, or None for a deny of both."""
     if asked.schemes is None or len(asked.schemes) > 1:
         return None
     scheme = OTHER[min(asked.schemes)]
@@ -46,5 +46,5 @@ def _over_the_other_scheme(asked: Conditions) -> Conditions | None:
 
 
 def _opens(allow: Rule, left: Conditions) -> bool:
-    """Tell whether the allow, which shares a port with it, proves to open some of it: one takes in the other."""
+    """Return whether the allow, which shares a port, certainly allows some of it: one covers the other."""
     return covers(allow.conditions, left) or covers(left, replace(allow.conditions, ports=left.ports))

@@ -1,4 +1,4 @@
-"""Rules that change nothing: that no request can match, that a deny hides, that another allow takes in."""
+"""Find rules without effect: ones that no request can match, that a deny hides, or that another allow covers."""
 
 import re
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ from agent_sandbox.policytools.compare.rule_overlap import Meeting
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
 
-# Names that lead nowhere (RFC 6761, 7686). Those that lead to private places are errors already.
+# Names that never resolve (RFC 6761, 7686). Private names are errors already.
 NOWHERE = ("onion", "invalid")
-# Public names whose servers answer with the asker's own machine, and those that answer with the address in the name.
+# Public names that resolve to the local machine, and those that resolve to the address in the name.
 OWN_MACHINE = ("localtest.me", "lvh.me")
 SPELLED = re.compile(r"(?:\A|[.-])([0-9]{1,3}(?:[.-][0-9]{1,3}){3})\.(?:nip|sslip|xip)\.io\Z")
 
 
 def never_matches(subject: Subject) -> Iterator[Finding]:
-    """Find allows that no request can make use of."""
+    """Find allows that no request can use."""
     for line, entry in subject.entries:
         name = entry.host.name
         reserved = next((end for end in NOWHERE if f".{name}".endswith(f".{end}")), "")
@@ -28,15 +28,15 @@ def never_matches(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 line=line,
                 what=f"`{entry.host}` can never be reached: names under `{reserved}` have no address",
-                why="the entry says that something is allowed, and it is not",
-                mend="take it out",
+                why="the entry looks as if it allowed something, but it does not",
+                mend="remove it",
             )
         elif address := _private_address(name):
             yield Finding(
                 line=line,
                 what=f"`{entry.host}` can never be reached: it leads to {address}",
-                why="the proxy dials no private address, whatever public name leads to it",
-                mend="name the place itself under `host_services`",
+                why="the proxy never connects to a private address by a public name",
+                mend="name the private host under `host_services`",
             )
     ceilings = [
         (ceiling.origin, Meeting(ceiling.index, ceiling.rules, Effect.ALLOW))
@@ -48,13 +48,13 @@ def never_matches(subject: Subject) -> Iterator[Finding]:
                 yield Finding(
                     line=rule.origin.line,
                     what=f"`{rule}` can never be used: layer {origin.layer} allows none of it",
-                    why="the entry says that something is allowed, and it is not",
-                    mend=f"take it out, or have it allowed at {origin}, too",
+                    why="the entry looks as if it allowed something, but it does not",
+                    mend=f"remove it, or allow it at {origin} as well",
                 )
 
 
 def _private_address(name: str) -> str:
-    """Return the private address that a public name is known to lead to."""
+    """Return the private address that a public name is known to resolve to, or an empty string."""
     if any(f".{name}".endswith(f".{end}") for end in OWN_MACHINE):
         return "127.0.0.1"
     spelled = SPELLED.search(name)
@@ -66,21 +66,21 @@ def _private_address(name: str) -> str:
 
 
 def hidden_by_deny(subject: Subject) -> Iterator[Finding]:
-    """Find allows of which a deny takes back all."""
+    """Find allows that a deny covers."""
     denies = Wider(subject.policy.index, Effect.DENY)
     for rule in subject.allows:
         deny = next(denies.covering(rule.conditions), None)
         if deny:
             yield Finding(
                 line=rule.origin.line,
-                what=f"`{rule}` is never allowed: the deny at {deny.origin} takes in all of it",
-                why="one of the two lines is not what its author meant",
-                mend="take one of them out, or narrow the deny",
+                what=f"`{rule}` is never allowed: the deny at {deny.origin} covers it",
+                why="one of the two lines is probably a mistake",
+                mend="remove one of them, or narrow the deny",
             )
 
 
 def covered(subject: Subject) -> Iterator[Finding]:
-    """Find allows that another allow takes in."""
+    """Find allows that another allow covers."""
     allows = Wider(subject.policy.index, Effect.ALLOW)
     for rule in subject.allows:
         other = next((other for other in allows.covering(rule.conditions) if _makes_idle(other, rule)), None)
@@ -88,15 +88,15 @@ def covered(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 line=rule.origin.line,
                 what=f"`{rule}` adds nothing: {other.origin} allows all of it (`{other}`)",
-                why="whoever narrows this line later narrows nothing",
-                mend="take it out, or narrow the other",
+                why="narrowing this line later would have no effect",
+                mend="remove it, or narrow the other one",
             )
 
 
 def _makes_idle(other: Rule, rule: Rule) -> bool:
-    """Tell whether `other`, which takes in the rule, makes it idle; of two that say the same, the first one stands."""
+    """Return whether `other`, which covers the rule, makes it redundant; of two equal rules, the later one is."""
     if other is rule or other.conditions.inject != rule.conditions.inject:
-        return False  # with a secret and without are two things
+        return False  # a request with a secret differs from one without
     return not covers(rule.conditions, other.conditions) or _place(other) < _place(rule)
 
 

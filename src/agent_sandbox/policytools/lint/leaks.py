@@ -1,4 +1,4 @@
-"""Hosts where strangers pick up what is left: upload sites, and object stores with the bucket in the path."""
+"""Find hosts where data can be left for strangers: upload sites, and object stores with the bucket in the path."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def upload_host(subject: Subject) -> Iterator[Finding]:
-    """Find rules that let data be left with anybody who asks."""
+    """Find rules for hosts that accept uploads from anyone."""
     for rule in _near(subject):
         for group in uploads():
             host = next((host for host in group.hosts if host_like(rule.conditions.host, host)), "")
@@ -22,20 +22,20 @@ def upload_host(subject: Subject) -> Iterator[Finding]:
                     line=rule.origin.line,
                     what=f"{host} {group.what}",
                     why=group.why,
-                    mend="take it out" if group.asked == "any" else "allow reading alone: `methods: [GET]`",
+                    mend="remove it" if group.asked == "any" else "allow only reading: `methods: [GET]`",
                 )
 
 
 def upload_registry(subject: Subject) -> Iterator[Finding]:
-    """Find registries of resolved services where anybody leaves what is then fetched."""
+    """Find registries of resolved services where anyone can publish what is then fetched."""
     for line, service, rule in subject.resolved:
         for group in uploads() if may_be_listed(rule.conditions.host) else ():
             if not group.below and any(host_like(rule.conditions.host, host) for host in group.hosts):
                 yield Finding(
                     line=line,
                     what=f"service `{service}` fetches from {rule.conditions.host}, which {group.what}",
-                    why="what anybody leaves there is fetched and runs in the box, and what is asked for may be read",
-                    mend=f"look at what named it, and take it out of {rule.origin}",
+                    why="code that anyone publishes there runs in the sandbox, and strangers can read the requests",
+                    mend=f"check the tool's configuration, and remove the host from {rule.origin}",
                 )
 
 
@@ -50,7 +50,7 @@ def _is_asked(rule: Rule, group: Uploads) -> bool:
 
 
 def _may_be_below(path: PathPattern, below: str) -> bool:
-    """Tell whether some path of the pattern may lie there: what a glob begins with before its first star decides."""
+    """Return whether the pattern may match a path below; of a glob, only the part before the first star is compared."""
     begins = path.text.partition("*")[0] if path.kind is PathKind.GLOB else path.reading
     if path.kind is PathKind.EXACT:
         return begins == below or begins.startswith(f"{below}/")
@@ -58,7 +58,7 @@ def _may_be_below(path: PathPattern, below: str) -> bool:
 
 
 def shared_store(subject: Subject) -> Iterator[Finding]:
-    """Find rules for an object store as a whole, where the path names the bucket. Wildcards are another check's."""
+    """Find rules for an object store without the bucket in the path. Wildcards belong to another check."""
     for rule in _near(subject):
         if rule.conditions.host.reach not in {Reach.EXACT, Reach.LISTED}:
             continue
@@ -67,14 +67,14 @@ def shared_store(subject: Subject) -> Iterator[Finding]:
             if store and not _names_a_bucket(rule):
                 yield Finding(
                     line=rule.origin.line,
-                    what=f"{store} is every bucket of {provider}: the path names the bucket",
-                    why="a stranger's bucket takes what the agent uploads, and serves what it then runs",
+                    what=f"{store} is for every bucket of {provider}: the path names the bucket",
+                    why="the agent could upload data to a stranger's bucket, or run what a stranger put there",
                     mend="name the bucket: `path: {prefix: /my-bucket/}`",
                 )
 
 
 def _names_a_bucket(rule: Rule) -> bool:
-    """Tell whether the first segment of the path is fixed."""
+    """Return whether the first segment of the path is fixed."""
     path = rule.conditions.path
     if path is None:
         return False

@@ -1,4 +1,4 @@
-"""The lists of names that the checks know: data files beside this module."""
+"""The lists of hosts that the checks use, from the data files in this directory."""
 
 import re
 from collections import defaultdict
@@ -15,7 +15,7 @@ from agent_sandbox.policyfile.text.document import parse_document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenants:
-    """Suffixes below which strangers create names."""
+    """Suffixes below which strangers can create names."""
 
     what: str
     why: str
@@ -25,7 +25,7 @@ class Tenants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uploads:
-    """Hosts that take something from anybody; `asked` is `writes` or `any`, `below` the path where it happens."""
+    """Hosts that accept data from anyone; `asked` is `writes` or `any` (method), `below` is the path that does so."""
 
     what: str
     why: str
@@ -48,12 +48,12 @@ def uploads() -> tuple[Uploads, ...]:
 
 @cache
 def buckets() -> dict[str, tuple[str, ...]]:
-    """Return the hosts of buckets.yaml by their provider."""
+    """Return the hosts of buckets.yaml by provider."""
     return {provider: tuple(hosts) for provider, hosts in _read("buckets.yaml").items()}
 
 
 def may_be_listed(pattern: HostPattern) -> bool:
-    """Tell whether a pattern may take in a host of uploads or buckets; of nearly all hosts one look says no."""
+    """Return whether a pattern may match a host of uploads or buckets: a quick check that excludes nearly all hosts."""
     return pattern.reach is not Reach.EXACT or _listed_hosts().fullmatch(pattern.name) is not None
 
 
@@ -70,7 +70,7 @@ def _spelled(label: str) -> str:
 
 
 def tenants_below(pattern: HostPattern) -> tuple[Tenants, str] | None:
-    """Return the group and the suffix that a wildcard takes in names of, the suffix that is nearest to it."""
+    """Return the group and the nearest suffix whose names a wildcard matches, or None."""
     if pattern.reach is Reach.EXACT:
         return None
     labels = pattern.name.split(".")
@@ -82,7 +82,7 @@ def tenants_below(pattern: HostPattern) -> tuple[Tenants, str] | None:
 
 @cache
 def _tenants_by_end() -> dict[str, list[tuple[int, int, Tenants, str]]]:
-    """Return the suffixes by the wildcards that take them in, or by `*` and what follows a star; with an order."""
+    """Return the suffixes, with a sort order, by the wildcards that match them, or by `*` and the text after a star."""
     found = defaultdict[str, list[tuple[int, int, Tenants, str]]](list)
     every = [(group, suffix) for group in tenants() for suffix in group.suffixes]
     for number, (group, suffix) in enumerate(every):
@@ -95,9 +95,9 @@ def _tenants_by_end() -> dict[str, list[tuple[int, int, Tenants, str]]]:
 
 
 def below_suffix(pattern: HostPattern, suffix: str) -> bool:
-    """Tell whether a wildcard takes in names of several tenants below a suffix.
+    """Return whether a wildcard matches names of several tenants below a suffix.
 
-    `*.github.io` and `*.amazonaws.com` do; `*.me.github.io` holds the names of one tenant alone.
+    `*.github.io` and `*.amazonaws.com` do; `*.me.github.io` matches only the names of one tenant.
     """
     if pattern.reach is Reach.EXACT:
         return False
@@ -108,7 +108,7 @@ def below_suffix(pattern: HostPattern, suffix: str) -> bool:
 
 
 def wildcards_over(listed: ListedHosts, suffix: str) -> Iterator[HostPattern]:
-    """Yield wildcards of a list of hosts that take in names of several tenants below a suffix."""
+    """Yield the wildcards of a host list that match names of several tenants below a suffix."""
     labels = suffix.split(".")
     for start in range(len(labels)):
         if name := listed.below.like(".".join(labels[start:])):
@@ -116,7 +116,7 @@ def wildcards_over(listed: ListedHosts, suffix: str) -> Iterator[HostPattern]:
 
 
 def host_like(pattern: HostPattern, host: str) -> str:
-    """Return what a pattern takes in of a host of these lists, in which a label may hold one star."""
+    """Return the host that a pattern matches of an entry in these lists, where a label can have one star; or empty."""
     if isinstance(pattern, ListedHosts) and "*" in host:
         return pattern.exact.like(host)
     if pattern.reach is not Reach.EXACT or "*" not in host:

@@ -1,4 +1,4 @@
-"""Words of a query that are written as in a URL, and compared as they read once they are decoded."""
+"""Find percent-encoded text in query conditions, which are compared in decoded form."""
 
 import re
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ SECTIONS = ("domains", "allow", "deny")
 
 
 def encoded_query(subject: Subject) -> Iterator[Finding]:
-    """Find conditions on a query that a request with the very same letters does not meet."""
+    """Find query conditions that a request with the same text does not match."""
     for location, rule in _rules(subject):
-        # What stands in a line of `allow` is a URL, and has been decoded.
+        # The query in a line of `allow` is part of a URL, and has been decoded.
         if rule.query is None or (*location, "query") not in subject.layer.lines:
             continue
         for name, values in rule.query.exact.items():
@@ -42,7 +42,7 @@ def _finding(line: int, name: str, value: str) -> Finding:
     sent = f"{quote(name, safe='')}={quote(value, safe='')}"
     return Finding(
         line=line,
-        what=f"`{flow({name: value})[1:-1]}` takes `{sent}` alone, and not `{name}={value}`",
-        why="names and values of a query are compared as they read once they are decoded",
+        what=f"`{flow({name: value})[1:-1]}` matches only `{sent}`, not `{name}={value}`",
+        why="names and values of a query are compared in decoded form",
         mend=f"write `{flow(decoded)[1:-1]}`",
     )

@@ -1,4 +1,4 @@
-"""Secrets that a policy has put in where they would reach more than one host, or none at all."""
+"""Find secrets that a policy would inject for many hosts, or that requests can do without."""
 
 from collections.abc import Iterator
 
@@ -11,41 +11,41 @@ from agent_sandbox.policytools.lint.subject import Subject
 
 
 def wide_secret(subject: Subject) -> Iterator[Finding]:
-    """Find secrets that would go to whatever host there is below a name."""
+    """Find secrets that would be sent to every host of a wildcard."""
     for line, rule in _with_secrets(subject):
         if rule.conditions.host.reach is not Reach.EXACT:
             yield Finding(
                 line=line,
-                what=f"{rule.conditions.inject} would go to every host of `{rule.conditions.host}`",
-                why="whoever runs one of them, or registers another, is sent it",
-                mend="name the hosts that it is for",
+                what=f"{rule.conditions.inject} would be sent to every host of `{rule.conditions.host}`",
+                why="anyone who runs or registers one of these hosts would receive it",
+                mend="name the hosts that need it",
             )
 
 
 def optional_secret(subject: Subject) -> Iterator[Finding]:
-    """Find secrets that a request need not have: another allow lets it go as it is."""
+    """Find secrets without which another allow would let the request through."""
     allows = Wider(subject.policy.index, Effect.ALLOW)
     for line, rule in _with_secrets(subject):
         others = (other for other in allows.covering(rule.conditions) if other.conditions.inject is None)
         if other := next(others, None):
             yield Finding(
                 line=line,
-                what=f"`{rule}` goes without it, too: {other.origin} allows all of it (`{other}`)",
-                why="with a credential of the agent's own, or where the proxy has no such secret, it goes as it is",
-                mend="narrow the other, if that is not meant",
+                what=f"`{rule}` is also allowed without the secret, by {other.origin} (`{other}`)",
+                why="the request is sent unchanged if the client has its own credential or the proxy lacks the secret",
+                mend="narrow the other rule unless this is intended",
             )
 
 
 def _with_secrets(subject: Subject) -> Iterator[tuple[int, Rule]]:
-    """Yield the first rule of each line that puts a secret in; a service's are those of the line that names it."""
+    """Yield the first rule of each line that injects a secret; rules of a service belong to the line that names it."""
     layer = subject.layer
     named = {
         f"service {service.name}": layer.origin("services", number).line
         for number, service in enumerate(layer.spec.services)
     }
-    told = set[int]()
+    seen = set[int]()
     for rule in subject.policy.rules.rules:
         line = rule.origin.line if rule.origin.layer == layer.name else named.get(rule.origin.layer)
-        if rule.conditions.inject is not None and line is not None and line not in told:
-            told.add(line)
+        if rule.conditions.inject is not None and line is not None and line not in seen:
+            seen.add(line)
             yield line, rule

@@ -1,4 +1,4 @@
-"""Services that are named and add nothing."""
+"""Find services that can write to any repository, and services without effect."""
 
 from collections.abc import Iterator
 
@@ -11,21 +11,21 @@ WRITING = {"access": "readwrite"}
 
 
 def any_repository(subject: Subject) -> Iterator[Finding]:
-    """Find a service that may write to repositories and names none."""
+    """Find services that can write to repositories without naming any."""
     for number, service in enumerate(subject.layer.spec.services):
         options = service.model_extra or {}
         parts = [name for name, value in options.items() if value == WRITING]
         if parts and not options.get("repos") and not service.readonly:
             yield Finding(
                 line=subject.layer.origin("services", number).line,
-                what=f"service `{service.name}` writes to any repository ({', '.join(parts)})",
-                why="whatever the agent holds can be put into a stranger's repository, or be said there in public",
+                what=f"service `{service.name}` can write to any repository ({', '.join(parts)})",
+                why="the agent could put any data into a stranger's repository, or publish it there",
                 mend="name the repositories: `repos: [owner/name]`",
             )
 
 
 def unused_service(subject: Subject) -> Iterator[Finding]:
-    """Find a service of which every rule is denied, or allowed by others too."""
+    """Find services all of whose rules are denied, or also allowed by other rules."""
     deciding = [Wider(subject.policy.index, effect) for effect in Effect] if subject.layer.spec.services else []
     for number, service in enumerate(subject.layer.spec.services):
         layer = f"service {service.name}"
@@ -36,7 +36,7 @@ def unused_service(subject: Subject) -> Iterator[Finding]:
         ):
             yield Finding(
                 line=subject.layer.origin("services", number).line,
-                what=f"service `{service.name}` adds nothing: other rules deny or allow all that it allows",
-                why="it looks as if it were needed, and as if it were in force",
-                mend="take it out, or the rules that stand beside it",
+                what=f"service `{service.name}` adds nothing: other rules already deny or allow all of it",
+                why="it looks needed, but has no effect",
+                mend="remove it, or the other rules",
             )

@@ -1,4 +1,4 @@
-"""What is linted: one file, what it says, its comments, and the policy that it becomes a part of."""
+"""What lint checks look at: a policy file with its comments, and the effective policy that it is part of."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ ACCEPTED = re.compile(r"accepted: *(?P<check>[\w-]*),? *(?P<why>.*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A layer with its comments by line, and the policy that it makes with services and the other layers."""
+    """A layer with its comments by line, and the policy of all layers and services."""
 
     layer: Layer
     comments: Mapping[int, Comment]
@@ -27,7 +27,7 @@ class Subject:
 
     @property
     def allows(self) -> Iterator[Rule]:
-        """The allows of the file's own, whether they allow by themselves or only narrow."""
+        """The allows in the file itself, including those of a restricting layer."""
         ceilings = (rule for ceiling in self.policy.rules.ceilings for rule in ceiling.rules)
         for rule in (*self.policy.rules.rules, *ceilings):
             if rule.effect is Effect.ALLOW and rule.origin.layer == self.layer.name:
@@ -35,14 +35,14 @@ class Subject:
 
     @property
     def listed(self) -> Iterator[tuple[int, ListedHosts]]:
-        """The list of hosts that the file names, with the line that names it."""
+        """The host list that the file names, with the line that names it."""
         for rule in self.allows:
             if isinstance(rule.conditions.host, ListedHosts):
                 yield rule.origin.line, rule.conditions.host
 
     @property
     def resolved(self) -> Iterator[tuple[int, str, Rule]]:
-        """What the services that are resolved beside the policy allow: the line that names each, its name, a rule."""
+        """The allows of resolved services: the line that names the service, the service's name, and the rule."""
         for number, service in enumerate(self.layer.spec.services):
             for rule in self.policy.rules.rules if service.name in RESOLVED else ():
                 if rule.effect is Effect.ALLOW and rule.origin.layer == f"service {service.name}":
@@ -50,7 +50,7 @@ class Subject:
 
     @property
     def entries(self) -> Iterator[tuple[int, EntrySpec]]:
-        """The entries that allow, with their lines."""
+        """The entries of `domains` and `allow`, with their lines."""
         for section in ("domains", "allow"):
             entries: tuple[EntrySpec, ...] = getattr(self.layer.spec, section)
             for number, entry in enumerate(entries):

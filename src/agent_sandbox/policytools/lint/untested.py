@@ -1,4 +1,4 @@
-"""A policy that says more than a list of hosts, and no test that holds it."""
+"""Find a policy with rules but without tests."""
 
 from collections.abc import Iterator
 
@@ -7,14 +7,14 @@ from agent_sandbox.policytools.lint.subject import Subject
 
 
 def no_tests(subject: Subject) -> Iterator[Finding]:
-    """Find a file with rules, wildcards or denies and without `tests`."""
+    """Find a file with rules, wildcards or denies but without `tests`."""
     spec = subject.layer.spec
-    said = [subject.layer.origin("deny", 0).line] if spec.deny else []
-    said += [line for line, entry in subject.entries if entry.rules or entry.host.reach]
-    if said and not spec.tests:
+    lines = [subject.layer.origin("deny", 0).line] if spec.deny else []
+    lines += [line for line, entry in subject.entries if entry.rules or entry.host.reach]
+    if lines and not spec.tests:
         yield Finding(
-            line=min(said),
-            what="the file has rules and no `tests`",
-            why="a later edit can open or close more than was meant, and nothing tells",
-            mend="write down what has to stay so: `tests: [{allow: GET https://...}, {deny: POST https://...}]`",
+            line=min(lines),
+            what="the file has rules but no `tests`",
+            why="nothing would detect that a later edit allows or denies more than intended",
+            mend="write down what must stay true: `tests: [{allow: GET https://...}, {deny: POST https://...}]`",
         )

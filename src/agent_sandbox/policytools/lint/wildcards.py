@@ -1,4 +1,4 @@
-"""Wildcards: over names that strangers create, and without a word on why."""
+"""Find wildcards that match names of strangers, and wildcards without a reason."""
 
 from collections.abc import Iterator
 
@@ -9,18 +9,18 @@ from agent_sandbox.policytools.lint.subject import Subject
 
 
 def allow_all(subject: Subject) -> Iterator[Finding]:
-    """Find a file that may allow every host."""
+    """Find a file that can allow every host."""
     if subject.layer.spec.allow_all:
         yield Finding(
             line=subject.layer.origin("allow_all").line,
-            what="`allow_all` lets this file allow every host of the internet",
-            why="whatever the agent holds can be sent to anybody",
-            mend="take it out and name the hosts; `agent-sandbox policy suggest` says which were asked for",
+            what="with `allow_all`, this file can allow every host on the internet",
+            why="the agent could send any data to anyone",
+            mend="remove it and name the hosts; `agent-sandbox policy suggest` lists those that were requested",
         )
 
 
 def tenant_wildcard(subject: Subject) -> Iterator[Finding]:
-    """Find wildcards below which anybody can create a name; of those in a list one of each kind is told."""
+    """Find wildcards below which anyone can create a name; of those in a host list, report one of each kind."""
     written = [(line, entry.host) for line, entry in subject.entries]
     every = tuple(suffix for group in tenants() for suffix in group.suffixes)
     listed = {
@@ -30,27 +30,27 @@ def tenant_wildcard(subject: Subject) -> Iterator[Finding]:
         if found := tenants_below(host):
             group, suffix = found
             below = f" below {suffix}" if suffix.count(".") > host.name.count(".") else ""
-            what = f"`{host}` takes in {group.what}{below}"
+            what = f"`{host}` matches {group.what}{below}"
             yield Finding(line=line, what=what, why=group.why, mend=group.mend)
 
 
 def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
-    """Find wildcards that nothing justifies: no `reason`, no comment on the line or directly above it."""
+    """Find wildcards without a `reason` and without a comment on the line or directly above it."""
     for line, entry in subject.entries:
         explained = entry.reason or any(rule.reason for rule in entry.rules) or subject.remarks(line)
-        # Over strangers' names no word is enough: the check above speaks of those.
+        # For names of strangers no reason is enough: the check above reports those.
         if entry.host.reach is not Reach.EXACT and not explained and not tenants_below(entry.host):
             yield Finding(
                 line=line,
-                what=f"nothing says why `{entry.host}` has to be a wildcard",
-                why="every name below it is allowed, those that are made tomorrow too",
+                what=f"no reason why `{entry.host}` has to be a wildcard",
+                why="every name below it is allowed, including future ones",
                 mend="name the hosts, or say why in a comment on the line or above it, or in `reason`",
             )
     for line, listed in subject.listed:
         if listed.wild and not subject.remarks(line):
             yield Finding(
                 line=line,
-                what=f"nothing says why the list has to have wildcards: {len(listed.below)} of them",
-                why="every name below one is allowed, those that are made tomorrow too",
+                what=f"no reason why the host list has {len(listed.below)} wildcards",
+                why="every name below one is allowed, including future ones",
                 mend="list the hosts, or say why in a comment on the line or above it",
             )

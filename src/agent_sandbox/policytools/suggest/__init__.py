@@ -1,1 +1,1 @@
-"""From a log of denials to the narrowest rules that would have allowed them."""
+"""Suggest the narrowest rules that would have allowed the denials in the audit log."""

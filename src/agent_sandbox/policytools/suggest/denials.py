@@ -1,4 +1,4 @@
-"""The traffic log, read for what was denied: bounded, and believed in nothing, for the agent has a hand in it."""
+"""Read denials from the audit log. It is untrusted input, because the agent influences it, and reading is bounded."""
 
 import re
 from collections.abc import Iterable
@@ -9,30 +9,30 @@ from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.text import safe_repr
-from agent_sandbox.policytools.suggest.noise_filter import RESERVED, why_no_wish
+from agent_sandbox.policytools.suggest.noise_filter import RESERVED, why_not_suggested
 
-# More different requests than these are counted, and no longer told apart.
+# Beyond this number of different requests, further ones are only counted.
 MOST_REQUESTS = 10_000
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
-# What holds a request, and what the policy answered to it for want of a rule.
+# Events with a request, and causes of denials without a matching rule.
 REQUESTS = frozenset({"request", "websocket"})
 WITHOUT_A_RULE = frozenset({"host", "request", "empty", "policy"})
 CONNECTIONS = frozenset({"connect", "tls", "raw_tunnel", "malformed"})
 REASONS = {
-    "rule": "a deny says so",
-    "ceiling": "a layer that only narrows does not let it through",
-    "operation": "GraphQL that asks for more than a rule lists",
-    "injection": "it is allowed with a secret that the proxy does not have: see `agent-sandbox secret list`",
-    "address": "the name leads to an address that nothing in the sandbox may reach",
+    "rule": "denied by a rule",
+    "ceiling": "denied by a restricting layer",
+    "operation": "GraphQL with fields that no rule lists",
+    "injection": "allowed only with a secret that the proxy does not have: see `agent-sandbox secret list`",
+    "address": "the name resolves to an address that the sandbox cannot reach",
 }
-DOUBTFUL = "it could not be read in one way"
-NO_REQUEST = "a connection in which no request could be read"
+AMBIGUOUS = "an ambiguous request"
+NO_REQUEST = "a connection without a readable request"
 TOO_MANY = f"more than {MOST_REQUESTS} different requests"
 
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """How often something was there, when first and last, and which tool for packages seemed to ask."""
+    """How often something was denied, when first and last, an example, and the package manager that seemed to ask."""
 
     count: int = 0
     first: str = ""
@@ -41,7 +41,7 @@ class Seen:
     tool: str = ""
 
     def add(self, other: "Seen") -> None:
-        """Count another one in."""
+        """Add another count."""
         self.count += other.count
         self.first = min(filter(None, (self.first, other.first)), default="")
         self.last = max(self.last, other.last)
@@ -51,7 +51,7 @@ class Seen:
 
 @dataclass(slots=True, kw_only=True)
 class Denials:
-    """What was denied for want of a rule, what for another reason, and the hosts that led where nothing may go."""
+    """Requests denied without a matching rule, counts by other reasons, and hosts with unreachable addresses."""
 
     requests: dict[Request, Seen] = field(default_factory=dict)
     others: dict[str, Seen] = field(default_factory=dict)
@@ -59,16 +59,16 @@ class Denials:
     unreadable: int = 0
 
     def leave_out(self, why: str, seen: Seen) -> None:
-        """Count what is not told apart."""
+        """Add to the count for a reason."""
         self.left_out(why).add(seen)
 
     def left_out(self, why: str) -> Seen:
-        """Return what is counted for a reason."""
+        """Return the count for a reason."""
         return self.others.setdefault(why, Seen())
 
 
 class What(NamedTuple):
-    """What a line says of what was denied, as text where it is text: lines that say the same are counted together."""
+    """The parts of a denial in the log by which denials are counted; not validated yet."""
 
     event: str
     cause: str
@@ -80,9 +80,9 @@ class What(NamedTuple):
 
 
 def read_denials(lines: Iterable[str]) -> Denials:
-    """Return what the lines of a traffic log say was denied; other lines are passed over."""
+    """Return the denials in the lines of an audit log; other lines are ignored."""
     found = Denials()
-    # An agent asks the same again and again: what that counts as is found out once.
+    # An agent repeats its requests: each kind is classified once.
     known: dict[What, Seen | None] = {}
     for line in lines:
         values = _object(line)
@@ -127,8 +127,8 @@ def _count(values: dict[str, Any], seen: Seen) -> None:
 
 
 def _counted(what: What, found: Denials) -> Seen | None:
-    """Return what such a line is counted with; nothing for what the stack asks of itself."""
-    if what.event in CONNECTIONS | REQUESTS and why_no_wish(what.host) == RESERVED:
+    """Return the count that such a denial belongs to, or None to ignore it."""
+    if what.event in CONNECTIONS | REQUESTS and why_not_suggested(what.host) == RESERVED:
         return found.left_out(RESERVED)
     if what.event in CONNECTIONS:
         return found.left_out(NO_REQUEST)
@@ -138,14 +138,14 @@ def _counted(what: What, found: Denials) -> Seen | None:
         found.closed.add(what.host)
     request = _request(what) if what.cause in WITHOUT_A_RULE else None
     if request is None:
-        return found.left_out(REASONS.get(what.cause, DOUBTFUL))
+        return found.left_out(REASONS.get(what.cause, AMBIGUOUS))
     if request in found.requests or len(found.requests) < MOST_REQUESTS:
         return found.requests.setdefault(request, Seen())
     return found.left_out(TOO_MANY)
 
 
 def _request(what: What) -> Request | None:
-    """Return the request, read as strictly as the proxy reads it. The log holds no query."""
+    """Return the request, parsed as strictly as in the proxy, or None. The log has no query."""
     if what.port is None or "?" in what.path:
         return None
     try:
@@ -167,9 +167,9 @@ def _text(values: dict[str, Any], name: str) -> str:
 
 
 def _example(values: dict[str, Any]) -> str:
-    """Return what was asked, so that it can be shown: it may hold anything."""
+    """Return the request as safe text."""
     host, port = _text(values, "host"), values.get("port")
-    # A log says a port where there is a host. The usual one of a scheme goes without saying, as in a URL.
+    # The log has a port with every host. The default port is left out, as in a URL.
     unusual = host and isinstance(port, int) and port != DEFAULT_PORTS.get(_text(values, "scheme"))
     shown = f"[{host}]" if ":" in host else host
     where = f"{shown}{f':{port}' if unusual else ''}{_text(values, 'path')}" or _text(values, "reason")

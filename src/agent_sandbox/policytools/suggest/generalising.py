@@ -1,10 +1,10 @@
-"""Many paths -> few patterns: a star stands only where several different values were seen, all else being the same."""
+"""Merge many paths into few patterns: a star replaces a segment only if paths differ in nothing else."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-# So many different values in one place make a star of it: fewer where every one of them holds a digit, as ids do.
+# Different values needed for a star: fewer if all of them contain a digit, as ids do.
 IDS = 3
 WORDS = 10
 MOST_SEGMENTS = 32
@@ -16,7 +16,7 @@ type Segments = tuple[str, ...]
 
 @dataclass(slots=True, kw_only=True)
 class Pattern:
-    """A path or a glob, the paths it comes from, and the values that each of its stars stands for."""
+    """A path or a glob, the paths that it comes from, and the values of each star by segment."""
 
     segments: Segments
     paths: frozenset[str]
@@ -24,12 +24,12 @@ class Pattern:
 
     @property
     def text(self) -> str:
-        """The path as a rule has it."""
+        """The pattern as written in a rule."""
         return "/".join(self.segments)
 
 
 def generalise(paths: Iterable[str], *, words: bool) -> list[Pattern]:
-    """Return patterns that take all the paths. `words` lets many values without digits make a star, too.
+    """Return patterns that match all paths. With `words`, values without digits can also become a star.
 
     >>> [found.text for found in generalise(["/a/1", "/a/2", "/a/3", "/b/1"], words=True)]
     ['/a/*', '/b/1']
@@ -37,14 +37,14 @@ def generalise(paths: Iterable[str], *, words: bool) -> list[Pattern]:
     found = {
         tuple(path.split("/")): Pattern(segments=tuple(path.split("/")), paths=frozenset({path})) for path in paths
     }
-    # Twice: one place may be alike only now that another has its star.
+    # Twice: a star in one segment can make paths equal in all but another one.
     for place in (*range(1, MOST_SEGMENTS), *range(1, MOST_SEGMENTS)):
         found = {pattern.segments: pattern for pattern in _merged(found.values(), place, words=words)}
     return sorted(found.values(), key=lambda pattern: pattern.segments)
 
 
 def _merged(patterns: Iterable[Pattern], place: int, *, words: bool) -> Iterator[Pattern]:
-    """Put together what differs in this one place alone, where there is enough of it."""
+    """Yield the patterns, with those merged that differ only in this segment, if there are enough."""
     alike: defaultdict[Segments, list[Pattern]] = defaultdict(list)
     for pattern in patterns:
         if _may_differ(pattern, place):
@@ -85,14 +85,14 @@ def _union(group: Sequence[Pattern], place: int) -> Pattern:
 
 
 def _star(values: Collection[str]) -> str:
-    """Return the star with what all values begin and end with, up to a separator: `issue-*`, `*.json`."""
+    """Return a star with the common start and end of the values, up to a separator: `issue-*`, `*.json`."""
     start, end = _shared(values), _shared([value[::-1] for value in values])[::-1]
     fits = all(len(value) > len(start) + len(end) for value in values)
     return f"{start}*{end}" if fits else "*"
 
 
 def _shared(values: Collection[str]) -> str:
-    """Return what all values begin with, up to the last separator in it."""
+    """Return the common start of the values, up to its last separator."""
     letters = ""
     for column in zip(*values, strict=False):
         if len(set(column)) > 1:

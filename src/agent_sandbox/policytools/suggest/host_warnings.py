@@ -1,4 +1,4 @@
-"""What a person should know of a host before saying yes to it."""
+"""Warnings about a host that a user should read before allowing it."""
 
 from collections.abc import Iterator
 
@@ -12,18 +12,18 @@ from agent_sandbox.policytools.lint.subject import Subject
 
 
 def careful(scheme: str, host: str, layer: Layer) -> Iterator[str]:
-    """Yield what is to be known of a host, and of what the rules of a layer open of it."""
+    """Yield warnings about a host and the rules that `layer` has for it."""
     if scheme == "http":
-        yield "it is not encrypted: anybody on the way can read and change it"
+        yield "not encrypted: anyone on the network path can read and change it"
     if is_address(host):
-        yield "it is an address: no name says whose it is"
+        yield "an address: no name says who owns it"
     if "xn--" in host:
-        yield f"the host reads {_unicode(host)}: look at each letter"
+        yield f"the host is displayed as {_unicode(host)}: check each letter"
     subject = Subject(layer=layer, comments={}, policy=compile_policy([layer], {}))
     for finding in (*upload_host(subject), *shared_store(subject)):
         yield f"{finding.what}: {finding.why}"
 
 
 def _unicode(host: str) -> str:
-    # Label by label: IDNA knows no `_`, which stands in names of services.
+    # Label by label: IDNA rejects `_`, which occurs in host names.
     return ".".join(idna.ulabel(label) if label.startswith("xn--") else label for label in host.split("."))

@@ -1,39 +1,39 @@
-"""Which hosts an agent may have wanted: what is nobody's is asked for by `verify`, or by who tries walls as it does.
+"""Filter out hosts that no rule should be suggested for, such as the reserved names that `verify` requests.
 
-It goes by what is asked for and not by who says that he asks: by such a name nobody gets anything out, or hides it.
+The filter looks only at the host, which a client cannot misuse: reserved names lead nowhere.
 """
 
 from ipaddress import ip_address, ip_network
 
 from agent_sandbox.policy.http.addresses import why_forbidden
 
-# Names that mean something else, or nothing, in every network (RFC 6761, 6762, 8375, 9476, and what people use).
+# Names that are not global (RFC 6761, 6762, 8375, 9476, and common use).
 PRIVATE_ENDS = frozenset({"alt", "corp", "home", "internal", "lan", "local", "localhost", "onion"})
-# What is set aside for documentation, or to be invalid (RFC 5737, 3849, 6761).
-NOBODYS_END = "invalid"
-NOBODYS = tuple(map(ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")))
+# Reserved for documentation, or to be invalid (RFC 5737, 3849, 6761).
+RESERVED_TLD = "invalid"
+RESERVED_NETWORKS = tuple(map(ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")))
 PRIVATE = "a private host"
-RESERVED = "nobody's name or address, as `agent-sandbox verify` asks for"
+RESERVED = "a reserved name or address, such as `agent-sandbox verify` requests"
 
 
-def why_no_wish(host: str) -> str:
-    """Say why no rule is proposed for a host; nothing for one that somebody may have.
+def why_not_suggested(host: str) -> str:
+    """Return why no rule is suggested for a host, or an empty string.
 
-    >>> why_no_wish("agent-sandbox.invalid"), why_no_wish("db.internal"), why_no_wish("example.com")
-    ("nobody's name or address, as `agent-sandbox verify` asks for", 'a private host', '')
+    >>> why_not_suggested("agent-sandbox.invalid"), why_not_suggested("db.internal"), why_not_suggested("example.com")
+    ('a reserved name or address, such as `agent-sandbox verify` requests', 'a private host', '')
     """
     if ":" not in host and not host[-1:].isdigit():
-        return _why_no_name(host)
+        return _why_name_not_suggested(host)
     try:
-        if any(ip_address(host) in network for network in NOBODYS):
+        if any(ip_address(host) in network for network in RESERVED_NETWORKS):
             return RESERVED
         return PRIVATE if why_forbidden(host) else ""
     except ValueError:  # a name
-        return _why_no_name(host)
+        return _why_name_not_suggested(host)
 
 
-def _why_no_name(name: str) -> str:
+def _why_name_not_suggested(name: str) -> str:
     labels = name.split(".")
-    if labels[-1] == NOBODYS_END:
+    if labels[-1] == RESERVED_TLD:
         return RESERVED
     return PRIVATE if len(labels) == 1 or labels[-1] in PRIVATE_ENDS or labels[-2:] == ["home", "arpa"] else ""

@@ -1,4 +1,4 @@
-"""What was denied -> the narrowest rules that would have let it pass, for a person to choose from."""
+"""Suggest the narrowest rules for denied requests, for the user to choose from."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,21 +18,21 @@ from agent_sandbox.policytools.edit.short_rule import ShortRule, read_short_rule
 from agent_sandbox.policytools.suggest.denials import REASONS, Denials, Seen
 from agent_sandbox.policytools.suggest.generalising import Pattern, generalise
 from agent_sandbox.policytools.suggest.host_warnings import careful
-from agent_sandbox.policytools.suggest.noise_filter import why_no_wish
+from agent_sandbox.policytools.suggest.noise_filter import why_not_suggested
 from agent_sandbox.problems import UserError
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
-ALLOWED_NOW = "it is allowed by now"
-NO_LINE = "no line of the short form can say just this"
+ALLOWED_NOW = "allowed by now"
+NO_LINE = "the short form cannot express it"
 
 type Group = tuple[str, str, int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A rule, what was seen of it, and what a person should know before saying yes.
+    """A rule, the denials that it would have allowed, and warnings to read before allowing it.
 
-    `services` would let all of it pass, too; `package_manager` is the tool that seems to fetch from its registry there.
+    `services` would allow the same requests; `package_manager` is the tool that seems to fetch from its registry there.
     """
 
     rule: ShortRule
@@ -45,7 +45,7 @@ class Proposal:
 
 @dataclass(slots=True, kw_only=True)
 class Suggestions:
-    """The proposals, most asked for first, and what is not proposed, by the reason why."""
+    """The proposals, most frequent first, and the counts of what is left out, by reason."""
 
     proposals: list[Proposal] = field(default_factory=list)
     left_out: dict[str, Seen] = field(default_factory=dict)
@@ -53,9 +53,9 @@ class Suggestions:
 
 
 def suggest(denials: Denials, policy: Policy, offers: Mapping[str, Policy]) -> Suggestions:
-    """Return the rules that would have let pass what was denied for want of one, each no wider than what was seen.
+    """Return the narrowest rules that would have allowed the requests denied without a matching rule.
 
-    `offers` is what each service allows that could be named in place of a rule.
+    `offers` has the policy of each service that could be named instead.
     """
     left = Denials(others={why: replace(seen) for why, seen in denials.others.items()})
     groups: defaultdict[Group, dict[str, tuple[Request, Seen]]] = defaultdict(dict)
@@ -76,8 +76,8 @@ def suggest(denials: Denials, policy: Policy, offers: Mapping[str, Policy]) -> S
 def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
     if request.host in denials.closed:
         return REASONS["address"]
-    if no_wish := why_no_wish(request.host):
-        return no_wish
+    if not_suggested := why_not_suggested(request.host):
+        return not_suggested
     if request.method not in NAMEABLE:
         return f"no rule can name the method {request.method}"
     ways = readings(request.path)
@@ -91,7 +91,7 @@ def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
 
 
 def _method(request: Request, denials: Denials) -> str:
-    """Count HEAD with the GET that brings it along, where that was asked for as well."""
+    """Return the method; HEAD counts as GET if GET was denied as well, because GET implies HEAD."""
     if request.method != "HEAD":
         return request.method
     return "GET" if request._replace(method="GET") in denials.requests else "HEAD"
@@ -143,5 +143,5 @@ def _rule(group: Group, pattern: Pattern) -> ShortRule | None:
 def _warnings(group: Group, rule: ShortRule) -> Iterator[str]:
     scheme, host, _, method = group
     if method not in READING:
-        yield "it writes: what the agent knows can leave by it"
+        yield "it writes: the agent can send data out this way"
     yield from careful(scheme, host, rule.alone)

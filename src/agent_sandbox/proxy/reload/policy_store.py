@@ -89,7 +89,7 @@ class PolicyStore:
             "loaded": _timestamp(self._loaded),
             "problems_since": _timestamp(self._problems_since),
             "problems": [str(problem) for problem in self.problems],
-            "upstream": [f"{what} ({upstream.origin})" for what in upstream.told()] if upstream else [],
+            "upstream": [f"{what} ({upstream.origin})" for what in upstream.descriptions()] if upstream else [],
         }
 
 

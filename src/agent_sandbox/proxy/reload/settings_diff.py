@@ -24,7 +24,7 @@ def _settings(policy: Policy) -> Iterator[tuple[object, str]]:
         if value is not None:
             yield (name, value), f"{name}: {str(value).lower()}"
     if upstream := settings.upstream:
-        yield from (((upstream.layer, words), f"{words}  ({upstream.origin})") for words in upstream.told())
+        yield from (((upstream.layer, words), f"{words}  ({upstream.origin})") for words in upstream.descriptions())
     if rules.always_inspects:
         yield "always", "TLS to every host is inspected, even where another layer says `inspect: false`"
     for row in rules.host_services:

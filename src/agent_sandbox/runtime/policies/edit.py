@@ -10,7 +10,7 @@ from agent_sandbox.policyfile import LayerFile, load_layer, parse_layer, service
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
-from agent_sandbox.policytools.edit.editing import Edited, Readers, Standing, edit
+from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, edit
 from agent_sandbox.policytools.edit.short_rule import ShortRule
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import write_all
@@ -20,7 +20,7 @@ from agent_sandbox.runtime.project.root import POLICY_FILE
 MARK = "\ufeff"
 
 
-def planned_edit(file: Path, wanted: ShortRule, environ: Mapping[str, str]) -> tuple[str, Edited | Standing]:
+def planned_edit(file: Path, wanted: ShortRule, environ: Mapping[str, str]) -> tuple[str, Edited | AlreadyCovered]:
     """Return the text of the file and what the rule would make of it; raise UserError where it can't be put in."""
     text = decode_policy(read_policy(file), file=str(file))
     return text, edit(text, wanted, _readers(file, environ))

@@ -94,7 +94,7 @@ def test_what_is_not_meant_as_it_reads_is_a_warning_with_a_request(
     what = (
         "`*.github.com` also allows DELETE https://api.github.com/repos/o/r, which service `github` at line 1 does not"
     )
-    mend = "write out the hosts that are meant instead of `*.github.com`, or deny what is not"
+    mend = "name the hosts instead of `*.github.com`, or deny what should not be allowed"
     assert told.err == f"warning: {policy}:2: {what}\n  hint: {mend}\n"
     assert exit_code(lambda: check(json=True)) == 0
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]

@@ -103,7 +103,7 @@ def test_a_deny_names_its_reason_and_what_it_overrules(policy: Path, capsys: pyt
         "  rule      policy.yaml:3 (project) denies any method a.test\n"
         "  because   it leaks\n"
         "  also      policy.yaml:1 (project) allows any method a.test\n"
-        "  to allow  a deny always wins: take out or narrow the entry at policy.yaml:3\n"
+        "  to allow  a deny always wins: remove or narrow the entry at policy.yaml:3\n"
     )
     assert capsys.readouterr() == (expected, "")
 
@@ -162,7 +162,7 @@ def test_a_program_gets_rule_file_and_line(policy: Path, capsys: pytest.CaptureF
 
 def test_what_is_ambiguous_is_denied_as_the_proxy_does(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: explain("GET", "https://example.org/a/../b", policy=policy)) == 0
-    expected = "deny  GET https://example.org/a/../b\n  because   ambiguous: the path holds a dot segment\n"
+    expected = "deny  GET https://example.org/a/../b\n  because   ambiguous: the path contains a dot segment\n"
     assert capsys.readouterr().out == expected
 
 
@@ -207,7 +207,7 @@ def test_explaining_imports_nothing_of_a_stack() -> None:
 def test_what_else_there_is_to_know_is_noted(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("domains: [{host: a.test, inspect: false}]\n")
     assert exit_code(lambda: explain("GET", "https://a.test/")) == 0
-    note = "  note      TLS to this host is not looked into: whatever is asked inside passes"
+    note = "  note      TLS to this host is not inspected: all requests inside pass"
     assert capsys.readouterr().out.splitlines()[-1] == note
 
 
@@ -233,7 +233,7 @@ ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {m
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (None, "what it asks for decides: say it, as in --graphql '{ viewer { login } }'"),
+        (None, "it depends on the GraphQL operation: pass it with --graphql '{ viewer { login } }'"),
         ("{ viewer @skip(if: true) { id } }", PLAINLY),
         ("mutation { addComment { id } }", f"- {{host: a.test, ports: [443], rules: [{{{ONE}}}]}}"),
     ],

@@ -17,7 +17,7 @@ def test_an_allow_list_becomes_a_policy(capsys: pytest.CaptureFixture[str]) -> N
     Path("list.txt").write_text("GET https://a.test/v1/*\nPOST https://a.test/a/*/b\n")
     assert exit_code(lambda: import_([Path("list.txt")])) == 0
     lines = "  - GET https://a.test/v1/**\n  - POST https://a.test/a/*/b\n"
-    note = "list.txt:2: a `*` inside a path stands for a part of one segment here; `**` would stand for several\n"
+    note = "list.txt:2: a `*` inside a path matches part of one segment here; `**` would match several\n"
     assert capsys.readouterr() == (f"{HEADER}\nversion: 1\n\nallow:\n{lines}", note)
 
 
@@ -28,8 +28,8 @@ def test_policies_are_put_together_lowest_first(capsys: pytest.CaptureFixture[st
     told = capsys.readouterr()
     assert told.out == f"{HEADER}\nversion: 1\n\ndomains:\n  - a.test\n"
     assert told.err == (
-        "user.policy: every port was meant, and is 443 and 80 here: name others under `ports`\n"
-        "user.policy: every method was meant, and is DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT here:"
+        "user.policy: every port was allowed; here only 443 and 80 are: name others under `ports`\n"
+        "user.policy: every method was allowed; here only DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT are:"
         " name others under `methods`\n"
     )
 
@@ -52,9 +52,9 @@ def test_what_is_left_out_is_counted_and_ends_in_exit_code_1(capsys: pytest.Capt
     assert told.out == f"{HEADER}\nversion: 1\n\ndomains:\n  - a.test\n"
     known = ", ".join(sorted(old_hosts()))
     assert told.err.splitlines()[0] == (
-        f"old.yaml:1: left out: unknown service 'nonesuch'; name its hosts under `domains` (known are {known})"
+        f"old.yaml:1: left out: unknown service 'nonesuch'; name its hosts under `domains` (known: {known})"
     )
-    assert told.err.splitlines()[1] == "old.yaml:4: left out: the path holds a dot segment: '/..'"
+    assert told.err.splitlines()[1] == "old.yaml:4: left out: the path contains a dot segment: '/..'"
     assert told.err.splitlines()[-1] == "1 entry written, 2 left out: not all of the policy is here"
 
 
@@ -64,6 +64,6 @@ def test_a_line_of_an_allow_list_that_is_left_out_ends_in_exit_code_1(capsys: py
     told = capsys.readouterr()
     assert told.out == f"{HEADER}\nversion: 1\n\nallow:\n  - GET https://a.test/v1\n"
     assert told.err == (
-        "list.txt:1: left out: 'https://*.a.test/v1' names a path below every subdomain, which no allow-list allows;"
+        "list.txt:1: left out: 'https://*.a.test/v1' has a path with a wildcard host, which an allow-list never allows;"
         " write a line for each host\n1 entry written, 1 left out: not all of the policy is here\n"
     )

@@ -7,15 +7,15 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.lint import lint
 from agent_sandbox.policytools.lint.checks import CHECKS
 
-WHY = "whoever sits on the way reads what is sent, and answers in the host's name"
-MEND = "write https; where the host has none, say so: `# accepted: plain-http, WHY`"
+WHY = "anyone on the network path can read the requests and forge the responses"
+MEND = "use https; if the host has none, accept the finding: `# accepted: plain-http, WHY`"
 
 
 def test_each_finding_has_its_line_its_reason_and_its_remedy(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("allow:\n  - GET http://a.test/\ntests: [{allow: GET http://a.test/}]\n")
     assert exit_code(lint) == 1
     expected = (
-        ".devcontainer/policy.yaml:2: plain-http: a.test is asked over plain http\n"
+        ".devcontainer/policy.yaml:2: plain-http: a.test is allowed over plain http\n"
         f"  why   {WHY}\n"
         f"  mend  {MEND}\n"
         "1 finding; one that is meant is kept by a comment above its line: # accepted: CHECK, WHY\n"
@@ -26,7 +26,7 @@ def test_each_finding_has_its_line_its_reason_and_its_remedy(policy: Path, capsy
 def test_a_program_gets_the_same(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("allow:\n  - GET http://a.test/\ntests: [{allow: GET http://a.test/}]\n")
     assert exit_code(lambda: lint(policy, json=True)) == 1
-    what = "a.test is asked over plain http"
+    what = "a.test is allowed over plain http"
     finding = {"check": "plain-http", "file": str(policy), "line": 2, "what": what, "why": WHY, "mend": MEND}
     assert json.loads(capsys.readouterr().out) == {"file": str(policy), "findings": [finding]}
 

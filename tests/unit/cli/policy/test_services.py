@@ -19,8 +19,8 @@ FROM = (
     "a mirror in a private network goes under `host_services` in policy.yaml"
 )
 COMMAND = "agent-sandbox policy services resolve"
-WRITTEN = "services/python.yaml beside the project's policy, which alone may name it"
-ADVICE = f"`{COMMAND} python` asks pip's configuration and writes {WRITTEN}"
+WRITTEN = "services/python.yaml for the project's policy; no other layer can name it"
+ADVICE = f"`{COMMAND} python` reads pip's configuration and writes {WRITTEN}"
 
 
 @pytest.fixture

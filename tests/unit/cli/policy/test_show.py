@@ -52,7 +52,7 @@ def test_services_come_last_and_what_is_special_is_noted(policy: Path, capsys: p
 def test_what_a_company_puts_between_is_told_in_words(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("domains: [a.test]\nsettings: {upstream: {proxy: 'http://proxy.corp.example:3128'}}\n")
     assert exit_code(lambda: show(policy=policy)) == 0
-    told = "upstream: all that is allowed goes through http://proxy.corp.example:3128 (policy.yaml:2)"
+    told = "upstream: all allowed requests go through http://proxy.corp.example:3128 (policy.yaml:2)"
     assert capsys.readouterr().out.splitlines()[-1] == told
 
 

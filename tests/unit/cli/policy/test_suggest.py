@@ -18,13 +18,13 @@ TEXT = """\
 agent-sandbox policy allow 'POST https://api.example.com/i/*'
   4 times, 2026-01-02 10:01:00 to 2026-01-02 10:04:00 UTC
   a star stands for 4 values: 1, 2, 3, ...
-  careful: it writes: what the agent knows can leave by it
+  careful: it writes: the agent can send data out this way
 
 agent-sandbox policy allow 'GET https://docs.test/'
   once, 2026-01-02 10:00:00 UTC
 
 left out:
-  once, a deny says so: POST example.org/admin
+  once, denied by a rule: POST example.org/admin
   1 line is no line of a traffic log
 """
 STARS = (
@@ -87,7 +87,7 @@ def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str])
                 "first": "2026-01-02T10:01:00.000Z",
                 "last": "2026-01-02T10:04:00.000Z",
                 "stars": [["1", "2", "3", "4"]],
-                "warnings": ["it writes: what the agent knows can leave by it"],
+                "warnings": ["it writes: the agent can send data out this way"],
                 "services": [],
                 "resolve": None,
             },
@@ -101,7 +101,7 @@ def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str])
                 "resolve": None,
             },
         ],
-        "left_out": [{"why": "a deny says so", "count": 1, **times, "example": "POST example.org/admin"}],
+        "left_out": [{"why": "denied by a rule", "count": 1, **times, "example": "POST example.org/admin"}],
         "unreadable_lines": 1,
     }
 
@@ -146,8 +146,7 @@ def test_what_can_not_be_put_in_stops_no_other(
     answers("y", "y")
     assert exit_code(lambda: suggest(log, choose=True)) == 0
     assert capsys.readouterr().err == "".join(
-        f"error: {policy}: {line} can't be put into this file as it is written\n"
-        f"  hint: add `- {line}` under `allow` by hand\n"
+        f"error: {policy}: cannot add {line} to this file automatically\n  hint: add `- {line}` under `allow` by hand\n"
         for line in ("POST https://api.example.com/i/*", "GET https://docs.test/")
     )
 

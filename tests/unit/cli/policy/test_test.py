@@ -75,6 +75,5 @@ def test_cases_that_cannot_be_read_are_problems(policy: Path, capsys: pytest.Cap
     Path("more.yaml").write_text("- nonsense\n")
     assert exit_code(lambda: command.test(cases=Path("more.yaml"))) == 1
     assert capsys.readouterr().err == (
-        "error: more.yaml:1:3: 'nonsense' stands where an entry is wanted\n"
-        "  hint: write `- allow: GET https://example.com/`\n"
+        "error: more.yaml:1:3: entry expected, not 'nonsense'\n  hint: write `- allow: GET https://example.com/`\n"
     )

@@ -18,7 +18,7 @@ domains:
   - host: d.test
     transform: {request: {headers: {Authorization: {secret: other, transform: {type: bearer}}}}}
 """
-MISSING = "other is wanted by policy.yaml:5 for d.test: agent-sandbox secret set other --host d.test"
+MISSING = "policy.yaml:5 needs other for d.test: agent-sandbox secret set other --host d.test"
 
 
 @pytest.fixture

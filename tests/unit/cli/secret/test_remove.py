@@ -31,7 +31,7 @@ def test_one_that_it_does_not_have_is_told_as_it_says_it(
 
 def test_what_is_no_name_is_told_without_asking(docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: remove("a/b")) == 1
-    assert capsys.readouterr().err.startswith("error: NAME: 'a/b' is no name of a secret\n")
+    assert capsys.readouterr().err.startswith("error: NAME: not a secret name: 'a/b'\n")
     assert docker.calls == []
 
 

@@ -27,7 +27,7 @@ def test_a_value_goes_from_stdin_to_the_proxys_and_nowhere_else(running: FakeDoc
     assert (answer.code, answer.out) == (0, "")
     assert answer.err == (
         "tracker.token goes to api.example.com, b.test from now on, where the policy says so\n"
-        "nothing in the policy wants tracker.token yet\n"
+        "no rule of the policy injects tracker.token yet\n"
     )
     hosts = "--host api.example.com --host b.test"
     expected = f"exec -T proxy {PROGRAM} secret set tracker.token {hosts} --folder /state/secrets"
@@ -42,7 +42,7 @@ def test_what_is_wrong_with_name_and_hosts_is_told_before_anything_is_read(runni
     answer = ask("secret", "set", "a b", "--host", "*.example.com")
     assert answer.code == 1
     assert [line for line in answer.err.splitlines() if line.startswith("error")] == [
-        "error: NAME: 'a b' is no name of a secret",
+        "error: NAME: not a secret name: 'a b'",
         "error: --host: `*.example.com` is a wildcard, and a secret goes to one host",
     ]
     assert running.calls == []

@@ -19,10 +19,10 @@ def test_hosts_are_read_as_the_policy_reads_them_and_each_counts_once() -> None:
         ("*.example.com", "`*.example.com` is a wildcard"),
         (".example.com", "`.example.com` is a wildcard"),
         ("https://example.com", "'https://example.com' is a URL, not a host"),
-        ("example.com/x", "'example.com/x' holds a path"),
-        ("example.com:443", "'example.com:443' is not a host alone"),
-        ("127.1", "'127.1' is an address in a form that programs read differently"),
-        ("", "'' is no host name"),
+        ("example.com/x", "'example.com/x' has a path"),
+        ("example.com:443", "'example.com:443' is more than a host"),
+        ("127.1", "an address that programs read differently: '127.1'"),
+        ("", "not a host name: ''"),
     ],
 )
 def test_nothing_but_one_host_is_taken(host: str, problem: str) -> None:
@@ -38,7 +38,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(UserError) as caught:
         read_binding("a b", ["x y", "ok.test", "*.z.test"])
     assert [(one.where, one.what) for one in caught.value.problems] == [
-        ("NAME", "'a b' is no name of a secret"),
-        ("--host", "'x y' holds characters that no host has"),
+        ("NAME", "not a secret name: 'a b'"),
+        ("--host", "'x y' has characters that are not allowed in a host"),
         ("--host", "`*.z.test` is a wildcard, and a secret goes to one host"),
     ]

@@ -24,7 +24,7 @@ def test_services_are_put_in_their_place(layer_of: LayerOf) -> None:
 def test_a_service_that_nobody_knows_is_told_with_those_that_are_known(layer_of: LayerOf) -> None:
     with pytest.raises(UserError) as error:
         compile_policy([layer_of("domains: []\nservices: [x]")] * 2, {"b": layer_of(""), "a": layer_of("")})
-    assert str(error.value) == "\n".join(["policy.yaml:2: unknown service 'x'; known are a, b"] * 2)
+    assert str(error.value) == "\n".join(["policy.yaml:2: unknown service 'x'; known: a, b"] * 2)
 
 
 def test_a_policy_without_an_allow_says_that_it_allows_nothing(layer_of: LayerOf) -> None:
@@ -46,5 +46,5 @@ def test_secrets_that_would_go_into_the_same_requests_are_told(layer_of: LayerOf
     )
     with pytest.raises(UserError) as raised:
         compile_policy([replace(lower, file="l"), replace(higher, file="h")], {})
-    told = "l:2: secret a in x would go into the same requests as secret b in x by h:2"
+    told = "l:2: secret a in x would be injected into the same requests as secret b in x by h:2"
     assert [str(problem).partition(";")[0] for problem in raised.value.problems] == [told]

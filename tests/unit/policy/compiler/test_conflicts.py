@@ -26,7 +26,7 @@ def rule(path: str, more: str = "") -> str:
     return f"host: a.test, rules: [{{path: {path}{more}}}]"
 
 
-TOLD = f"p:3: secret s1 in x would go into the same requests as secret s0 in x by p:2; {HINT}"
+TOLD = f"p:3: secret s1 in x would be injected into the same requests as secret s0 in x by p:2; {HINT}"
 
 
 @each(

@@ -216,7 +216,7 @@ def test_an_option_that_only_the_service_can_refuse_is_told_by_its_line(layer_of
     with pytest.raises(UserError) as error:
         of_forge(layer_of, "{name: x, repos: [o]}")
     hint = 'write `owner/name`, or "owner/*" for all of an owner'
-    assert str(error.value) == f"policy.yaml:1: 'o' is no repository; {hint}"
+    assert str(error.value) == f"policy.yaml:1: not a repository: 'o'; {hint}"
 
 
 def test_a_deny_takes_its_path_in_any_case_and_an_allow_as_it_is_written(layer_of: LayerOf) -> None:
@@ -243,6 +243,6 @@ def test_a_layer_that_only_narrows_puts_nothing_in(layer_of: LayerOf) -> None:
     with pytest.raises(UserError) as raised:
         expand(layer_of(f"tighten: true\ndomains:\n- {{host: a.test, transform: {KEY % 'a'}}}"), {})
     assert str(raised.value.problems[0]) == (
-        "policy.yaml:3: a layer that only narrows puts nothing in, and this is secret a in x; "
-        "take it out: it goes with the layer that allows the request"
+        "policy.yaml:3: a restricting layer cannot inject secret a in x; "
+        "move `transform` to the layer that allows the request"
     )

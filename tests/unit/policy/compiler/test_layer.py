@@ -15,7 +15,7 @@ def test_a_part_has_its_line_and_what_was_written_in_short_has_the_line_of_the_w
 def test_a_layer_only_narrows_where_it_says_so_or_is_told_to() -> None:
     said = replace(LAYER, spec=PolicySpec(tighten=True))
     told = replace(LAYER, tighten=True)
-    assert [layer.only_narrows for layer in (LAYER, said, told)] == [False, True, True]
+    assert [layer.restricts for layer in (LAYER, said, told)] == [False, True, True]
 
 
 def test_what_stands_nowhere_is_of_the_first_line() -> None:

@@ -156,7 +156,7 @@ def test_a_denied_host_with_no_allow_has_no_nearest_rule(policy_of: PolicyOf, re
 
 def test_what_goes_beyond_a_narrowing_layer_is_denied(layer_of: LayerOf, request_of: RequestOf) -> None:
     policy = compile_policy([layer_of("tighten: true\ndomains: [a.test]"), layer_of("domains: [a.test, b.test]")], {})
-    told = "layer project (policy.yaml:1) narrows what all others allow: no rule allows host b.test"
+    told = "layer project (policy.yaml:1) restricts what all others allow: no rule allows host b.test"
     assert decide(policy, request_of("GET https://b.test/")).reason == told
     assert decide_connect(policy, host="b.test", port=443).reason == told
     assert decide(policy, request_of("GET https://a.test/")) == by(Effect.ALLOW, 1)

@@ -106,7 +106,7 @@ def test_what_goes_beyond_a_ceiling_is_denied_by_it_with_its_nearest_rule(
 ) -> None:
     origin = Origin(file="team.yaml", line=1, layer="team")
     ceiling = Restriction(origin=origin, rules=policy_of("domains: [{host: a.test, ports: [8443]}]").rules.rules)
-    narrows = "layer team (team.yaml:1) narrows what all others allow"
+    narrows = "layer team (team.yaml:1) restricts what all others allow"
     nearest = "policy.yaml:1 allows any method a.test on port 8443"
     told = f"{narrows}: host a.test is allowed, port 443 is not: {nearest}"
     request = request_of("GET https://a.test/")

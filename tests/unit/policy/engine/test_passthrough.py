@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
-from agent_sandbox.policy.engine.passthrough import goes_unopened
+from agent_sandbox.policy.engine.passthrough import passes_through
 from table_tests import each
 
 type LayerOf = Callable[..., Layer]
@@ -63,4 +63,4 @@ def test_a_narrowing_layer_has_nothing_more_go_through_unopened(layer_of: LayerO
 
 
 def test_a_host_without_a_rule_is_opened() -> None:
-    assert not goes_unopened([], [], port=443, inspect=False)
+    assert not passes_through([], [], port=443, inspect=False)

@@ -22,7 +22,7 @@ domains:
   - {host: b.test, ports: [8443]}
 """
 ORIGIN = Origin(file="team.yaml", line=2, layer="team")
-NARROWS = "layer team (team.yaml:2) narrows what all others allow"
+NARROWS = "layer team (team.yaml:2) restricts what all others allow"
 
 
 def under(layer_of: LayerOf, text: str) -> Policy:

@@ -37,7 +37,7 @@ APPLY = "then: agent-sandbox proxy reload"
         ),
         (
             "GET https://10.0.0.1/",
-            ("10.0.0.1 is no public address (private): name it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
+            ("10.0.0.1 is not a public address (private): add it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
         ),
         (
             "GET https://203.0.113.7/",
@@ -63,7 +63,7 @@ APPLY = "then: agent-sandbox proxy reload"
         ("TRACE https://c.test/", "no rule can name the method TRACE"),
         (
             "GET https://b.test/",
-            f"a deny always wins: take out or narrow the entry at policy.yaml:2, {APPLY}",
+            f"a deny always wins: remove or narrow the entry at policy.yaml:2, {APPLY}",
         ),
     ],
 )
@@ -77,7 +77,7 @@ def test_a_denial_says_how_to_allow_exactly_this(
 def test_a_policy_that_cannot_be_read_is_to_be_mended() -> None:
     policy = Policy.deny_all("broken")
     advice = advise("a.test", decide_connect(policy, host="a.test", port=443))
-    assert advice == f"see `agent-sandbox policy check`, mend .devcontainer/policy.yaml, {APPLY}"
+    assert advice == f"run `agent-sandbox policy check` and fix .devcontainer/policy.yaml, {APPLY}"
 
 
 @each("text", ["", "version: 1", "domains: []", "deny: [b.test]"])
@@ -98,7 +98,7 @@ def test_what_a_narrowing_layer_refuses_is_advised_to_whoever_keeps_it(
     narrowing = layer_of("tighten: true\ndomains: [b.test]", name="team", file="team.yaml")
     request = request_of("GET https://a.test/")
     decision = decide(compile_policy([narrowing, layer_of("domains: [a.test]")], {}), request)
-    assert advise(request, decision) == f"whoever keeps team.yaml:1 has to allow it there too, {APPLY}"
+    assert advise(request, decision) == f"team.yaml:1 has to allow it too, {APPLY}"
 
 
 def test_a_connect_to_another_port_is_advised_by_host(policy_of: PolicyOf) -> None:
@@ -113,7 +113,7 @@ def test_a_connect_to_another_port_is_advised_by_host(policy_of: PolicyOf) -> No
         ("203.0.113.7", f"add `- 203.0.113.7` under `domains` in .devcontainer/policy.yaml, {APPLY}"),
         (
             "10.0.0.1",
-            "10.0.0.1 is no public address (private): name it under `host_services`: `NAME: {to: 10.0.0.1:443}`",
+            "10.0.0.1 is not a public address (private): add it under `host_services`: `NAME: {to: 10.0.0.1:443}`",
         ),
     ],
 )
@@ -172,7 +172,7 @@ def test_an_operation_is_advised_by_its_name(
 def test_an_operation_at_a_private_place_is_advised_as_one(policy_of: PolicyOf, request_of: RequestOf) -> None:
     policy = policy_of("host_services: {db: {to: host:81, graphql: {query: [viewer]}}}")
     request = request_of("POST http://db:81/")._replace(operation=Operation(kind="query", fields=frozenset({"a"})))
-    expected = "db can only lead to a private place: name it under `host_services`: `NAME: {to: db:81}`"
+    expected = "db can only be a private host: add it under `host_services`: `NAME: {to: db:81}`"
     assert advise(request, decide(policy, request)) == expected
 
 
@@ -194,7 +194,7 @@ def test_where_a_tool_seems_to_fetch_packages_what_finds_its_registry_is_told(
     first = "add `- GET https://c.test/simple/a/` under `allow` in .devcontainer/policy.yaml"
     assert (
         advise(request, decision, package_manager=package_manager)
-        == f"{first}, or for all that pip fetches {package_manager.way}, {APPLY}"
+        == f"{first}, or for all that pip fetches: {package_manager.way}, {APPLY}"
     )
     assert (
         advise(request, decision, package_manager=package_manager, services=["py"])
@@ -208,9 +208,9 @@ def test_where_a_tool_seems_to_fetch_packages_what_finds_its_registry_is_told(
         (
             "POST https://s.test/x",
             "add `- POST https://s.test/x` under `allow` in .devcontainer/policy.yaml, "
-            "which goes without secret key in x-key (policy.yaml:1): widen that entry to have it put in, " + APPLY,
+            "which would not inject secret key in x-key (policy.yaml:1); widen that entry instead, " + APPLY,
         ),
-        ("GET http://s.test/x", "ask for https: secret key in x-key (policy.yaml:1) goes over nothing else"),
+        ("GET http://s.test/x", "use https: secret key in x-key (policy.yaml:1) is sent only over https"),
     ],
 )
 def test_beside_an_entry_with_a_secret_a_line_that_goes_without_is_told_to(

@@ -32,24 +32,24 @@ def test_a_rule_lists_operations_by_kind() -> None:
     ("text", "expected"),
     [
         ("graphql: {}", "p.yaml:1:44: `graphql` names no operation; write `graphql: {query: [repository]}`"),
-        ("graphql: ~", "p.yaml:1:44: nothing stands here; take the key out, or fill it"),
-        ("graphql: {query: []}", "p.yaml:1:52: an empty list says nothing; take it out, or fill it"),
-        ("graphql: {query: viewer}", "p.yaml:1:52: 'viewer' stands where a list is wanted; write [viewer]"),
+        ("graphql: ~", "p.yaml:1:44: no value; remove the key, or give it a value"),
+        ("graphql: {query: []}", "p.yaml:1:52: empty list; remove it, or add an entry"),
+        ("graphql: {query: viewer}", "p.yaml:1:52: list expected, not 'viewer'; write [viewer]"),
         (
             "graphql: {query: ['*']}",
-            "p.yaml:1:53: '*' is no name of a field; write one as the API's schema has it: `repository`",
+            "p.yaml:1:53: not a field name: '*'; use a name from the API's schema, such as `repository`",
         ),
         (
             "graphql: {subscription: [a]}",
-            "p.yaml:1:45: unknown key 'subscription'; known are mutation, query",
+            "p.yaml:1:45: unknown key 'subscription'; known: mutation, query",
         ),
         (
             "methods: [GET, POST], graphql: {query: [a]}",
-            "p.yaml:1:44: GraphQL is read in the body of a POST alone; write `methods: [POST]`",
+            "p.yaml:1:44: `graphql` works only with POST; write `methods: [POST]`",
         ),
         (
             "graphql: {query: [a]}, query: {exact: {}}",
-            "p.yaml:1:65: a request with a query string is not read as GraphQL; take `query` out",
+            "p.yaml:1:65: `graphql` never matches a request with a query string; remove `query`",
         ),
     ],
 )
@@ -59,7 +59,7 @@ def test_what_can_not_be_meant_is_told_where_it_stands(text: str, expected: str)
 
 def test_a_deny_has_no_graphql() -> None:
     expected = (
-        "p.yaml:1:41: a deny has no `graphql`: what an operation does can be asked for in more ways than a list names; "
-        "take it out; `graphql` goes with what is allowed, and what it does not list is denied"
+        "p.yaml:1:41: `graphql` is not possible in a deny: other fields than those in a list can have the same effect; "
+        "remove it; `graphql` belongs in an entry that allows, and what it does not list is denied"
     )
     assert problems(rule("graphql: {query: [a]}", "deny")) == [expected]

@@ -15,13 +15,13 @@ CA = Authorities(name="corp-ca.pem (sha256 0a1b)", pem="...")
 
 def test_settings_are_those_that_are_written() -> None:
     written = {"inspect": False, "reload": "watch"}
-    assert SettingsSpec.model_validate(written).said_at(HERE, None) == written
-    assert SettingsSpec().said_at(HERE, None) == {}
+    assert SettingsSpec.model_validate(written).values(HERE, None) == written
+    assert SettingsSpec().values(HERE, None) == {}
 
 
 def test_what_a_company_puts_between_is_said_as_a_whole_and_by_whom() -> None:
     written = {"proxy": PROXY, "ca": "corp-ca.pem", "no_proxy": ["b.example", ".a.example", "b.example"]}
-    said = SettingsSpec.model_validate({"upstream": written}).said_at(HERE, CA)
+    said = SettingsSpec.model_validate({"upstream": written}).values(HERE, CA)
     assert said == {
         "upstream": Upstream(
             layer="user",
@@ -31,20 +31,20 @@ def test_what_a_company_puts_between_is_said_as_a_whole_and_by_whom() -> None:
         )
     }
     assert said["upstream"].origin == HERE
-    unread = SettingsSpec.model_validate({"upstream": {"ca": "corp-ca.pem"}}).said_at(HERE, None)["upstream"]
-    assert (str(unread), unread.ca.pem) == ("corp-ca.pem may sign for every host", "")
+    unread = SettingsSpec.model_validate({"upstream": {"ca": "corp-ca.pem"}}).values(HERE, None)["upstream"]
+    assert (str(unread), unread.ca.pem) == ("corp-ca.pem can sign for every host", "")
 
 
 @pytest.mark.parametrize(
     ("written", "what"),
     [
-        ({}, "`upstream` names neither a proxy nor an authority"),
-        ({"ca": "a.pem", "no_proxy": ["a.example"]}, "`no_proxy` stands without a `proxy`"),
-        ({"proxy": PROXY, "no_proxy": ["*"]}, "`no_proxy: [*]` would use the proxy for nothing"),
-        ({"proxy": PROXY, "no_proxy": []}, "an empty list says nothing"),
-        ({"proxy": PROXY, "ca": "/etc/ssl/ca.pem"}, "certificates lie in a file beside the policy"),
-        ({"proxy": "http://me:pw@proxy.corp.example:3128"}, "the proxy is written with credentials"),
-        ({"proxy": None}, "nothing stands here"),
+        ({}, "`upstream` has neither `proxy` nor `ca`"),
+        ({"ca": "a.pem", "no_proxy": ["a.example"]}, "`no_proxy` without a `proxy`"),
+        ({"proxy": PROXY, "no_proxy": ["*"]}, "with `no_proxy: [*]` the proxy is never used"),
+        ({"proxy": PROXY, "no_proxy": []}, "empty list"),
+        ({"proxy": PROXY, "ca": "/etc/ssl/ca.pem"}, "`ca` has to be in the directory of the policy file"),
+        ({"proxy": "http://me:pw@proxy.corp.example:3128"}, "the proxy URL has credentials"),
+        ({"proxy": None}, "no value"),
     ],
 )
 def test_what_does_nothing_or_makes_no_sense_is_refused(written: dict[str, Any], what: str) -> None:

@@ -54,8 +54,8 @@ def test_a_deny_may_be_a_host() -> None:
 def test_a_deny_of_a_url_wants_its_method(line: str) -> None:
     with pytest.raises(Unfit) as unfit:
         write_out_deny(line)
-    hint = f"write its method before it: `GET {line}`"
-    assert (unfit.value.what, unfit.value.hint) == (f"{line!r} is no `METHOD URL`", hint)
+    hint = f"add a method: `GET {line}`"
+    assert (unfit.value.what, unfit.value.hint) == (f"not `METHOD URL`: {line!r}", hint)
 
 
 @pytest.mark.parametrize("value", [None, 1, ["a.test"], {"host": "a.test"}])
@@ -84,7 +84,7 @@ def test_what_is_no_method_and_url_is_refused(line: str) -> None:
     with pytest.raises(Unfit) as unfit:
         write_out_allow(line)
     hint = "write a method and a whole address: `GET https://example.com/path`"
-    assert (unfit.value.what, unfit.value.hint) == (f"{line!r} is no `METHOD URL`", hint)
+    assert (unfit.value.what, unfit.value.hint) == (f"not `METHOD URL`: {line!r}", hint)
 
 
 @each("line", ["a.test", "*.a.test", ".a.test", "bücher.test"])
@@ -98,11 +98,11 @@ def test_a_host_alone_is_sent_to_where_it_goes(line: str) -> None:
 def test_a_url_that_lacks_its_method_is_shown_with_one() -> None:
     with pytest.raises(Unfit) as unfit:
         write_out_allow("https://a.test/x")
-    assert unfit.value.hint == "write its method before it: `GET https://a.test/x`"
+    assert unfit.value.hint == "add a method: `GET https://a.test/x`"
 
 
 def test_an_allow_is_a_line() -> None:
-    with pytest.raises(Unfit, match="an entry of `allow` is one line"):
+    with pytest.raises(Unfit, match="an entry of `allow` has to be one line"):
         write_out_allow({"host": "a.test"})
 
 
@@ -123,20 +123,20 @@ def test_one_method_and_one_scheme_are_lists_of_one(rule: object, written_out: o
 def test_a_rule_has_a_condition(rule: object) -> None:
     with pytest.raises(Unfit) as unfit:
         write_out_rule(rule)
-    hint = "write one, such as `methods: [GET]`; if every request is meant, take `rules` out"
-    assert (unfit.value.what, unfit.value.hint) == ("a rule without a condition is about every request", hint)
+    hint = "add one, such as `methods: [GET]`; to match every request, remove `rules`"
+    assert (unfit.value.what, unfit.value.hint) == ("a rule without a condition matches every request", hint)
 
 
 def test_a_rule_says_a_thing_once() -> None:
     with pytest.raises(Unfit) as unfit:
         write_out_rule({"method": "GET", "methods": ["POST"]})
-    assert (unfit.value.what, unfit.value.hint) == ("`method` and `methods` say the same thing", "keep `methods`")
+    assert (unfit.value.what, unfit.value.hint) == ("both `method` and `methods` are set", "keep `methods`")
 
 
 def test_a_fragment_is_refused_for_no_client_sends_it() -> None:
     with pytest.raises(Unfit) as unfit:
         write_out_allow("GET https://a.test/?a=1#b")
     assert (unfit.value.what, unfit.value.hint) == (
-        "'GET https://a.test/?a=1#b' holds a fragment",
-        "leave it out: no client sends it",
+        "'GET https://a.test/?a=1#b' has a fragment",
+        "remove it: clients never send it",
     )

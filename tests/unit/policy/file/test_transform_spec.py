@@ -41,46 +41,46 @@ domains:
 
 EXAMPLE = "{Authorization: {secret: NAME, transform: {type: bearer}}}"
 MANY = ", ".join(f"X-{number}: {{secret: s, transform: {{type: bearer}}}}" for number in range(17))
-TWICE = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
+TWICE = "header names are case-insensitive, and `_` counts as `-`: keep one of them"
 UNOPENED = (
-    "`inspect: false` lets TLS through unopened, and this entry asks for what is inside; "
-    "take out `inspect`, or `rules`, `encoded_slash` and `transform`"
+    "`inspect: false` is passthrough, but this entry has conditions on the requests inside; "
+    "remove `inspect`, or `rules`, `encoded_slash` and `transform`"
 )
 
 
 @each(
     ("headers", "expected"),
     [
-        ("{}", f"1:57: `headers` names no header; write `headers: {EXAMPLE}`"),
-        (f"{{{MANY}}}", "1:57: `headers` names more than 16 headers; no request wants so many secrets"),
+        ("{}", f"1:57: `headers` is empty; write `headers: {EXAMPLE}`"),
+        (f"{{{MANY}}}", "1:57: `headers` has more than 16 headers; a request never needs so many secrets"),
         (
             "{X-A: {secret: s, transform: {type: bearer}}, x_a: {secret: s, transform: {type: bearer}}}",
-            f"1:57: `headers` names a header twice; {TWICE}",
+            f"1:57: duplicate header in `headers`; {TWICE}",
         ),
         (
             "{Host: {secret: s, transform: {type: bearer}}}",
-            "1:57: no rule can ask for the header `host`; the entry names the host",
+            "1:57: a rule cannot match the header `host`; the entry names the host",
         ),
         ("{X: {transform: {type: bearer}}}", "1:61: `secret` is missing"),
         ("{X: {secret: s}}", "1:61: `transform` is missing"),
-        ("{X: {secret: s, transform: {type: Bearer}}}", "1:91: 'Bearer' does not go here; did you mean `bearer`?"),
-        ("{X: {secret: s, transform: {type: token}}}", "1:91: 'token' does not go here; write 'basic' or 'bearer'"),
+        ("{X: {secret: s, transform: {type: Bearer}}}", "1:91: invalid value 'Bearer'; did you mean `bearer`?"),
+        ("{X: {secret: s, transform: {type: token}}}", "1:91: invalid value 'token'; write 'basic' or 'bearer'"),
         ("{X: {secret: s, transform: {typ: bearer}}}", "1:85: unknown key 'typ'; did you mean `type`?"),
         (
             "{X: {secret: s, transform: {type: basic}}}",
-            "1:84: `type: basic` wants a user name; write `username: NAME` beside it",
+            "1:84: `type: basic` needs a user name; write `username: NAME` beside it",
         ),
         (
             "{X: {secret: s, transform: {type: bearer, username: u}}}",
-            "1:84: `type: bearer` has no user name; take `username` out, or write `type: basic`",
+            "1:84: `type: bearer` takes no user name; remove `username`, or write `type: basic`",
         ),
         (
             "{X: {secret: s, transform: {type: basic, username: 'a:b'}}}",
-            "1:108: 'a:b' is no user name; write it in ASCII, without a colon",
+            "1:108: not a user name: 'a:b'; use ASCII characters, no colon, no space at either end",
         ),
         (
             "{X: {secret: a/b, transform: {type: bearer}}}",
-            "1:70: 'a/b' is no name of a secret; write letters, digits, `.`, `_` and `-`: `github.token`",
+            "1:70: not a secret name: 'a/b'; use letters, digits, `.`, `_` and `-`, such as `github.token`",
         ),
         ("{X: {secrets: s, transform: {type: bearer}}}", "1:62: unknown key 'secrets'; did you mean `secret`?"),
     ],
@@ -98,11 +98,11 @@ KEY = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}
     [
         (
             f"domains: [{{host: a.test, {KEY}, rules: [{{schemes: [https, http]}}]}}]",
-            "p:1:122: a secret goes over https alone; write `schemes: [https]`",
+            "p:1:122: a secret is sent only over https; write `schemes: [https]`",
         ),
         (
             f"domains: [{{host: a.test, rules: [{{schemes: [http], {KEY}}}]}}]",
-            "p:1:44: a secret goes over https alone; write `schemes: [https]`",
+            "p:1:44: a secret is sent only over https; write `schemes: [https]`",
         ),
         (
             f"domains: [{{host: a.test, {KEY}, inspect: false}}]",
@@ -110,19 +110,19 @@ KEY = "transform: {request: {headers: {X: {secret: s, transform: {type: bearer}}
         ),
         (
             f"deny: [{{host: a.test, {KEY}}}]",
-            "p:1:34: a deny puts nothing in; take `transform` out; it goes with what is allowed",
+            "p:1:34: `transform` is not possible in a deny; remove it; `transform` belongs in an entry that allows",
         ),
         (
             f"deny: [{{host: a.test, rules: [{{methods: [GET], {KEY}}}]}}]",
-            "p:1:59: a deny puts nothing in; take `transform` out; it goes with what is allowed",
+            "p:1:59: `transform` is not possible in a deny; remove it; `transform` belongs in an entry that allows",
         ),
         (
             "domains: [{host: a.test, transform: {response: {}}}]",
-            "p:1:38: unknown key 'response'; known are request",
+            "p:1:38: unknown key 'response'; known: request",
         ),
         (
             f"domains: [{{host: a.test, transform: {{request: {{headers: {KEY[31:-2]}, on_existing_header: keep}}}}}}]",
-            "p:1:122: 'keep' does not go here; write 'fail' or 'replace'",
+            "p:1:122: invalid value 'keep'; write 'fail' or 'replace'",
         ),
     ],
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 
-from agent_sandbox.policy.http.addresses import holds_what_is_liftable, is_liftable, why_forbidden
+from agent_sandbox.policy.http.addresses import is_liftable, is_liftable_network, why_forbidden
 from table_tests import each
 
 
@@ -95,4 +95,4 @@ def test_only_networks_of_ones_own_may_be_lifted_and_no_metadata(address: str, *
     ],
 )
 def test_a_network_of_metadata_alone_is_none_of_ones_own(network: str, *, holds: bool) -> None:
-    assert holds_what_is_liftable(ip_network(network)) is holds
+    assert is_liftable_network(ip_network(network)) is holds

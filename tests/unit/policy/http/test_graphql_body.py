@@ -14,7 +14,7 @@ def doubt_of(request: Request) -> str:
 
 JSON = (("content-type", "application/json"),)
 VIEWER = Operation(kind="query", fields=frozenset({"viewer"}))
-NOT_JSON = "not `content-type: application/json` alone, without an encoding"
+NOT_JSON = "not exactly `content-type: application/json` without a content encoding"
 
 
 def asked(headers: tuple[tuple[str, str], ...] = JSON, target: str = "/graphql", size: int | None = None) -> Request:
@@ -42,8 +42,8 @@ def test_an_operation_is_found_by_its_name() -> None:
     assert str(read_operation(json.dumps(body).encode())) == "mutation deleteRef"
 
 
-NO_JSON = "a body that is no JSON in UTF-8"
-TWICE = "a key that is there twice"
+NO_JSON = "a body that is not JSON in UTF-8"
+TWICE = "a duplicate key"
 
 
 @each(
@@ -68,23 +68,23 @@ TWICE = "a key that is there twice"
         (b'{"query": "{viewer}", "variables": {"a": 1, "a": 2}}', TWICE),
         (
             b'{"query": "{viewer}", "Query": "mutation {deleteRef}"}',
-            "a key beside `query`, `operationName` and `variables`",
+            "a key other than `query`, `operationName` and `variables`",
         ),
-        (b'{"query": "{viewer}", "extensions": {}}', "a key beside `query`, `operationName` and `variables`"),
-        (b'{"id": "abc"}', "a key beside `query`, `operationName` and `variables`"),
+        (b'{"query": "{viewer}", "extensions": {}}', "a key other than `query`, `operationName` and `variables`"),
+        (b'{"id": "abc"}', "a key other than `query`, `operationName` and `variables`"),
         (b'{"query": "{viewer}", "variables": {"a": [' + b"{}," * 5_000 + b"{}]}}", "more than 5000 objects"),
         (b"{}", "no document in `query`"),
         (b'{"query": null}', "no document in `query`"),
         (b'{"query": ["{viewer}"]}', "no document in `query`"),
-        (b'[{"query": "{viewer}"}]', "several operations in one body, or none"),
-        (b'"{viewer}"', "several operations in one body, or none"),
-        (b'{"query": "{viewer}", "operationName": ""}', "an `operationName` that is none"),
-        (b'{"query": "{viewer}", "operationName": ["A"]}', "an `operationName` that is none"),
-        (b'{"query": "{viewer}", "variables": []}', "`variables` that are none"),
-        (b'{"query": "{viewer}", "variables": "{}"}', "`variables` that are none"),
-        (b'{"query": "{viewer \\ud800}"}', "a document with characters beyond ASCII: values go into `variables`"),
-        (b'{"query": "{viewer \\u0000}"}', "a document with characters beyond ASCII: values go into `variables`"),
-        (b'{"query": ""}', "a document that is no GraphQL, or too deep or long"),
+        (b'[{"query": "{viewer}"}]', "a body that is not one JSON object"),
+        (b'"{viewer}"', "a body that is not one JSON object"),
+        (b'{"query": "{viewer}", "operationName": ""}', "an invalid `operationName`"),
+        (b'{"query": "{viewer}", "operationName": ["A"]}', "an invalid `operationName`"),
+        (b'{"query": "{viewer}", "variables": []}', "`variables` that are not an object"),
+        (b'{"query": "{viewer}", "variables": "{}"}', "`variables` that are not an object"),
+        (b'{"query": "{viewer \\ud800}"}', "a document with non-ASCII characters: put values into `variables`"),
+        (b'{"query": "{viewer \\u0000}"}', "a document with non-ASCII characters: put values into `variables`"),
+        (b'{"query": ""}', "a document that is not GraphQL, or too deep or too long"),
         (b'{"query": "{viewer}"}' + b" " * MAX_BODY, "a body of more than 256 KiB"),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_body_of_another_kind_or_of_two_leaves_doubt(headers: tuple[tuple[str,
 
 
 def test_a_query_string_and_a_long_body_leave_doubt_before_anything_is_read() -> None:
-    assert doubt_of(asked(target="/graphql?query=mutation{deleteRef}")) == "a query string beside the body"
+    assert doubt_of(asked(target="/graphql?query=mutation{deleteRef}")) == "a query string in addition to the body"
     assert doubt_of(asked(size=MAX_BODY + 1)) == "a body of more than 256 KiB"
     assert doubt_of(asked(size=0)) == "no body"
     assert with_doubt(asked(size=MAX_BODY)).operation is None

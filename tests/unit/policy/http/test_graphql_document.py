@@ -30,7 +30,7 @@ def test_of_several_operations_the_one_that_is_named_counts() -> None:
     assert [str(operation_of(document, name)) for name in ("A", "B")] == ["query a", "mutation b"]
 
 
-NO_GRAPHQL = "a document that is no GraphQL, or too deep or long"
+NO_GRAPHQL = "a document that is not GraphQL, or too deep or too long"
 
 
 @each(
@@ -39,13 +39,13 @@ NO_GRAPHQL = "a document that is no GraphQL, or too deep or long"
         ("", None, NO_GRAPHQL),
         ("{", None, NO_GRAPHQL),
         ("{ a } }", None, NO_GRAPHQL),
-        ("query A { a } query A { b }", "A", "not one operation that is meant"),
-        ("query A { a } query B { b }", None, "not one operation that is meant"),
-        ("query A { a }", "B", "not one operation that is meant"),
-        ("{ a }", "A", "not one operation that is meant"),
-        ("fragment F on Query { a }", None, "not one operation that is meant"),
-        ("{ ...F }", None, "a fragment that is not there"),
-        ("{ ...F } fragment F on Query { ...F }", None, "an operation that asks for nothing"),
+        ("query A { a } query A { b }", "A", "not exactly one selected operation"),
+        ("query A { a } query B { b }", None, "not exactly one selected operation"),
+        ("query A { a }", "B", "not exactly one selected operation"),
+        ("{ a }", "A", "not exactly one selected operation"),
+        ("fragment F on Query { a }", None, "not exactly one selected operation"),
+        ("{ ...F }", None, "an undefined fragment"),
+        ("{ ...F } fragment F on Query { ...F }", None, "an operation without fields"),
         ("{ a @skip(if: true) }", None, "a directive at the top of the operation"),
         ("query @x { a }", None, "a directive at the top of the operation"),
         ("{ ... @include(if: false) { a } }", None, "a directive at the top of the operation"),
@@ -54,18 +54,18 @@ NO_GRAPHQL = "a document that is no GraphQL, or too deep or long"
         (
             "{ ...F } fragment F on Query { a } fragment F on Query { b }",
             None,
-            "a document with a fragment twice, or with more than operations and fragments",
+            "a document with a duplicate fragment, or with other definitions than operations and fragments",
         ),
         (
             "{ a } type Query { a: Int }",
             None,
-            "a document with a fragment twice, or with more than operations and fragments",
+            "a document with a duplicate fragment, or with other definitions than operations and fragments",
         ),
         ("{ a(b: 'c') }", None, NO_GRAPHQL),
-        ("\ufeff{ a }", None, "a document with characters beyond ASCII: values go into `variables`"),
-        ("{ a } # \u2028 mutation", None, "a document with characters beyond ASCII: values go into `variables`"),
-        ("{ a\x0b }", None, "a document with characters beyond ASCII: values go into `variables`"),
-        ("{ a\0 }", None, "a document with characters beyond ASCII: values go into `variables`"),
+        ("\ufeff{ a }", None, "a document with non-ASCII characters: put values into `variables`"),
+        ("{ a } # \u2028 mutation", None, "a document with non-ASCII characters: put values into `variables`"),
+        ("{ a\x0b }", None, "a document with non-ASCII characters: put values into `variables`"),
+        ("{ a\0 }", None, "a document with non-ASCII characters: put values into `variables`"),
         ("{ " + "a " * 2000 + "}", None, NO_GRAPHQL),
         ("{ a(b: " + "[" * 1500 + ") }", None, NO_GRAPHQL),
         ("{ a " * 900 + "}" * 900, None, NO_GRAPHQL),

@@ -33,7 +33,7 @@ def test_what_asks_for_listed_fields_alone_is_taken(operation: Operation) -> Non
         (asks("mutation", "viewer"), "graphql mutation viewer"),
         (asks("query", "__schema"), "graphql query __schema"),
         (asks("subscription", "__typename"), "graphql subscription __typename"),
-        (Operation(doubt="a list of operations"), "a GraphQL operation that can't be told (a list of operations)"),
+        (Operation(doubt="a list of operations"), "ambiguous GraphQL (a list of operations)"),
         (None, "a GraphQL operation that was not read"),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_pattern_and_an_operation_are_told_in_one_spelling() -> None:
 def test_a_field_has_a_name_of_graphql(name: str) -> None:
     with pytest.raises(Unfit) as raised:
         parse_field_name(name)
-    assert raised.value.hint == "write one as the API's schema has it: `repository`"
+    assert raised.value.hint == "use a name from the API's schema, such as `repository`"
 
 
 def test_introspection_can_be_named() -> None:

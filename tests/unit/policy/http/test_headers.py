@@ -4,7 +4,7 @@ from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.http.headers import Headers, Sent, header_pattern
 from table_tests import each
 
-ONE_EACH = "names of headers are the same in every case, and with `_` for `-`: keep one of them"
+ONE_EACH = "header names are case-insensitive, and `_` counts as `-`: keep one of them"
 JSON = header_pattern({"Content-Type": "application/JSON", "X-Mode": "Dry"})
 
 
@@ -69,34 +69,34 @@ def test_a_pattern_reads_as_headers_do() -> None:
 @each(
     ("named", "what", "hint"),
     [
-        ({}, "`headers` names no header", "take it out, or write `headers: {content-type: application/json}`"),
+        ({}, "`headers` is empty", "remove it, or write `headers: {content-type: application/json}`"),
         (
             {"Accept": "a", "accept": "a"},
-            "`headers` names a header twice",
+            "duplicate header in `headers`",
             ONE_EACH,
         ),
-        ({"x-a": "a", "x_a": "a"}, "`headers` names a header twice", ONE_EACH),
-        ({"a b": "x"}, "'a b' is no name of a header", "write a name such as `content-type`"),
-        ({"é": "x"}, r"'\xe9' is no name of a header", "write a name such as `content-type`"),
-        ({"Host": "a.test"}, "no rule can ask for the header `host`", "the entry names the host"),
+        ({"x-a": "a", "x_a": "a"}, "duplicate header in `headers`", ONE_EACH),
+        ({"a b": "x"}, "not a header name: 'a b'", "write a name such as `content-type`"),
+        ({"é": "x"}, r"not a header name: '\xe9'", "write a name such as `content-type`"),
+        ({"Host": "a.test"}, "a rule cannot match the header `host`", "the entry names the host"),
         (
             {"content-length": "1"},
-            "no rule can ask for the header `content-length`",
+            "a rule cannot match the header `content-length`",
             "the size of a body is `max_body`",
         ),
-        ({"te": "x"}, "no rule can ask for the header `te`", "it speaks of the connection and is not passed on"),
-        ({"x": "é"}, r"'\xe9' is no value of a header", "write it as it is sent, in ASCII, no spaces around it"),
-        ({"x": " a"}, "' a' is no value of a header", "write it as it is sent, in ASCII, no spaces around it"),
-        ({"x": "a\nb"}, r"'a\nb' is no value of a header", "write it as it is sent, in ASCII, no spaces around it"),
+        ({"te": "x"}, "a rule cannot match the header `te`", "it concerns the connection and is not forwarded"),
+        ({"x": "é"}, r"not a header value: '\xe9'", "write it as it is sent, in ASCII, without spaces around it"),
+        ({"x": " a"}, "not a header value: ' a'", "write it as it is sent, in ASCII, without spaces around it"),
+        ({"x": "a\nb"}, r"not a header value: 'a\nb'", "write it as it is sent, in ASCII, without spaces around it"),
         (
             {"content-type": "text/html; charset=utf-8"},
-            "'text/html; charset=utf-8' is no media type alone",
-            "write one such as `application/json`, no parameters",
+            "not a media type: 'text/html; charset=utf-8'",
+            "write one such as `application/json`, without parameters",
         ),
         (
             {"content-type": "json"},
-            "'json' is no media type alone",
-            "write one such as `application/json`, no parameters",
+            "not a media type: 'json'",
+            "write one such as `application/json`, without parameters",
         ),
     ],
 )

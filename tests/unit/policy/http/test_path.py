@@ -19,7 +19,7 @@ def test_a_path_has_one_canonical_form_or_is_doubtful(vector: dict[str, Any]) ->
         return
     with pytest.raises(Ambiguous) as doubt:
         canonical_path(vector["path"])
-    assert str(doubt.value) == f"the path holds {vector['doubt']}", vector["why"]
+    assert str(doubt.value) == f"the path contains {vector['doubt']}", vector["why"]
 
 
 @each("path", ["", "*", "x", "http://allowed.test/", "?x"])

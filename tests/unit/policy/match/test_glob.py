@@ -63,11 +63,11 @@ def test_a_glob_tells_how_far_it_goes_along_with_a_path(glob: str, path: str, ex
 @each(
     ("glob", "what"),
     [
-        ("/a**", "`**` stands for whole segments"),
-        ("/**a", "`**` stands for whole segments"),
-        ("/***", "`**` stands for whole segments"),
-        ("/*" * 9, "a path has at most 8 stars"),
-        ("/a" * 32, "a glob has at most 32 segments"),
+        ("/a**", "`**` has to be a whole segment"),
+        ("/**a", "`**` has to be a whole segment"),
+        ("/***", "`**` has to be a whole segment"),
+        ("/*" * 9, "more than 8 stars in a path"),
+        ("/a" * 32, "more than 32 segments in a glob"),
     ],
 )
 def test_what_is_no_glob_is_refused_with_its_reason(glob: str, what: str) -> None:

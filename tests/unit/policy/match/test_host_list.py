@@ -3,7 +3,7 @@ from itertools import permutations
 import pytest
 
 from agent_sandbox.policy.errors import Unfit
-from agent_sandbox.policy.match.host_list import MOST_UNFIT, Unlisted, parse_file_name, parse_host_list
+from agent_sandbox.policy.match.host_list import MAX_INVALID, Unlisted, parse_file_name, parse_host_list
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from table_tests import each
 
@@ -54,12 +54,12 @@ def test_a_line_that_cannot_be_allowed_is_told_with_its_number() -> None:
         "a.test\n*.com\n\nhttps://x.test/\n10.0.0.1\n-a.test\nlocalhost\ndb.internal\n", name="hosts.txt"
     )
     assert [(one.line, one.what) for one in unfit] == [
-        (2, "`*.com` takes in every name that anybody registers below `com`"),
+        (2, "`*.com` matches every name that anyone registers below `com`"),
         (4, "'https://x.test/' is a URL, not a host"),
-        (5, "10.0.0.1 is no public address (private)"),
-        (6, "'-a.test' is no host name"),
-        (7, "localhost can only lead to a private place"),
-        (8, "db.internal can only lead to a private place"),
+        (5, "10.0.0.1 is not a public address (private)"),
+        (6, "not a host name: '-a.test'"),
+        (7, "localhost can only be a private host"),
+        (8, "db.internal can only be a private host"),
     ]
     assert isinstance(unfit[0], Unlisted)
 
@@ -70,15 +70,15 @@ def test_what_looks_plain_and_is_none_is_refused(line: str) -> None:
 
 
 def test_a_list_of_nonsense_is_not_read_to_its_end() -> None:
-    _, unfit = parse_host_list("*\n" * 10 * MOST_UNFIT, name="x")
-    assert [one.line for one in unfit] == list(range(1, MOST_UNFIT + 1))
+    _, unfit = parse_host_list("*\n" * 10 * MAX_INVALID, name="x")
+    assert [one.line for one in unfit] == list(range(1, MAX_INVALID + 1))
 
 
 @each("name", ["../hosts.txt", "/etc/hosts", "a/b", "", ".hosts", "a\n", "x" * 101])
 def test_a_list_is_a_file_beside_the_policy(name: str) -> None:
     with pytest.raises(Unfit) as caught:
         parse_file_name(name)
-    assert caught.value.what == "a list of hosts is a file beside the policy"
+    assert caught.value.what == "the host list has to be in the directory of the policy file"
     assert parse_file_name("hosts-1.txt") == "hosts-1.txt"
 
 

@@ -11,7 +11,7 @@ KEY = Credential(header="x-key", secret="key")
 def test_all_of_it_is_told_by_the_headers() -> None:
     told = "secret forge.token in authorization as 'bot' and secret key in x-key"
     assert str(injection([KEY, TOKEN])) == told
-    assert str(injection([KEY, TOKEN], replaces=True)) == f"{told} in place of what is sent"
+    assert str(injection([KEY, TOKEN], replaces=True)) == f"{told} replacing what is sent"
 
 
 @pytest.mark.parametrize("replaces", [False, True])
@@ -42,7 +42,7 @@ def test_a_name_of_a_secret_is_one_of_a_file(name: str) -> None:
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(Unfit) as raised:
         parse_secret_name(name)
-    assert raised.value.hint == "write letters, digits, `.`, `_` and `-`: `github.token`"
+    assert raised.value.hint == "use letters, digits, `.`, `_` and `-`, such as `github.token`"
 
 
 @pytest.mark.parametrize(
@@ -51,5 +51,5 @@ def test_other_names_are_refused(name: str) -> None:
 def test_a_secret_in_place_of_its_name_is_refused_and_not_repeated(value: str) -> None:
     with pytest.raises(Unfit) as raised:
         parse_secret_name(value)
-    assert raised.value.what == "a secret itself stands where its name belongs"
+    assert raised.value.what == "this is a secret, not the name of one"
     assert value not in raised.value.hint

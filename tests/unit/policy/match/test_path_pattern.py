@@ -30,19 +30,19 @@ def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any])
     ("kind", "text", "what"),
     [
         (PathKind.EXACT, "x", "the path does not start with `/`: 'x'"),
-        (PathKind.PREFIX, "/a/../b", "the path holds a dot segment: '/a/../b'"),
+        (PathKind.PREFIX, "/a/../b", "the path contains a dot segment: '/a/../b'"),
         (
             PathKind.PREFIX,
             "/a%2fb",
-            "the path holds an encoded slash, which an entry with `encoded_slash: true` takes: '/a%2fb'",
+            "the path contains an encoded slash, which an entry allows with `encoded_slash: true`: '/a%2fb'",
         ),
-        (PathKind.EXACT, "/a?b=c", "'/a?b=c' holds a query"),
-        (PathKind.EXACT, "/a;b", "'/a;b' holds a `;`"),
-        (PathKind.EXACT, "/a%3Bb", "'/a%3Bb' holds a `;`"),
-        (PathKind.EXACT, "/" + "a" * 1024, "a path of a rule is at most 1024 characters long"),
-        (PathKind.GLOB, "/a**", "`**` stands for whole segments"),
-        (PathKind.PREFIX, "/a/*", "a `*` stands for itself in prefix: '/a/*'"),
-        (PathKind.EXACT, "/a/**", "a `*` stands for itself in exact: '/a/**'"),
+        (PathKind.EXACT, "/a?b=c", "'/a?b=c' has a query"),
+        (PathKind.EXACT, "/a;b", "'/a;b' has a `;`"),
+        (PathKind.EXACT, "/a%3Bb", "'/a%3Bb' has a `;`"),
+        (PathKind.EXACT, "/" + "a" * 1024, "a path with more than 1024 characters"),
+        (PathKind.GLOB, "/a**", "`**` has to be a whole segment"),
+        (PathKind.PREFIX, "/a/*", "a `*` is not a wildcard in prefix: '/a/*'"),
+        (PathKind.EXACT, "/a/**", "a `*` is not a wildcard in exact: '/a/**'"),
     ],
 )
 def test_what_is_no_pattern_is_refused_with_its_reason(kind: PathKind, text: str, what: str) -> None:

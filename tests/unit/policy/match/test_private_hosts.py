@@ -23,7 +23,7 @@ from table_tests import each
     ],
 )
 def test_a_name_that_no_public_name_server_answers_for_can_only_be_private(host: str) -> None:
-    assert why_private(host) == "can only lead to a private place"
+    assert why_private(host) == "can only be a private host"
 
 
 @each("host", ["example.com", "local.example.com", "internal.test", "arpa.test", "203.0.113.7"])
@@ -33,18 +33,18 @@ def test_other_hosts_may_be_public(host: str) -> None:
 
 @pytest.mark.parametrize(("host", "kind"), [("10.0.0.1", "private"), ("::1", "unspecified, loopback or v4-compatible")])
 def test_a_private_address_is_told_by_its_kind(host: str, kind: str) -> None:
-    assert why_private(host) == f"is no public address ({kind})"
+    assert why_private(host) == f"is not a public address ({kind})"
 
 
 @each(
     ("host", "hint"),
     [
-        ("db.internal", "name it under `host_services`: `NAME: {to: db.internal:80}`"),
-        ("10.0.0.1", "name it under `host_services`: `NAME: {to: 10.0.0.1:80}`"),
-        ("fd00::1", 'name it under `host_services`: `NAME: {to: "[fd00::1]:80"}`'),
-        ("localhost", "the engine's machine is named under `host_services`: `NAME: {to: host:80}`"),
-        ("a.localhost", "the engine's machine is named under `host_services`: `NAME: {to: host:80}`"),
-        ("127.0.0.1", "the engine's machine is named under `host_services`: `NAME: {to: host:80}`"),
+        ("db.internal", "add it under `host_services`: `NAME: {to: db.internal:80}`"),
+        ("10.0.0.1", "add it under `host_services`: `NAME: {to: 10.0.0.1:80}`"),
+        ("fd00::1", 'add it under `host_services`: `NAME: {to: "[fd00::1]:80"}`'),
+        ("localhost", "add the Docker host under `host_services`: `NAME: {to: host:80}`"),
+        ("a.localhost", "add the Docker host under `host_services`: `NAME: {to: host:80}`"),
+        ("127.0.0.1", "add the Docker host under `host_services`: `NAME: {to: host:80}`"),
         ("169.254.169.254", NOTHING_LIFTS),
         ("100.100.100.200", NOTHING_LIFTS),
     ],

@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
-from agent_sandbox.policy.match.public_suffix import _suffixes, is_public_suffix, refuse_strangers
+from agent_sandbox.policy.match.public_suffix import _suffixes, is_public_suffix, require_no_public_suffix
 from table_tests import each
 
 
@@ -43,14 +43,14 @@ def test_clouds_are_left_to_lint(name: str) -> None:
 @pytest.mark.parametrize("pattern", ["*.com", ".co.uk", "*.github.io", "*.xn--p1ai"])
 def test_a_wildcard_over_strangers_is_refused(pattern: str) -> None:
     with pytest.raises(Unfit) as unfit:
-        refuse_strangers(parse_host_pattern(pattern))
-    what = f"`{pattern}` takes in every name that anybody registers below `{pattern.lstrip('*.')}`"
+        require_no_public_suffix(parse_host_pattern(pattern))
+    what = f"`{pattern}` matches every name that anyone registers below `{pattern.lstrip('*.')}`"
     assert (unfit.value.what, unfit.value.hint) == (what, "name the hosts you need")
 
 
 @each("pattern", ["com", "github.io", "*.example.com", ".me.github.io", "203.0.113.7"])
 def test_one_host_and_the_names_of_one_owner_are_fine(pattern: str) -> None:
-    refuse_strangers(parse_host_pattern(pattern))
+    require_no_public_suffix(parse_host_pattern(pattern))
 
 
 def test_the_list_is_read_once() -> None:

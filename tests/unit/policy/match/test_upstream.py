@@ -36,17 +36,17 @@ def test_a_proxy_is_a_scheme_a_host_and_a_port(written: str, means: UpstreamProx
 @pytest.mark.parametrize(
     ("written", "what", "hint"),
     [
-        ("socks5://proxy.corp.example:1080", "'socks5://proxy.corp.example:1080' is no proxy", HOW),
-        ("proxy.corp.example:3128", "'proxy.corp.example:3128' is no proxy", HOW),
-        ("http://proxy.corp.example:3128/path", "'http://proxy.corp.example:3128/path' is no proxy", HOW),
-        ("http://", "'http://' is no proxy", HOW),
-        ("http://proxy.corp.example", "'http://proxy.corp.example' is no proxy: the port is missing", HOW),
-        ("http://127.1:8", "'http://127.1:8' is no proxy: ", HOW),
+        ("socks5://proxy.corp.example:1080", "not a proxy URL: 'socks5://proxy.corp.example:1080'", HOW),
+        ("proxy.corp.example:3128", "not a proxy URL: 'proxy.corp.example:3128'", HOW),
+        ("http://proxy.corp.example:3128/path", "not a proxy URL: 'http://proxy.corp.example:3128/path'", HOW),
+        ("http://", "not a proxy URL: 'http://'", HOW),
+        ("http://proxy.corp.example", "not a proxy URL: 'http://proxy.corp.example': the port is missing", HOW),
+        ("http://127.1:8", "not a proxy URL: 'http://127.1:8': ", HOW),
         ("http://localhost:3128", "`localhost` is the sandbox's proxy itself", "http://host:3128"),
         ("http://x.localhost:3128", "`x.localhost` is the sandbox's proxy itself", "http://host:3128"),
-        ("http://127.0.0.1:3128", "no proxy is dialled at 127.0.0.1 (loopback)", "http://host:3128"),
-        ("http://169.254.169.254:80", "no proxy is dialled at 169.254.169.254 (link-local)", ""),
-        ("http://[fd00:ec2::254]:80", "no proxy is dialled at fd00:ec2::254 (private)", ""),
+        ("http://127.0.0.1:3128", "127.0.0.1 cannot be the upstream proxy (loopback)", "http://host:3128"),
+        ("http://169.254.169.254:80", "169.254.169.254 cannot be the upstream proxy (link-local)", ""),
+        ("http://[fd00:ec2::254]:80", "fd00:ec2::254 cannot be the upstream proxy (private)", ""),
     ],
 )
 def test_what_is_no_proxy_is_refused_with_what_to_write(written: str, what: str, hint: str) -> None:
@@ -60,7 +60,7 @@ def test_what_is_no_proxy_is_refused_with_what_to_write(written: str, what: str,
 def test_credentials_are_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(Unfit) as unfit:
         parse_upstream_proxy(text)
-    assert unfit.value.what == "the proxy is written with credentials"
+    assert unfit.value.what == "the proxy URL has credentials"
     assert "`upstream-auth`" in unfit.value.hint
     assert "hunter2" not in unfit.value.what + unfit.value.hint
 
@@ -68,15 +68,15 @@ def test_credentials_are_refused_and_not_repeated(text: str) -> None:
 def test_a_host_goes_through_the_proxy_unless_it_is_left_out() -> None:
     upstream = Upstream(layer="user", proxy=PROXY, no_proxy=AROUND)
     hosts = ("far.example", "near.example", "x.near.example", "198.51.100.7")
-    assert [upstream.leads(host) for host in hosts] == [PROXY, None, None, None]
-    assert Upstream(layer="user", ca=CA).leads("far.example") is None
+    assert [upstream.proxy_for(host) for host in hosts] == [PROXY, None, None, None]
+    assert Upstream(layer="user", ca=CA).proxy_for("far.example") is None
 
 
 def test_what_it_means_is_said_in_words_and_as_data() -> None:
     whole = Upstream(layer="user", proxy=PROXY, no_proxy=AROUND, ca=CA)
     assert str(whole) == (
-        "all that is allowed goes through http://proxy.corp.example:3128, but for .near.example, 198.51.100.7; "
-        "corp-ca.pem (sha256 0a1b) may sign for every host"
+        "all allowed requests go through http://proxy.corp.example:3128, except .near.example, 198.51.100.7; "
+        "corp-ca.pem (sha256 0a1b) can sign for every host"
     )
     assert whole.dumped() == {
         "layer": "user",
@@ -85,14 +85,14 @@ def test_what_it_means_is_said_in_words_and_as_data() -> None:
         "ca": "corp-ca.pem (sha256 0a1b)",
     }
     assert Upstream(layer="user", proxy=PROXY).dumped()["ca"] is None
-    assert str(Upstream(layer="user", proxy=PROXY)) == "all that is allowed goes through http://proxy.corp.example:3128"
+    assert str(Upstream(layer="user", proxy=PROXY)) == "all allowed requests go through http://proxy.corp.example:3128"
     alone = Upstream(layer="user", ca=CA)
-    assert (str(alone), alone.dumped()["proxy"]) == ("corp-ca.pem (sha256 0a1b) may sign for every host", None)
+    assert (str(alone), alone.dumped()["proxy"]) == ("corp-ca.pem (sha256 0a1b) can sign for every host", None)
 
 
 def test_certificates_lie_beside_the_policy() -> None:
     assert parse_ca_name("corp-ca.pem") == "corp-ca.pem"
-    with pytest.raises(Unfit, match="certificates lie in a file beside the policy"):
+    with pytest.raises(Unfit, match="`ca` has to be in the directory of the policy file"):
         parse_ca_name("../corp-ca.pem")
 
 

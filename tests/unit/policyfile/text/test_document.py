@@ -61,18 +61,18 @@ def test_what_is_in_quotes_is_text() -> None:
 @each(
     ("text", "messages"),
     [
-        ("a: 1\nb: 2\na: 3", ["policy.yaml:3:1: key 'a' is here twice; keep one of them"]),
-        ("a: &x 1", ["policy.yaml:1:4: an anchor (`&x`); take it out; each value is written where it counts"]),
+        ("a: 1\nb: 2\na: 3", ["policy.yaml:3:1: duplicate key 'a'; keep one of them"]),
+        ("a: &x 1", ["policy.yaml:1:4: an anchor (`&x`); remove it; write each value where it is used"]),
         ("a: *x", ["policy.yaml:1:4: an alias (`*x`); write the value out"]),
         ("<<: {}", ["policy.yaml:1:1: a merge key (`<<`); write the entry out"]),
         ("'<<': {}", []),
-        ("a: !!str 1", ["policy.yaml:1:4: a tag ('tag:yaml.org,2002:str'); take it out; a policy holds plain values"]),
+        ("a: !!str 1", ["policy.yaml:1:4: a tag ('tag:yaml.org,2002:str'); remove it; a policy has only plain values"]),
         (
             "a: !!python/name:id [x]",
-            ["policy.yaml:1:4: a tag ('tag:yaml.org,2002:python/name:id'); take it out; a policy holds plain values"],
+            ["policy.yaml:1:4: a tag ('tag:yaml.org,2002:python/name:id'); remove it; a policy has only plain values"],
         ),
-        ("&x a: 1", ["policy.yaml:1:1: an anchor (`&x`); take it out; each value is written where it counts"]),
-        ("a: no", ["policy.yaml:1:4: 'no' is not text to every reader of YAML; quote it: \"no\", or write `false`"]),
+        ("&x a: 1", ["policy.yaml:1:1: an anchor (`&x`); remove it; write each value where it is used"]),
+        ("a: no", ["policy.yaml:1:4: YAML parsers differ on 'no'; quote it: \"no\", or write `false`"]),
     ],
 )
 def test_yaml_on_which_readers_differ_is_refused_where_it_stands(text: str, messages: list[str]) -> None:
@@ -86,17 +86,17 @@ def test_a_second_value_of_a_key_is_forgotten() -> None:
 @each(
     ("text", "message"),
     [
-        ("a: 1\n---\nb: 2", "policy.yaml:3:1: a second document; a policy is one document: take `---` out"),
+        ("a: 1\n---\nb: 2", "policy.yaml:3:1: a second document; a policy is one document: remove `---`"),
         (
             "- {{x}}.test",
-            "policy.yaml:1:4: a key that is no word; a key is a word before a `:`; text with braces stands in quotes",
+            "policy.yaml:1:4: a key that is not a word; a key is a word before a `:`; quote text with braces",
         ),
         (
             "? [a]\n: b",
-            "policy.yaml:1:3: a key that is no word; a key is a word before a `:`; text with braces stands in quotes",
+            "policy.yaml:1:3: a key that is not a word; a key is a word before a `:`; quote text with braces",
         ),
-        ("[" * 100_000, "policy.yaml:1:18: more than 16 levels deep; no part of a policy is"),
-        ("a: [\n", "policy.yaml:2:1: is no YAML here: did not find expected node content"),
+        ("[" * 100_000, "policy.yaml:1:18: more than 16 levels deep; a policy never is"),
+        ("a: [\n", "policy.yaml:2:1: invalid YAML: did not find expected node content"),
     ],
 )
 def test_yaml_that_is_no_policy_at_all_stops_the_reading(text: str, message: str) -> None:

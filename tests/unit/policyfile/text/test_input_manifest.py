@@ -22,14 +22,14 @@ def test_a_source_stands_until_anything_else_is_read_there(tmp_path: Path) -> No
     file = tmp_path / "x"
     file.write_text("a")
     source = Source(path=str(file), limit=MAX_BYTES, own_folder=False, digest=OF_A)
-    assert source.stands
+    assert source.is_unchanged
     file.write_text("b")
-    assert not source.stands
+    assert not source.is_unchanged
     file.unlink()
-    assert not source.stands
+    assert not source.is_unchanged
     (tmp_path / "y").write_text("a")
     file.symlink_to(tmp_path / "y")
-    assert not source.stands
+    assert not source.is_unchanged
 
 
 def test_of_a_file_that_changed_meanwhile_not_all_can_stand(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_of_a_file_that_changed_meanwhile_not_all_can_stand(tmp_path: Path) -> N
     for text in ("a", "b"):
         (tmp_path / "x").write_text(text)
         reader.read(tmp_path / "x")
-    assert sorted(source.stands for source in reader.sources) == [False, True]
+    assert sorted(source.is_unchanged for source in reader.sources) == [False, True]
 
 
 def test_what_cannot_be_read_is_a_problem_as_ever(tmp_path: Path) -> None:

@@ -27,17 +27,17 @@ def test_a_missing_file_says_what_makes_one_where_something_does(tmp_path: Path)
 
 def test_a_fifo_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    assert refusal(tmp_path / "fifo") == "is no regular file; a policy is a text file"
+    assert refusal(tmp_path / "fifo") == "not a regular file; a policy is a text file"
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == "is no regular file; a policy is a text file"
+    assert refusal(tmp_path) == "not a regular file; a policy is a text file"
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("domains: []")
     (tmp_path / "link").symlink_to("target")
-    assert refusal(tmp_path / "link") == "is a symbolic link; put the file itself there"
+    assert refusal(tmp_path / "link") == "symbolic link; replace it with the file itself"
 
 
 def test_a_link_in_place_of_the_folder_is_not_followed_where_trust_follows_none(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_link_in_place_of_the_folder_is_not_followed_where_trust_follows_none(
     assert read_policy(tmp_path / "real" / "x.yaml", own_folder=True) == b"x"
     with pytest.raises(UserError) as error:
         read_policy(tmp_path / "link" / "x.yaml", own_folder=True)
-    assert str(error.value) == f"{tmp_path / 'link'}: is a symbolic link; put the folder itself there"
+    assert str(error.value) == f"{tmp_path / 'link'}: symbolic link; replace it with the directory itself"
 
 
 def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "open", refused)
     assert (
         refusal(tmp_path / "policy.yaml")
-        == "cannot be read: Permission denied; `agent-sandbox doctor` says what is closed"
+        == "cannot be read: Permission denied; `agent-sandbox doctor` shows the permissions"
     )
     assert refusal(tmp_path / "hosts.txt") == "cannot be read: Permission denied"
 
@@ -78,7 +78,7 @@ def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"#" * MAX_BYTES)
     assert len(read_policy(path)) == MAX_BYTES
     path.write_bytes(b"#" * (MAX_BYTES + 1))
-    assert refusal(path) == "is longer than 4 MiB; put long lists of hosts into a `domains_file`"
+    assert refusal(path) == "longer than 4 MiB; put long host lists into a `domains_file`"
     with pytest.raises(UserError) as error:
         read_policy(path, limit=MIB)
-    assert str(error.value) == f"{path}: is longer than 1 MiB"
+    assert str(error.value) == f"{path}: longer than 1 MiB"

@@ -14,23 +14,23 @@ def told(text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> str:
 @each(
     ("text", "message"),
     [
-        ("domains:\n\t- a.test\n", "policy.yaml:2:1: a tab where YAML wants spaces; indent with spaces"),
+        ("domains:\n\t- a.test\n", "policy.yaml:2:1: a tab where YAML needs spaces; indent with spaces"),
         (
             "domains:\n  - *.example.com # all\n",
             (
-                "policy.yaml:2:6: is no YAML here: did not find expected alphabetic or numeric character; "
-                'a word that begins with `*` stands in quotes: "*.example.com"'
+                "policy.yaml:2:6: invalid YAML: did not find expected alphabetic or numeric character; "
+                'quote a word that begins with `*`: "*.example.com"'
             ),
         ),
         (
             "domains:\n  - host: @x\n",
             (
-                "policy.yaml:2:11: is no YAML here: found character that cannot start any token; "
-                'a word that begins with `@` stands in quotes: "@x"'
+                "policy.yaml:2:11: invalid YAML: found character that cannot start any token; "
+                'quote a word that begins with `@`: "@x"'
             ),
         ),
-        ("domains: [a.test\nallow: []", "policy.yaml:2:6: is no YAML here: did not find expected ',' or ']'"),
-        ('domains: ["a.test', "policy.yaml:1:18: is no YAML here: found unexpected end of stream"),
+        ("domains: [a.test\nallow: []", "policy.yaml:2:6: invalid YAML: did not find expected ',' or ']'"),
+        ('domains: ["a.test', "policy.yaml:1:18: invalid YAML: found unexpected end of stream"),
     ],
 )
 def test_what_is_no_yaml_is_told_in_the_words_of_an_author(text: str, message: str) -> None:
@@ -39,15 +39,14 @@ def test_what_is_no_yaml_is_told_in_the_words_of_an_author(text: str, message: s
 
 def test_the_place_is_the_same_without_the_c_library() -> None:
     message = told("domains:\n\t- a.test\n", yaml.SafeLoader)
-    assert message == "policy.yaml:2:1: a tab where YAML wants spaces; indent with spaces"
+    assert message == "policy.yaml:2:1: a tab where YAML needs spaces; indent with spaces"
 
 
 def test_an_error_past_the_last_line_has_a_place_too() -> None:
     assert (
-        told('domains: ["a.test\n', yaml.CSafeLoader)
-        == "policy.yaml:2:1: is no YAML here: found unexpected end of stream"
+        told('domains: ["a.test\n', yaml.CSafeLoader) == "policy.yaml:2:1: invalid YAML: found unexpected end of stream"
     )
 
 
 def test_an_error_without_a_place_is_told_as_it_is() -> None:
-    assert str(syntax_problem(yaml.YAMLError("odd"), "", "policy.yaml")) == "policy.yaml: is no YAML: odd"
+    assert str(syntax_problem(yaml.YAMLError("odd"), "", "policy.yaml")) == "policy.yaml: invalid YAML: odd"

@@ -63,7 +63,7 @@ def secret(*, name: str = "s", header: str = "X", kind: str = "bearer", existing
                 (secret(header="Y"), secret(), ""),
                 (secret(), secret(kind="basic, username: u"), " as 'u'"),
                 (secret(kind="basic, username: v"), secret(kind="basic, username: u"), " as 'u'"),
-                (secret(), secret(existing="replace"), " in place of what is sent"),
+                (secret(), secret(existing="replace"), " replacing what is sent"),
                 (secret(existing="replace"), secret(), ""),
             )
         ),
@@ -102,7 +102,7 @@ def secret(*, name: str = "s", header: str = "X", kind: str = "bearer", existing
         (
             domains("db.a.test"),
             domains("db.a.test") + "host_services: {db: {to: 'db.a.test:80'}}",
-            ["target db.a.test:80 leads to db.a.test, a private place now"],
+            ["target db.a.test:80 leads to db.a.test, now a host service"],
         ),
         (
             "host_services: {lab: {to: host:80}}",
@@ -158,7 +158,7 @@ def test_what_only_a_narrowing_layer_would_take_opens_nothing(layer_of: LayerOf)
 
 def test_a_private_place_that_leads_elsewhere_is_told(policy_of: PolicyOf) -> None:
     old, new = policy_of("host_services: {db: {to: host:80}}"), policy_of("host_services: {x: {to: db:80}}")
-    assert told(difference(old, new).opens) == ["target db:80 leads to db, and led to host"]
+    assert told(difference(old, new).opens) == ["target db:80 leads to db, before to host"]
     assert difference(old, old).opens == ()
 
 
@@ -172,16 +172,16 @@ UPSTREAM = domains("a.test") + "settings: {{upstream: {{proxy: 'http://{}.corp.e
             domains("a.test"),
             UPSTREAM.format("proxy"),
             [
-                "upstream all that is allowed goes through http://proxy.corp.example:3128",
-                "upstream corp.pem may sign for every host",
+                "upstream all allowed requests go through http://proxy.corp.example:3128",
+                "upstream corp.pem can sign for every host",
             ],
             [],
         ),
         (
             UPSTREAM.format("proxy"),
             UPSTREAM.format("other"),
-            ["upstream all that is allowed goes through http://other.corp.example:3128"],
-            ["upstream all that is allowed goes through http://proxy.corp.example:3128"],
+            ["upstream all allowed requests go through http://other.corp.example:3128"],
+            ["upstream all allowed requests go through http://proxy.corp.example:3128"],
         ),
         (UPSTREAM.format("proxy"), f"# said again\n{UPSTREAM.format('proxy')}", [], []),
     ],

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from agent_sandbox.policy import Effect, Layer, Policy, compile_policy
-from agent_sandbox.policytools.edit.editing import Edited, Readers, Standing, edit
+from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, edit
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.problems import Problem, UserError
 
@@ -28,7 +28,7 @@ def read(layer_of: LayerOf) -> Readers:
     return Readers(file="policy.yaml", layer=layer_of, policy=lambda layer: compile_policy([layer], {}))
 
 
-def result(read: Readers, line: str, text: str = TEXT) -> Edited | Standing:
+def result(read: Readers, line: str, text: str = TEXT) -> Edited | AlreadyCovered:
     verb, _, rule = line.partition(" ")
     return edit(text, read_short_rule(Effect(verb), (rule,)), read)
 
@@ -64,14 +64,14 @@ def test_the_rule_goes_in_and_its_line_is_told(read: Readers) -> None:
 )
 def test_what_a_rule_says_already_changes_nothing(read: Readers, line: str, rule: str, origin: int) -> None:
     got = result(read, line)
-    standing = (str(got.rule), got.rule.origin.line) if isinstance(got, Standing) else ("", 0)
+    standing = (str(got.rule), got.rule.origin.line) if isinstance(got, AlreadyCovered) else ("", 0)
     assert standing == (rule, origin)
 
 
 def test_an_allow_that_a_deny_beats_is_refused_with_its_line(read: Readers) -> None:
     got = problem(read, "allow DELETE https://b.test/c")
     what = "DELETE https://b.test/c is denied by policy.yaml:10 (DELETE https://b.test/c), and a deny always wins"
-    hint = "narrow that entry or take it out; nothing was changed"
+    hint = "narrow or remove that entry; nothing was changed"
     assert got == Problem(where="policy.yaml", what=what, hint=hint)
 
 
@@ -91,7 +91,7 @@ def test_a_deny_whose_query_no_request_can_have_is_none_to_tell(read: Readers) -
 
 
 def test_a_file_that_is_written_in_no_usual_way_is_left_to_its_author(read: Readers) -> None:
-    what = "GET https://b.test/ can't be put into this file as it is written"
+    what = "cannot add GET https://b.test/ to this file automatically"
     expected = Problem(where="policy.yaml", what=what, hint="add `- GET https://b.test/` under `allow` by hand")
     assert problem(read, "allow GET https://b.test/", "{allow}\n") == expected
 
@@ -113,7 +113,7 @@ def test_what_the_new_text_says_is_read_before_it_is_believed(layer_of: LayerOf)
 def test_an_allow_that_something_around_the_file_denies_is_refused(layer_of: LayerOf) -> None:
     closed = Policy.deny_all("the organisation allows nothing")
     read = Readers(file="policy.yaml", layer=layer_of, policy=lambda _: closed)
-    what = "GET https://b.test/ would be denied all the same: the organisation allows nothing"
+    what = "GET https://b.test/ would still be denied: the organisation allows nothing"
     expected = Problem(where="policy.yaml", what=what, hint="nothing was changed")
     assert problem(read, "allow GET https://b.test/", "") == expected
 
@@ -122,7 +122,7 @@ def test_an_allow_that_stands_beyond_a_ceiling_is_no_allow(layer_of: LayerOf) ->
     ceiling = layer_of("tighten: true\ndomains: [b.test]\n")
     read = Readers(file="policy.yaml", layer=layer_of, policy=lambda layer: compile_policy([ceiling, layer], {}))
     what = problem(read, "allow GET https://a.test/v1/x").what
-    assert what.startswith("GET https://a.test/v1/x would be denied all the same: ")
+    assert what.startswith("GET https://a.test/v1/x would still be denied: ")
 
 
 def test_a_file_that_is_no_policy_is_not_touched(read: Readers) -> None:

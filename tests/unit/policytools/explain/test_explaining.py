@@ -46,7 +46,7 @@ def test_a_denied_request_has_the_deny_first_and_what_it_overrules(policy_of: Po
     got = asked(policy_of(POLICY), "POST https://exact.test/admin")
     assert [(str(rule.effect), rule.origin.line) for rule in got.matched] == [("deny", 12), ("allow", 10)]
     assert (got.misses, got.carets) == ((), "")
-    assert got.remedy == Remedy(in_the_way="a deny always wins: take out or narrow the entry at policy.yaml:12")
+    assert got.remedy == Remedy(in_the_way="a deny always wins: remove or narrow the entry at policy.yaml:12")
 
 
 def test_the_nearest_misses_come_first_and_are_bounded(policy_of: PolicyOf) -> None:
@@ -96,7 +96,7 @@ def test_names_are_compared_only_where_there_are_few(policy_of: PolicyOf, monkey
 def test_what_is_ambiguous_is_denied_and_nothing_allows_it(policy_of: PolicyOf) -> None:
     got = asked(policy_of(POLICY), "GET https://api.test/a/../b")
     assert (got.decision.effect, got.decision.cause) == (Effect.DENY, Cause.REQUEST)
-    assert got.reason == "ambiguous: the path holds a dot segment"
+    assert got.reason == "ambiguous: the path contains a dot segment"
     assert (got.matched, got.misses, got.remedy) == ((), (), None)
 
 
@@ -117,9 +117,9 @@ host_services: {ollama: {to: host:11434}}
 @each(
     ("line", "notes"),
     [
-        ("GET https://a.test/", ("TLS to this host is not looked into: whatever is asked inside passes",)),
+        ("GET https://a.test/", ("TLS to this host is not inspected: all requests inside pass",)),
         ("GET http://a.test/", ()),
-        ("POST https://b.test/", ("at most 1KiB of a body may follow",)),
+        ("POST https://b.test/", ("the body can have at most 1KiB",)),
         ("GET http://ollama:11434/", ("it leads to host:11434",)),
         ("GET https://b.test/", ()),
     ],

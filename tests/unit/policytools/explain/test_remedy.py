@@ -55,9 +55,9 @@ def test_the_narrowest_line_that_works_is_told(
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("GET https://b.test/", "a deny always wins: take out or narrow the entry at policy.yaml:2"),
+        ("GET https://b.test/", "a deny always wins: remove or narrow the entry at policy.yaml:2"),
         ("TRACE https://a.test/", "no rule can name the method TRACE"),
-        ("GET https://10.0.0.1/", "name it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
+        ("GET https://10.0.0.1/", "add it under `host_services`: `NAME: {to: 10.0.0.1:443}`"),
     ],
 )
 def test_where_no_line_helps_it_says_what_stands_in_the_way(
@@ -76,7 +76,7 @@ def test_a_layer_that_only_narrows_is_named_beside_the_line(
     above = replace(layer_of("tighten: true\ndomains: [c.test]"), name="organisation")
     policy = compile_policy([above, layer_of("domains: [a.test]")], {})
     got = remedy(policy, request, decide(policy, request), dict)
-    assert (got.section, got.in_the_way) == (section, "whoever keeps policy.yaml:1 has to allow it there too")
+    assert (got.section, got.in_the_way) == (section, "policy.yaml:1 has to allow it too")
 
 
 def test_no_line_is_offered_for_a_project_that_only_narrows(layer_of: LayerOf, request_of: RequestOf) -> None:
@@ -144,5 +144,5 @@ def test_beside_an_entry_with_a_secret_the_line_is_told_to_go_without(
     got = [remedy(policy, request, decide(policy, request), dict) for request in (post, clear)]
     assert got == [
         Remedy(section="allow", line="- POST https://a.test/", without=wants),
-        Remedy(in_the_way=f"ask for https: {wants} goes over nothing else"),
+        Remedy(in_the_way=f"use https: {wants} is sent only over https"),
     ]

@@ -26,7 +26,7 @@ def test_a_url_is_read_as_a_client_would_send_it(url: str, host: str, port: int,
 
 @pytest.mark.parametrize("url", ["example.org", "ftp://example.org/", "", "https:/example.org"])
 def test_what_is_no_url_is_a_problem(url: str) -> None:
-    with pytest.raises(UserError, match="is no http or https URL; write it as https://host/path"):
+    with pytest.raises(UserError, match="not an http or https URL; write it as https://host/path"):
         read_request(NOTHING, RequestLine(method="GET", url=url))
 
 
@@ -46,9 +46,9 @@ def test_headers_and_the_size_of_the_body_go_along() -> None:
 
 
 def test_what_is_no_header_or_no_size_is_a_problem() -> None:
-    with pytest.raises(UserError, match=r"^accept: is no header; write it as `content-type: application/json`$"):
+    with pytest.raises(UserError, match=r"^accept: not a header; write it as `content-type: application/json`$"):
         read_header("accept")
-    with pytest.raises(UserError, match=r"^1 ton: is no size of a body; write a number of bytes, or one with B, "):
+    with pytest.raises(UserError, match=r"^1 ton: not a body size; write a number of bytes, or a number with B, "):
         read_size("1 ton")
 
 

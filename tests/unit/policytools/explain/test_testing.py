@@ -41,11 +41,14 @@ def test_a_file_of_cases_is_the_same_list() -> None:
 @each(
     ("text", "told"),
     [
-        ("- allow: GTE\n- x", "c:1:10: 'GTE' is no `METHOD URL`; write a method and a whole address: "),
-        ("- allow: GET https://a.test/\n  deny: GET https://b.test/", "c:1:3: a case is one of `allow`, `deny`; "),
+        ("- allow: GTE\n- x", "c:1:10: not `METHOD URL`: 'GTE'; write a method and a whole address: "),
+        (
+            "- allow: GET https://a.test/\n  deny: GET https://b.test/",
+            "c:1:3: a test needs exactly one of `allow` and `deny`; ",
+        ),
         ("- alow: GET https://a.test/", "c:1:3: unknown key 'alow'; did you mean `allow`?"),
-        ("tests: []", "c:1:1: a mapping stands where a list is wanted"),
-        ("- [", "c:2:1: is no YAML here: "),
+        ("tests: []", "c:1:1: list expected, not a mapping"),
+        ("- [", "c:2:1: invalid YAML: "),
     ],
 )
 def test_what_is_no_list_of_cases_is_told_with_its_line(text: str, told: str) -> None:
@@ -83,8 +86,8 @@ def test_one_request_has_one_answer_however_it_is_written(policy_of: PolicyOf) -
 """
     with pytest.raises(UserError) as raised:
         run_cases(policy_of(POLICY), read_cases(text, file="c"))
-    hint = "one request has one answer: keep one of the two"
+    hint = "keep one of the two"
     assert str(raised.value).splitlines() == [
-        f"c:2: GET https://A.test/%78 is to be denied here, and allowed at c:1; {hint}",
-        f"c:5: GET https://a.test/../x is to be denied here, and allowed at c:4; {hint}",
+        f"c:2: GET https://A.test/%78 should be denied here, but allowed at c:1; {hint}",
+        f"c:5: GET https://a.test/../x should be denied here, but allowed at c:4; {hint}",
     ]

@@ -59,7 +59,7 @@ def test_what_means_less_here_is_said() -> None:
     methods = ("DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT")
     assert got.allow == [f"{method} https://a.test/a/*/b" for method in methods]
     assert got.notes == [
-        Note(where="list:2", what="every method is DELETE, GET, OPTIONS, PATCH, POST, PUT here, and HEAD"),
+        Note(where="list:2", what="every method means DELETE, GET, OPTIONS, PATCH, POST, PUT and HEAD here"),
         Note(where="list:2", what=INSIDE),
     ]
 
@@ -67,10 +67,10 @@ def test_what_means_less_here_is_said() -> None:
 def test_a_file_of_hosts_is_led_to_where_such_files_go() -> None:
     with pytest.raises(UserError) as caught:
         import_allowlist("# hosts\na.test\n*.b.test  # all\n", file="list")
-    hint = "a file of hosts needs no import: put it beside the policy, and name it there by `domains_file`"
+    hint = "a host list needs no import: put it next to the policy file, and name it there with `domains_file`"
     assert [str(problem) for problem in caught.value.problems] == [
-        f"list:2: 'a.test' is no `METHOD URL`; {hint}",
-        f"list:3: '*.b.test' is no `METHOD URL`; {hint}",
+        f"list:2: not `METHOD URL`: 'a.test'; {hint}",
+        f"list:3: not `METHOD URL`: '*.b.test'; {hint}",
     ]
 
 
@@ -80,9 +80,9 @@ def test_every_line_that_is_none_is_told_at_once() -> None:
         import_allowlist("\n".join(lines), file="list")
     assert [str(problem) for problem in caught.value.problems] == [
         "list:1: unknown method 'GTE'; did you mean `GET`?",
-        "list:3: 'https://a.test/' is no `METHOD URL`; write `GET https://example.com/path*`",
-        "list:4: 'GET a.test/x' is no `METHOD URL`; write `GET https://example.com/path*`",
-        "list:5: a `*` in a query; name the parameters, or leave the query out: then any is allowed",
+        "list:3: not `METHOD URL`: 'https://a.test/'; write `GET https://example.com/path*`",
+        "list:4: not `METHOD URL`: 'GET a.test/x'; write `GET https://example.com/path*`",
+        "list:5: a `*` in a query; name the parameters, or leave the query out to allow any",
     ]
 
 

@@ -42,7 +42,7 @@ domains:
     assert found.domains == [{"host": "a.test", "transform": transform, "rules": [rule]}]
     assert notes(found) == [
         ("f:3", BY_NAME),
-        ("f:6", "left out: the path holds a dot segment: '/a/../b'"),
+        ("f:6", "left out: the path contains a dot segment: '/a/../b'"),
         ("f", old_policy.PORTS),
         ("f", old_policy.HEAD),
     ]
@@ -51,8 +51,8 @@ domains:
 def test_what_our_language_has_no_host_for_is_left_out() -> None:
     found = imported('domains: ["*.com", a.test]\nother: 1\n')
     assert found.domains == ["a.test"]
-    what = "left out: `.com` takes in every name that anybody registers below `com`"
-    assert notes(found)[:2] == [("f:1", what), ("f:2", "left out: `other` means nothing here")]
+    what = "left out: `.com` matches every name that anyone registers below `com`"
+    assert notes(found)[:2] == [("f:1", what), ("f:2", "left out: `other` is not supported")]
 
 
 @each(
@@ -77,7 +77,7 @@ def test_a_host_that_begins_with_a_dot_matched_nothing_and_is_left_out(entry: st
 
 def test_a_section_that_is_dropped_counts_as_left_out() -> None:
     found = imported("domains: [a.test]\ndeny: [a.test]\n")
-    assert left_out("f:2", "`deny` means nothing here") in found.notes
+    assert left_out("f:2", "`deny` is not supported") in found.notes
 
 
 def test_a_value_that_is_missing_is_not_the_word_none() -> None:
@@ -123,11 +123,11 @@ def test_every_problem_of_every_file_is_told_at_once() -> None:
     with pytest.raises(UserError) as caught:
         imported("domains: [{host: a.test}, 3]", "domains: [{host: a.test, merge_mode: {}, rules: [{}]}]\n", "- a\n")
     assert [str(problem) for problem in caught.value.problems] == [
-        "f:1: `rules` is missing or empty; a host of which all is allowed is a text alone",
-        f"f:1: `domains` holds `3`, which is no entry; {old_policy.AN_ENTRY}",
-        "g:1: `merge_mode` is `replace`, or it is not there",
-        "g:1: a rule without conditions; all that can be asked of a host is a text alone",
-        "h:1: is no policy: keys and values are wanted",
+        "f:1: `rules` is missing or empty; to allow everything on a host, write only the host",
+        f"f:1: not an entry of `domains`: `3`; {old_policy.AN_ENTRY}",
+        "g:1: `merge_mode` can only be `replace`",
+        "g:1: a rule without conditions; to allow everything on a host, write only the host",
+        "h:1: not a policy: keys and values expected",
     ]
 
 

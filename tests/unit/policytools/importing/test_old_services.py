@@ -27,8 +27,8 @@ def test_a_service_that_we_have_keeps_its_name() -> None:
     found = imported("services:\n  - GitHub\n")
     assert (found.services, found.domains) == (["github"], [])
     hosts = "github.com, .github.com, githubusercontent.com, .githubusercontent.com"
-    ours = "here it is what `agent-sandbox policy services show github` lists"
-    assert notes(found) == [("f:2", f"`github` was all that can be asked of {hosts}: {ours}")]
+    ours = "here it allows what `agent-sandbox policy services show github` lists"
+    assert notes(found) == [("f:2", f"`github` allowed every request to {hosts}; {ours}")]
 
 
 def test_a_service_that_we_do_not_have_is_its_hosts() -> None:
@@ -54,7 +54,7 @@ def test_a_service_that_is_named_twice_stands_there_once() -> None:
 def test_options_that_the_service_does_not_take_leave_it_out() -> None:
     found = imported("services: [{name: github, repos: [a/b], git: {access: read, auth: {secret: [x]}}}]")
     assert found.services == []
-    assert ("f:1", "left out: `auth` names a secret") in notes(found)
+    assert ("f:1", "left out: `auth` needs a secret") in notes(found)
 
 
 def test_credentials_are_taken_over_and_said_to_wait() -> None:
@@ -79,7 +79,7 @@ def test_surfaces_are_git_and_api(readonly: str, access: str) -> None:
 def test_a_service_that_our_language_does_not_take_is_left_out_and_said_to_be() -> None:
     found = imported("services: [{name: github, merge_mode: other}]")
     assert found.services == []
-    assert notes(found) == [("f:1", "left out: 'other' does not go here")]
+    assert notes(found) == [("f:1", "left out: invalid value 'other'")]
 
 
 def test_a_service_that_nobody_knows_is_left_out_and_the_others_are_taken() -> None:
@@ -90,13 +90,13 @@ def test_a_service_that_nobody_knows_is_left_out_and_the_others_are_taken() -> N
 
 
 def test_what_is_no_service_is_refused() -> None:
-    problems = ("f:1: unknown key `x`; known are api, git, merge_mode, name, readonly, repos, surfaces",)
+    problems = ("f:1: unknown key `x`; known: api, git, merge_mode, name, readonly, repos, surfaces",)
     imported("services: [nonesuch, {name: github, x: 1}]", problems=problems)
 
 
 def test_a_service_whose_readonly_is_no_flag_is_refused() -> None:
-    hint = "write `readonly: true`, or take it out"
+    hint = "write `readonly: true`, or remove it"
     imported(
         'services: [{name: github, readonly: "yes"}]',
-        problems=(f"f:1: `readonly` is 'yes', neither `true` nor `false`; {hint}",),
+        problems=(f"f:1: `readonly` has to be `true` or `false`, not 'yes'; {hint}",),
     )

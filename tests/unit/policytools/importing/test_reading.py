@@ -24,10 +24,10 @@ def test_everything_of_a_wrong_shape_is_remembered() -> None:
     assert old.words(old.value["methods"], "methods") == [""]
     assert old.words(" a ", "methods") == ["a"]
     assert [str(problem) for problem in old.problems] == [
-        "old.yaml:1: `domains` is no list",
-        "old.yaml:2: unknown key `z`; known are a, b",
-        "old.yaml:2: keys and values are wanted here",
-        "old.yaml:3: `host` holds `3`, which is not text; write `host: example.com`",
+        "old.yaml:1: `domains` has to be a list",
+        "old.yaml:2: unknown key `z`; known: a, b",
+        "old.yaml:2: keys and values expected here",
+        "old.yaml:3: `host` has to be text, not `3`; write `host: example.com`",
         "old.yaml:4: `methods` is empty; write `methods: [GET]`",
     ]
 
@@ -35,9 +35,9 @@ def test_everything_of_a_wrong_shape_is_remembered() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("- a\n", "old.yaml:1: is no policy: keys and values are wanted"),
-        ("a: &x 1\nb: *x\n", "old.yaml:1:4: an anchor (`&x`); take it out; each value is written where it counts"),
-        ("a: [\n", "old.yaml:2:1: is no YAML here: "),
+        ("- a\n", "old.yaml:1: not a policy: keys and values expected"),
+        ("a: &x 1\nb: *x\n", "old.yaml:1:4: an anchor (`&x`); remove it; write each value where it is used"),
+        ("a: [\n", "old.yaml:2:1: invalid YAML: "),
     ],
 )
 def test_what_is_no_plain_yaml_is_refused(text: str, problem: str) -> None:
@@ -51,9 +51,9 @@ def test_what_is_no_plain_yaml_is_refused(text: str, problem: str) -> None:
     [
         ("null", "`host` is missing; write `host: example.com`"),
         ("''", "`host` is empty; write `host: example.com`"),
-        ("true", "`host` holds `true`, which is not text; write `host: example.com`"),
-        ("[a.test]", "`host` holds a list, which is not text; write `host: example.com`"),
-        ("{a: b}", "`host` holds keys and values, which is not text; write `host: example.com`"),
+        ("true", "`host` has to be text, not `true`; write `host: example.com`"),
+        ("[a.test]", "`host` has to be text, not a list; write `host: example.com`"),
+        ("{a: b}", "`host` has to be text, not keys and values; write `host: example.com`"),
     ],
 )
 def test_what_is_no_text_says_what_stands_there_and_what_to_write(written: str, problem: str) -> None:
@@ -68,11 +68,11 @@ def test_a_flag_is_true_or_false(written: str, flag: bool) -> None:  # noqa: FBT
     assert (old.flag(old.value["readonly"], "readonly"), old.problems) == (flag, [])
 
 
-@pytest.mark.parametrize(("written", "shown"), [('"yes"', "'yes'"), ("1", "`1`"), ("null", "nothing")])
+@pytest.mark.parametrize(("written", "shown"), [('"yes"', "'yes'"), ("1", "`1`"), ("null", "an empty value")])
 def test_what_is_no_flag_is_refused(written: str, shown: str) -> None:
     old = read_old(f"readonly: {written}\n", file="old.yaml")
     assert old.flag(old.value["readonly"], "readonly") is False
-    hint = "write `readonly: true`, or take it out"
+    hint = "write `readonly: true`, or remove it"
     assert [str(one) for one in old.problems] == [
-        f"old.yaml:1: `readonly` is {shown}, neither `true` nor `false`; {hint}"
+        f"old.yaml:1: `readonly` has to be `true` or `false`, not {shown}; {hint}"
     ]

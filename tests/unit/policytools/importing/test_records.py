@@ -29,7 +29,7 @@ def test_a_rule_is_written_in_our_words(text: str, rule: object) -> None:
     ("text", "rule", "what"),
     [
         ("path: {prefix: /a}", {"path": {"prefix": "/a"}}, PREFIX.format("/a")),
-        ("methods: [GET, trace]", {"methods": ["GET"]}, "left out: CONNECT and TRACE, which no rule can allow"),
+        ("methods: [GET, trace]", {"methods": ["GET"]}, "left out: CONNECT and TRACE, which a rule cannot allow"),
     ],
 )
 def test_what_means_less_here_is_said(text: str, rule: object, what: str) -> None:
@@ -41,11 +41,11 @@ def test_what_means_less_here_is_said(text: str, rule: object, what: str) -> Non
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{}", "f:1: a rule without conditions; all that can be asked of a host is a text alone"),
+        ("{}", "f:1: a rule without conditions; to allow everything on a host, write only the host"),
         ("methods: []", "f:1: `methods` is empty"),
-        ("methods: [3]", "f:1: `methods` holds `3`, which is not text; write `methods: [GET]`"),
-        ("query: {exact: {a: '%FF'}}", "f:1: '%FF' is not UTF-8 once it is decoded; take the parameter out"),
-        ("hots: a", "f:1: unknown key `hots`; known are method, methods, path, query, scheme, schemes"),
+        ("methods: [3]", "f:1: `methods` has to be text, not `3`; write `methods: [GET]`"),
+        ("query: {exact: {a: '%FF'}}", "f:1: '%FF' is not UTF-8 when decoded; remove the parameter"),
+        ("hots: a", "f:1: unknown key `hots`; known: method, methods, path, query, scheme, schemes"),
     ],
 )
 def test_a_rule_that_says_nothing_is_refused(text: str, problem: str) -> None:
@@ -59,7 +59,7 @@ def test_a_rule_that_is_none_here_is_noted_and_left_out() -> None:
     record.add({"path": {"exact": "/a/../b"}}, "f:2", found)
     record.add({"methods": ["GET"]}, "f:3", found)
     assert [one.rule for one in record.taken] == [{"methods": ["GET"]}]
-    assert found.notes == [left_out("f:2", "the path holds a dot segment: '/a/../b'")]
+    assert found.notes == [left_out("f:2", "the path contains a dot segment: '/a/../b'")]
 
 
 def test_a_record_is_an_entry() -> None:

@@ -45,7 +45,7 @@ def test_a_host_that_our_service_opens_besides_is_denied_and_said_to_be() -> Non
     found = imported("services: [vscode]")
     hosts = ["*.vscode-unpkg.net", "vscode.download.prss.microsoft.com"]
     assert written(found, "deny") == hosts
-    assert [note for note in found.notes if note.what.startswith("`vscode` opens")] == [
+    assert [note for note in found.notes if note.what.startswith("`vscode` would newly allow")] == [
         Note(where="f:1", what=DENIED.format("vscode", host)) for host in hosts
     ]
 

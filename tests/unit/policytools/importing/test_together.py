@@ -36,7 +36,7 @@ def test_what_is_none_here_is_noted_in_its_place_and_all_else_is_taken_over(
     first, second = Note(where="f:0", what="first"), Note(where="f:1", what="second")
     records, found = taken(READ, DOTTED, None, before=[first, second])
     assert records == [[READ], [], [None]]
-    assert found.notes == [first, left_out("f:1", "the path holds a dot segment: '/a/../b'"), second]
+    assert found.notes == [first, left_out("f:1", "the path contains a dot segment: '/a/../b'"), second]
 
 
 def test_what_a_rule_comes_to_is_the_same_alone_and_among_many() -> None:

@@ -43,7 +43,7 @@ def test_a_finding_is_accepted_by_name_with_a_reason_on_the_line_or_above(
 def test_an_acceptance_that_accepts_nothing_is_found(subject_of: SubjectOf) -> None:
     found = list(bad_acceptance(subject_of(TEXT), ("x", "y")))
     assert [(finding.line, finding.what) for finding in found] == [
-        (7, "this `accepted` says not why"),
-        (9, "this `accepted` names no check: 'nonsense'"),
+        (7, "this `accepted` has no reason"),
+        (9, "this `accepted` names an unknown check, 'nonsense'"),
     ]
     assert {finding.mend for finding in found} == {"write `# accepted: CHECK, WHY`; checks are x, y"}

@@ -37,7 +37,7 @@ def test_a_wildcard_beside_a_service_of_single_repositories_is_found_with_a_requ
     what = (
         "`*.github.com` also allows DELETE https://api.github.com/repos/o/r, which service `github` at line 1 does not"
     )
-    mend = "write out the hosts that are meant instead of `*.github.com`, or deny what is not"
+    mend = "name the hosts instead of `*.github.com`, or deny what should not be allowed"
     expected = [Finding(line=2, what=what, why=adding.WHY, mend=mend)]
     assert found(f'{SCOPED}domains: ["*.github.com"]\n') == expected
 

@@ -88,9 +88,9 @@ deny:
 
 def test_an_allow_of_which_a_deny_takes_back_all_is_found(find: Find) -> None:
     assert find(hidden_by_deny, HIDDEN) == [
-        (4, "`POST b.test` is never allowed: the deny at policy.yaml:10 takes in all of it"),
-        (5, "`any method *.c.test` is never allowed: the deny at policy.yaml:11 takes in all of it"),
-        (7, "`GET, HEAD https://d.test/x` is never allowed: the deny at policy.yaml:13 takes in all of it"),
+        (4, "`POST b.test` is never allowed: the deny at policy.yaml:10 covers it"),
+        (5, "`any method *.c.test` is never allowed: the deny at policy.yaml:11 covers it"),
+        (7, "`GET, HEAD https://d.test/x` is never allowed: the deny at policy.yaml:13 covers it"),
     ]
 
 

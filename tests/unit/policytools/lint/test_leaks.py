@@ -5,23 +5,23 @@ from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]
 
-GISTS = "api.github.com makes gists and snippets for anybody with a token"
+GISTS = "api.github.com accepts gists and snippets from anyone with a token"
 
 
 @each(
     ("entry", "what"),
     [
-        ("pastebin.com", "pastebin.com takes pastes from anybody"),
-        ("{host: transfer.sh, rules: [{methods: [PUT]}]}", "transfer.sh takes files from anybody"),
+        ("pastebin.com", "pastebin.com accepts pastes from anyone"),
+        ("{host: transfer.sh, rules: [{methods: [PUT]}]}", "transfer.sh accepts files from anyone"),
         (
             "{host: docs.google.com, rules: [{methods: [GET]}]}",
-            "docs.google.com hands what is sent to whoever made the form",
+            "docs.google.com sends what is submitted to the owner of the form",
         ),
-        (".uguu.se", "uguu.se takes files from anybody"),
-        ("hooks.slack.com", "hooks.slack.com posts into the chat of whoever made the webhook"),
+        (".uguu.se", "uguu.se accepts files from anyone"),
+        ("hooks.slack.com", "hooks.slack.com posts into the chat of the webhook's owner"),
         (
             "{host: webhook.site, rules: [{methods: [GET]}]}",
-            "webhook.site shows each request to whoever opened the inbox",
+            "webhook.site shows each request to the owner of the inbox",
         ),
         ("api.github.com", GISTS),
         ("{host: api.github.com, rules: [{methods: [POST], path: {prefix: /gists}}]}", GISTS),
@@ -50,19 +50,19 @@ def test_reading_there_and_writing_elsewhere_is_fine(find: Find, entry: str) -> 
 @each(
     ("entry", "what"),
     [
-        ("s3.amazonaws.com", "s3.amazonaws.com is every bucket of Amazon S3"),
-        ("s3.eu-west-1.amazonaws.com", "s3.eu-west-1.amazonaws.com is every bucket of Amazon S3"),
+        ("s3.amazonaws.com", "s3.amazonaws.com is for every bucket of Amazon S3"),
+        ("s3.eu-west-1.amazonaws.com", "s3.eu-west-1.amazonaws.com is for every bucket of Amazon S3"),
         (
             "{host: storage.googleapis.com, rules: [{path: {prefix: /}}]}",
-            "storage.googleapis.com is every bucket of Google",
+            "storage.googleapis.com is for every bucket of Google",
         ),
         (
             "{host: storage.googleapis.com, rules: [{path: {glob: /*/x}}]}",
-            "storage.googleapis.com is every bucket of Google",
+            "storage.googleapis.com is for every bucket of Google",
         ),
         (
             "{host: storage.googleapis.com, rules: [{path: {glob: /my-*}}]}",
-            "storage.googleapis.com is every bucket of Google",
+            "storage.googleapis.com is for every bucket of Google",
         ),
     ],
 )
@@ -87,7 +87,7 @@ def test_one_bucket_is_fine(find: Find, entry: str) -> None:
 
 def test_a_registry_that_takes_files_from_anybody_is_found_at_the_service(find: Find) -> None:
     reading = "domains: [{host: transfer.sh, rules: [{methods: [GET]}]}, {host: a.test, rules: [{methods: [GET]}]}]"
-    what = "service `node` fetches from transfer.sh, which takes files from anybody"
+    what = "service `node` fetches from transfer.sh, which accepts files from anyone"
     assert find(upload_registry, "services:\n  - s\n  - node\n", services={"node": reading, "s": reading}) == [
         (3, what)
     ]
@@ -96,7 +96,7 @@ def test_a_registry_that_takes_files_from_anybody_is_found_at_the_service(find: 
 def test_hosts_of_a_list_are_looked_at_like_others(find: Find) -> None:
     text = "version: 1\ndomains_file: hosts.txt"
     hosts = "example.com\npastebin.com\n*.uguu.se\ns3.eu-west-1.amazonaws.com\n"
-    assert find(upload_host, text, hosts=hosts) == [(2, "pastebin.com takes pastes from anybody")]
-    what = "s3.eu-west-1.amazonaws.com is every bucket of Amazon S3: the path names the bucket"
+    assert find(upload_host, text, hosts=hosts) == [(2, "pastebin.com accepts pastes from anyone")]
+    what = "s3.eu-west-1.amazonaws.com is for every bucket of Amazon S3: the path names the bucket"
     assert find(shared_store, text, hosts=hosts) == [(2, what)]
     assert find(shared_store, text, hosts="example.com\n") == []

@@ -12,10 +12,10 @@ ENTRY = "domains:\n  - host: a.test\n    rules:\n      - query: {{exact: {}}}\n"
 @pytest.mark.parametrize(
     ("exact", "what"),
     [
-        ('{token: ["%2B"]}', '`token: "%2B"` takes `token=%252B` alone, and not `token=%2B`'),
-        ('{token: "a%2fb"}', '`token: "a%2fb"` takes `token=a%252fb` alone, and not `token=a%2fb`'),
-        ('{q: "a+b"}', '`q: "a+b"` takes `q=a%2Bb` alone, and not `q=a+b`'),
-        ('{"%71": x}', '`"%71": x` takes `%2571=x` alone, and not `%71=x`'),
+        ('{token: ["%2B"]}', '`token: "%2B"` matches only `token=%252B`, not `token=%2B`'),
+        ('{token: "a%2fb"}', '`token: "a%2fb"` matches only `token=a%252fb`, not `token=a%2fb`'),
+        ('{q: "a+b"}', '`q: "a+b"` matches only `q=a%2Bb`, not `q=a+b`'),
+        ('{"%71": x}', '`"%71": x` matches only `%2571=x`, not `%71=x`'),
     ],
 )
 def test_words_that_are_written_as_in_a_url_are_found(find: Find, exact: str, what: str) -> None:
@@ -30,7 +30,7 @@ def test_words_as_they_read_are_none(find: Find, exact: str) -> None:
 def test_a_deny_and_a_private_place_are_looked_at_too(find: Find) -> None:
     deny = "deny:\n  - {host: a.test, rules: [{query: {exact: {x: '%2B'}}}]}\n"
     place = "host_services:\n  tracker: {to: 'host:80', query: {exact: {x: '%2B'}}}\n"
-    what = '`x: "%2B"` takes `x=%252B` alone, and not `x=%2B`'
+    what = '`x: "%2B"` matches only `x=%252B`, not `x=%2B`'
     assert find(encoded_query, deny + place) == [(2, what), (4, what)]
 
 

@@ -19,7 +19,7 @@ domains:
 
 def test_a_services_is_found_once_where_it_is_named(find: Find) -> None:
     found = find(wide_secret, "services: [t, s]", services={"t": "domains: [e.test]", "s": SERVICE})
-    assert found == [(1, "secret key in x-key would go to every host of `*.d.test`")]
+    assert found == [(1, "secret key in x-key would be sent to every host of `*.d.test`")]
 
 
 def test_what_another_layer_puts_in_is_its_own(find: Find) -> None:
@@ -27,7 +27,7 @@ def test_what_another_layer_puts_in_is_its_own(find: Find) -> None:
 
 
 def test_a_secret_for_a_wildcard_is_found(find: Find) -> None:
-    assert find(wide_secret, TEXT) == [(4, "secret key in x-key would go to every host of `.c.test`")]
+    assert find(wide_secret, TEXT) == [(4, "secret key in x-key would be sent to every host of `.c.test`")]
 
 
 def test_a_secret_that_a_request_need_not_have_is_found(find: Find) -> None:
@@ -36,6 +36,6 @@ def test_a_secret_that_a_request_need_not_have_is_found(find: Find) -> None:
         f"{{host: b.test, transform: {KEY}}}",
     )
     text = "domains:\n" + "".join(f"  - {entry}\n" for entry in entries)
-    told = "`GET, HEAD https://a.test with secret key in x-key` goes without it, too: policy.yaml:4 allows all of it"
+    told = "`GET, HEAD https://a.test with secret key in x-key` is also allowed without the secret, by policy.yaml:4"
     assert find(optional_secret, f"{text}  - a.test\n") == [(2, f"{told} (`any method a.test`)")]
     assert find(optional_secret, text) == []

@@ -13,7 +13,7 @@ SERVICES = {"s": "domains: [{host: a.test, rules: [{methods: [GET]}]}]", "t": "d
 
 def test_a_service_that_adds_nothing_is_found(find: Find) -> None:
     text = "services:\n  - s\n  - t\ndomains: [a.test, b.test]\n"
-    what = "service `{}` adds nothing: other rules deny or allow all that it allows".format
+    what = "service `{}` adds nothing: other rules already deny or allow all of it".format
     assert find(unused_service, text, services=SERVICES) == [(2, what("s"))]
     assert find(unused_service, f"{text}deny: [c.test]\n", services=SERVICES) == [(2, what("s")), (3, what("t"))]
 
@@ -25,10 +25,10 @@ def test_a_service_without_rules_is_no_finding(find: Find) -> None:
 @each(
     ("service", "found"),
     [
-        ("{name: github, git: {access: readwrite}}", [(2, "service `github` writes to any repository (git)")]),
+        ("{name: github, git: {access: readwrite}}", [(2, "service `github` can write to any repository (git)")]),
         (
             "{name: github, git: {access: readwrite}, api: {access: readwrite}}",
-            [(2, "service `github` writes to any repository (git, api)")],
+            [(2, "service `github` can write to any repository (git, api)")],
         ),
         ("{name: github, git: {access: readwrite}, repos: [o/n]}", []),
         ("{name: github, git: {access: readwrite}, readonly: true}", []),

@@ -28,12 +28,12 @@ domains:
 
 
 def test_http_that_is_asked_for_by_name_is_found(find: Find) -> None:
-    what = "{} is asked over plain http".format
+    what = "{} is allowed over plain http".format
     assert find(plain_http, PLAIN) == [(7, what("b.test")), (9, what("c.test"))]
 
 
 def test_a_host_that_is_not_inspected_says_why(find: Find) -> None:
-    assert find(uninspected, OPAQUE) == [(3, "what is said to a.test is not looked at (`inspect: false`)")]
+    assert find(uninspected, OPAQUE) == [(3, "requests to a.test are not inspected (`inspect: false`)")]
 
 
 def test_all_of_a_graphql_api_is_found_by_its_address(find: Find) -> None:
@@ -47,5 +47,5 @@ def test_all_of_a_graphql_api_is_found_by_its_address(find: Find) -> None:
       - {host: b.test, rules: [{methods: [POST], path: {exact: /graphql}, graphql: {query: [a]}}]}
       - c.test
     """
-    what = "{} is all of GraphQL there: reading and deleting are the same request".format
+    what = "{} allows all of the GraphQL API: reads and deletes look the same".format
     assert find(unlisted_graphql, text) == [(3, what("a.test/graphql")), (5, what("a.test/x/*/GraphQL"))]

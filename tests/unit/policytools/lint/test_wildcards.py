@@ -11,17 +11,17 @@ type Find = Callable[..., list[tuple[int, str]]]
 @each(
     ("host", "what"),
     [
-        ("*.pages.dev", "every site that anybody publishes"),
-        (".bore.pub", "every tunnel that anybody opens"),
-        ("*.s3.amazonaws.com", "every bucket that anybody makes"),
-        ("*.amazonaws.com", "every bucket that anybody makes below s3.amazonaws.com"),
-        ("*.nip.io", "every name that anybody points anywhere"),
-        ("*.cloudfront.net", "every customer of the network"),
-        ("*.oast.pro", "every inbox that anybody opens"),
+        ("*.pages.dev", "every site that anyone publishes"),
+        (".bore.pub", "every tunnel that anyone opens"),
+        ("*.s3.amazonaws.com", "every bucket that anyone creates"),
+        ("*.amazonaws.com", "every bucket that anyone creates below s3.amazonaws.com"),
+        ("*.nip.io", "every name that anyone points anywhere"),
+        ("*.cloudfront.net", "the hosts of every customer of the network"),
+        ("*.oast.pro", "every inbox that anyone opens"),
     ],
 )
 def test_a_wildcard_over_names_that_strangers_create_is_found(find: Find, host: str, what: str) -> None:
-    expected = [(2, f"`{host}` takes in {what}")]
+    expected = [(2, f"`{host}` matches {what}")]
     assert find(tenant_wildcard, f'domains:\n  - "{host}" # ours, we think') == expected
 
 
@@ -50,12 +50,12 @@ deny: ["*.i.example"]
 
 
 def test_a_wildcard_says_why_it_is_one(find: Find) -> None:
-    why = "nothing says why `{}` has to be a wildcard".format
+    why = "no reason why `{}` has to be a wildcard".format
     assert find(unexplained_wildcard, UNEXPLAINED) == [(3, why("*.a.example")), (12, why(".g.example"))]
 
 
 def test_a_file_that_may_allow_every_host_is_found(find: Find) -> None:
-    what = "`allow_all` lets this file allow every host of the internet"
+    what = "with `allow_all`, this file can allow every host on the internet"
     assert find(allow_all, "domains: [a.test]\nallow_all: true\n") == [(2, what)]
     assert find(allow_all, "domains: [a.test]\n") == []
 
@@ -73,7 +73,7 @@ LISTED = "version: 1\ndomains_file: hosts.txt"
     ],
 )
 def test_a_wildcard_of_a_list_over_names_that_strangers_create_is_found(find: Find, name: str, below: str) -> None:
-    expected = [(2, f"`*.{name}` takes in every bucket that anybody makes{below}")]
+    expected = [(2, f"`*.{name}` matches every bucket that anyone creates{below}")]
     assert find(tenant_wildcard, LISTED, hosts=f"example.com\n*.{name}\n") == expected
 
 
@@ -84,8 +84,6 @@ def test_a_list_without_such_a_wildcard_is_no_finding(find: Find) -> None:
 
 def test_wildcards_of_a_list_want_a_word_beside_its_name(find: Find) -> None:
     hosts = "*.example.com\n.example.org\nexample.net\n"
-    assert find(unexplained_wildcard, LISTED, hosts=hosts) == [
-        (2, "nothing says why the list has to have wildcards: 2 of them")
-    ]
+    assert find(unexplained_wildcard, LISTED, hosts=hosts) == [(2, "no reason why the host list has 2 wildcards")]
     assert find(unexplained_wildcard, "# what the mirror has\ndomains_file: hosts.txt", hosts=hosts) == []
     assert find(unexplained_wildcard, LISTED, hosts="example.net\n") == []

@@ -8,13 +8,13 @@ from table_tests import each
     ("scheme", "host", "said"),
     [
         ("https", "example.org", []),
-        ("http", "example.org", ["it is not encrypted: anybody on the way can read and change it"]),
-        ("https", "198.51.100.7", ["it is an address: no name says whose it is"]),
-        ("https", "xn--bcher-kva.example", ["the host reads b\u00fccher.example: look at each letter"]),
+        ("http", "example.org", ["not encrypted: anyone on the network path can read and change it"]),
+        ("https", "198.51.100.7", ["an address: no name says who owns it"]),
+        ("https", "xn--bcher-kva.example", ["the host is displayed as b\u00fccher.example: check each letter"]),
         (
             "https",
             "dpaste.org",
-            ["dpaste.org takes pastes from anybody: what the agent pastes there, anybody reads who knows the address"],
+            ["dpaste.org accepts pastes from anyone: anyone who knows the URL can read what the agent pastes there"],
         ),
     ],
 )

@@ -10,7 +10,7 @@ from log_lines import denied
 from table_tests import each
 
 type PolicyOf = Callable[[str], Policy]
-ADDRESS = "the name leads to an address that nothing in the sandbox may reach"
+ADDRESS = "the name resolves to an address that the sandbox cannot reach"
 
 
 @pytest.fixture
@@ -78,9 +78,9 @@ def test_values_in_one_place_become_a_star_for_one_method_of_one_host(found: Fou
         ("GET http://nas.home.arpa/", "a private host"),
         ("TRACE https://a.test/", "no rule can name the method TRACE"),
         ("GET https://denied.test/x", "denied by policy.yaml:2 (any method denied.test)"),
-        ("GET https://other.test/x", "it is allowed by now"),
-        ("GET https://a.test/a;b=1", "no line of the short form can say just this"),
-        ("GET https://a.test/a%2Fb", "no line of the short form can say just this"),
+        ("GET https://other.test/x", "allowed by now"),
+        ("GET https://a.test/a;b=1", "the short form cannot express it"),
+        ("GET https://a.test/a%2Fb", "the short form cannot express it"),
     ],
 )
 def test_what_is_not_proposed_says_why(found: Found, asked: str, why: str) -> None:
@@ -97,24 +97,24 @@ def test_a_name_that_was_refused_at_dial_is_never_proposed(policy_of: PolicyOf) 
 def test_what_lies_beyond_a_ceiling_is_not_proposed(layer_of: Callable[[str], Layer]) -> None:
     policy = compile_policy([layer_of("tighten: true\ndomains: [b.test]"), layer_of("domains: [b.test]")], {})
     got = suggest(read_denials([denied("GET https://a.test/")]), policy, {})
-    assert (lines(got), left(got)) == ([], ["a layer that only narrows does not let it through"])
+    assert (lines(got), left(got)) == ([], ["denied by a restricting layer"])
 
 
 @each(
     ("asked", "warnings"),
     [
         ("GET https://a.test/", ()),
-        ("POST https://a.test/", ("it writes: what the agent knows can leave by it",)),
-        ("GET http://a.test/", ("it is not encrypted: anybody on the way can read and change it",)),
-        ("GET https://203.0.112.7/", ("it is an address: no name says whose it is",)),
+        ("POST https://a.test/", ("it writes: the agent can send data out this way",)),
+        ("GET http://a.test/", ("not encrypted: anyone on the network path can read and change it",)),
+        ("GET https://203.0.112.7/", ("an address: no name says who owns it",)),
         (
             "POST https://paste.rs/",
             (
-                "it writes: what the agent knows can leave by it",
-                "paste.rs takes pastes from anybody: what the agent pastes there, anybody reads who knows the address",
+                "it writes: the agent can send data out this way",
+                "paste.rs accepts pastes from anyone: anyone who knows the URL can read what the agent pastes there",
             ),
         ),
-        ("GET https://_a.xn--bcher-kva.example/", ("the host reads _a.bücher.example: look at each letter",)),
+        ("GET https://_a.xn--bcher-kva.example/", ("the host is displayed as _a.bücher.example: check each letter",)),
     ],
 )
 def test_what_a_person_should_know_stands_beside_it(found: Found, asked: str, warnings: tuple[str, ...]) -> None:

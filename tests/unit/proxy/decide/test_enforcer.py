@@ -292,7 +292,7 @@ def test_a_denial_names_the_service_that_is_resolved_for_who_asks(policy: Callab
     )
     enforcer.requestheaders(made, TUNNEL)
     assert made.response
-    assert f", or for all that pip fetches {pip.way}, then: " in json.loads(made.response.content or b"")["hint"]
+    assert f", or for all that pip fetches: {pip.way}, then: " in json.loads(made.response.content or b"")["hint"]
     exchange = exchange_of(made)
     assert exchange
     assert exchange.line.tool == "pip"

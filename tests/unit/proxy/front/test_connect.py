@@ -55,7 +55,7 @@ def test_a_denial_says_all_that_a_denial_says(policy: Callable[[str], Policy]) -
     [
         ("a.test", "", "ambiguous: the port is missing"),
         ("a.test:443", "Host: b.test\r\n", "the Host header of a CONNECT names a different host"),
-        ("a.test:443", "Host: a test\r\n", "ambiguous: 'a test' is no host name"),
+        ("a.test:443", "Host: a test\r\n", "ambiguous: not a host name: 'a test'"),
         ("a.test:443", "Content-Length: 1\r\n", "CONNECT with a body"),
     ],
 )

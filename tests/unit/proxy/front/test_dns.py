@@ -79,9 +79,9 @@ def test_what_is_asked_beside_the_address_is_not_there(stage: Stage, kind: str) 
         ("evil.test", "no rule allows host evil.test"),
         ("c.test", "host c.test is allowed, port 443 is not: policy.yaml:2 allows any method c.test on port 8443"),
         ("wild.test", "no rule allows host wild.test: policy.yaml:2 allows any method *.wild.test"),
-        (".", "ambiguous: '.' is no host name"),
-        ("a\\000b.test", "ambiguous: 'a\\\\000b.test' is no host name"),
-        ("xn--a.test", "ambiguous: 'xn--a' is no valid punycode"),
+        (".", "ambiguous: not a host name: '.'"),
+        ("a\\000b.test", "ambiguous: not a host name: 'a\\\\000b.test'"),
+        ("xn--a.test", "ambiguous: not valid punycode: 'xn--a'"),
     ],
 )
 def test_a_name_that_is_not_allowed_does_not_exist(stage: Stage, name: str, reason: str) -> None:

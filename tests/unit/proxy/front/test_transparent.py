@@ -97,7 +97,7 @@ async def test_what_is_no_tls_is_killed_on_the_port_of_tls(stage: Stage) -> None
     [
         (b"SSH-2.0 x\r\n\r\n", "the request line is not `METHOD target HTTP/1.1`"),
         (b"GET /x HTTP/1.0\r\n\r\n", "no Host header"),
-        (GET.replace(b"a.test", b"a..test"), "ambiguous: 'a..test' is no host name"),
+        (GET.replace(b"a.test", b"a..test"), "ambiguous: not a host name: 'a..test'"),
         (GET.replace(b"a.test", b"a.test:81"), "the Host header names port 81, but the connection came to port 80"),
         (GET.replace(b"a.test", b"a.test\r\nHost: b.test"), "more than one Host header"),
     ],

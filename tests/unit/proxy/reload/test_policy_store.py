@@ -120,5 +120,5 @@ def test_what_a_company_puts_between_is_told() -> None:
     origin = Origin(file="user/policy.yaml", line=3, layer="user")
     policy = Policy.of(RuleSet(settings={"upstream": Upstream(layer="user", proxy=proxy, origin=origin)}))
     store = PolicyStore(FILE, load=Files(policy).load)
-    told = "all that is allowed goes through http://proxy.corp.example:3128 (user/policy.yaml:3)"
+    told = "all allowed requests go through http://proxy.corp.example:3128 (user/policy.yaml:3)"
     assert store.status()["upstream"] == [told]

@@ -13,7 +13,7 @@ from agent_sandbox.proxy.reload.settings_diff import settings_changes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-THROUGH = "all that is allowed goes through http://{}.corp.example:3128, but for near.example  (policy.yaml:2)"
+THROUGH = "all allowed requests go through http://{}.corp.example:3128, except near.example  (policy.yaml:2)"
 UPSTREAM = "settings: {{upstream: {{proxy: 'http://{}.corp.example:3128', no_proxy: [near.example]}}}}"
 PLACES = "host_services: {{ollama: {{to: 'host:{}'}}}}"
 

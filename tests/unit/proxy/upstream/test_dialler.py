@@ -312,10 +312,10 @@ async def test_a_name_that_nobody_answers_for_here_is_not_waited_for_long() -> N
     [
         ("a.test", [["10.1.2.3"]], "a.test resolves to 10.1.2.3, a private address"),
         ("a.test", [["203.0.113.5", "169.254.169.254"]], "a.test resolves to 169.254.169.254, a link-local address"),
-        ("10.9.9.9", [], "10.9.9.9 is no public address (private)"),
-        ("::1", [], "::1 is no public address (unspecified, loopback or v4-compatible)"),
-        ("metadata.google.internal", [], "metadata.google.internal can only lead to a private place"),
-        ("intranet", [], "intranet can only lead to a private place"),
+        ("10.9.9.9", [], "10.9.9.9 is not a public address (private)"),
+        ("::1", [], "::1 is not a public address (unspecified, loopback or v4-compatible)"),
+        ("metadata.google.internal", [], "metadata.google.internal can only be a private host"),
+        ("intranet", [], "intranet can only be a private host"),
     ],
 )
 async def test_what_leads_inside_is_not_asked_of_a_company_s_proxy(

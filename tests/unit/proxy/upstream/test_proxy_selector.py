@@ -101,7 +101,7 @@ def test_what_are_no_credentials_is_told_without_a_word_of_them(tmp_path: Path, 
 def test_no_file_is_no_credentials_and_one_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     assert read_credentials(tmp_path / CREDENTIALS) == ""
     (tmp_path / CREDENTIALS).mkdir()
-    with pytest.raises(UserError, match=r"^upstream-auth: is no regular file$"):
+    with pytest.raises(UserError, match=r"^upstream-auth: not a regular file$"):
         read_credentials(tmp_path / CREDENTIALS)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"^upstream-auth: cannot be read: Not a directory$"):

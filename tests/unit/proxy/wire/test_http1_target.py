@@ -41,7 +41,7 @@ def test_the_proxy_takes_a_whole_url(target: str, wanted: Target) -> None:
         ("/", PROXY, "this is a proxy: send CONNECT, or a request with a full http:// URL"),
         ("https://a.test/", PROXY, "the proxy accepts only http:// URLs here; use CONNECT for https"),
         ("http://u@a.test/", PROXY, "the proxy accepts only http:// URLs here; use CONNECT for https"),
-        ("http://127.1/", PROXY, "ambiguous: '127.1' is an address in a form that programs read differently"),
+        ("http://127.1/", PROXY, "ambiguous: an address that programs read differently: '127.1'"),
     ],
 )
 def test_any_other_target_is_refused(target: str, tunnel: Tunnel, problem: str) -> None:

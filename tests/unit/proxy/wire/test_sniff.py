@@ -37,7 +37,7 @@ def test_http_is_known_by_its_first_line() -> None:
             "203.0.113.7",
             "sni_mismatch: the ClientHello names a.test, but the tunnel was opened to the address 203.0.113.7",
         ),
-        ([b"a..test"], "a.test", "sni_ambiguous: 'a..test' is no host name"),
+        ([b"a..test"], "a.test", "sni_ambiguous: not a host name: 'a..test'"),
     ],
 )
 def test_tls_for_another_host_is_told_apart(names: list[bytes], host: str, reason: str) -> None:
@@ -76,7 +76,7 @@ def test_half_a_hello_is_waited_for() -> None:
     [
         ([], "sni_missing: the ClientHello names no host"),
         ([b"a.test", b"b.test"], "sni_ambiguous: the ClientHello names more than one host"),
-        ([b"a..test"], "sni_ambiguous: 'a..test' is no host name"),
+        ([b"a..test"], "sni_ambiguous: not a host name: 'a..test'"),
         ([b"203.0.113.7"], "sni_ambiguous: the ClientHello names an IP address instead of a host name"),
     ],
 )

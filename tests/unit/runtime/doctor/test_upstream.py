@@ -58,7 +58,7 @@ def test_a_proxy_that_the_policy_names_is_shown(folder: Path, tmp_path: Path, mo
     (folder / "policy.yaml").write_text(SAID)
     if mode is not None:
         (folder / "upstream-auth").touch(mode)
-    expected = ok("upstream", "all that is allowed goes through http://proxy.corp.example:3128")
+    expected = ok("upstream", "all allowed requests go through http://proxy.corp.example:3128")
     assert examined(tmp_path) == expected
 
 
@@ -71,4 +71,4 @@ def test_credentials_that_the_proxy_can_t_read_are_told(folder: Path, tmp_path: 
 
 def test_those_of_another_layer_are_not_what_counts(folder: Path, tmp_path: Path) -> None:
     (folder / "upstream-auth").touch(0o600)
-    assert examined(tmp_path, SAID).what == "all that is allowed goes through http://proxy.corp.example:3128"
+    assert examined(tmp_path, SAID).what == "all allowed requests go through http://proxy.corp.example:3128"

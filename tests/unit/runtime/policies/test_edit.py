@@ -67,5 +67,5 @@ def test_nothing_is_written_through_a_link(file: Path) -> None:
     assert (real / "policy.yaml").read_bytes() == BEFORE
     (real / "policy.yaml").rename(real / "other.yaml")
     (real / "policy.yaml").symlink_to(real / "other.yaml")
-    with pytest.raises(UserError, match="is a symbolic link; put the file itself there"):
+    with pytest.raises(UserError, match="symbolic link; replace it with the file itself"):
         planned(real / "policy.yaml")

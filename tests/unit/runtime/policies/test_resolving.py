@@ -107,13 +107,13 @@ def test_where_only_the_project_names_any_no_file_is_written(policy: Path) -> No
         (Offer(host="npm.example.org", files=("f",), schemes=("https",)), []),
         (
             Offer(host="dpaste.org", files=("f",), schemes=("https",)),
-            ["dpaste.org takes pastes from anybody: what the agent pastes there, anybody reads who knows the address"],
+            ["dpaste.org accepts pastes from anyone: anyone who knows the URL can read what the agent pastes there"],
         ),
         (
             Offer(host="xn--bcher-kva.example", files=("f",), schemes=("http",), ports=(80, 8443)),
             [
-                "it is not encrypted: anybody on the way can read and change it",
-                "the host reads b\u00fccher.example: look at each letter",
+                "not encrypted: anyone on the network path can read and change it",
+                "the host is displayed as b\u00fccher.example: check each letter",
                 "port 8443 is not where the web is: look at what listens there",
             ],
         ),

@@ -253,12 +253,12 @@ def test_a_company_s_proxy_and_authority_are_told_and_so_are_other_certificates_
         files = {POLICY: BASE + UPSTREAM.format("corp.pem"), ".devcontainer/corp.pem": pem}
         policies.append(policy_of(Standing(root=Path("/p"), owner=None, compose=(), files=files)))
     first, second = policies
-    through = "all that is allowed goes through http://proxy.corp.example:3128; corp.pem (sha256 "
+    through = "all allowed requests go through http://proxy.corp.example:3128; corp.pem (sha256 "
     (told,) = widens(first, made_of(BASE))
     assert told.startswith(f"the setting `upstream`: {through}")
-    assert told.endswith(") may sign for every host; not set here before")
+    assert told.endswith(") can sign for every host; not set here before")
     (told,) = widens(second, first)
     assert told.count(through) == 2
     (told,) = widens(made_of(BASE), first)
-    assert told.startswith("the setting `upstream`: no longer set here; before: all that is allowed goes through")
+    assert told.startswith("the setting `upstream`: no longer set here; before: all allowed requests go through")
     assert widens(first, first) == ()
