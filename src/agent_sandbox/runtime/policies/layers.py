@@ -39,7 +39,7 @@ def choices_here(policy: Path, request: Request, offers: Mapping[str, Policy]) -
 
 
 def _cache_dir(environ: Mapping[str, str]) -> CacheDir | None:
-    """Return the policy cache's directory, or None if the agent could write to it."""
+    """Return the policy cache's directory, or None without one or if the agent could write to it."""
     folder = cache_directory(environ)
     try:
         if folder is None or any((above / PROJECT).exists() for above in folder.resolve().parents):
