@@ -161,7 +161,7 @@ def routes() -> Iterator[str]:
 def has_a_way_out() -> Outcome:
     """Look for a route: rules alone should not be all that keeps anything in."""
     found = list(routes())
-    return leak("; ".join(found)) if found else closed("no route leads anywhere else")
+    return leak("; ".join(found)) if found else closed("no other route")
 
 
 def has_other_networks() -> Outcome:
@@ -262,7 +262,7 @@ def has_capabilities() -> Outcome:
 def field(name: str, wanted: str, told: str) -> Outcome:
     said = process_status(name)
     if not said:
-        return Outcome(NOTE, "this kernel does not say")
+        return Outcome(NOTE, "this kernel does not report it")
     return closed(told) if said == wanted else leak(f"{name} is {said}")
 
 
@@ -439,7 +439,7 @@ def proxy() -> Iterator[Try]:
         return
     own, url, tls, other = f"{PROXY[0]}:{PROXY[1]}", f"http://{NOBODY}/", f"{NOBODY}:443", f"other.{NOBODY}"
     # None of them at every start: each is a line among the last denials, which are a person's to read.
-    yield slow("a host that nobody allows", denied, get(f"{url}probe"))
+    yield slow("a host that no rule allows", denied, get(f"{url}probe"))
     yield slow("the proxy itself", denied, get(f"http://{own}/"))
     yield slow("raw bytes in a tunnel", denied, connect(tls), raw_bytes)
     yield slow("https in a tunnel", denied, connect(tls), by_tls(NOBODY, get("/", host=NOBODY)))
@@ -504,13 +504,11 @@ def capture(where: str) -> Iterator[Try]:
 GROUPS = (direct, names, network, proxy, privileges, sockets, walls)
 # What helps where something got out: by the try where that is known, else by its group.
 ANEW = (
-    "on the host: agent-sandbox up makes network, rules and mounts anew; agent-sandbox doctor tells what it can't mend"
+    "on the host machine: agent-sandbox up recreates network, rules and mounts; agent-sandbox doctor finds other causes"
 )
-OVERRIDE = (
-    "a compose file or a setting of an editor gives it that: look at COMPOSE_FILE in .env, and at devcontainer.json"
-)
-CONNECTED = "somebody connected another network: agent-sandbox status names it, and the command that ends it"
-REPORT = "the proxy let through what it should refuse: do not use it, and report it as SECURITY.md says"
+OVERRIDE = "a compose file or an editor setting grants this: check COMPOSE_FILE in .env, and devcontainer.json"
+CONNECTED = "another network is connected: agent-sandbox status names it and the command that disconnects it"
+REPORT = "the proxy allowed what it should deny: do not use it, and report it as SECURITY.md describes"
 MEND = {
     "direct": ANEW,
     "names": ANEW,
@@ -522,9 +520,9 @@ MEND = {
     "capture": REPORT,
     "a route out": CONNECTED,
     "another network": CONNECTED,
-    "neighbours and the gateway": "a container beside, or the gateway, answers in this network: agent-sandbox doctor",
-    "root": "the container was entered as another user: agent-sandbox shell enters it as `dev`",
-    "the CA's private key": "take that key out of what is mounted; the proxy's own never leaves its volume",
+    "neighbours and the gateway": "another container or the gateway answers in this network: run agent-sandbox doctor",
+    "root": "the container was entered as another user: use agent-sandbox shell, which enters it as `dev`",
+    "the CA's private key": "remove that key from what is mounted; the proxy's own key never leaves its volume",
 }
 
 
@@ -542,10 +540,10 @@ def results(*, full: bool, listener: str) -> Iterator[dict[str, object]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--full", action="store_true", help="all of it; without, what runs at every start")
+    parser.add_argument("--full", action="store_true", help="try everything, not only what runs at every start")
     parser.add_argument("--json", action="store_true", help="for a program")
     parser.add_argument(
-        "--capture", metavar="HOST:PORT", default="", help="a listener of yours: what reaches it is a leak"
+        "--capture", metavar="HOST:PORT", default="", help="a listener of yours; a connection to it is a leak"
     )
     asked = parser.parse_args()
     found = list(results(full=asked.full, listener=asked.capture))
@@ -556,7 +554,7 @@ def main() -> int:
         for one in found:
             print("{verdict:<6}  {group:<10}  {tried:<36}  {told}".format(**one))
             if one["mend"]:
-                print("        mend: {mend}".format(**one))
+                print("        fix:  {mend}".format(**one))
         print(f"{len(found)} tried, {len(leaks)} got out" if leaks else f"{len(found)} tried, none got out")
     return 1 if leaks else 0
 

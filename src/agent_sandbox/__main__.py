@@ -1,4 +1,4 @@
-"""`agent-sandbox` and `python -P -m agent_sandbox`: the quick answers first, typer only when it is needed."""
+"""`agent-sandbox` and `python -P -m agent_sandbox`: fast answers first, typer only if needed."""
 
 import sys
 from typing import NoReturn, cast
@@ -7,7 +7,7 @@ from agent_sandbox.cli.framework.static_help import COMPLETE, answer, usage
 
 
 def main() -> NoReturn:
-    """Answer the command line."""
+    """Run the command line."""
     argv = sys.argv[1:]
     text, instead = answer(argv), usage(argv)
     try:
@@ -17,7 +17,7 @@ def main() -> NoReturn:
         if text is None:
             _run_command(argv)
         sys.stdout.write(f"{text}\n" if text else "")
-    except KeyboardInterrupt:  # before there was anything to interrupt
+    except KeyboardInterrupt:  # before any command started
         raise SystemExit(130) from None
     raise SystemExit(0)
 
@@ -31,7 +31,7 @@ def _run_command(argv: list[str]) -> NoReturn:
 
 
 def _run(argv: list[str]) -> int | None:
-    """Run a command by its own signature where the words are plain, and by typer otherwise."""
+    """Run a command, with typer only if `plain_arguments` cannot parse the words."""
     from agent_sandbox.cli.framework.arg_parser import plain_arguments  # noqa: PLC0415 - the same
     from agent_sandbox.cli.framework.commands import command_path, in_python, load  # noqa: PLC0415 - the same
 

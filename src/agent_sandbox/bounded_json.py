@@ -1,4 +1,4 @@
-"""JSON that an agent, a server or a stranger may have written, read with one kind of error.
+"""Read untrusted JSON, with a single kind of error.
 
 `json.loads` raises RecursionError for thousands of brackets, a plain ValueError for an integer of 5,000 digits, and
 takes `NaN`, which is not JSON. Here all of these are a `NotJsonError`.
@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 
 class NotJsonError(ValueError):
-    """The text is not JSON, or more than anybody needs; the message says why."""
+    """The text is not JSON, or beyond the limits; the message says why."""
 
 
 def read_json(text: str | bytes) -> Any:  # noqa: ANN401 - any document
-    """Return the value, or raise NotJsonError. How long a text may be is up to whoever reads the file.
+    """Return the value, or raise NotJsonError. The caller limits the length of the text.
 
     >>> read_json('{"a": [1, null]}')
     {'a': [1, None]}
@@ -24,8 +24,8 @@ def read_json(text: str | bytes) -> Any:  # noqa: ANN401 - any document
         raise NotJsonError("nested too deeply") from error
     except (json.JSONDecodeError, UnicodeDecodeError, NotJsonError) as error:
         raise NotJsonError(str(error)) from error
-    except ValueError as error:  # what `int` says, which names a setting of Python's
-        raise NotJsonError("a number of too many digits") from error
+    except ValueError as error:  # `int`'s own message names a Python setting
+        raise NotJsonError("a number with too many digits") from error
 
 
 def _refuse(name: str) -> NoReturn:

@@ -1,6 +1,6 @@
-"""Which hosts a project's lock and configuration files name as places to fetch packages from. PURE: text in, hosts out.
+"""Find the package hosts that a project's lock and configuration files name. PURE: text in, hosts out.
 
-No registry is known here: a host is offered since a file of the project names it, and by that file's name.
+No registry is hard-coded: a host is offered because a file names it, together with that file's name.
 """
 
 import re
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import unquote, urlsplit
 
-# Scheme, host, and the port where one is written.
+# Scheme, host, and an explicit port.
 Place = tuple[str, str, int | None]
 
 MAX_HOSTS = 40
 URL = r"https?://[^\s\"'<>,;)\]}]+"
-# Names that lead into a private network, or nowhere.
+# Names in private networks, or that do not exist.
 PRIVATE = (
     "localhost",
     "local",
@@ -34,8 +34,8 @@ def _urls(pattern: str) -> str:
     return pattern.replace("URL", f"(?P<url>{URL})")
 
 
-# File names to the patterns of what in them names a place to fetch from; a home page or a licence's address does not.
-# They are compiled when a file of that name is met.
+# File names to the patterns of package URLs in them; a home page or a licence's address is not one. Compiled on first
+# use.
 PATTERNS: Mapping[str, tuple[str, ...]] = {
     "package-lock.json": (_urls(r'"resolved":\s*"URL"'),),
     "npm-shrinkwrap.json": (_urls(r'"resolved":\s*"URL"'),),
@@ -70,11 +70,11 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# Files of npm and its like, which ask for a scoped package as `/@scope%2fname`.
+# Files of npm and similar tools, which request scoped packages as `/@scope%2fname`.
 SCOPED = frozenset(
     {"package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", ".npmrc", ".yarnrc", ".yarnrc.yml"}
 )
-# How a group of a pattern spells the URL.
+# The group names for parts of a URL.
 SPELLINGS: Mapping[str, Callable[[str], str]] = {
     "url": str,
     "quoted": unquote,
@@ -85,7 +85,7 @@ SPELLINGS: Mapping[str, Callable[[str], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A host that files of the project name, and how they name it."""
+    """A host that files of the project name, with these files and the URLs' schemes and ports."""
 
     host: str
     files: tuple[str, ...]
@@ -94,12 +94,12 @@ class Offer:
 
     @property
     def encoded_slash(self) -> bool:
-        """Whether a path of it holds `%2f`, for those who fetch by these files."""
+        """Whether requests for packages in these files have `%2f` in the path."""
         return any(path.rpartition("/")[2] in SCOPED for path in self.files)
 
 
 def is_looked_at(name: str) -> bool:
-    """Say whether a file of that name may name hosts."""
+    """Return whether a file of that name may name hosts."""
     return any(fnmatchcase(name, pattern) for pattern in PATTERNS)
 
 
@@ -109,12 +109,12 @@ def offers(texts: Mapping[str, str]) -> tuple[Offer, ...]:
 
 
 def namings(texts: Mapping[str, str]) -> Iterator[tuple[str, Place]]:
-    """Yield what these files (path to text) name, each with the file that names it."""
+    """Yield the places that these files (path to text) name, each with its file."""
     return ((path, place) for path, text in texts.items() for place in places(path.rpartition("/")[2], text))
 
 
 def gathered(named: Iterable[tuple[str, Place]]) -> tuple[Offer, ...]:
-    """Return each host once, with all that name it."""
+    """Return each host once, with all files that name it."""
     by_host: dict[str, list[tuple[str, str, int | None]]] = {}
     for by, (scheme, host, port) in dict.fromkeys(named):
         by_host.setdefault(host, []).append((by, scheme, port))
@@ -122,7 +122,7 @@ def gathered(named: Iterable[tuple[str, Place]]) -> tuple[Offer, ...]:
 
 
 def places(name: str, text: str) -> Iterator[Place]:
-    """Yield what a file of that name says, public names alone."""
+    """Yield the places in a file of that name, only those with public names."""
     for pattern, expressions in PATTERNS.items():
         if fnmatchcase(name, pattern):
             for expression in expressions:
@@ -136,7 +136,7 @@ def _url(match: re.Match[str]) -> str:
 
 
 def place_of(url: str) -> Iterator[Place]:
-    """Yield scheme, host and port of a URL whose host has a public name."""
+    """Yield scheme, host and port of a URL if its host has a public name."""
     from agent_sandbox.policy import Ambiguous, canonical_host  # noqa: PLC0415 - brings pydantic; most projects name none
     from agent_sandbox.policy.http.host import is_address  # noqa: PLC0415 - the same
 

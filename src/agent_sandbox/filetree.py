@@ -1,4 +1,4 @@
-"""Files as a value: what is rendered, what an image is built from, what is compared."""
+"""A set of files as a value, for rendering, image builds and comparison."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ type FileTree = Mapping[str, bytes]
 
 
 def digest(tree: FileTree) -> str:
-    """Return the sha256 of all paths and contents; order does not matter, a boundary can't be shifted.
+    """Return the sha256 of all paths and contents, independent of order and unambiguous at boundaries.
 
     >>> digest({"a": b"1", "b": b""}) == digest({"b": b"", "a": b"1"})
     True

@@ -1,6 +1,6 @@
-"""Which images there are, and what each is built from: the same files from a checkout and from a wheel.
+"""The images and their build contexts, the same from a checkout and from a wheel.
 
-The digest of an image's context is its label `agent-sandbox.digest`; an image whose label differs is built again.
+The label `agent-sandbox.digest` of an image is its context's digest; an image with another label is rebuilt.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from agent_sandbox.resources import PACKAGE, data_root
 from agent_sandbox.stack.workspace import Owner as Owner  # noqa: PLC0414 - backends name images by it
 
 DIGEST_LABEL = "agent-sandbox.digest"
-# What of the package the proxy imports: the host's part has no business in its image, and no say in its digest.
+# The parts of the package that the proxy imports; the rest is not in its image or digest.
 PROXY_PARTS = frozenset(
     {
         *("__init__.py", "py.typed", "bounded_json.py", "printable.py", "problems.py", "resources.py"),
         *("policy", "policyfile", "proxy"),
     }
 )
-# What lies beside sources and is none; `_data`, a wheel's own folder, goes into a context by its name.
+# Files beside the sources that are not sources; a wheel's folder `_data` is added under its own names.
 LITTER_FOLDERS = frozenset({"__pycache__", "_data"})
 LITTER = ("~", ".swp", ".pyc", ".DS_Store")
 
@@ -38,7 +38,7 @@ class Image:
 
     @property
     def digest(self) -> str:
-        """The sha256 of everything that goes into the image: files, target, arguments."""
+        """The sha256 of the image's files, target and arguments."""
         recipe = "\n".join((self.target, *(f"{key}={value}" for key, value in sorted(self.arguments.items()))))
         return digest({**{f"context/{path}": text for path, text in self.context.items()}, "recipe": recipe.encode()})
 
@@ -49,12 +49,12 @@ def proxy_name() -> str:
 
 
 def base_name() -> str:
-    """Return the name of the image that every agent's image starts from."""
+    """Return the name of the base of every agent's image."""
     return f"agent-sandbox/base:{__version__}"
 
 
 def agent_name(agent: str, owner: Owner) -> str:
-    """Return the name of an agent's image, with the numbers of `dev` where they are not 1000:1000.
+    """Return the name of an agent's image, with uid and gid of `dev` unless 1000:1000.
 
     >>> agent_name("example", Owner(uid=501, gid=20)).partition(":")[2].removeprefix(__version__)
     '-u501-20'
@@ -64,7 +64,7 @@ def agent_name(agent: str, owner: Owner) -> str:
 
 
 def images_for(manifest: AgentManifest, owner: Owner) -> tuple[Image, ...]:
-    """Return what a stack with that agent needs, in the order in which it has to be built."""
+    """Return the images of a stack with that agent, in build order."""
     of_proxy, of_agent = _contexts()
     return (
         Image(name=proxy_name(), target="proxy", context=of_proxy),
@@ -82,13 +82,13 @@ def images_for(manifest: AgentManifest, owner: Owner) -> tuple[Image, ...]:
     )
 
 
-@cache  # what ships stays as it is while a program runs, and a command asks more than once
+@cache  # cached: shipped files do not change while a program runs
 def _contexts() -> tuple[FileTree, FileTree]:
     return proxy_context(), agent_context()
 
 
 def proxy_context() -> FileTree:
-    """Return `images/proxy/` at the root, and below `package/` the very engine that decides on the host."""
+    """Return `images/proxy/`, with the package's sources below `package/`."""
     return {
         **_tree(data_root() / "images" / "proxy"),
         **_tree(PACKAGE, "package/agent_sandbox/", only=PROXY_PARTS, suffixes=(".py", ".yaml", "py.typed")),

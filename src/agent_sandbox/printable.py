@@ -1,11 +1,11 @@
-"""Foreign names in a terminal: they can neither steer it nor look like others."""
+"""Escape untrusted text for a terminal, so that it neither controls it nor imitates other text."""
 
 import re
 
-# What is looked at one by one: all but printable ASCII and tabs.
+# Characters that need a check: all but printable ASCII and tabs.
 UNUSUAL = re.compile(r"[^\t\x20-\x7e]")
 
-# Python calls these letters and marks printable, and nobody sees them: two names may differ in nothing else.
+# Python calls these printable, but they are invisible: two names could differ only in them.
 UNSEEN = frozenset(
     map(
         chr,
@@ -20,10 +20,10 @@ UNSEEN = frozenset(
 
 
 def printable(text: str) -> str:
-    r"""Return one line with all that steers a terminal, or is not seen on one, spelled out.
+    r"""Return one line with control characters and invisible characters escaped.
 
-    Control characters, marks of direction (CVE-2021-42574), zero-width and tag characters, spaces other than the usual
-    one, bytes that are no UTF-8.
+    Escapes control characters, bidirectional marks (CVE-2021-42574), zero-width and tag characters, unusual spaces, and
+    bytes that are not UTF-8.
 
     >>> print(printable("docs\u200b \x1b[2J"))
     docs\u200b \x1b[2J

@@ -1,6 +1,6 @@
-"""What a person can mend: where it is, what is wrong, what to do about it.
+"""Problems that a user can fix: where it is, what is wrong, what to do.
 
-Every failure that a user can cause is a `UserError` holding all its problems at once. Only `cli/` prints them.
+Every failure that a user can cause is a `UserError` with all its problems. Only `cli/` prints them.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from typing import override
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing to mend.
+    """One problem.
 
     >>> print(Problem(where="policy.yaml:3:5", what="unknown key `hots`", hint="did you mean `host`?"))
     policy.yaml:3:5: unknown key `hots`; did you mean `host`?
@@ -27,7 +27,7 @@ class Problem:
 
 
 class UserError(Exception):
-    """All the problems that stop a command, in the order in which a person would meet them."""
+    """All problems that stop a command, in reading order."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

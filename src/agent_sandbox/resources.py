@@ -1,6 +1,6 @@
-"""Where the files that are no Python live: templates, images, services.
+"""Find the data files: templates, images, services.
 
-They lie at the root of the checkout, and in `_data/` inside an installed wheel.
+They are in the root of a checkout, or in `_data/` of an installed wheel.
 """
 
 from functools import cache
@@ -11,6 +11,6 @@ PACKAGE = Path(__file__).resolve().parent
 
 @cache
 def data_root() -> Path:
-    """Return the folder that holds `templates/`, `images/` and `services/`."""
+    """Return the folder that contains `templates/`, `images/` and `services/`."""
     installed = PACKAGE / "_data"
     return installed if installed.is_dir() else PACKAGE.parents[1]

@@ -48,7 +48,7 @@ ATTACKS = {
     "an integer of 5,000 digits": Attack(
         file=EDITOR,
         change=member(f'"x": {NINES}'),
-        says={"init": f"error: {EDITOR}:5:8: a number of too many digits"},
+        says={"init": f"error: {EDITOR}:5:8: a number with too many digits"},
     ),
     "a number beyond all floats": Attack(
         file=EDITOR, change=member('"x": 1e999'), says={"init": f"error: {EDITOR}:5:8: a number that is too large"}
@@ -87,7 +87,7 @@ ATTACKS = {
     "a stack of 30,000 files": Attack(
         file=".env",
         change=lambda _: f"COMPOSE_FILE={':'.join([COMPOSE] * 30_000)}\n",
-        says=everywhere("error: {root}/.env: `COMPOSE_FILE` names 30000 files, and at most 32 are read"),
+        says=everywhere("error: {root}/.env: `COMPOSE_FILE` names 30000 files; at most 32 are allowed"),
     ),
     "bytes that are no text": Attack(file=POLICY, change=lambda _: "\udcff"),
     "a policy of lists of lists": Attack(file=POLICY, change=lambda _: "[" * 100_000),

@@ -40,7 +40,7 @@ def check(project: Path) -> None:
         acts = {path for path in acts if outside([path], found.unsearched) and SHARED not in path}
     assert outside(acts, {one.path for one in found.rows}) == []
     if not all(one.path.isprintable() for one in found.rows):
-        with pytest.raises(UserError, match="this name can't be printed"):
+        with pytest.raises(UserError, match="this name is not printable"):
             find_protected(project)
         return
     mounted = {one.path for one in find_protected(project).paths if one.access is Access.READ}

@@ -95,7 +95,7 @@ def assert_closed(stack: Project, wrong: Wrong) -> None:
     assert stack.curl("http://denied.test/meanwhile")[0] == 403
     time.sleep(0.2)  # lines are written in batches
     assert (stack.traffic()[-1]["path"], stack.traffic()[-1]["decision"]) == ("/meanwhile", "deny")
-    assert f"the proxy's clock is {wrong.off}, and certificates fail: set that of the engine's machine" in told(stack)
+    assert f"the proxy's clock is {wrong.off}, so certificates fail: set the clock of the Docker host" in told(stack)
 
 
 @pytest.mark.parametrize("wrong", [AHEAD, BEHIND], ids=["ahead", "behind"])

@@ -77,13 +77,13 @@ def test_a_log_volume_that_is_full_opens_nothing_loses_lines_and_says_so(stack: 
     stack.exec("sh", "-c", f"for n in $(seq 20); do curl -s -o /dev/null http://denied.test/{'x' * 1500}; done")
     time.sleep(0.2)  # lines are written in batches
     assert status(stack)["log"]["dropped"] > 0
-    told = "lines lost, and the next ones will be: [Errno 28]"
+    told = "records lost, and it still cannot be written: [Errno 28]"
     assert any(told in status_after_a_long_line(stack) for _ in range(5))
     in_proxy(stack, "rm /state/log/filler")
     stack.curl("http://denied.test/afterwards")
     time.sleep(0.2)
     assert stack.traffic()[-1]["path"] == "/afterwards"
-    assert "lines lost; it is written again" in stack.sandbox("status").stdout
+    assert "records lost; it is written again" in stack.sandbox("status").stdout
 
 
 def test_a_proxy_that_runs_out_of_memory_is_closed_meanwhile_and_comes_back_by_itself(stack: Project) -> None:
@@ -93,7 +93,7 @@ def test_a_proxy_that_runs_out_of_memory_is_closed_meanwhile_and_comes_back_by_i
     assert_well(stack)
     proxy = next(one for one in status(stack)["services"] if one["service"] == "proxy")
     assert proxy["restarts"] > before
-    assert "started again 1 times" in stack.sandbox("status").stdout
+    assert "restarted 1 times" in stack.sandbox("status").stdout
 
 
 def test_a_ca_that_is_lost_is_made_anew_and_not_trusted_until_up(stack: Project) -> None:
@@ -105,7 +105,7 @@ def test_a_ca_that_is_lost_is_made_anew_and_not_trusted_until_up(stack: Project)
     stack.compose("up", "--detach", "--no-deps", "--wait", "proxy")
     code, said = stack.curl("https://allowed.test/")
     assert (code, "certificate" in said) == (0, True), said
-    told = "the agent does not trust the proxy, which has another certificate than at the agent's start"
+    told = "the agent does not trust the proxy, whose CA changed since the agent started"
     assert f"closed  {told}: agent-sandbox up" in stack.sandbox("status").stdout
     assert told in stack.sandbox("doctor", check=False).stdout
     stack.sandbox("up")
@@ -116,7 +116,7 @@ def test_a_ca_that_is_lost_is_made_anew_and_not_trusted_until_up(stack: Project)
 def test_a_firewall_that_is_started_again_alone_leaves_the_agent_without_a_network(stack: Project) -> None:
     run("docker", "restart", "--time", "1", stack.containers()["firewall"]["Id"])
     assert_closed(stack)
-    told = "the agent has no network: the firewall was started again without it"
+    told = "the agent has no network: the firewall restarted without it"
     assert f"closed  {told}: agent-sandbox up" in stack.sandbox("status").stdout
     stack.sandbox("up")
     assert_well(stack)

@@ -54,7 +54,10 @@ def value() -> str:
 def bound(project: Project, value: str) -> Project:
     """The same stack, with the secret set for one of the hosts."""
     done = project.sandbox("secret", "set", NAME, "--host", HOST, piped=f"{value}\n")
-    assert (done.stdout, done.stderr) == ("", f"{NAME} goes to {HOST} from now on, where the policy says so\n")
+    assert (done.stdout, done.stderr) == (
+        "",
+        f"{NAME} is now injected into requests to {HOST} where the policy says so\n",
+    )
     return project
 
 
@@ -180,7 +183,7 @@ def test_set_again_it_has_another_value_from_the_next_request_on(bound: Project,
 
 def test_what_is_no_value_changes_nothing(bound: Project) -> None:
     before = sent(bound)[-1]
-    with pytest.raises(CommandError, match="it has under 8 characters") as refused:
+    with pytest.raises(CommandError, match="it has fewer than 8 characters") as refused:
         bound.sandbox("secret", "set", NAME, "--host", HOST, piped="hunter2\n")
     assert "hunter2" not in str(refused.value)
     assert bound.curl(URL)[0] == 200
@@ -189,7 +192,7 @@ def test_what_is_no_value_changes_nothing(bound: Project) -> None:
 
 def test_a_secret_that_was_removed_goes_nowhere(bound: Project) -> None:
     done = bound.sandbox("secret", "remove", NAME)
-    assert (done.stdout, done.stderr) == ("", f"{NAME} is forgotten: it goes nowhere any more\n")
+    assert (done.stdout, done.stderr) == ("", f"{NAME} is removed: the proxy no longer injects it\n")
     before = len(sent(bound))
     assert bound.curl(URL)[0] == 403
     assert len(sent(bound)) == before

@@ -64,20 +64,20 @@ def test_without_a_terminal_it_is_refused_and_says_what_to_do(cloned: Project, c
     assert done.returncode == 1
     assert f"  reaches       service claude: 10 rules\n{'any method evil.test':>36}\n" in done.stderr
     assert "agent: . as /workspace\n" in done.stderr
-    hint = f"  hint: agent-sandbox trust, at a terminal; or, after a look: --yes {fingerprint}"
+    hint = f"  hint: run agent-sandbox trust at a terminal; or, after a review, use --yes {fingerprint}"
     assert done.stderr.splitlines()[-1] == hint
     assert mounted(cloned) == ""
 
 
 def test_a_person_who_says_no_starts_nothing(cloned: Project) -> None:
     code, said = answered(cloned, b"n\n", "up")
-    assert (code, "Say yes to this? [y/N] " in said, mounted(cloned)) == (1, True, "")
+    assert (code, "Trust this? [y/N] " in said, mounted(cloned)) == (1, True, "")
 
 
 def test_the_fingerprint_of_other_settings_starts_nothing(cloned: Project) -> None:
     done = cloned.sandbox("up", "--yes", "0" * 64, check=False)
     assert (done.returncode, mounted(cloned)) == (1, "")
-    assert "what it asks for now has not the fingerprint that was given" in done.stderr
+    assert "fingerprint mismatch: the settings are not those of" in done.stderr
 
 
 def test_a_fingerprint_is_enough_where_nobody_sits(cloned: Project) -> None:
@@ -138,7 +138,7 @@ def test_a_compose_file_that_the_agent_can_write_is_read_only_as_it_was_looked_a
     os.chown(more, 1000, 1000)
     env.write_text(before.replace("docker-compose.yml", "docker-compose.yml:more.yml", 1))
     said = cloned.sandbox("up", check=False).stderr
-    assert "more.yml, named by COMPOSE_FILE in .env, is the agent's to write" in said
+    assert "more.yml, named by COMPOSE_FILE in .env, can be written by the agent" in said
     trust(cloned.path)
     cloned.exec("sh", "-c", "echo 'services: {agent: {privileged: true}}' > more.yml")
     done = cloned.sandbox("up", check=False)

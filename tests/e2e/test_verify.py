@@ -104,6 +104,6 @@ def test_no_agent_starts_behind_a_wall_that_does_not_hold(claude: Project) -> No
         claude.compose(*files, "up", "--detach", "--no-deps", "--wait", "agent", check=False)
         log = claude.compose("logs", "agent").stdout
         assert "LEAK    privileges  capabilities" in log
-        assert "agent-sandbox: the walls do not hold" in log
+        assert "agent-sandbox: the container is not sealed" in log
     finally:
         claude.compose("up", "--detach", "--wait")

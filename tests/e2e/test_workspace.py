@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HOST_GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=me", "-c", "user.email=me@example.com")
 # What patterns match, and names that a mount table writes in another way.
 MATCHED = (".config/mise/config.toml", "Lefthook.yml", "a 1.code-workspace", r"a\b.code-workspace")
-REPLACED = "it was replaced on the host, and the agent can write it since"
+REPLACED = "replaced on the host machine, so the agent can write it now"
 
 
 def git(folder: Path, *argv: str) -> None:
@@ -188,7 +188,7 @@ def test_what_the_host_has_replaced_is_seen_refused_and_mended(project: Project,
     assert (refused.returncode, refused.stdout) == (1, "")
     # By the container itself, or, once the engine has looked, by the command.
     assert path in refused.stderr
-    assert "was replaced on the host, and the agent can write it since\n" in refused.stderr
+    assert "was replaced on the host machine, so the agent can write it now\n" in refused.stderr
     assert f"{path}: {REPLACED}" in project.sandbox("up").stderr
     assert status(project)["lost"] == []
     assert project.exec("test", "-w", path, check=False).returncode == 1
@@ -204,7 +204,7 @@ def test_what_the_agent_put_into_a_file_that_the_host_replaced_is_shown_before_i
     refused = project.sandbox("up", check=False)
     assert refused.returncode == 1
     assert "+\tfsmonitor = ./x" in refused.stderr
-    assert "this may run on your machine: .git/config: core.fsmonitor; the agent is stopped" in refused.stderr
+    assert "this may run on your machine: .git/config: core.fsmonitor; the agent was stopped" in refused.stderr
     assert project.sandbox("up", check=False).returncode == 1  # a second one is no yes
     git(project.path, "config", "--unset", "core.fsmonitor")
     project.sandbox("up")
@@ -226,7 +226,7 @@ def test_a_policy_of_the_agents_is_not_taken_up_by_a_proxy_that_comes_back_by_it
     assert "its directory was replaced on the host after the proxy was created, and now has a different policy" in said
     assert project.curl("https://api.anthropic.com/")[0] == 403
     refused = project.sandbox("up", check=False)
-    assert (refused.returncode, "nobody has said yes to .devcontainer/policy.yaml" in refused.stderr) == (1, True)
+    assert (refused.returncode, "not trusted yet: .devcontainer/policy.yaml" in refused.stderr) == (1, True)
     project.policy.write_text(good)
     project.sandbox("up")
     assert status(project)["lost"] == []
@@ -250,7 +250,7 @@ def test_an_agent_that_ends_its_container_or_whose_stack_is_taken_down_hides_not
     else:
         project.sandbox("down")
     refused = project.sandbox("up", check=False)
-    assert "this may run on your machine: .git/config: core.fsmonitor; the agent is stopped" in refused.stderr
+    assert "this may run on your machine: .git/config: core.fsmonitor; the agent was stopped" in refused.stderr
     git(project.path, "config", "--unset", "core.fsmonitor")
     project.sandbox("up")
     assert status(project)["lost"] == []

@@ -59,4 +59,4 @@ def test_without_certutil_nothing_is_made(shell: Shell) -> None:
 
 def test_a_store_that_takes_nothing_is_told_and_the_container_starts(shell: Shell) -> None:
     said = start(shell, "today", certutil=CERTUTIL.replace("-A) ", "-A) false && "))
-    assert said.startswith("agent-sandbox: browsers in here do not trust the proxy's CA: ")
+    assert said.startswith("agent-sandbox: browsers in the container do not trust the proxy's CA: ")

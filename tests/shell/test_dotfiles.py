@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from bash_harness import Shell
 
 START = "remove_stale_dotfiles; link_dotfiles"
-KEPT = "something else is there already; move it away and restart the agent"
+KEPT = "the path already exists; move it away and restart the agent"
 
 
 def write(home: Path, *names: str) -> None:
@@ -67,7 +67,7 @@ def test_the_sandboxs_own_settings_are_protected(shell: Shell) -> None:
     assert links(shell.home) == {".config/agent-sandbox-other": ".dotfiles/.config/agent-sandbox-other"}
     assert said == (
         f"agent-sandbox: {shell.home}/.dotfiles/.config/agent-sandbox/shell.d/evil.sh is not linked: "
-        "the sandbox owns that place\n"
+        "the sandbox manages that path\n"
     )
 
 

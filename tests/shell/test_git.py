@@ -37,7 +37,7 @@ def test_what_is_no_address_for_ssh_is_refused(shell: Shell, address: str) -> No
     done = shell("messages", f"source {shell.image}/git-remote-agent-sandbox; split_address '{address}'", check=False)
     assert (1, "") == (done.returncode, done.stdout)
     assert done.stderr == (
-        f"agent-sandbox: {address} is no address for ssh; write git@host:path or https://host/path\n"
+        f"agent-sandbox: {address} is not an ssh address; write git@host:path or https://host/path\n"
     )
 
 

@@ -22,5 +22,5 @@ def test_a_resolver_that_cannot_be_set_ends_the_start(shell: Shell) -> None:
     script = f"{PROXY}; resolver_file={file}; ask_the_proxy_for_names"
     done = shell("messages proxy names", script, check=False)
     assert done.returncode == 78
-    told = f"agent-sandbox: {file} cannot be written; write the compose file anew: agent-sandbox init --force"
+    told = f"agent-sandbox: {file} cannot be written; regenerate the compose file: agent-sandbox init --force"
     assert done.stderr.splitlines()[-1] == told

@@ -98,8 +98,8 @@ def test_the_proxy_has_to_refuse(
 @pytest.mark.parametrize(
     ("routes", "way_out", "another"),
     [
-        (ROUTES, ("closed", "no route leads anywhere else"), ("closed", "none")),
-        (ROUTES + OWN, ("closed", "no route leads anywhere else"), ("closed", "eth0")),
+        (ROUTES, ("closed", "no other route"), ("closed", "none")),
+        (ROUTES + OWN, ("closed", "no other route"), ("closed", "eth0")),
         (ROUTES + OWN + DEFAULT, ("LEAK", "eth1 by 198.51.100.1"), ("LEAK", "connected by eth0, eth1")),
     ],
 )
@@ -171,7 +171,7 @@ def test_what_got_out_is_told_with_what_mends_it(
     assert probe.main() == 1
     lines = capsys.readouterr().out.splitlines()
     assert (lines[1], lines[4:]) == (
-        f"        mend: {probe.ANEW}",
+        f"        fix:  {probe.ANEW}",
         ["closed  walls       another                               read-only", "3 tried, 2 got out"],
     )
 

@@ -52,8 +52,8 @@ def test_anything_but_an_address_and_a_port_stops_the_start(shell: Shell, where:
     done = shell("messages proxy", "check_proxy_variables", check=False, AGENT_SANDBOX_PROXY=where)
     assert done.returncode == 78
     assert done.stderr == (
-        f"agent-sandbox: AGENT_SANDBOX_PROXY is '{where}' and not an address like 10.128.0.2:8080; "
-        "write the compose file anew: agent-sandbox init --force\n"
+        f"agent-sandbox: AGENT_SANDBOX_PROXY is '{where}', not an address like 10.128.0.2:8080; "
+        "regenerate the compose file: agent-sandbox init --force\n"
     )
 
 
@@ -67,7 +67,7 @@ def test_anything_but_a_protocol_and_a_port_stops_the_start(shell: Shell, entry:
         AGENT_SANDBOX_PROXY_PORTS=f"tcp/8080 {entry}",
     )
     assert done.returncode == 78
-    assert "and not an entry like tcp/8080; correct it in the compose file\n" in done.stderr
+    assert ", not an entry like tcp/8080; correct it in the compose file\n" in done.stderr
 
 
 def test_a_network_has_a_route(shell: Shell) -> None:

@@ -78,7 +78,7 @@ def test_rules_that_do_not_load_stop_the_start(shell: Shell) -> None:
     done = shell(PARTS, "iptables-restore() { return 1; }; deny_everything", check=False)
     assert done.returncode == 78
     assert done.stderr.startswith(
-        "agent-sandbox: iptables-restore could not load the firewall; the engine's kernel needs"
+        "agent-sandbox: iptables-restore could not load the firewall; the Docker host's kernel needs"
     )
 
 
@@ -158,4 +158,4 @@ def test_a_real_kernel_notices_soon_that_nobody_is_at_the_proxys_address(wired: 
 
 def test_a_kernel_that_is_not_told_to_notice_soon_ends_no_start(shell: Shell) -> None:
     done = shell(PARTS, "python3() { return 1; }; notice_soon_that_the_proxy_is_gone")
-    assert done.stderr == "agent-sandbox: requests to a proxy that is gone will fail after three seconds, not two\n"
+    assert done.stderr == "agent-sandbox: if the proxy is gone, requests fail after three seconds, not two\n"

@@ -44,7 +44,7 @@ def test_each_hole_alone_stops_the_start(wired: Shell, hole: str, where: str) ->
 def test_silence_is_no_refusal(wired: Shell) -> None:
     done = wired(PARTS, "deny_everything; check_refused 203.0.113.1 443", check=False)
     assert done.returncode == 78
-    assert done.stderr.startswith("agent-sandbox: 203.0.113.1 port 443 is not refused at once; ")
+    assert done.stderr.startswith("agent-sandbox: 203.0.113.1 port 443 is not refused immediately; ")
 
 
 @pytest.mark.parametrize("status", [403, 418])
@@ -74,8 +74,8 @@ def test_any_other_answer_stops_the_start(shell: Shell, proxy: StandInProxy, sta
     )
     assert done.returncode == 78
     assert done.stderr == (
-        f"agent-sandbox: the proxy at {proxy.address} does not deny what no policy allows "
-        f"(it said '{f'{status} {verdict}'}'); see: docker compose logs proxy\n"
+        f"agent-sandbox: the proxy at {proxy.address} does not deny a request that no policy allows "
+        f"(answer: '{f'{status} {verdict}'}'); see: docker compose logs proxy\n"
     )
 
 
@@ -105,6 +105,6 @@ def test_what_got_out_is_named_and_nothing_starts(shell: Shell) -> None:
     done = probe(shell, r"closed  direct  tcp\nLEAK    direct  udp\n2 tried, 1 got out\n", 1)
     assert (done.returncode, done.stdout) == (78, "")
     assert done.stderr == (
-        "LEAK    direct  udp\n2 tried, 1 got out\nagent-sandbox: the walls do not hold; "
-        "look at the lines above; docker compose up --force-recreate makes the stack anew\n"
+        "LEAK    direct  udp\n2 tried, 1 got out\nagent-sandbox: the container is not sealed; "
+        "see the lines above; docker compose up --force-recreate recreates the stack\n"
     )

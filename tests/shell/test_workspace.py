@@ -20,7 +20,7 @@ def test_a_workspace_of_somebody_elses_is_named_with_both_numbers(shell: Shell) 
     script = "stat() { echo 501; }; id() { echo 1000; }; check_workspace"
     done = shell("messages workspace", script, AGENT_SANDBOX_WORKSPACE="/proc/sys")
     assert done.stderr == (
-        "agent-sandbox: /proc/sys belongs to user 501 and the agent is user 1000: it cannot write there; "
+        "agent-sandbox: /proc/sys belongs to user 501 but the agent is user 1000, so it cannot write there; "
         "run agent-sandbox init again, then docker compose up -d\n"
     )
 
@@ -83,8 +83,8 @@ def test_a_mount_that_a_link_has_led_elsewhere_ends_the_start(shell: Shell) -> N
     done = mounts(shell, PATHS, *WHOLE[:3], "ro /home/me/.ssh/id")("messages workspace", "check_protected", check=False)
     assert done.returncode == 78
     assert done.stderr == (
-        "agent-sandbox: .git/config is a link, or below one, and no longer the project's own; "
-        "look at it on the host, remove it, then agent-sandbox init again and docker compose up -d\n"
+        "agent-sandbox: .git/config is a symbolic link, or below one, so its mount protects something else; "
+        "check it on the host machine and remove it; then run agent-sandbox init and docker compose up -d\n"
     )
 
 
@@ -103,10 +103,11 @@ def test_enter_runs_nothing_where_a_wall_is_gone(shell: Shell) -> None:
     done = mounts(shell, PATHS, *WHOLE[:1]).run(shell.image / "enter", "echo", "ran", check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "agent-sandbox: .env was replaced on the host, and the agent can write it since\n"
-        "agent-sandbox: .git was replaced on the host, and the agent can write it since\n"
-        "agent-sandbox: .git/config was replaced on the host, and the agent can write it since\n"
-        "agent-sandbox: look at it; then agent-sandbox up makes the agent's container anew, and protects it again\n"
+        "agent-sandbox: .env was replaced on the host machine, so the agent can write it now\n"
+        "agent-sandbox: .git was replaced on the host machine, so the agent can write it now\n"
+        "agent-sandbox: .git/config was replaced on the host machine, so the agent can write it now\n"
+        "agent-sandbox: check it, then run agent-sandbox up: it recreates the agent container "
+        "and protects the file again\n"
     )
 
 
@@ -125,8 +126,8 @@ def test_an_agent_is_healthy_when_it_is_ready_and_every_wall_stands(shell: Shell
 
 def test_an_agent_that_can_reach_nothing_says_why(shell: Shell) -> None:
     alone = healthy(shell, *WHOLE, network="has_network() { false; }; ")
-    said = "the agent has no network: the firewall was started again without it\n"
+    said = "the agent has no network: the firewall restarted without it\n"
     assert (alone.returncode, alone.stdout) == (2, said)
     strange = healthy(shell, *WHOLE, trusted="false")
-    said = "the agent does not trust the proxy, which has another certificate than at the agent's start\n"
+    said = "the agent does not trust the proxy, whose CA changed since the agent started\n"
     assert (strange.returncode, strange.stdout) == (2, said)

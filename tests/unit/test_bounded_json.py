@@ -18,8 +18,8 @@ READERS = {"bounded_json.py", "policy/http/graphql_body.py", "render/jsonc.py"}
     [
         ("[" * 100_000, "nested too deeply"),
         ('{"a":' * 100_000, "nested too deeply"),
-        (f'{{"a": {"9" * 5_000}}}', "a number of too many digits"),
-        (f"-{'9' * 5_000}", "a number of too many digits"),
+        (f'{{"a": {"9" * 5_000}}}', "a number with too many digits"),
+        (f"-{'9' * 5_000}", "a number with too many digits"),
         ("[NaN]", "a number that JSON does not have: NaN"),
         ("-Infinity", "a number that JSON does not have: -Infinity"),
         ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),

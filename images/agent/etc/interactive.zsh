@@ -13,5 +13,5 @@ unset agent_sandbox_file
 # `docker compose exec` asks nobody whether the walls of the workspace still stand; whoever comes in should know.
 () {
   local lost=$(/usr/local/lib/agent-sandbox/healthy)
-  [[ -z $lost ]] || print -u2 "agent-sandbox: replaced on the host, and the agent can write it since: ${lost//$'\n'/, }; agent-sandbox up"
+  [[ -z $lost ]] || print -u2 "agent-sandbox: replaced on the host machine, so the agent can write it now: ${lost//$'\n'/, }; run agent-sandbox up there"
 }

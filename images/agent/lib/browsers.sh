@@ -17,5 +17,5 @@ trust_the_ca_in_browsers() {
     nss -D -n agent-sandbox
   fi
   nss -A -n agent-sandbox -t C,, -i "$browser_ca" ||
-    say "browsers in here do not trust the proxy's CA: certutil cannot add it to $browser_store"
+    say "browsers in the container do not trust the proxy's CA: certutil cannot add it to $browser_store"
 }

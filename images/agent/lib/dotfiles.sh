@@ -30,9 +30,9 @@ is_ours() { # argument: path; a link that an earlier start made
 link_dotfile() { # argument: path relative to ~/.dotfiles
   local target=$HOME/$1
   if is_protected "$target"; then
-    say "$dotfiles/$1 is not linked: the sandbox owns that place"
+    say "$dotfiles/$1 is not linked: the sandbox manages that path"
   elif { [[ -e $target || -L $target ]] && ! is_ours "$target"; } || ! mkdir -p -- "$(dirname -- "$target")"; then
-    say "$dotfiles/$1 is not linked: something else is there already; move it away and restart the agent"
+    say "$dotfiles/$1 is not linked: the path already exists; move it away and restart the agent"
   else
     ln -sfn -- "$dotfiles/$1" "$target"
   fi

@@ -40,7 +40,7 @@ def main() -> None:
             kernel.send(question(index))
             (error,) = struct.unpack_from("=i", kernel.recv(4096), 16)
             if error:
-                raise OSError(-error, "the kernel did not take the times", name)
+                raise OSError(-error, "the kernel rejected the timeouts", name)
 
 
 if __name__ == "__main__":

@@ -32,11 +32,11 @@ proxy_openings() { # one `protocol port` a line
 check_proxy_variables() { # they become firewall rules: nothing but numbers may pass
   local where=${AGENT_SANDBOX_PROXY:-} protocol port
   if ! is_ipv4 "${where%:*}" || ! is_port "${where##*:}"; then
-    die "AGENT_SANDBOX_PROXY is '$where' and not an address like 10.128.0.2:8080" "write the compose file anew: agent-sandbox init --force"
+    die "AGENT_SANDBOX_PROXY is '$where', not an address like 10.128.0.2:8080" "regenerate the compose file: agent-sandbox init --force"
   fi
   while read -r protocol port; do
     if [[ $protocol != tcp && $protocol != udp ]] || ! is_port "$port"; then
-      die "AGENT_SANDBOX_PROXY_PORTS holds '$protocol/$port' and not an entry like tcp/8080" "correct it in the compose file"
+      die "AGENT_SANDBOX_PROXY_PORTS contains '$protocol/$port', not an entry like tcp/8080" "correct it in the compose file"
     fi
   done < <(proxy_openings)
 }

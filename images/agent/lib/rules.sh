@@ -36,7 +36,7 @@ has_ipv6() { # false where the kernel was started without it: then there is noth
 }
 
 load_rules() { # arguments: iptables-restore or ip6tables-restore; the rules come on stdin
-  "$1" || die "$1 could not load the firewall" "the engine's kernel needs netfilter (nf_tables, conntrack, reject) and this container NET_ADMIN"
+  "$1" || die "$1 could not load the firewall" "the Docker host's kernel needs netfilter (nf_tables, conntrack, reject), and this container needs NET_ADMIN"
 }
 
 deny_everything() {
@@ -50,7 +50,7 @@ open_the_way_to_the_proxy() {
 }
 
 notice_soon_that_the_proxy_is_gone() { # without it TCP's own patience ends, after three seconds
-  python3 -I "$(dirname "${BASH_SOURCE[0]}")/impatience.py" || say "requests to a proxy that is gone will fail after three seconds, not two"
+  python3 -I "$(dirname "${BASH_SOURCE[0]}")/impatience.py" || say "if the proxy is gone, requests fail after three seconds, not two"
 }
 
 check_policies() { # what the kernel holds, not what was sent to it

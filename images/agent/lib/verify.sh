@@ -17,7 +17,7 @@ check_refused() { # arguments: address, port
   case $status in
     0) die "$1 port $2 can be reached without the proxy" "the firewall is not in force: docker compose up --force-recreate" ;;
     1) ;;
-    *) die "$1 port $2 is not refused at once" "the firewall is not in force: docker compose up --force-recreate" ;;
+    *) die "$1 port $2 is not refused immediately" "the firewall is not in force: docker compose up --force-recreate" ;;
   esac
 }
 
@@ -38,7 +38,7 @@ ask_for_a_denial() {
 check_proxy_denies() { # waits: after a restart of the engine the proxy may come up later than we do
   local answer='' deadline=$((SECONDS + ${AGENT_SANDBOX_PROXY_WAIT:-30}))
   until answer=$(ask_for_a_denial) && [[ $answer =~ ^4(03|18)' blocked'$ ]]; do
-    ((SECONDS < deadline)) || die "the proxy at $AGENT_SANDBOX_PROXY does not deny what no policy allows (it said '$answer')" \
+    ((SECONDS < deadline)) || die "the proxy at $AGENT_SANDBOX_PROXY does not deny a request that no policy allows (answer: '$answer')" \
       "see: docker compose logs proxy"
     sleep 0.2
   done
@@ -49,6 +49,6 @@ check_walls() { # what the probe tries at every start; `agent-sandbox verify` tr
   # shellcheck disable=SC2154 # the program that sources this says where it lies
   said=$("$here/probe.py") || {
     grep -v '^closed' <<<"$said" >&2
-    die "the walls do not hold" "look at the lines above; docker compose up --force-recreate makes the stack anew"
+    die "the container is not sealed" "see the lines above; docker compose up --force-recreate recreates the stack"
   }
 }

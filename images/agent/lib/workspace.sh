@@ -6,7 +6,7 @@ workspace=${AGENT_SANDBOX_WORKSPACE:-/workspace}
 
 check_workspace() { # no failure: reading is of use too
   [[ -w $workspace ]] ||
-    say "$workspace belongs to user $(stat -c %u "$workspace") and the agent is user $(id -u): it cannot write there;" \
+    say "$workspace belongs to user $(stat -c %u "$workspace") but the agent is user $(id -u), so it cannot write there;" \
       "run agent-sandbox init again, then docker compose up -d"
 }
 
@@ -37,6 +37,6 @@ lost_walls() { # the protected paths that are not mounted as they should be, one
 check_protected() {
   local path
   path=$(lost_walls | head -n 1)
-  [[ -z $path ]] || die "$path is a link, or below one, and no longer the project's own" \
-    "look at it on the host, remove it, then agent-sandbox init again and docker compose up -d"
+  [[ -z $path ]] || die "$path is a symbolic link, or below one, so its mount protects something else" \
+    "check it on the host machine and remove it; then run agent-sandbox init and docker compose up -d"
 }

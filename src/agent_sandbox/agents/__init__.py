@@ -1,1 +1,1 @@
-"""Which agents there are: every folder of `templates/` that holds an `agent.yaml`."""
+"""The agents: every folder of `templates/` with an `agent.yaml`."""

@@ -1,4 +1,4 @@
-"""The agents that there are: `templates/<agent>/agent.yaml`, one folder each."""
+"""Find and load agent manifests, `templates/<agent>/agent.yaml`."""
 
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ MANIFEST = "agent.yaml"
 
 
 def known_agents(templates: Path) -> tuple[str, ...]:
-    """Return the names of all agents, sorted; folders that start with `_` hold what they share."""
+    """Return the names of all agents, sorted; folders that start with `_` contain shared files."""
     return tuple(sorted(path.parent.name for path in templates.glob(f"[!_.]*/{MANIFEST}")))
 
 
 def load_manifest(templates: Path, agent: str) -> AgentManifest:
-    """Return the manifest of an agent; an unknown one is a `UserError` that names the known ones and the nearest."""
+    """Return an agent's manifest; for an unknown agent, raise UserError with the known ones and the nearest."""
     import yaml  # noqa: PLC0415 - most commands read no manifest
 
     known = known_agents(templates)
@@ -26,10 +26,10 @@ def load_manifest(templates: Path, agent: str) -> AgentManifest:
         loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         document = yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506 - safe, and in C where there is one
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError([Problem(where=str(path), what=f"is no YAML text: {error}")]) from error
+        raise UserError([Problem(where=str(path), what=f"is not YAML: {error}")]) from error
     manifest = parse_manifest(document, file=str(path))
     if manifest.name != agent:
-        raise UserError([Problem(where=str(path), what=f"`name` is `{manifest.name}`, the folder is `{agent}`")])
+        raise UserError([Problem(where=str(path), what=f"`name` is `{manifest.name}`, but the folder is `{agent}`")])
     return manifest
 
 

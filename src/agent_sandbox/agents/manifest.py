@@ -1,6 +1,6 @@
-"""What is known of one agent: `templates/<agent>/agent.yaml`, parsed and checked.
+"""Parse and check an agent manifest, `templates/<agent>/agent.yaml`.
 
-Not a pydantic model: every `init` reads one, and importing pydantic takes longer than all the rest of it.
+Not a pydantic model, because every `init` reads one and importing pydantic takes longer than the rest of `init`.
 """
 
 import re
@@ -12,14 +12,14 @@ from typing import Any
 from agent_sandbox.problems import Problem, UserError
 
 SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}")
-# No value may break a line: it would end in a Dockerfile's argument, a compose file and an environment.
+# No line breaks: values are used in Dockerfile arguments, compose files and environments.
 LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 PACKAGE = re.compile(r"(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*")
 VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?")
 BELOW_HOME = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 
-# A pattern stands for a text, a list for one or more of its element, a mapping for exactly these keys.
+# A pattern describes a string, a list one or more of its element, a mapping exactly these keys.
 type Shape = re.Pattern[str] | list[Shape] | Mapping[str, Shape]
 
 SHAPE: Mapping[str, Shape] = {
@@ -37,7 +37,7 @@ SHAPE: Mapping[str, Shape] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NpmPackage:
-    """A package of npm at a pinned version."""
+    """An npm package at a pinned version."""
 
     package: str
     version: str
@@ -45,7 +45,7 @@ class NpmPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentManifest:
-    """One agent: what is installed, how it is called, what it keeps, what its policy starts with."""
+    """One agent: its package, command, state directory and services."""
 
     name: str
     title: str
@@ -58,7 +58,7 @@ class AgentManifest:
     services: tuple[str, ...]
 
     def build_arguments(self) -> dict[str, str]:
-        """Return what the image's per-agent stage is told."""
+        """Return the build arguments of the image's per-agent stage."""
         return {
             "AGENT_NAME": self.name,
             "NPM_PACKAGE": self.npm.package,
@@ -69,7 +69,7 @@ class AgentManifest:
 
 
 def parse_manifest(document: Any, *, file: str) -> AgentManifest:  # noqa: ANN401 - whatever the file holds
-    """Return the manifest that a YAML document is, or raise UserError with everything that is wrong."""
+    """Return the manifest in a YAML document, or raise UserError with all problems."""
     env = document.get("env") or {} if isinstance(document, dict) else {}
     shape = {**SHAPE, "env": dict.fromkeys(env, LINE)} if isinstance(env, dict) else SHAPE
     said = {"env": {}, **document} if isinstance(document, dict) else document
@@ -93,10 +93,10 @@ def _faults(value: Any, shape: Shape, where: str) -> Iterator[str]:  # noqa: ANN
     name = where.removeprefix(".") or "the manifest"
     if isinstance(shape, re.Pattern):
         if not (isinstance(value, str) and shape.fullmatch(value)):
-            yield f"`{name}` is {value!r}, which is no text of the form {shape.pattern}"
+            yield f"`{name}` is {value!r}, which does not match {shape.pattern}"
     elif isinstance(shape, list):
         if not (isinstance(value, list) and value):
-            yield f"`{name}` has to be a list of one or more"
+            yield f"`{name}` must be a list of at least one"
             return
         for number, item in enumerate(value):
             yield from _faults(item, shape[0], f"{where}.{number}")
@@ -108,10 +108,10 @@ def _faults(value: Any, shape: Shape, where: str) -> Iterator[str]:  # noqa: ANN
             else:
                 yield f"`{key}` is missing in {name}"
     else:
-        yield f"`{name}` has to be a mapping"
+        yield f"`{name}` must be a mapping"
 
 
 def _unfit_names(env: Any) -> Iterator[str]:  # noqa: ANN401 - whatever the file holds
     for name in env if isinstance(env, dict) else ():
         if not (isinstance(name, str) and VARIABLE.fullmatch(name)):
-            yield f"`env` has the name {name!r}, which is no name of a variable"
+            yield f"`env` has the name {name!r}, which is not a valid variable name"

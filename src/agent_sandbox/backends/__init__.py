@@ -1,1 +1,1 @@
-"""How a stack is kept running: one module per backend, one table. A backend plans; `runtime` acts."""
+"""Backends that run stacks: one module each, one table. A backend plans; `runtime` executes."""

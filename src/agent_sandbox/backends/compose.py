@@ -1,4 +1,4 @@
-"""Docker Compose: the same files that plain `docker compose` and an IDE use."""
+"""The Docker Compose backend, with the same files that plain `docker compose` and editors use."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,26 +26,26 @@ from agent_sandbox.images import DIGEST_LABEL, Image
 from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
 
 DIRECTORY = ".devcontainer"
-START_SECONDS = 120  # a cold start takes 5; a machine that is short of everything gets time to say what it lacks
-# Which base was asked for: asking for another is a reason to build, asking for none is not.
+START_SECONDS = 120  # seconds; a cold start takes 5, but a slow machine needs time to report what it lacks
+# The requested base image: another one needs a new build, none does not.
 BASE_LABEL = "agent-sandbox.base"
-# An older setting in a user's shell would take the builder without secrets.
+# A setting in the user's shell could select the legacy builder, which has no secrets.
 BUILD_ENVIRONMENT = {"DOCKER_BUILDKIT": "1"}
-# Those without a name alone, and none that a container is made of.
+# Only untagged images that no container uses.
 REPLACED = RemoveImages(
     argv=("docker", "image", "prune", "--force", "--filter", f"label={DIGEST_LABEL}"), once_built=True
 )
 
 
 def plan(project: Project, verb: Verb) -> Plan:
-    """Return the steps that carry out `verb` on the project's stack."""
+    """Return the steps that execute `verb` on the project's stack."""
     steps: Plan
     match verb:
         case Build():
             steps = build(verb)
         case Up():
             removed = (_run(project, f"removing {name}", "rm", "--stop", "--force", name) for name in verb.anew)
-            # The containers of before hold on to their images until the stack has started anew.
+            # The old containers use their images until the stack has restarted.
             steps = (*_images(verb.build), *removed, _up(project), REPLACED)
         case Down():
             steps = (_run(project, "stopping the stack", "down", "--remove-orphans"),)
@@ -150,7 +150,7 @@ def _in_proxy(project: Project, verb: AskProxy | AskSecrets | ReadTraffic) -> Ru
 
 
 def _left_volumes(project: Project) -> RunCommand:
-    """Return what removes the volumes that no file names any more: those of an agent that was here before."""
+    """Return the step that removes volumes that no file names any more, such as a former agent's."""
     label = f"label={PROJECT_LABEL}={project.name}"
     argv = ("docker", "volume", "prune", "--all", "--force", "--filter", label)
     return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="removing what is left")
@@ -167,10 +167,10 @@ def _hand_over(project: Project, *arguments: str) -> HandOver:
 
 
 def compose_argv(project: Project) -> tuple[str, ...]:
-    """Return `docker compose` for that project alone, whatever the user's shell has set.
+    """Return the `docker compose` command for the project, independent of the user's shell settings.
 
-    Its files may be copies that lie elsewhere: their paths are relative to where they come from. Variables are the
-    shell's: no `.env` of the project can say what a file means.
+    The files may be trusted copies elsewhere; their paths stay relative to the originals. Variables come only from the
+    shell, so a project's `.env` cannot change what a file means.
     """
     files = tuple(word for file in project.files for word in ("--file", _relative(file, project.root)))
     settled = ("--project-directory", DIRECTORY, "--env-file", "/dev/null")

@@ -1,4 +1,4 @@
-"""What a backend wants done, as frozen steps: printed by `--dry-run`, compared by tests, carried out by `runtime`."""
+"""A plan as frozen steps: printed by `--dry-run`, compared by tests, executed by `runtime`."""
 
 import shlex
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class BuildImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommand:
-    """Run a program in the project's directory and wait for it; `purpose` is what a person is told meanwhile."""
+    """Run a program in the project's directory and wait for it; `purpose` is shown meanwhile."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -34,7 +34,7 @@ class RunCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """Give the terminal to a program, for good: always the last step."""
+    """Replace this process with a program; always the last step."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -42,9 +42,9 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveImages:
-    """Remove images of ours, but for those that a container is made of: that they stay is no failure.
+    """Remove our images, except those that a container uses; keeping those is not a failure.
 
-    With `once_built` it is done only where the plan has built one.
+    With `once_built`, only if the plan has built an image.
     """
 
     argv: tuple[str, ...]
@@ -56,7 +56,7 @@ type Plan = tuple[Step, ...]
 
 
 def describe(plan: Plan) -> str:
-    """Return the plan as lines that a shell would take, each build with the condition it has."""
+    """Return the plan as shell commands, each with its condition as a comment."""
     return "\n".join(_line(step) for step in plan)
 
 

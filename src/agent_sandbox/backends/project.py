@@ -1,17 +1,17 @@
-"""What a backend has to know of a project that has a stack."""
+"""The facts about a project with a stack that a backend needs."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_sandbox.stack.workspace import Owner
 
-# What compose puts on everything of a project.
+# The label that compose sets on everything of a project.
 PROJECT_LABEL = "com.docker.compose.project"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A directory with a stack in it, as its files say."""
+    """A directory with a stack, as its files describe it."""
 
     root: Path
     name: str
@@ -22,5 +22,5 @@ class Project:
 
     @property
     def policy(self) -> Path:
-        """The file that says what the agent may reach."""
+        """The project's policy file."""
         return self.root / ".devcontainer" / "policy.yaml"

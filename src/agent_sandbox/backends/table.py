@@ -1,4 +1,4 @@
-"""Every backend there is: adding one is a module and a row."""
+"""The table of backends; a new one is a module and a row."""
 
 from typing import Protocol
 
@@ -9,10 +9,10 @@ from agent_sandbox.backends.verbs import Build, Verb
 
 
 class Backend(Protocol):
-    """What a backend's module offers; all of it is pure."""
+    """The interface of a backend module; all functions are pure."""
 
     def plan(self, project: Project, verb: Verb) -> Plan:
-        """Return the steps that carry out `verb` on the project's stack."""
+        """Return the steps that execute `verb` on the project's stack."""
 
     def build(self, verb: Build) -> Plan:
         """Return the steps that build images; they need no project."""

@@ -1,4 +1,4 @@
-"""What can be asked of a backend, each verb with exactly what it needs."""
+"""The requests to a backend, each with its parameters."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,26 +10,26 @@ from agent_sandbox.images import Image
 class Freshness(StrEnum):
     """Which images a build makes."""
 
-    OUTDATED = "outdated"  # those that are missing, or were built from other files
+    OUTDATED = "outdated"  # missing or outdated images
     ALL = "all"
 
 
 class Cache(StrEnum):
-    """Whether earlier builds may be taken up."""
+    """Whether the build cache may be used."""
 
     USE = "use"
     IGNORE = "ignore"
 
 
 class Terminal(StrEnum):
-    """Whether the command has a person in front of it."""
+    """Whether the command has a terminal."""
 
     ATTACHED = "attached"
     NONE = "none"
 
 
 class Follow(StrEnum):
-    """Whether to wait for more."""
+    """Whether to keep printing new lines."""
 
     WAIT = "wait"
     STOP = "stop"
@@ -37,7 +37,7 @@ class Follow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """Build images. An empty `base_image` is the one that the Dockerfile names."""
+    """Build images. An empty `base_image` means the Dockerfile's default."""
 
     images: tuple[Image, ...]
     freshness: Freshness = Freshness.OUTDATED
@@ -48,7 +48,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Up:
-    """Build what is missing and start everything, until it is healthy; the containers of `anew` are not kept."""
+    """Build missing images and start all services until healthy; recreate the containers in `anew`."""
 
     build: Build
     anew: tuple[str, ...] = ()
@@ -56,26 +56,26 @@ class Up:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Down:
-    """Stop everything; state and history stay."""
+    """Stop everything; keep state and history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destroy:
-    """Remove everything that the project has on the engine, state and history too, and these images of ours."""
+    """Remove everything that the project has on the engine, including state and history, and these images."""
 
     images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Restart one service, and wait until it does its work again."""
+    """Restart one service and wait until it is healthy."""
 
     service: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exec:
-    """Run a command in the agent's container, as `dev`."""
+    """Run a command in the agent container, as `dev`."""
 
     argv: tuple[str, ...]
     terminal: Terminal
@@ -83,7 +83,7 @@ class Exec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """Show what services print: all of them where none is named."""
+    """Show the output of these services, or of all if none is named."""
 
     services: tuple[str, ...] = ()
     follow: Follow = Follow.STOP
@@ -92,21 +92,21 @@ class Logs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskProxy:
-    """Ask the running proxy over its control socket: `status`, `reload`, `denials`."""
+    """Send the running proxy a command over its control socket: `status`, `reload`, `denials`."""
 
     argv: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskSecrets:
-    """Have the running proxy `set`, `list` or `remove` secrets. A value goes to its stdin, and stands in no plan."""
+    """Have the running proxy `set`, `list` or `remove` secrets. A value goes to its stdin, never into the plan."""
 
     argv: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTraffic:
-    """Have the running proxy print its traffic log; when it is followed, until its stdin ends."""
+    """Have the running proxy print its audit log; when followed, until stdin ends."""
 
     argv: tuple[str, ...] = ()
 

@@ -1,1 +1,1 @@
-"""The command line: one file per command, each parses, calls, prints."""
+"""The command line: one file per command, which parses arguments, calls `runtime` and prints."""

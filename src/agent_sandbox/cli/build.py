@@ -15,7 +15,9 @@ from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
 
 Agents = Annotated[
     list[str] | None,
-    typer.Argument(help="Whose images; otherwise those of the project's stack.", metavar="AGENT", show_default=False),
+    typer.Argument(
+        help="The agents to build images for; by default the project's.", metavar="AGENT", show_default=False
+    ),
 ]
 
 
@@ -30,9 +32,10 @@ def build(  # noqa: PLR0913 - each is an option
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> int:
-    """Build the images that are missing, or that were built from other files than this version has.
+    """Build the images that are missing or outdated.
 
-    They are made of Debian's packages and the agent's own program, at pinned versions; only the base image is pulled.
+    An image is outdated if it was built from other files than this version ships. Images contain Debian packages and
+    the agent's program, at pinned versions. Only the base image is pulled.
     """
     images = images_to_build(
         tuple(agents or ()),
@@ -44,6 +47,6 @@ def build(  # noqa: PLR0913 - each is an option
     try:
         execute(backend().build(verb), dry_run=dry_run, quiet=quiet)
     except KeyboardInterrupt:
-        say("interrupted: the image that was being built was not made; the next build takes up what is done")
+        say("interrupted: the current image was not built; the next build continues from the cache")
         return INTERRUPTED
     return DONE

@@ -1,4 +1,4 @@
-"""`agent-sandbox completion SHELL`: the script that makes a shell complete our commands."""
+"""`agent-sandbox completion SHELL`."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -8,14 +8,14 @@ from agent_sandbox.cli.terminal.output import emit
 
 
 class Shell(StrEnum):
-    """The shells that we have a script for."""
+    """The supported shells."""
 
     BASH = "bash"
     ZSH = "zsh"
     FISH = "fish"
 
 
-def completion(shell: Annotated[Shell, Argument(help="The shell that is to complete: bash, zsh, fish.")]) -> None:
+def completion(shell: Annotated[Shell, Argument(help="The shell: bash, zsh or fish.")]) -> None:
     """Print the completion script for a shell.
 
     bash: eval "$(agent-sandbox completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc, after compinit;
@@ -24,7 +24,7 @@ def completion(shell: Annotated[Shell, Argument(help="The shell that is to compl
     emit(SCRIPTS[shell])
 
 
-# Each asks `agent-sandbox __complete WORD... CURRENT`, which answers with one `name<TAB>help` a line.
+# Each runs `agent-sandbox __complete WORD... CURRENT`, which prints one `name<TAB>help` per line.
 SCRIPTS = {
     Shell.BASH: r"""_agent_sandbox() {
   local name _
@@ -52,5 +52,5 @@ complete -c agent-sandbox -f -a '(__agent_sandbox_complete)'""",
 
 
 def completions() -> tuple[str, ...]:
-    """Return the shells, for a shell to complete."""
+    """Return the supported shells, for shell completion."""
     return tuple(shell.value for shell in Shell)

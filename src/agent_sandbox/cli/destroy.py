@@ -19,7 +19,7 @@ from agent_sandbox.runtime.compose.containers import leftovers
 from agent_sandbox.runtime.compose.engine import labels_of
 from agent_sandbox.runtime.project.installed import open_project, own_images
 
-Images = Annotated[bool, typer.Option(help="Remove the images, too.")]
+Images = Annotated[bool, typer.Option(help="Also remove the images.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -31,10 +31,10 @@ def destroy(
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> int:
-    """Remove the stack's containers, networks and volumes: the agent's state and sign-in, secrets, log and CA too.
+    """Remove the stack's containers, networks and volumes, with the agent's state, secrets, audit log and CA.
 
-    Only what belongs to this project, and no file of it. `--images` removes the images too, which other projects share:
-    those that a container is made of stay.
+    The project's files stay. `--images` also removes the images, which other projects share, except those that a
+    container uses.
     """
     project = open_project(path, cwd=Path.cwd())
     names = own_images(project) if images else ()
@@ -43,26 +43,26 @@ def destroy(
         things["images"] = tuple(labels_of(names))
     if not (dry_run or any(things.values())):
         if not quiet:
-            say(f"{project.name} has nothing on this engine: nothing was removed")
+            say(f"{project.name} has nothing on this Docker engine: nothing was removed")
         return DONE
-    if not (yes or dry_run or _agreed(project, things)):
+    if not (yes or dry_run or _confirmed(project, things)):
         say("nothing was removed")
         return MENDABLE
     execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
     if images and not (dry_run or quiet):
-        _tell_of_images(things["images"])
+        _report_images(things["images"])
     return DONE
 
 
-def _tell_of_images(found: Sequence[str]) -> None:
+def _report_images(found: Sequence[str]) -> None:
     kept = labels_of(found) if found else {}
     for name in found:
-        say(f"  {name} {'kept: a container of another project is made of it' if name in kept else 'removed'}")
+        say(f"  {name} {'kept: a container of another project uses it' if name in kept else 'removed'}")
 
 
-def _agreed(project: Project, things: Mapping[str, Sequence[str]]) -> bool:
+def _confirmed(project: Project, things: Mapping[str, Sequence[str]]) -> bool:
     if not sys.stdin.isatty():
-        what = "this removes the agent's state, and there is no terminal to ask at"
+        what = "this removes the agent's state, and there is no terminal to confirm it on"
         raise UserError([Problem(where=project.name, what=what, hint="agent-sandbox destroy --yes")])
     for kind, names in things.items():
         say(f"{kind}: {', '.join(names) or 'none'}")

@@ -12,7 +12,7 @@ from agent_sandbox.runtime.doctor.table import examine
 
 
 def doctor(*, path: ProjectPath = None, json: Json = False) -> int:
-    """Check this machine, and the project if there is one; exit 1 when something has to be mended."""
+    """Check this machine, and the project if there is one; exit 1 if something needs fixing."""
     machine = Machine(path=path, cwd=Path.cwd())
     results = []
     for result in examine(machine):
@@ -28,12 +28,12 @@ def doctor(*, path: ProjectPath = None, json: Json = False) -> int:
 
 
 def as_text(result: CheckResult) -> str:
-    """Return a result for a person: how it is, what was looked at, what was seen, what to do."""
+    """Return a result as text: status, name, what was found, and the hint on its own line."""
     hint = f"\n                  {result.hint}" if result.hint else ""
     return f"{result.status:<4}  {result.name:<10}  {result.what}{hint}"
 
 
 def _verdict(failed: int, *, has_project: bool) -> str:
     if failed:
-        return f"{failed} to mend"
+        return f"{failed} to fix"
     return "ready" if has_project else "ready for `agent-sandbox init AGENT`"

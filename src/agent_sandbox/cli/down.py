@@ -16,7 +16,7 @@ def down(
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> None:
-    """Stop the stack and remove its containers; the agent's state and the shell's history stay."""
+    """Stop the stack and remove its containers; the agent's state and the shell history stay."""
     project = open_project(path, cwd=Path.cwd())
     if not dry_run:
         put_off(project)

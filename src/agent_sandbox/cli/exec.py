@@ -12,7 +12,7 @@ from agent_sandbox.cli.steps.trust_gate import open_known, open_unasked
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.stack.services.agent import ENTER
 
-# What follows the command's name is the command's, options too.
+# Everything after the command's name belongs to that command, even options.
 CONTEXT = {"allow_interspersed_args": False}
 Command = Annotated[
     list[str], typer.Argument(help="The command and its arguments.", metavar="COMMAND", show_default=False)
@@ -25,7 +25,7 @@ def exec(  # noqa: A001 - the command's name
     path: ProjectPath = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Run a command in the agent's container, as `dev` in /workspace; its exit code is passed on."""
+    """Run a command in the agent container, as `dev` in /workspace, and return its exit code."""
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_known(path, cwd=Path.cwd())
     if not dry_run:
         require_ready(project, "agent")

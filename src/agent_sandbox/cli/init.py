@@ -1,4 +1,4 @@
-"""`agent-sandbox init AGENT`: writes .devcontainer/ and .env, nothing else."""
+"""`agent-sandbox init AGENT`: write .devcontainer/ and .env, nothing else."""
 
 import os
 import shlex
@@ -32,43 +32,44 @@ WOULD = {
     Verdict.REPLACED: "would replace",
 }
 NEXT = {
-    "agent-sandbox up": "builds the images once, a few minutes, and starts the stack",
+    "agent-sandbox up": "builds the images once (a few minutes) and starts the stack",
     "docker compose exec agent zsh": "work in it",
 }
-AGAIN = {"agent-sandbox up": "has the stack take up what has changed"}
+AGAIN = {"agent-sandbox up": "applies the changes to the stack"}
 
 
 def completions() -> tuple[str, ...]:
-    """Return the agents that there are, for a shell to complete."""
+    """Return the known agents, for shell completion."""
     return known_agents(data_root() / "templates")
 
 
 def init(  # noqa: PLR0913 - each is an option
     agent: Annotated[
         str | None,
-        Argument(
-            help=f"Which agent to put into the box: {', '.join(completions())}; by default the one that is there."
-        ),
+        Argument(help=f"The agent to run in the sandbox: {', '.join(completions())}; by default the project's."),
     ] = None,
     *,
     path: Annotated[
-        Path | None, Option(help="The project's directory; otherwise this one.", metavar="DIRECTORY")
+        Path | None, Option(help="The project's directory; by default this one.", metavar="DIRECTORY")
     ] = None,
-    name: Annotated[str | None, Option(help="What the stack is called; by default as the directory.")] = None,
-    ide: Annotated[Ide | None, Option(help="The editor that opens the container; by default vscode.")] = None,
-    memory: Annotated[str | None, Option(help="The most memory that the agent gets; by default 8g.")] = None,
-    cpus: Annotated[str | None, Option(help="The most processors that it gets, as in 1.5; by default 4.")] = None,
-    pids: Annotated[str | None, Option(help="The most processes that it may have; by default 4096.")] = None,
-    force: Annotated[bool, Option(help="Replace generated files that have been edited, or another agent's.")] = False,
-    detect: Annotated[bool, Option(help="Allow reading from hosts that lock files and this machine name.")] = False,
+    name: Annotated[str | None, Option(help="The name of the stack; by default the directory's name.")] = None,
+    ide: Annotated[Ide | None, Option(help="The editor that will open the container; by default vscode.")] = None,
+    memory: Annotated[str | None, Option(help="The agent's memory limit; by default 8g.")] = None,
+    cpus: Annotated[str | None, Option(help="The agent's limit of processors, such as 1.5; by default 4.")] = None,
+    pids: Annotated[str | None, Option(help="The agent's limit of processes; by default 4096.")] = None,
+    force: Annotated[
+        bool, Option(help="Replace generated files even if they were edited or are for another agent.")
+    ] = False,
+    detect: Annotated[
+        bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
+    ] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
 ) -> None:
     """Write .devcontainer/{docker-compose.yml,devcontainer.json,policy.yaml} and .env into a project.
 
-    Run it again after an upgrade or when the project has changed: files that nobody has edited are brought up to date,
-    policy.yaml is yours once it is written, and what somebody has edited is shown as a diff and kept, as is the stack
-    of another agent.
+    Run it again after an upgrade or when the project has changed: it updates files that were not edited. It never
+    changes policy.yaml once that exists. Edited files, and another agent's stack, are kept and shown as a diff.
     """
     if path is None:
         require_outermost(Path.cwd())
@@ -102,8 +103,8 @@ def init(  # noqa: PLR0913 - each is an option
 def _agent_there(path: Path) -> str:
     agent = agent_of(path, os.environ)
     if agent is None:
-        hint = f"agent-sandbox init AGENT, with one of: {', '.join(completions())}"
-        raise UserError([Problem(where="", what="no agent is named", hint=hint)])
+        hint = f"agent-sandbox init AGENT, where AGENT is one of: {', '.join(completions())}"
+        raise UserError([Problem(where="", what="no agent was named", hint=hint)])
     return agent
 
 
@@ -121,7 +122,7 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
     for note in prepared.notes:
         say(f"note: {note}")
     if dry_run:
-        say("nothing was written: this was a dry run")
+        say("dry run: nothing was written")
     elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
         _say_next(prepared.project, NEXT)
     elif any(change.writes and change.path == COMPOSE for change in prepared.changes):
@@ -131,7 +132,7 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
 def _unseen(project: Path) -> Iterator[str]:
     unseen = unseen_in(project, os.environ)
     if unseen:
-        yield f"{', '.join(unseen)}: was here before: `agent-sandbox up` shows what it asks for, and waits for your yes"
+        yield f"{', '.join(unseen)}: existed before init; `agent-sandbox up` shows it and asks whether you trust it"
 
 
 def _emit_diff(change: Change) -> None:
@@ -149,8 +150,8 @@ def _say_next(project: Path, commands: Mapping[str, str]) -> None:
 
 
 def _problem(change: Change) -> Problem:
-    hint = f"`--force` makes it what the diff shows; or move {change.path} away"
-    return Problem(where=change.path, what=f"{change.why}; it was kept and nothing was written", hint=hint)
+    hint = f"--force writes what the diff shows; or move {change.path} away"
+    return Problem(where=change.path, what=f"{change.why}; nothing was written", hint=hint)
 
 
 def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from agent_sandbox.runtime.project.installed import open_project
 ERASE = "\x1b[2K"
 Services = Annotated[
     list[str] | None,
-    typer.Argument(help="proxy, firewall, agent; otherwise all.", metavar="SERVICE", show_default=False),
+    typer.Argument(help="proxy, firewall or agent; by default all.", metavar="SERVICE", show_default=False),
 ]
 
 
@@ -31,7 +31,7 @@ def logs(
     follow: Following = False,
     tail: Tail = None,
 ) -> int:
-    """Show what the stack's services print; `proxy logs` shows decisions for people."""
+    """Show the output of the stack's containers; `proxy logs` shows the proxy's decisions."""
     project = open_project(path, cwd=Path.cwd())
     found = {container.service for container in containers(project.name)}
     if not found:
@@ -39,7 +39,7 @@ def logs(
     unknown = [service for service in services or () if service not in found]
     if unknown:
         hint = f"one of: {', '.join(sorted(found))}"
-        raise UserError(Problem(where=name, what="the stack has no such service", hint=hint) for name in unknown)
+        raise UserError(Problem(where=name, what="the stack has no such container", hint=hint) for name in unknown)
     verb = Logs(services=tuple(services or ()), follow=Follow.WAIT if follow else Follow.STOP, tail=tail)
     try:
         hand_on(backend().plan(project, verb), on_line=show)
@@ -49,6 +49,6 @@ def logs(
 
 
 def show(line: str) -> None:
-    """Print a line. What an agent prints must not steer the terminal, and compose begins each with an erasure."""
+    """Print a line without terminal control sequences, which an agent could print and compose prepends."""
     emit(line.removeprefix(ERASE))
-    sys.stdout.flush()  # who reads on follows along
+    sys.stdout.flush()  # for readers of a pipe

@@ -11,7 +11,7 @@ from agent_sandbox.stack.services.agent import ENTER
 
 
 def shell(*, path: ProjectPath = None) -> None:
-    """Open zsh in the agent's container, as `dev` in /workspace."""
+    """Open zsh in the agent container, as `dev` in /workspace."""
     project = open_known(path, cwd=Path.cwd())
     require_ready(project, "agent")
     execute(backend().plan(project, Exec(argv=(ENTER, "zsh"), terminal=terminal())), quiet=True)

@@ -24,33 +24,33 @@ from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
-CHECKED = "; {starts} more were the agent's start-up check"
-UNSEEN = "you have not said yes to {} as it is now: agent-sandbox trust"
-UNOPENED = "  and {} of what no rule opens (private, reserved, malformed): agent-sandbox proxy logs --denied"
-CLOCK = "the proxy's clock is {}, and certificates fail: set that of the engine's machine"
+CHECKED = "; {starts} more by the agent's startup check"
+UNSEEN = "{} is not trusted: agent-sandbox trust"
+UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs --denied"
+CLOCK = "the proxy's clock is {}, so certificates fail: set the clock of the Docker host"
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
-# Neither at work, nor about to be by itself.
+# States in which a container neither runs nor is about to restart.
 ENDED = {"created", "exited", "dead", "paused"}
 RELOAD = "agent-sandbox proxy reload"
-# The rest of them is what `agent-sandbox policy check` prints.
+# `agent-sandbox policy check` prints the rest.
 PROBLEMS = 3
 SAID = {
     Loaded.CURRENT: "loaded",
-    Loaded.EDITED: f"edited since the proxy read it: {RELOAD}",
+    Loaded.EDITED: f"edited since the proxy loaded it: {RELOAD}",
     Loaded.INVALID: "invalid: agent-sandbox policy check",
-    Loaded.KEPT: "invalid: agent-sandbox policy check; the proxy keeps its last good one until it is restarted",
+    Loaded.KEPT: "invalid: agent-sandbox policy check; the proxy uses the last valid one until it restarts",
     Loaded.DENYING: "invalid: agent-sandbox policy check; the proxy denies everything",
-    Loaded.REFUSED: f"not in force: the proxy could not read it, and denies everything: {RELOAD}",
+    Loaded.REFUSED: f"not in force: the proxy could not read it and denies everything: {RELOAD}",
     Loaded.UNKNOWN: "not loaded: the proxy is not running",
 }
 
 
 def status(*, path: ProjectPath = None, json: Json = False) -> None:
-    """Show the stack, its health, whether the proxy decides by the policy on disk, and the last denials."""
-    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
-    from agent_sandbox.runtime.policies.missing_services import lacking  # noqa: PLC0415 - `--help` needs none of it
-    from agent_sandbox.runtime.policies.unmounted_layers import left_out  # noqa: PLC0415 - `--help` needs none of it
+    """Show the stack, its health, whether the proxy uses the policy on disk, and the last denials."""
+    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.missing_services import lacking  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.unmounted_layers import left_out  # noqa: PLC0415 - not needed for `--help`
 
     project = open_project(path, cwd=Path.cwd())
     load = cache(lambda: load_here(project.policy, os.environ))
@@ -69,7 +69,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
 
 
 def as_json(found: Status) -> dict[str, Any]:
-    """Return the status for a program."""
+    """Return the status as JSON."""
     project = found.project
     return {
         "project": project.name,
@@ -118,10 +118,10 @@ def as_json(found: Status) -> dict[str, Any]:
 
 
 def as_text(found: Status) -> str:
-    """Return the status for a person."""
+    """Return the status as text."""
     project = found.project
     width = max((len(c.condition) for c in found.containers), default=0)
-    services = [f"  {c.service:<9} {c.condition:<{width}}  {c.image}{_came_back(c)}" for c in found.containers]
+    services = [f"  {c.service:<9} {c.condition:<{width}}  {c.image}{_restarts(c)}" for c in found.containers]
     unseen = [f"trust   {UNSEEN.format(', '.join(found.unseen))}"] if found.unseen else []
     digest = (found.host_digest[:12],) if found.host_digest else ()
     policy = (", ".join(_policy_files(found)), *digest, SAID[found.loaded])
@@ -152,7 +152,7 @@ def as_text(found: Status) -> str:
 
 
 def _policy_files(found: Status) -> list[str]:
-    """Name the project's policy, or the files that are invalid in its place: each layer is a file of its own."""
+    """Return the project's policy file, or the invalid files: each layer is a separate file."""
     files = dict.fromkeys(Path(PLACE.sub("", problem.where)) for problem in found.problems if problem.where)
     root = found.project.root
     named = list(files) or [found.project.policy]
@@ -160,13 +160,13 @@ def _policy_files(found: Status) -> list[str]:
 
 
 def _kept(policy: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say since when the proxy, which was told to read a file with problems, has decided by an older one."""
+    """Return a line with the times of a failed reload and of the policy in force, if the proxy reports one."""
     since, loaded = policy.get("problems_since"), policy.get("loaded")
-    return (f"  file has problems since {since}, the policy from {loaded} is in force",) if since and loaded else ()
+    return (f"  invalid since {since}; the policy from {loaded} is in force",) if since and loaded else ()
 
 
 def _ended(containers: Iterable[Container]) -> Iterator[str]:
-    """Name what does not run, as after the engine's restart, which starts the proxy alone."""
+    """Yield a line with the stopped containers; a restarted engine starts only the proxy."""
     ended = ", ".join(container.service for container in containers if container.state in ENDED)
     if ended:
         yield f"closed  {ended}: {NOT_RUNNING}"
@@ -176,16 +176,16 @@ def _clock(found: Status) -> str:
     return clock_off(found.proxy["clock"], now=datetime.now(UTC)) if "clock" in found.proxy else ""
 
 
-def _came_back(container: Container) -> str:
-    """Say that a service has ended, and the engine has started it again: once is bad luck, many times are a fault."""
-    why = ", once for want of memory" if container.out_of_memory else ""
-    return f"  started again {container.restarts} times{why}" if container.restarts else ""
+def _restarts(container: Container) -> str:
+    """Return how often the engine restarted a container, if it did."""
+    why = ", once out of memory" if container.out_of_memory else ""
+    return f"  restarted {container.restarts} times{why}" if container.restarts else ""
 
 
 def _limits(found: Status) -> Iterator[str]:
     limits = _in_force(found)
     if limits:
-        after = {name: f" ({said} after agent-sandbox up)" for name, said in _waiting(found).items()}
+        after = {name: f" ({text} after agent-sandbox up)" for name, text in _waiting(found).items()}
         yield f"limits  {', '.join(f'{name} {text}{after.get(name, "")}' for name, text in limits.items())}"
 
 
@@ -194,15 +194,15 @@ def _in_force(found: Status) -> Mapping[str, str]:
 
 
 def _waiting(found: Status) -> Mapping[str, str]:
-    """Return the limits of the agent that are others in the file than in force."""
+    """Return the agent's limits that differ between the compose file and the running container."""
     limits = _in_force(found)
-    return {name: said for name, said in found.limits.items() if said != limits.get(name, said)}
+    return {name: text for name, text in found.limits.items() if text != limits.get(name, text)}
 
 
 def _log(log: Mapping[str, Any]) -> Iterator[str]:
     if log.get("dropped"):
-        now = f", and the next ones will be: {log['error']}" if log.get("error") else "; it is written again"
-        yield f"log     {log['dropped']} lines lost{now}"
+        now = f", and it still cannot be written: {log['error']}" if log.get("error") else "; it is written again"
+        yield f"log     {log['dropped']} records lost{now}"
 
 
 def _workspace(found: Status) -> Iterator[str]:

@@ -14,16 +14,17 @@ from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 from agent_sandbox.runtime.trust.prompt import Question, changes
 
-Revoke = Annotated[bool, Option(help="Take the yes back: you will be asked again.")]
-All = Annotated[bool, Option(help="Print the directories that you have said yes to.", name="--list")]
+Revoke = Annotated[bool, Option(help="Stop trusting the project: you will be asked again.")]
+All = Annotated[bool, Option(help="Print the directories that you trust.", name="--list")]
 
 
 def trust(
     *, path: ProjectPath = None, yes: Yes = "", revoke: Revoke = False, every: All = False, json: Json = False
 ) -> None:
-    """Show what a project would reach, mount and inject, and ask once; a change is shown and asked about again.
+    """Show what a project would reach, mount and inject, and ask whether you trust it.
 
-    `up`, `build` and the other commands that take up its settings ask the same. What narrows is not asked about.
+    After a change, only the change is shown and asked about; one that narrows is not. `up`, `build` and the other
+    commands that use the project's settings ask in the same way.
     """
     store = open_store(os.environ)
     if every:
@@ -44,15 +45,15 @@ def _look(store: Store, path: Path | None, *, yes: str, json: bool) -> None:
     if changes(now, trusted):
         agree(question, yes=yes)
     store.save(now)
-    say(f"{now.root} is trusted as it is now, fingerprint {question.fingerprint}")
+    say(f"{now.root} is trusted, fingerprint {question.fingerprint}")
 
 
 def _revoke(store: Store, path: Path | None) -> None:
     root = path.absolute() if path else find_project(path, cwd=Path.cwd()).root
     if not store.forget(root):
-        hint = "agent-sandbox trust --list prints what is"
+        hint = "agent-sandbox trust --list prints the trusted directories"
         raise UserError([Problem(where=str(root), what="this is not trusted", hint=hint)])
-    say(f"{root} is not trusted any more: what runs there goes on until agent-sandbox down")
+    say(f"{root} is no longer trusted; its stack keeps running until agent-sandbox down")
 
 
 def _list(store: Store, *, json: bool) -> None:

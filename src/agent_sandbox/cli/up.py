@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
-from agent_sandbox.cli.steps.start_stack import say_what_the_agent_cannot_write, start
+from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
 
@@ -18,13 +18,13 @@ def up(  # noqa: PLR0913 - each is an option
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> int:
-    """Start the stack and wait until it is healthy; images that are missing or outdated are built first.
+    """Build missing or outdated images, start the stack and wait until it is healthy.
 
-    `docker compose up -d` does the same but for the building.
+    `docker compose up -d` does the same without building.
     """
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
     code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if not (code or dry_run or quiet):
         say(f"{project.name} is up: agent-sandbox run starts the agent in it, agent-sandbox shell a shell")
-        say_what_the_agent_cannot_write(project)
+        report_unwritable_project(project)
     return code

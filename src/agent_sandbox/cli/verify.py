@@ -19,9 +19,9 @@ from agent_sandbox.runtime.compose.sharing import mending, sharers
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.stack.services.agent import PROBE
 
-Full = Annotated[bool, Option(help="Try everything; otherwise what is tried at every start.")]
+Full = Annotated[bool, Option(help="Try everything, not only what is tried at every start.")]
 Capture = Annotated[
-    str, Option(help="A listener of yours that nothing inside should reach: it is tried too.", metavar="HOST:PORT")
+    str, Option(help="A listener of yours that the agent must not reach; it is tried too.", metavar="HOST:PORT")
 ]
 CODES = {0: DONE, 1: MENDABLE}
 SHOWN = 200
@@ -30,16 +30,16 @@ KEYS = ("group", "tried", "verdict", "told", "mend")
 
 
 def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "", json: Json = False) -> int:
-    """Try every way out of the running agent's container, and print what happened; exit 1 when something got out.
+    """Try every way out of the running agent container, and print what happened; exit 1 if something got out.
 
-    Nothing is sent to anybody: what is tried leads to the proxy, or to addresses and names that are nobody's.
+    No third party is contacted: probes go to the proxy, or to reserved addresses and names.
     """
     project = open_project(path, cwd=Path.cwd())
     agent = require_running(project, "agent")
     options = ("--json", *(("--full",) if full else ()), *(("--capture", capture) if capture else ()))
     done = ask("exec", agent.id, PROBE, *options)
     if done.code not in CODES:
-        raise UserError([problem_of(done.err or done.out, doing="trying the walls")])
+        raise UserError([problem_of(done.err or done.out, doing="running the probe")])
     probes = (*_probes(done.out), _sharing(project.name))
     leaks = [one for one in probes if one["verdict"] not in HARMLESS]
     code = MENDABLE if leaks else CODES[done.code]
@@ -50,35 +50,35 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
     return code
 
 
-def _probes(said: str) -> tuple[Mapping[str, Any], ...]:
-    """Return what the probe found. It runs as the same user as the agent: its output is checked, and none is none."""
+def _probes(output: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the probe's results, checked: the probe runs as the agent's user, which could forge the output."""
     try:
         probes = tuple(
-            {**{key: str(one[key]) for key in KEYS}, "ms": one["ms"]} for one in jsonlib.loads(said)["probes"]
+            {**{key: str(one[key]) for key in KEYS}, "ms": one["ms"]} for one in jsonlib.loads(output)["probes"]
         )
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise UserError([_unreadable(said)]) from error
+        raise UserError([_unreadable(output)]) from error
     if not probes or not all(isinstance(one["ms"], int) for one in probes):
-        raise UserError([_unreadable(said)])
+        raise UserError([_unreadable(output)])
     return probes
 
 
-def _unreadable(said: str) -> Problem:
+def _unreadable(output: str) -> Problem:
     return Problem(
         where="the probe",
-        what=f"its output is not what a probe prints: {printable(said[:SHOWN])}",
-        hint="agent-sandbox up makes the agent's container anew where it is damaged",
+        what=f"unexpected output: {printable(output[:SHOWN])}",
+        hint="agent-sandbox up recreates the agent container if it is damaged",
     )
 
 
 def _sharing(project: str) -> Mapping[str, Any]:
-    """Return what only this side can see: whether another container is in the same network namespace."""
+    """Return whether another container shares the network namespace, which only the host can see."""
     names = sharers(containers(project))
     return {
         "group": "network",
         "tried": "containers in one namespace",
         "verdict": "LEAK" if names else "closed",
-        "told": ", ".join(names) or "none but the agent's own",
+        "told": ", ".join(names) or "only the agent's own",
         "mend": "; ".join(map(mending, names)),
         "ms": 0,
     }
@@ -87,7 +87,7 @@ def _sharing(project: str) -> Mapping[str, Any]:
 def _line(one: Mapping[str, Any]) -> str:
     words = {key: printable(str(value)) for key, value in one.items()}
     line = "{verdict:<6}  {group:<10}  {tried:<36}  {told}".format(**words)
-    return f"{line}\n        mend: {words['mend']}" if words["mend"] else line
+    return f"{line}\n        fix:  {words['mend']}" if words["mend"] else line
 
 
 def _sum(tried: int, leaks: int) -> str:

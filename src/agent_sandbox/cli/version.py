@@ -1,4 +1,4 @@
-"""`agent-sandbox version`: what this is, what it runs on, and which agents it brings at which version."""
+"""`agent-sandbox version`."""
 
 import platform
 
@@ -10,18 +10,18 @@ from agent_sandbox.resources import data_root
 
 
 def version(*, as_json: Json = False) -> None:
-    """Print the versions of agent-sandbox, of Python, of the system, and of each agent that it can install."""
+    """Print the versions of agent-sandbox, Python, the system, and each agent that it can install."""
     templates = data_root() / "templates"
     manifests = [load_manifest(templates, agent) for agent in known_agents(templates)]
-    said = {
+    versions = {
         "agent-sandbox": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "agents": {manifest.name: manifest.npm.version for manifest in manifests},
     }
     if as_json:
-        emit_json(said)
+        emit_json(versions)
         return
-    emit(f"agent-sandbox  {__version__}\nPython         {said['python']}\nsystem         {said['system']}")
+    emit(f"agent-sandbox  {__version__}\nPython         {versions['python']}\nsystem         {versions['system']}")
     for manifest in manifests:
         emit(f"{manifest.name:<13}  {manifest.npm.version}  {manifest.title}")

@@ -1,1 +1,1 @@
-"""From a stack to files: templates hold the shape, every value passes a filter, the output is parsed back."""
+"""Render a stack to files: templates contain no logic, every value passes a filter, and the output is parsed back."""

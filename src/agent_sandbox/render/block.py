@@ -1,11 +1,11 @@
-"""A document as YAML that a person reads: short things on one line, long ones below their key, comments beside both."""
+"""Render YAML for people: short values on one line, long ones below their key, with comments."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_sandbox.render.scalar import to_comment, to_yaml
 
-# A line that is longer goes on below its key; a list of words may be longer, since a command reads best on one line.
+# Longer values go below their key; a list of words may be longer, because a command reads best on one line.
 WIDTH = 100
 WORDS_WIDTH = 180
 

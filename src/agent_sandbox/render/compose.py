@@ -1,4 +1,4 @@
-"""The stack as a Compose document, and as the commented file that says the same."""
+"""Render a stack as a Compose document and as a commented docker-compose.yml."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ type Document = dict[str, Any]
 
 
 def render_compose(templates: Templates, stack: Stack, manifest: AgentManifest, workspace: Workspace) -> str:
-    """Return the text of docker-compose.yml; that it says what the stack says is checked, not hoped."""
+    """Return the text of docker-compose.yml, parsed back and compared with the stack."""
     document = compose_document(stack, workspace)
     text = templates.render(
         f"_shared/{FILE}.j2",
@@ -33,7 +33,7 @@ def render_compose(templates: Templates, stack: Stack, manifest: AgentManifest, 
 
 
 def compose_document(stack: Stack, workspace: Workspace) -> Document:
-    """Return the stack as Compose says it; every `$` of a value is doubled, or Compose would put a variable there."""
+    """Return the stack as a Compose document; `$` is doubled in values, or Compose would expand variables."""
     document: Document = {
         "name": stack.name,
         RECORD: {
@@ -132,7 +132,7 @@ def _whys(service: Service) -> dict[str, str]:
 
 
 def _volume(mount: Mount) -> Document:
-    """Return a mount; a path of the project is written relative to `.devcontainer`, where the file lies."""
+    """Return a mount; a path of the project is relative to `.devcontainer`, the compose file's directory."""
     volume: Document = {"type": mount.kind.value, "source": mount.source, "target": mount.target}
     if mount.kind is MountKind.BIND:
         volume |= {"source": _source(mount.source), "bind": {"create_host_path": False}}

@@ -1,4 +1,4 @@
-"""devcontainer.json: the same stack, opened by an editor."""
+"""Render devcontainer.json, with which an editor opens the same stack."""
 
 import json
 import re
@@ -22,7 +22,7 @@ CUSTOMIZATIONS: Mapping[Ide, dict[str, Any]] = {
 
 
 def render_devcontainer(templates: Templates, workspace: Workspace) -> str:
-    """Return the text of devcontainer.json, read back and compared."""
+    """Return the text of devcontainer.json, parsed back and compared."""
     document = devcontainer_document(workspace)
     text = templates.render(f"_shared/{FILE}.j2", doc=document)
     require_same(FILE, expected=document, actual=jsonc.parse(text).values)
@@ -30,7 +30,7 @@ def render_devcontainer(templates: Templates, workspace: Workspace) -> str:
 
 
 def devcontainer_document(workspace: Workspace) -> dict[str, Any]:
-    """Return what devcontainer.json has to say."""
+    """Return the members of devcontainer.json."""
     ready = f"until [ -e {READY} ]; do sleep 0.1; done"
     document = {
         "name": workspace.title,
@@ -50,7 +50,7 @@ def devcontainer_document(workspace: Workspace) -> dict[str, Any]:
 
 
 def required_members(document: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a user's own devcontainer.json has to be given: the box's members; a name of its own may stay."""
+    """Return the members that the sandbox needs in a user's devcontainer.json; its own `name` may stay."""
     return {
         key: value
         for key, value in document.items()
@@ -58,27 +58,27 @@ def required_members(document: Mapping[str, Any], present: Mapping[str, Any]) ->
     }
 
 
-# Where the user's word counts: what the window is called, and how the editor looks.
+# The user decides on these: the window's name and the editor's appearance.
 FREE = frozenset({"name", "customizations"})
 
-# Members by which a devcontainer.json takes walls down again, and what each of them does.
+# Members of a devcontainer.json that weaken the sandbox, and how.
 OPENERS: Mapping[str, str] = {
     "privileged": "gives the container the whole machine",
-    "capAdd": "gives the agent capabilities, and so a way past the firewall",
-    "securityOpt": "takes away protections that the stack has set",
-    "mounts": "puts more of this machine into the container than volumes of its own",
+    "capAdd": "gives the agent capabilities, and so a way around the firewall",
+    "securityOpt": "removes protections of the stack",
+    "mounts": "mounts more of this machine into the container than volumes of its own",
 }
-# All that an entry of `mounts` may say. The editor makes `SOURCE:TARGET` of it, whatever its type: a source that is a
-# path, or a colon in the target, would be a piece of this machine, and an external volume another project's. Those of
-# the stack hold the CA's key, secrets, the log, and what other agents have signed in with.
+# All that an entry of `mounts` may contain. The editor makes `SOURCE:TARGET` of it, whatever its type: a path as source
+# or a colon in the target would mount a part of this machine, and an external volume may be another project's. The
+# stack's volumes contain the CA's key, secrets, the audit log and the sign-ins of other agents.
 OF_THE_STACK = "|".join((*VOLUMES, state_volume(".*")))
 OWN_VOLUME = re.compile(
     rf"type=(volume|tmpfs)|(source|src)=(?!(?:{OF_THE_STACK})\Z)[A-Za-z0-9][A-Za-z0-9_.-]*"
     r"|(target|dst|destination)=/[A-Za-z0-9_./-]*|readonly"
 )
-# Members that may be harmless: told, not refused.
+# Members that may be harmless: reported, not rejected.
 DOUBTFUL: Mapping[str, str] = {
-    "features": "runs other people's installers as root while the image is built",
+    "features": "runs third-party installers as root during the image build",
     "forwardPorts": "makes the container's ports reachable from this machine",
     "appPort": "makes the container's ports reachable from this machine",
     "containerEnv": "sets variables in the container",
@@ -87,7 +87,7 @@ DOUBTFUL: Mapping[str, str] = {
 
 
 def openers(present: Mapping[str, Any]) -> dict[str, str]:
-    """Return the members that take a wall down, and what each of them does.
+    """Return the members that weaken the sandbox, and how each does.
 
     >>> openers({"privileged": False, "mounts": ["source=cache,target=/cache,type=volume"]})
     {}

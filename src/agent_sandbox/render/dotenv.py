@@ -1,22 +1,22 @@
-"""A `.env` file, edited in place: our variables are set, everything else stays, byte for byte."""
+"""Edit a `.env` file in place: set our variables and keep all other bytes."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# One assignment; a quoted value may go over several lines, and what looks like an assignment in it is none.
+# One assignment; a quoted value may span lines, and text in it is not an assignment.
 ASSIGNMENT = re.compile(
     r"""^[ \t]*(?:export[ \t]+)?(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)[ \t]*[=:]
         [ \t]*(?P<value>"(?:[^"\\]|\\.)*"|'[^']*'|[^\n]*)""",
     re.MULTILINE | re.VERBOSE,
 )
 NOTE = re.compile(r"[ \t]#")
-COMMENT = "# Plain `docker compose` finds the agent's sandbox by these two lines. Written by agent-sandbox."
+COMMENT = "# With these two lines, plain `docker compose` finds the agent's sandbox. Written by agent-sandbox."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """The value of a variable, and where it stands."""
+    """A variable's value and its position."""
 
     value: str
     start: int
@@ -24,7 +24,7 @@ class Assignment:
 
 
 def assignments(text: str) -> dict[str, Assignment]:
-    """Return what each variable is set to; the last assignment counts, as it does for Compose."""
+    """Return the assignment of each variable; the last one counts, as in Compose."""
     found: dict[str, Assignment] = {}
     position = 0
     while match := ASSIGNMENT.search(text, position):
@@ -35,7 +35,7 @@ def assignments(text: str) -> dict[str, Assignment]:
 
 
 def set_variables(text: str, values: Mapping[str, str]) -> str:
-    """Return the text in which these variables have these values: replaced where they stand, or added at the end."""
+    """Return the text with these variables set: replaced in place, or added at the end."""
     present = assignments(text)
     for key in sorted(values.keys() & present.keys(), key=lambda key: -present[key].start):
         if present[key].value != values[key]:
@@ -49,7 +49,7 @@ def set_variables(text: str, values: Mapping[str, str]) -> str:
 
 
 def _written(value: str) -> str:
-    """Return the value without what stands behind it: a comment, space, the rest of a line end."""
+    """Return the value without a trailing comment, spaces or carriage return."""
     return value if _is_quoted(value) else NOTE.split(value, maxsplit=1)[0].rstrip(" \t\r")
 
 

@@ -1,20 +1,20 @@
-"""What a template has made is read back: it has to say exactly what the values said, or it is not used."""
+"""Parse rendered text back and require that it has exactly the intended values."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
-# Safe, and in C where there is one.
+# The safe loader, in C if available.
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class UnfaithfulTemplateError(Exception):
-    """A template left something out, added something, or let a value break out: a fault of ours."""
+    """A template lost or added something, or a value broke out of its place: a bug."""
 
 
 def require_same(file: str, *, expected: Any, actual: Any) -> None:  # noqa: ANN401 - any document
-    """Raise where the two differ, naming every place."""
+    """Raise UnfaithfulTemplateError with every difference."""
     differences = list(_differences(expected, actual, "$"))
     if differences:
         raise UnfaithfulTemplateError(f"{file}: " + "; ".join(differences))
@@ -34,5 +34,5 @@ def _differences(expected: Any, actual: Any, where: str) -> Iterator[str]:  # no
 
 
 def load_yaml(text: str) -> Any:  # noqa: ANN401 - any document
-    """Return what the text says."""
+    """Return the parsed YAML."""
     return yaml.load(text, LOADER)  # noqa: S506 - see LOADER

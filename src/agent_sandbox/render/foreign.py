@@ -1,8 +1,7 @@
-"""YAML that somebody else may have written, read so that no text of theirs can crash or hang the reader.
+"""Read untrusted YAML within limits, so that no text can crash or hang the reader.
 
-Every value is text, and a merge key is a word. An alias is refused: one value would count as often as it is named, and
-nine levels of nine aliases are 387 million values to whoever walks through them. So is a key that is there twice, of
-which readers take one or the other.
+Every scalar is text, and merge keys are not expanded. Aliases are rejected, because nine levels of nine aliases are
+387 million values. Duplicate keys are rejected, because readers differ in which one they take.
 """
 
 from collections.abc import Iterator
@@ -23,17 +22,17 @@ from yaml.events import (
 
 from agent_sandbox.problems import Problem, UserError
 
-# Every value is text and a merge key is a word: what a reader would make of them can't grow beyond the file.
+# Scalars are text and merge keys are not expanded, so the result cannot grow beyond the file.
 LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 MAX_DEPTH = 32
-# A stack has a few hundred; a megabyte of `-` would have half a million, and is walked through several times.
+# A stack has a few hundred values; a megabyte of `-` would have half a million, processed several times.
 MAX_VALUES = 20_000
 MAX_PROBLEMS = 100
-HINT = "agent-sandbox init AGENT shows what it should be"
+HINT = "agent-sandbox init AGENT shows the expected file"
 
 
 def load_foreign(text: str, *, file: str, most: int = MAX_VALUES) -> Any:  # noqa: ANN401 - whatever stands in a user's file
-    """Return the document of at most so many values, each scalar as text; raise UserError for each place to mend.
+    """Return the document, with every scalar as text; raise UserError if it is invalid or beyond the limits.
 
     >>> load_foreign("a: [1, yes]", file="x.yml")
     {'a': ['1', 'yes']}
@@ -43,18 +42,18 @@ def load_foreign(text: str, *, file: str, most: int = MAX_VALUES) -> Any:  # noq
         if problems:
             raise UserError(problems)
         return yaml.load(text, LOADER)  # noqa: S506 - it makes text, lists and mappings alone
-    except UnicodeEncodeError as error:  # bytes that were kept as they are
+    except UnicodeEncodeError as error:  # surrogates from invalid UTF-8
         raise UserError([Problem(where=file, what="is not UTF-8 text", hint="save it as UTF-8")]) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
-        what = f"this is no YAML: {getattr(error, 'problem', None) or error}"
+        what = f"not YAML: {getattr(error, 'problem', None) or error}"
         raise UserError([Problem(where=where, what=what, hint=HINT)]) from error
 
 
 @dataclass(slots=True)
 class _Collection:
-    """A list or a mapping that is being read: the keys so far of a mapping, and whether a key comes next."""
+    """An open list or mapping: a mapping's keys so far, and whether a key comes next."""
 
     keys: set[str] | None
     key_is_next: bool
@@ -62,7 +61,7 @@ class _Collection:
 
 @dataclass(slots=True, kw_only=True)
 class _Walk:
-    """Goes through the events first: building what is nested 100,000 deep overruns the C library's stack."""
+    """A check of the events before building: 100,000 levels of nesting overflow the C library's stack."""
 
     file: str
     most: int

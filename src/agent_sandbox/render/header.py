@@ -1,6 +1,6 @@
-"""The two lines at the top of a generated file: who wrote it, and the digest of what it wrote.
+"""The two header lines of a generated file: what wrote it, and the digest of the rest.
 
-By them a file that nobody has touched is told from one that somebody has, and from one that is somebody else's.
+They distinguish unedited files from edited ones and from files that we did not write.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ STAMPED = re.compile(rf"\A[^\n]*\n(?:#|//) {MARK}(?P<digest>[0-9a-f]{{64}})\n(?P
 
 
 class Hand(StrEnum):
-    """Who wrote a file last."""
+    """Who last wrote a file."""
 
     OURS = "ours"
     EDITED = "edited"
@@ -23,13 +23,13 @@ class Hand(StrEnum):
 
 
 def stamped(body: str, *, comment: str, command: str = INIT) -> str:
-    """Return the text with its header; `comment` is what starts a comment in its language."""
-    title = f"Written by agent-sandbox {__version__}. `{command}` updates it for as long as nobody edits it."
+    """Return the text with its header; `comment` starts a comment in its language."""
+    title = f"Written by agent-sandbox {__version__}. `{command}` updates it unless it was edited."
     return f"{comment} {title}\n{comment} {MARK}{_digest(body)}\n{body}"
 
 
 def hand_of(text: str) -> Hand:
-    """Say who wrote a text last; line ends do not count, since git may change them."""
+    """Return who last wrote a text, ignoring line endings, which git may change."""
     match = STAMPED.match(unix(text))
     if match is None:
         return Hand.FOREIGN
@@ -37,7 +37,7 @@ def hand_of(text: str) -> Hand:
 
 
 def unix(text: str) -> str:
-    """Return the text with line feeds for line ends."""
+    """Return the text with LF line endings."""
     return text.replace("\r\n", "\n")
 
 

@@ -1,6 +1,6 @@
-"""JSON with comments and trailing commas, read with the places of its members and edited in place.
+"""Parse JSON with comments and trailing commas, and edit its members in place.
 
-Only what is set changes: comments, order, indentation and every other member stay as they are.
+Only members that are set change; comments, order, indentation and all other members stay.
 """
 
 import json
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from math import isinf
 from typing import Any
 
-# A comment ends where it does for some editor, and not for all: a member behind it is theirs, and so has to be seen.
+# Editors differ in which characters end a comment; end it at the first, so that no member after it is missed.
 COMMENT = r"//[^\n\r\u2028\u2029]*"
 TRIVIA = re.compile(rf"(?:\s+|{COMMENT}|/\*.*?\*/)*", re.DOTALL)
-# What may follow a member on its own line and belongs to it.
+# What may follow a member on its line and belongs to it.
 TAIL = re.compile(rf"[ \t]*(?P<comma>,?)(?:[ \t]+|/\*[^\n]*?\*/|{COMMENT})*")
 LITERAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
 DECODER = json.JSONDecoder()
@@ -21,7 +21,7 @@ DEPTH = 100
 
 
 class JsoncError(ValueError):
-    """Where the text is no JSON with comments, and why."""
+    """The place and reason of a syntax error."""
 
     def __init__(self, text: str, position: int, what: str) -> None:
         super().__init__(what)
@@ -32,7 +32,7 @@ class JsoncError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member of the outermost object: its value, and where that stands in the text."""
+    """A member of the outermost object: its value and its position in the text."""
 
     value: Any
     key_start: int
@@ -42,7 +42,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """An object with the places of its members."""
+    """An object with the positions of its members."""
 
     text: str
     opened: int
@@ -54,7 +54,7 @@ class Document:
         return {key: member.value for key, member in self.members.items()}
 
     def line_of(self, key: str) -> int:
-        """Return the line on which a member's key stands."""
+        """Return the line of a member's key."""
         return self.text.count("\n", 0, self.members[key].key_start) + 1
 
 
@@ -63,20 +63,20 @@ def parse(text: str) -> Document:
     scanner = _Scanner(text)
     opened = scanner.skip(0 if not text.startswith("\ufeff") else 1)
     if text[opened : opened + 1] != "{":
-        raise JsoncError(text, opened, "an object was expected")
+        raise JsoncError(text, opened, "expected an object")
     members, end = scanner.members(opened, depth=0)
     end = scanner.skip(end)
     if end != len(text):
-        raise JsoncError(text, end, "nothing was expected after the object")
+        raise JsoncError(text, end, "expected nothing after the object")
     return Document(text=text, opened=opened + 1, members=members)
 
 
 def set_members(text: str, values: Mapping[str, Any]) -> str:
-    """Return the text in which these members have these values: replaced where they stand, or added at the end."""
+    """Return the text with these members set: replaced in place, or added at the end."""
     document = parse(text)
     changed = [key for key in values if key in document.members and document.values[key] != values[key]]
     missing = [key for key in values if key not in document.members]
-    # From the end, so that the places before stay right.
+    # From the end, so that earlier positions stay valid.
     result = _added(document, {key: values[key] for key in missing}) if missing else text
     for key in sorted(changed, key=lambda key: -document.members[key].start):
         member = document.members[key]
@@ -111,7 +111,7 @@ def to_text(value: Any) -> str:  # noqa: ANN401 - whatever json takes
 
 
 class _Scanner:
-    """Walks the text once; every method takes a position and returns the one after what it read."""
+    """A single pass over the text; every method takes a position and returns the next one."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -126,7 +126,7 @@ class _Scanner:
         while self._text[position : position + 1] != "}":
             key, after = self._key(position)
             if key in found:
-                raise JsoncError(self._text, position, f"`{key}` stands here a second time")
+                raise JsoncError(self._text, position, f"`{key}` is here a second time")
             start = self.skip(self._expect(self.skip(after), ":"))
             value, end = self._value(start, depth=depth + 1)
             found[key] = Member(value=value, key_start=position, start=start, end=end)
@@ -155,28 +155,30 @@ class _Scanner:
                 return self._string(position)
         literal = LITERAL.match(self._text, position)
         if literal is None:
-            raise JsoncError(self._text, position, "a value was expected")
+            raise JsoncError(self._text, position, "expected a value")
         return self._literal(literal[0], position), literal.end()
 
     def _literal(self, text: str, position: int) -> bool | float | None:
         try:
             value: bool | float | None = json.loads(text)
         except ValueError as error:  # an integer of more than 4,300 digits
-            raise JsoncError(self._text, position, "a number of too many digits") from error
+            raise JsoncError(self._text, position, "a number with too many digits") from error
         if isinstance(value, float) and isinf(value):
             raise JsoncError(self._text, position, "a number that is too large")
         return value
 
     def _key(self, position: int) -> tuple[str, int]:
         if self._text[position : position + 1] != '"':
-            raise JsoncError(self._text, position, "a key in double quotes was expected")
+            raise JsoncError(self._text, position, "expected a key in double quotes")
         return self._string(position)
 
     def _string(self, position: int) -> tuple[str, int]:
         try:
             value, end = DECODER.raw_decode(self._text, position)
         except json.JSONDecodeError as error:
-            raise JsoncError(self._text, error.pos, "this string does not end, or holds what no string may") from error
+            raise JsoncError(
+                self._text, error.pos, "this string does not end, or contains invalid characters"
+            ) from error
         return str(value), end
 
     def _separator(self, position: int, closing: str) -> int:
@@ -187,5 +189,5 @@ class _Scanner:
 
     def _expect(self, position: int, character: str) -> int:
         if self._text[position : position + 1] != character:
-            raise JsoncError(self._text, position, f"`{character}` was expected")
+            raise JsoncError(self._text, position, f"expected `{character}`")
         return position + 1

@@ -1,4 +1,4 @@
-"""What a person should know after `init`, beyond what became of the files."""
+"""The notes that `init` prints besides the list of files."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.problems import UserError
 from agent_sandbox.render import dotenv, jsonc
-from agent_sandbox.render.devcontainer import DOUBTFUL, FILE
+from agent_sandbox.render.devcontainer import DOUBTFUL
 from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
 from agent_sandbox.render.policy import Offered
@@ -16,7 +16,7 @@ from agent_sandbox.render.reconcile import Change, Verdict
 def notes(
     changes: Sequence[Change], manifest: AgentManifest, offered: Offered, own_stacks: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the notes, each one sentence; `own_stacks` are compose files that the project has for itself."""
+    """Return the notes, each one sentence; `own_stacks` are the project's own compose files."""
     by_path = {change.path: change for change in changes}
     return (
         *(f"{change.path}: merged; {change.why}" for change in changes if _replaced(change)),
@@ -40,7 +40,7 @@ def _doubtful(change: Change) -> Iterator[str]:
         return
     for key, why in DOUBTFUL.items():
         if present.values.get(key):
-            yield f"{DEVCONTAINER}:{present.line_of(key)}: `{key}` {why}; {FILE} is yours to decide on"
+            yield f"{DEVCONTAINER}:{present.line_of(key)}: `{key}` {why}; agent-sandbox keeps it"
 
 
 def _missing_services(change: Change, manifest: AgentManifest) -> Iterator[str]:
@@ -49,7 +49,7 @@ def _missing_services(change: Change, manifest: AgentManifest) -> Iterator[str]:
     named = _services(change.after)
     for service in manifest.services:
         if named is not None and service not in named:
-            yield f"{POLICY} is yours and does not name the service `{service}`: add it under `services`"
+            yield f"{POLICY} does not name the service `{service}`: add it under `services`"
 
 
 def _services(text: str) -> set[str] | None:
@@ -60,7 +60,7 @@ def _services(text: str) -> set[str] | None:
             return None
         return {service["name"] if isinstance(service, dict) else str(service) for service in services}
     except (UserError, AttributeError, LookupError, TypeError):
-        return None  # `policy check` tells what is wrong with it
+        return None  # `policy check` reports its problems
 
 
 def _offers(change: Change, offered: Offered) -> Iterator[str]:
@@ -68,13 +68,13 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
     if change.verdict is not Verdict.WRITTEN:
         if offered.detect and (allowed or left):
             hosts = ", ".join(filter(None, (allowed, left)))
-            yield f"this project's files name {hosts}, but {POLICY} is yours: add them under `domains` there"
+            yield f"this project's files name {hosts}: to allow them, add them under `domains` in {POLICY}"
         return
     if allowed:
         yield f"{POLICY} allows reading from {allowed}: this project's files and this machine's configuration name them"
     if left and offered.detect:
         yield (
-            f"this project's files alone name {left}: not allowed, since anybody may have written them; "
+            f"this project's files alone name {left}: not allowed, because anyone may have written them; "
             f"remove the `#` under `domains` in {POLICY} from those that you trust"
         )
     elif left:
@@ -84,16 +84,16 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
 def _overshadowed(change: Change, own_stacks: Sequence[str]) -> Iterator[str]:
     own = "docker compose --project-name NAME --file"
     for file in own_stacks if change.writes else ():
-        yield f"`docker compose` now means the sandbox here; your own stack: {own} {file}"
+        yield f"`docker compose` in this directory now uses the sandbox; for your own stack, use: {own} {file}"
 
 
 def _open(change: Change, stack: Change) -> Iterator[str]:
     if change.writes and stack.verdict is not Verdict.WRITTEN:
-        yield f"{DOTENV} was replaced: where the stack runs, `agent-sandbox up` makes it read-only inside again"
+        yield f"{DOTENV} was replaced: if the stack is running, run `agent-sandbox up` to make it read-only again"
 
 
 def _added(change: Change) -> Iterator[str]:
     files = dotenv.assignments(change.after).get("COMPOSE_FILE")
     added = files.value.removeprefix(f"{COMPOSE}:") if files else COMPOSE
     if added != COMPOSE:
-        yield f"{DOTENV}: `COMPOSE_FILE` also names {added}: what stands there can open the box, so look at it first"
+        yield f"{DOTENV}: `COMPOSE_FILE` also names {added}: these files can weaken the sandbox, so check them first"

@@ -1,4 +1,4 @@
-"""Where the files of a project's stack lie in it."""
+"""The paths of a stack's files in the project."""
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"

@@ -1,4 +1,4 @@
-"""The policy.yaml that a project starts with: services, and comments that teach how to allow more."""
+"""Render a project's first policy.yaml: services, and comments that show how to allow more."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ IDE_TITLES = {Ide.VSCODE: "VS Code", Ide.JETBRAINS: "the JetBrains IDE"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """The hosts that the project's files name: those that are allowed at once, and those left for a person to choose.
+    """The hosts that the project's files name: those to allow, and those left for the user to choose.
 
-    With `detect`, hosts are allowed that this machine's own configuration names as well: a project's files alone may be
-    a stranger's.
+    With `detect`, hosts that this machine's configuration also names are allowed; a project's files may come from a
+    stranger.
     """
 
     allowed: tuple[Offer, ...] = ()
@@ -28,10 +28,10 @@ class Offered:
 
 
 def render_policy(templates: Templates, manifest: AgentManifest, ide: Ide, offered: Offered) -> str:
-    """Return the text of policy.yaml, read back and compared."""
-    services = [{"name": name, "why": f"what {manifest.title} itself talks to"} for name in manifest.services]
+    """Return the text of policy.yaml, parsed back and compared."""
+    services = [{"name": name, "why": f"what {manifest.title} connects to"} for name in manifest.services]
     if ide in IDE_TITLES:
-        services.append({"name": ide.value, "why": f"what {IDE_TITLES[ide]} fetches into the container"})
+        services.append({"name": ide.value, "why": f"what {IDE_TITLES[ide]} downloads into the container"})
     text = templates.render(
         f"_shared/{FILE}.j2",
         title=manifest.title,

@@ -1,4 +1,4 @@
-"""All files of a project at once: rendered, and set against what is there."""
+"""Render all files of a project, and compare them with the existing ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from agent_sandbox.stack.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """What the files of a project have to say."""
+    """The rendered content of a project's files."""
 
     compose: str
     devcontainer: str
@@ -40,7 +40,7 @@ def render_project(
     workspace: Workspace,
     offered: Offered,
 ) -> Rendered:
-    """Return all that is written into a project for this stack."""
+    """Return the rendered files of this stack."""
     return Rendered(
         compose=render_compose(templates, stack, manifest, workspace),
         devcontainer=render_devcontainer(templates, workspace),
@@ -57,7 +57,7 @@ def reconcile(
     former: frozenset[str] = frozenset(),
     on_conflict: OnConflict = OnConflict.KEEP,
 ) -> tuple[Change, ...]:
-    """Return what becomes of each file; `former` are values in `.env` that an earlier `init` has put there."""
+    """Return the change of each file; `former` are values in `.env` that an earlier `init` wrote."""
     return (
         generated(COMPOSE, present[COMPOSE], rendered.compose, comment="#", on_conflict=on_conflict),
         merged_devcontainer(

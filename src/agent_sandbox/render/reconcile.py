@@ -1,6 +1,6 @@
-"""What `init` would write against what is there: nothing of the user's is lost. Pure; `runtime` reads and writes.
+"""Compare what `init` would write with the existing files, and lose nothing of the user's. Pure.
 
-| file               | new     | ours, untouched | ours, edited             | somebody else's          |
+| file               | new     | ours, untouched | ours, edited             | not ours                 |
 | docker-compose.yml | written | updated         | kept, unless forced      | kept, unless forced      |
 | devcontainer.json  | written | updated         | kept if it contradicts   | merged                   |
 | .env               | written | merged          | kept if it contradicts   | merged                   |
@@ -18,7 +18,7 @@ from agent_sandbox.render.header import INIT, Hand, hand_of, stamped, unix
 
 
 class Verdict(StrEnum):
-    """What becomes of a file."""
+    """What happens to a file."""
 
     WRITTEN = "written"
     UPDATED = "updated"
@@ -29,7 +29,7 @@ class Verdict(StrEnum):
 
 
 class OnConflict(StrEnum):
-    """What to do with a file that somebody has edited, or that is somebody else's."""
+    """What to do with a file that was edited or that we did not write."""
 
     KEEP = "keep"
     REPLACE = "replace"
@@ -37,9 +37,9 @@ class OnConflict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One file: what is there, what we would have there, and what becomes of it.
+    """One file: its current text, the rendered text, and what happens to it.
 
-    UNCHANGED is as it should be; KEPT is not, and only a person can say which of the two is right.
+    UNCHANGED equals the rendered text; KEPT differs, and the user has to decide.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Change:
         return self.verdict not in (Verdict.UNCHANGED, Verdict.KEPT)
 
     def diff(self) -> str:
-        """Return the unified diff from what is there to what we would have there."""
+        """Return the unified diff from the current text to the rendered one."""
         from difflib import unified_diff  # noqa: PLC0415 - most runs show none
 
         old, new = (self.before or "").splitlines(keepends=True), self.after.splitlines(keepends=True)
@@ -66,7 +66,7 @@ class Change:
 def generated(  # noqa: PLR0913 - what is there, what would be, and how it is told
     path: str, before: str | None, body: str, *, comment: str, on_conflict: OnConflict, command: str = INIT
 ) -> Change:
-    """Return what becomes of a file that is all ours; `command` is what writes it."""
+    """Return the change of a file that is entirely ours; `command` is the one that writes it."""
     after = stamped(body, comment=comment, command=command)
     if before is None:
         return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=after)
@@ -75,13 +75,13 @@ def generated(  # noqa: PLR0913 - what is there, what would be, and how it is to
     hand = hand_of(before)
     if hand is Hand.OURS:
         return Change(path=path, verdict=Verdict.UPDATED, before=before, after=after)
-    why = "it has been edited" if hand is Hand.EDITED else "it was not written by agent-sandbox"
+    why = "it was edited" if hand is Hand.EDITED else "it was not written by agent-sandbox"
     verdict = Verdict.REPLACED if on_conflict is OnConflict.REPLACE else Verdict.KEPT
     return Change(path=path, verdict=verdict, before=before, after=after, why=why)
 
 
 def yours(path: str, before: str | None, body: str) -> Change:
-    """Return what becomes of a file that is written once and is the user's from then on."""
+    """Return the change of a file that is written once and then belongs to the user."""
     if before is None:
         return Change(path=path, verdict=Verdict.WRITTEN, before=None, after=body)
     return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
@@ -90,7 +90,7 @@ def yours(path: str, before: str | None, body: str) -> Change:
 def merged_devcontainer(
     path: str, before: str | None, body: str, document: Mapping[str, Any], *, on_conflict: OnConflict
 ) -> Change:
-    """Return what becomes of devcontainer.json: our members are set, all others stay."""
+    """Return the change of devcontainer.json: set our members, keep all others."""
     if before is None or hand_of(before) is Hand.OURS:
         return generated(path, before, body, comment="//", on_conflict=on_conflict)
     present = _parsed(path, before)
@@ -102,7 +102,7 @@ def merged_devcontainer(
     replaced = [f"`{key}` was {jsonc.to_text(present.values[key])}" for key in wanted if key in present.values]
     edited = hand_of(before) is Hand.EDITED
     if edited and on_conflict is OnConflict.KEEP:
-        why = "it has been edited where the stack depends on it"
+        why = "it was edited where the stack depends on it"
         return Change(path=path, verdict=Verdict.KEPT, before=before, after=after, why=why)
     return Change(path=path, verdict=Verdict.MERGED, before=before, after=after, why=", ".join(replaced))
 
@@ -112,12 +112,12 @@ def _parsed(path: str, text: str) -> jsonc.Document:
         return jsonc.parse(text)
     except jsonc.JsoncError as error:
         where = f"{path}:{error.line}:{error.column}"
-        hint = "mend it or move it away; it is merged, not replaced, and so has to be read"
+        hint = "fix it or move it away; it must be readable, because it is merged, not replaced"
         raise UserError([Problem(where=where, what=error.what, hint=hint)]) from error
 
 
 def refuse_openers(path: str, present: jsonc.Document) -> None:
-    """Raise where a devcontainer.json takes down a wall that the stack has put up."""
+    """Raise UserError if a devcontainer.json weakens the sandbox."""
     problems = [
         Problem(where=f"{path}:{present.line_of(key)}", what=f"`{key}` {why}", hint="remove it")
         for key, why in devcontainer.openers(present.values).items()
@@ -129,7 +129,7 @@ def refuse_openers(path: str, present: jsonc.Document) -> None:
 def merged_dotenv(
     path: str, before: str | None, values: Mapping[str, str], *, former: frozenset[str], on_conflict: OnConflict
 ) -> Change:
-    """Return what becomes of `.env`: our variables are set; `former` are values that an earlier `init` had set."""
+    """Return the change of `.env`: set our variables; `former` are values that an earlier `init` set."""
     text = before or ""
     present = {key: found.value for key, found in dotenv.assignments(text).items()}
     after = dotenv.set_variables(
@@ -149,5 +149,5 @@ def merged_dotenv(
 
 
 def _holds(present: str | None, value: str) -> bool:
-    """Say whether a variable says what we need: COMPOSE_FILE may name more files after ours."""
+    """Return whether a variable has the needed value; COMPOSE_FILE may name more files after ours."""
     return present is not None and (present == value or (value.endswith(".yml") and present.startswith(f"{value}:")))

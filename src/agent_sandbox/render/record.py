@@ -1,4 +1,4 @@
-"""What an earlier `init` has written down in docker-compose.yml: which agent, for whom, how large."""
+"""Read the choices that an earlier `init` recorded in docker-compose.yml."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ class Record:
 
 
 def parse_record(text: str) -> Record | None:
-    """Return what a compose file says of itself, or None where it is none of ours."""
+    """Return the record in a compose file, or None if the file is not ours."""
     if hand_of(text) is Hand.FOREIGN:
         return None
     try:

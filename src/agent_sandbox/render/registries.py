@@ -1,4 +1,4 @@
-"""The file of a service that is resolved: the registries that were found, each with what named it, for reading."""
+"""Render the file of a resolved service: read-only rules for the registries found, each with its source."""
 
 from collections.abc import Sequence
 
@@ -7,20 +7,20 @@ from agent_sandbox.policyfile.resolved import COMMAND, FOLDER, RESOLVED
 from agent_sandbox.render.reconcile import Change, OnConflict, generated
 from agent_sandbox.render.scalar import to_yaml
 
-RISK = "what is fetched runs in the box; the names that are asked for reach the registry"
-# npm asks for a scoped package as `@scope%2Fname`.
+RISK = "fetched code runs in the sandbox; the registry sees the requested names"
+# npm requests a scoped package as `@scope%2Fname`.
 ENCODED_SLASH = {"node"}
 
 
 def path_of(name: str) -> str:
-    """Return where a service lies, seen from the folder of the policy."""
+    """Return a service file's path relative to the policy's folder."""
     return f"{FOLDER}/{name}.yaml"
 
 
 def resolved_service(
     name: str, offers: Sequence[Offer], *, date: str, before: str | None, on_conflict: OnConflict
 ) -> Change:
-    """Return what becomes of the service's file."""
+    """Return the change of the service's file."""
     body = render_registries(name, offers, date=date)
     command = f"{COMMAND} {name}"
     return generated(path_of(name), before, body, comment="#", on_conflict=on_conflict, command=command)

@@ -1,19 +1,19 @@
-r"""Values as YAML and JSON text from which no value breaks out, whatever it holds: quotes, newlines, `{{`, `#`."""
+r"""Quote values as YAML and JSON, so that no content (quotes, newlines, `{{`, `#`) breaks out."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# What stays bare; everything else is quoted, since YAML has opinions on numbers, colons, and words such as `no`.
+# Values that need no quotes; YAML interprets numbers, colons, and words such as `no`.
 PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./@-]*(?:[:=][A-Za-z0-9/][A-Za-z0-9_./@-]*)*|[0-9]+(?:\.[0-9]+)?[smgk]")
 WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-# Beyond what JSON escapes: characters that YAML refuses or takes for line ends, and those that turn text around.
+# In addition to JSON's escapes: characters that YAML rejects or treats as line ends, and bidirectional controls.
 UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]")
 
 
 def to_json(value: Any) -> str:  # noqa: ANN401 - whatever json takes
-    """Return JSON on one line; letters of all scripts stay readable, what can't be seen is escaped."""
+    """Return JSON on one line; letters of all scripts stay readable, invisible characters are escaped."""
     return UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
@@ -38,5 +38,5 @@ def to_yaml(value: Any) -> str:  # noqa: ANN401 - whatever a document holds
 
 
 def to_comment(value: str) -> str:
-    """Return the text for a comment: whatever would end the line is spelled out."""
+    """Return the text for a comment, with line ends escaped."""
     return to_json(value)[1:-1].replace('\\"', '"').replace("\\\\", "\\")

@@ -1,4 +1,4 @@
-"""The templates, read from their folder: strict on names, and on values, which have to pass a filter."""
+"""Render templates strictly: undefined names and unfiltered values are errors."""
 
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ class Templates:
         return self._environment.get_template(template).render(**values)
 
 
-@cache  # jinja2 keeps what it has compiled in the environment
+@cache  # jinja2 caches compiled templates in the environment
 def _environment(root: Path) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root),

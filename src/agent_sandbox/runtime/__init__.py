@@ -1,1 +1,1 @@
-"""The only side effects on the host: files, the engine, processes, state."""
+"""All side effects on the host machine: files, the Docker engine, processes, state."""

@@ -1,4 +1,4 @@
-"""Why a stack did not come up: the first service that failed, and its own last words."""
+"""Explain why a stack did not start: the first service that failed, with its last output."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -14,7 +14,7 @@ LINES = 15
 
 
 def why_not_up(project: Project) -> Callable[[RunCommand, str], Iterable[Problem]]:
-    """Return what explains a failed start of that project."""
+    """Return a function that explains a failed start of the project."""
 
     def explain(step: RunCommand, said: str) -> Iterable[Problem]:
         if any(fault.pattern.search(said) for fault in FAULTS):
@@ -26,7 +26,7 @@ def why_not_up(project: Project) -> Callable[[RunCommand, str], Iterable[Problem
 
 
 def first_failed(found: Sequence[Container]) -> Container | None:
-    """Return the first service that is not ready: each waits for the one before it, so it is the cause."""
+    """Return the first service that is not ready; it is the cause, because each waits for the one before it."""
     return next((container for container in found if not container.ready and not _waiting(container)), None)
 
 
@@ -35,7 +35,7 @@ def _waiting(container: Container) -> bool:
 
 
 def last_words(container: Container) -> str:
-    """Return the last lines that a container printed, but for decisions: those are no reason."""
+    """Return the last lines that a container printed, without audit records."""
     done = ask("logs", "--tail", str(LINES), container.id)
     lines = (done.out + done.err).strip().splitlines()
     return "\n".join(line for line in lines if read_line(line) is None)
@@ -44,5 +44,5 @@ def last_words(container: Container) -> str:
 def _problem(container: Container, words: str) -> Problem:
     reasons = [text for text in (container.error, container.last_check, words) if text]
     told = "\n  ".join(line for text in reasons for line in text.splitlines()) or "it printed nothing"
-    hint = f"agent-sandbox logs {container.service} shows all of it"
+    hint = f"agent-sandbox logs {container.service} shows the whole output"
     return Problem(where=container.service, what=f"{container.condition}:\n  {told}", hint=hint)

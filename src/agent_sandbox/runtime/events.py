@@ -1,4 +1,4 @@
-"""What is told while a plan is carried out; the command line decides how it looks."""
+"""Progress events of a plan; the command line decides how to show them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A step begins; `total` is how many parts it has, 0 where that is not known."""
+    """A step begins; `total` is its number of parts, 0 if unknown."""
 
     purpose: str
     total: int = 0
@@ -14,7 +14,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed:
-    """So many parts are done, and this one is being worked on."""
+    """`done` parts are finished, and `doing` is in progress."""
 
     done: int
     doing: str
@@ -22,14 +22,14 @@ class Progressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The step that was started last is done."""
+    """The last started step is done."""
 
     purpose: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unneeded:
-    """A step was left out, since what it makes is there and current."""
+    """A step was skipped, because its result exists and is current."""
 
     name: str
 
@@ -39,4 +39,4 @@ type Tell = Callable[[Event], None]
 
 
 def ignore(_event: Event) -> None:
-    """Tell nobody."""
+    """Ignore the event."""

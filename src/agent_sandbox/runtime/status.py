@@ -1,4 +1,4 @@
-"""Everything that is known of a stack at this moment."""
+"""Collect the status of a stack."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,26 +14,26 @@ from agent_sandbox.runtime.project.installed import limits_said
 from agent_sandbox.runtime.protect.mount_checks import Gaps, Inside, foreign_networks, look_inside, look_over, strangers
 from agent_sandbox.runtime.proxy.decisions import is_probe
 
-# One more question than a person reads answers to: probes are left out.
+# More than are shown, because probes are left out.
 DENIALS = 200
 SHOWN = 5
 
 
 class Loaded(StrEnum):
-    """How the policy on disk and the one in the proxy stand to each other."""
+    """How the policy on disk relates to the one in the proxy."""
 
     CURRENT = "current"
     EDITED = "edited"
     INVALID = "invalid"  # and no proxy runs
-    KEPT = "invalid-kept"  # and the proxy decides by the last one that was not
-    DENYING = "invalid-denying"  # and the proxy has no other
+    KEPT = "invalid-kept"  # and the proxy uses the last valid one
+    DENYING = "invalid-denying"  # and the proxy has no valid one
     REFUSED = "refused"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A stack, its policy, and what was denied last."""
+    """A stack, its policy, and the last denials."""
 
     project: Project
     unseen: tuple[str, ...]
@@ -42,7 +42,7 @@ class Status:
     problems: tuple[Problem, ...]
     proxy: Mapping[str, Any]
     denials: tuple[Mapping[str, Any], ...]
-    # How many of the last denials are of what no rule opens: `verify` asks for such, and so does who tries the walls.
+    # How many of the last denials no rule can allow, such as those that `verify` causes.
     unopened: int = 0
     lacking: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -51,17 +51,17 @@ class Status:
     strangers: tuple[str, ...] = ()
     sharing: tuple[str, ...] = ()
     gaps: Gaps = field(default_factory=Gaps)
-    # The agent's limits from the next `up` on.
+    # The agent's limits after the next `up`.
     limits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def loaded_digest(self) -> str:
-        """The digest of the policy that the proxy decides by, empty where it does not answer."""
+        """The digest of the proxy's policy, or an empty string if it does not answer."""
         return str(self.proxy.get("policy", {}).get("digest", ""))
 
     @property
     def loaded(self) -> Loaded:
-        """Whether the proxy decides by what is on disk."""
+        """How the proxy's policy relates to the one on disk."""
         if not self.loaded_digest:
             return Loaded.INVALID if self.problems else Loaded.UNKNOWN
         in_force = self.proxy["policy"].get("valid") is not False
@@ -73,7 +73,7 @@ class Status:
 
     @property
     def told_problems(self) -> tuple[str, ...]:
-        """What is wrong with the file: as it is now, or else as it was when the proxy last looked."""
+        """The problems of the policy file: of the current one, or else those that the proxy reported."""
         return tuple(map(str, self.problems)) or tuple(map(str, self.proxy.get("policy", {}).get("problems", ())))
 
 
@@ -89,7 +89,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
     left_out: tuple[str, ...] = (),
     unseen: tuple[str, ...] = (),
 ) -> Status:
-    """Gather the status; a proxy that is down or a policy that is invalid is part of it, not a failure."""
+    """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
     found = containers(project.name)
     running = any(container.service == "proxy" and container.state == "running" for container in found)
     host_digest, problems = _checked(digest)
@@ -115,7 +115,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
 
 
 def _limits(project: Project) -> Mapping[str, str]:
-    """Return the limits that the project's file says; nothing where another file may say more, or it is broken."""
+    """Return the limits in the project's compose file; nothing if it is invalid or another file may override it."""
     try:
         return limits_said(project.root) if len(project.files) == 1 else {}
     except UserError:
@@ -137,7 +137,7 @@ def _asked(ask: Ask, *argv: str) -> Mapping[str, Any]:
 
 
 def _denials(ask: Ask) -> tuple[tuple[Mapping[str, Any], ...], int]:
-    """Return the last denials of hosts that a rule could open, and how many of all others there were among them."""
+    """Return the last denials that a rule could allow, and the number of all others."""
     lines = _asked(ask, "denials", "--count", str(DENIALS)).get("denials", [])
     asked = [line for line in lines if not is_probe(line)]
     wanted = [line for line in asked if line.get("host") and not why_not_suggested(str(line["host"]))]

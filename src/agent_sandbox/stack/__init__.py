@@ -1,1 +1,1 @@
-"""PURE: what a stack is, as values; `build_stack` makes one, a backend runs it."""
+"""PURE: a stack as values; `build_stack` makes one, a backend runs it."""

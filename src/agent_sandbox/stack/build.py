@@ -1,4 +1,4 @@
-"""From what is known of an agent and of a project to the stack that runs it. Pure: the same in, the same out."""
+"""Build the stack of an agent and a project. Pure."""
 
 from dataclasses import dataclass
 
@@ -11,21 +11,21 @@ from agent_sandbox.stack.services.proxy import proxy_service
 from agent_sandbox.stack.workspace import Workspace
 
 VOLUMES = {
-    "ca-private": "the CA's key: the proxy's alone",
-    "secrets": "what the proxy puts into requests: the proxy's alone",
-    "ca-public": "the CA's certificate: everyone reads it",
-    "log": "every decision, one line of JSON each",
-    "trust": "the system's certificates and the CA's, as the agent sees them",
-    "history": "the shell's history",
+    "ca-private": "the CA's key, only for the proxy",
+    "secrets": "the secrets that the proxy injects, only for the proxy",
+    "ca-public": "the CA's certificate, for all containers",
+    "log": "the audit log: one line of JSON per decision",
+    "trust": "the agent's trust store: the system's certificates and the CA's",
+    "history": "the shell history",
 }
-STATE = "what the agent remembers: sign-in, settings, sessions"
-# The engine gives its own address on the bridge to nobody: services of the host are not reached that way either.
+STATE = "the agent's sign-in, settings and sessions"
+# The Docker engine gets no address on the bridge, so services of the host are not reachable through it.
 ISOLATED = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackImages:
-    """The names of the images that a stack runs."""
+    """The names of a stack's images."""
 
     proxy: str
     agent: str

@@ -1,13 +1,13 @@
-"""What every process in the agent's container is told: where the proxy is, and which CA to trust.
+"""The environment of the agent container: where the proxy is, and which CA to trust.
 
-There is no one variable for this: each language and tool has its own. They stand in the container's environment, so
-that `docker compose exec`, the editor's server and its tasks have them, and not only a shell that reads start files.
+Each language and tool has its own variable for this. They are in the container's environment, not in shell startup
+files, so that `docker compose exec`, the editor's server and its tasks have them too.
 """
 
 from collections.abc import Mapping
 
 PROXY_PORT = 8080
-# For clients that heed no proxy variables: they are led there by name, and speak TLS or plain HTTP.
+# For clients that ignore proxy variables: names resolve to the proxy, and they use TLS or plain HTTP.
 TLS_PORT, HTTP_PORT, DNS_PORT = 443, 80, 53
 OPENINGS = (f"tcp/{PROXY_PORT}", f"tcp/{TLS_PORT}", f"tcp/{HTTP_PORT}", f"tcp/{DNS_PORT}", f"udp/{DNS_PORT}")
 CA_DIRECTORY = "/usr/local/share/agent-sandbox/ca"
@@ -18,7 +18,7 @@ JAVA_TRUST_STORE = f"{TRUST_DIRECTORY}/agent-sandbox.p12"
 JAVA_TRUST_PASSWORD = "changeit"  # noqa: S105 - Java wants one; the store holds public certificates
 NOT_PROXIED = ("localhost", "127.0.0.1", "::1")
 
-# Variables that hold the path of the whole trust store.
+# Variables with the path of the trust store.
 TRUST_FILE_VARIABLES = (
     "SSL_CERT_FILE",  # OpenSSL, Go, Rust (native-certs), Ruby, uv
     "REQUESTS_CA_BUNDLE",  # Python requests
@@ -31,26 +31,26 @@ TRUST_FILE_VARIABLES = (
     "BUNDLE_SSL_CA_CERT",  # Ruby's bundler
     "COMPOSER_CAFILE",  # PHP
     "NIX_SSL_CERT_FILE",
-    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",  # gRPC in C, and with it Python, Ruby, PHP: it has roots of its own
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",  # gRPC in C, and so in Python, Ruby, PHP: it has built-in roots
 )
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 def proxy_environment(address: str) -> Mapping[str, str]:
-    """Return the variables that lead everything to the proxy at that address."""
+    """Return the proxy variables for the proxy at that address."""
     url = f"http://{address}:{PROXY_PORT}"
-    # gRPC for Go asks a proxy for the address of a name. Here that is the proxy's own, to which it goes by itself then.
+    # gRPC for Go sends the resolved address to the proxy. Here that is the proxy's own, so it must connect directly.
     upper = dict.fromkeys(PROXY_VARIABLES, url) | {"NO_PROXY": ",".join((*NOT_PROXIED, address))}
     return {
         "AGENT_SANDBOX_PROXY": f"{address}:{PROXY_PORT}",
         **upper,
         **{name.lower(): value for name, value in upper.items()},
-        "NODE_USE_ENV_PROXY": "1",  # Node 24 and later: fetch() and http heed the variables above
+        "NODE_USE_ENV_PROXY": "1",  # Node 24 and later: fetch() and http use the variables above
     }
 
 
 def trust_environment() -> Mapping[str, str]:
-    """Return the variables that make each language trust the proxy's CA beside the system's."""
+    """Return the variables that make each language trust the proxy's CA in addition to the system's."""
     return {
         **dict.fromkeys(TRUST_FILE_VARIABLES, TRUST_FILE),
         "SSL_CERT_DIR": TRUST_DIRECTORY,
@@ -59,7 +59,7 @@ def trust_environment() -> Mapping[str, str]:
 
 
 def java_environment(address: str) -> Mapping[str, str]:
-    """Return what the JVM is told: it heeds neither the proxy variables nor OpenSSL's store."""
+    """Return the JVM's options; it ignores the proxy variables and OpenSSL's trust store."""
     options = {
         "http.proxyHost": address,
         "http.proxyPort": str(PROXY_PORT),

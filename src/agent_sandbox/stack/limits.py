@@ -1,7 +1,7 @@
-"""How much of the machine an agent may use up: what a person asks for, and how it is written.
+"""The agent's resource limits: parse and format them.
 
-Sizes are written as the engine takes them: `4g`, `512m`, `1.5g`. What differs from `DEFAULT` is kept in the compose
-file's own record, so that `init` finds it again.
+Sizes are in the engine's notation: `4g`, `512m`, `1.5g`. Values other than `DEFAULT` are stored in the compose file's
+record, where `init` finds them again.
 """
 
 import re
@@ -20,11 +20,11 @@ DEFAULT = Limits(memory=8 * GIB, cpus=4, pids=4096, files=16_384)
 # (usually 8 MiB, 800 kB, thousands). None is more than an engine without privileges may ask for.
 PART_OF_THE_USERS: Mapping[str, int] = {"memlock": 64 * 1024, "msgqueue": 256 * 1024, "sigpending": 2048}
 
-# Below these no agent starts: a language's runtime alone takes as much.
+# No agent starts with less: a language runtime alone needs as much.
 LEAST_MEMORY = 256 * MIB
 LEAST_CPUS = 0.1
 LEAST_PIDS = 64
-# What the engine and the kernel can count to, and more than any machine has.
+# Within the range of engine and kernel, and more than any machine has.
 MOST_MEMORY = 1 << 50
 MOST_CPUS = 4096
 MOST_PIDS = 4_194_304
@@ -36,7 +36,7 @@ WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One limit that a person can set: how it is read, and how it is told."""
+    """One limit that a user can set: how to parse and format it."""
 
     read: Callable[[str], Any]
     least: float
@@ -46,7 +46,7 @@ class Limit:
 
 
 def limits(said: Mapping[str, str], before: Limits = DEFAULT, *, spelled: str = "{}") -> Limits:
-    """Return `before` with what was said by name; all that can't be meant is told at once.
+    """Return `before` with these values by name, or raise UserError with all problems.
 
     >>> limits({"memory": "4g", "cpus": "1.5"}).memory
     4294967296
@@ -58,7 +58,7 @@ def limits(said: Mapping[str, str], before: Limits = DEFAULT, *, spelled: str = 
 
 
 def kept(chosen: Limits) -> dict[str, str]:
-    """Return what a person has chosen, by name, as `limits` reads it.
+    """Return the values other than the default, by name, as `limits` reads them.
 
     >>> kept(limits({"memory": "2048m", "pids": "4096"}))
     {'memory': '2g'}
@@ -67,12 +67,12 @@ def kept(chosen: Limits) -> dict[str, str]:
 
 
 def told(chosen: Limits) -> dict[str, str]:
-    """Return all that can be chosen, by name, in a person's words."""
+    """Return all limits by name, as text."""
     return {name: limit.shown(getattr(chosen, name)) for name, limit in LIMITS.items()}
 
 
 def beyond(chosen: Limits, *, memory: int, cpus: int) -> dict[str, str]:
-    """Return which limits are none on a machine with so much, by name, and what it has.
+    """Return the limits above what a machine has, by name, and what it has.
 
     >>> beyond(DEFAULT, memory=4 * GIB, cpus=8)
     {'memory': '4.0 GiB'}
@@ -82,7 +82,7 @@ def beyond(chosen: Limits, *, memory: int, cpus: int) -> dict[str, str]:
 
 
 def size(number: int) -> str:
-    """Return a number of bytes in the largest unit that says it exactly.
+    """Return a number of bytes in the largest exact unit.
 
     >>> size(1 << 30), size(1536 << 20)
     ('1g', '1536m')
@@ -98,10 +98,10 @@ def _problems(name: str, text: str, where: str) -> Iterator[Problem]:
         return
     value = limit.read(text)
     if value is None:
-        yield Problem(where=where, what=f"`{text}` is no {limit.form}")
+        yield Problem(where=where, what=f"`{text}` is not a {limit.form}")
     elif value < limit.least:
         least = limit.shown(limit.least)
-        yield Problem(where=where, what=f"`{text}` is too little: no agent works with less than {least}")
+        yield Problem(where=where, what=f"`{text}` is too little: an agent needs at least {least}")
     elif value > limit.most:
         yield Problem(
             where=where, what=f"`{text}` is more than any machine has", hint=f"the default is {told(DEFAULT)[name]}"

@@ -1,4 +1,4 @@
-"""The values that a stack is made of. They know no backend; the words are those of containers."""
+"""The values of a stack, independent of a backend."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class MountKind(StrEnum):
-    """Where a mount's content comes from."""
+    """The source of a mount's content."""
 
     BIND = "bind"
     VOLUME = "volume"
@@ -15,7 +15,7 @@ class MountKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One thing seen inside: a path (relative to the project, or absolute), a volume by its key, or memory."""
+    """One mount: a path (relative to the project, or absolute), a volume by its key, or memory."""
 
     kind: MountKind
     source: str = ""
@@ -36,7 +36,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """A network: an internal one leads nowhere but to its members."""
+    """A network; an internal one reaches only its members."""
 
     key: str
     name: str
@@ -47,7 +47,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A service's place on a network, with its pinned address if it has one."""
+    """A service's connection to a network, with its pinned address, if any."""
 
     network: str
     address: str = ""
@@ -55,9 +55,9 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healthcheck:
-    """How the engine sees that a service does its work; times in seconds.
+    """A service's health check; times in seconds.
 
-    During `start_period` it is asked every `start_interval` and a failure counts for nothing.
+    During `start_period` it runs every `start_interval`, and failures do not count.
     """
 
     test: tuple[str, ...]
@@ -69,7 +69,7 @@ class Healthcheck:
 
 
 class Condition(StrEnum):
-    """What a service waits for."""
+    """The state of another service to wait for."""
 
     STARTED = "service_started"
     HEALTHY = "service_healthy"
@@ -77,7 +77,7 @@ class Condition(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """A service that has to come first; with `restart`, this one starts again when that one is made anew."""
+    """A service that must start first; with `restart`, this one restarts when that one is recreated."""
 
     service: str
     condition: Condition
@@ -86,7 +86,7 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a service may use up: memory in bytes, parts of processors, processes and threads, open files of each."""
+    """A service's limits: memory in bytes, processors, processes and threads, open files per process."""
 
     memory: int
     cpus: float
@@ -96,7 +96,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One container. Exactly one of `networks` and `shares_network_of` says what it is connected to."""
+    """One container. Exactly one of `networks` and `shares_network_of` is set."""
 
     name: str
     image: str
@@ -123,9 +123,9 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """Everything of one project: its name on the engine, services, networks, volumes.
+    """The stack of one project: name, services, networks, volumes.
 
-    Every service drops all capabilities but those it names and may never gain a privilege: that is no option.
+    Every service drops all capabilities except those it names, and has `no-new-privileges`; this cannot be changed.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Names and addresses that two projects on one machine never share, made of the project's path alone."""
+"""Derive names and addresses from a project's path, so that two projects on a machine never share them."""
 
 import hashlib
 import os
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-# Half of 10/8, in /28s: half a million networks of their own, away from what engines and most companies hand out.
+# Half of 10/8 in /28s: half a million networks, away from the ranges that engines and most companies use.
 POOL = IPv4Address("10.128.0.0")
 NETWORKS = 1 << 19
 PREFIX = 28
@@ -15,7 +15,7 @@ SLUG_LENGTH = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """The subnet of one stack's inner network, and who has which address in it."""
+    """The subnet of a stack's internal network, and the addresses in it."""
 
     subnet: str
     proxy: str
@@ -23,7 +23,7 @@ class Addresses:
 
 
 def slug(text: str) -> str:
-    """Return a name that an engine takes for a project.
+    """Return a valid Compose project name.
 
     >>> slug("Jürgen's App")
     'j-rgen-s-app'
@@ -47,7 +47,7 @@ def _hash(path: str) -> bytes:
 
 
 def network_name(stack: str) -> str:
-    """Return the name of the stack's inner network on the engine.
+    """Return the name of the stack's internal network on the engine.
 
     >>> network_name("app-1")
     'app-1_sandbox'

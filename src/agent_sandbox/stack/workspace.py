@@ -1,4 +1,4 @@
-"""What has to be known of a project and of its user before a stack can be built. Gathered by `runtime`, plain here."""
+"""The facts about a project and its user that a stack is built from; `runtime` collects them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,9 +25,9 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protected:
-    """A path of the workspace that the host acts on: read-only inside, or pinned so that it can't be moved away.
+    """A protected path of the workspace: read-only, or pinned so that it cannot be moved away.
 
-    What is `always` protected is made by `init`, as an empty directory where it is none of its files.
+    `init` creates what is `always` protected, as an empty directory unless it is one of its files.
     """
 
     path: str
@@ -38,7 +38,7 @@ class Protected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The numbers that `dev` has inside: those of the workspace's owner."""
+    """The uid and gid of `dev`: those of the workspace's owner."""
 
     uid: int = 1000
     gid: int = 1000
@@ -46,7 +46,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """One project: where it is, what it is called, what of it is protected, what its user brings along."""
+    """One project: its path, title, protected paths, and its user's configuration."""
 
     path: str
     title: str
@@ -56,5 +56,5 @@ class Workspace:
     protected: tuple[Protected, ...] = ()
     dotfiles: str | None = None
     shell_d: str | None = None
-    # The directories of policies beside the project's, by the names of their layers, lowest first.
+    # The directories of the other layers, by layer name, lowest first.
     layers: Mapping[str, str] = field(default_factory=dict)

@@ -62,7 +62,7 @@ def test_no_name_leads_out_of_the_catalogue(templates: Path, agent: str) -> None
 
 
 def test_a_manifest_that_names_another_agent_is_refused(templates: Path) -> None:
-    assert problems(templates, "other")[0].what == "`name` is `example`, the folder is `other`"
+    assert problems(templates, "other")[0].what == "`name` is `example`, but the folder is `other`"
 
 
 def test_every_fault_of_a_manifest_is_told_at_once(templates: Path) -> None:
@@ -73,4 +73,4 @@ def test_every_fault_of_a_manifest_is_told_at_once(templates: Path) -> None:
 @pytest.mark.parametrize("text", [b"a: [", b"\xff"])
 def test_a_manifest_that_is_no_yaml_is_told(templates: Path, text: bytes) -> None:
     (templates / "example" / "agent.yaml").write_bytes(text)
-    assert problems(templates, "example")[0].what.startswith("is no YAML text")
+    assert problems(templates, "example")[0].what.startswith("is not YAML")

@@ -59,7 +59,7 @@ def test_what_could_break_out_of_its_place_is_refused(wrong: dict[str, Any]) -> 
 def test_what_is_no_mapping_is_no_manifest(document: object) -> None:
     with pytest.raises(UserError) as raised:
         parse_manifest(document, file="f")
-    assert raised.value.problems == (Problem(where="f", what="`the manifest` has to be a mapping"),)
+    assert raised.value.problems == (Problem(where="f", what="`the manifest` must be a mapping"),)
 
 
 def test_every_fault_is_told_at_once() -> None:
@@ -70,8 +70,8 @@ def test_every_fault_is_told_at_once() -> None:
     assert [problem.what for problem in raised.value.problems] == [
         "unknown key `nmae` in the manifest",
         "`title` is missing in the manifest",
-        "`command` has to be a list of one or more",
-        "`env` has to be a mapping",
+        "`command` must be a list of at least one",
+        "`env` must be a mapping",
     ]
 
 

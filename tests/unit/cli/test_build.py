@@ -47,7 +47,7 @@ def test_ctrl_c_ends_the_build_and_says_what_is_left(
     assert ended.exists()
     assert signal.getsignal(signal.SIGTERM) == before
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "interrupted: the image that was being built was not made; the next build takes up what is done"
+        "interrupted: the current image was not built; the next build continues from the cache"
     )
 
 
@@ -56,4 +56,4 @@ def test_outside_a_project_an_agent_has_to_be_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert exit_code(build) == 1
-    assert capsys.readouterr().err.startswith(f"error: {tmp_path}: there is no stack here, and no agent is named\n")
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}: there is no stack here, and no agent was named\n")

@@ -17,7 +17,7 @@ def test_the_script_is_data(shell: Shell, ask: Ask) -> None:
 def test_an_unknown_shell_is_a_usage_error(ask: Ask) -> None:
     answer = ask("completion", "csh")
     assert answer.code == 2
-    assert answer.err.endswith("Error: Invalid value for 'SHELL': 'csh' is none of bash, zsh, fish\n")
+    assert answer.err.endswith("Error: Invalid value for 'SHELL': 'csh' is not one of bash, zsh, fish\n")
 
 
 def test_the_shells_themselves_are_completed() -> None:

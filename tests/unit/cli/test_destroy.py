@@ -35,7 +35,7 @@ def test_what_has_nothing_on_the_engine_is_not_said_to_be_removed(
     docker.says("ps --all").says("network ls").says("volume ls")
     assert exit_code(destroy) == 0
     assert exit_code(lambda: destroy(yes=True, quiet=True)) == 0
-    assert capsys.readouterr().err == "app-1 has nothing on this engine: nothing was removed\n"
+    assert capsys.readouterr().err == "app-1 has nothing on this Docker engine: nothing was removed\n"
     assert not any(call.endswith(REMOVE) for call in docker.calls)
 
 
@@ -65,7 +65,7 @@ def test_images_go_too_where_that_is_said_and_those_in_use_are_told(
     assert exit_code(lambda: destroy(yes=True, images=True)) == 0
     removed = [call for call in engine.calls if call.startswith("image rm")]
     assert removed[-1] == f"image rm {base}"
-    assert capsys.readouterr().err.endswith(f"  {base} kept: a container of another project is made of it\n")
+    assert capsys.readouterr().err.endswith(f"  {base} kept: a container of another project uses it\n")
 
 
 def test_without_a_terminal_nothing_is_asked_and_nothing_removed(
@@ -74,7 +74,7 @@ def test_without_a_terminal_nothing_is_asked_and_nothing_removed(
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert exit_code(destroy) == 1
     expected = (
-        "error: app-1: this removes the agent's state, and there is no terminal to ask at\n"
+        "error: app-1: this removes the agent's state, and there is no terminal to confirm it on\n"
         "  hint: agent-sandbox destroy --yes\n"
     )
     assert capsys.readouterr().err == expected

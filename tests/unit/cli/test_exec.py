@@ -11,7 +11,7 @@ from agent_sandbox.stack.services.agent import ENTER
 from fake_docker import FakeDocker
 from fake_stack import compose_line, with_containers
 
-NOT_READY = "  hint: agent-sandbox up starts it, agent-sandbox logs agent shows why it is not ready\n"
+NOT_READY = "  hint: agent-sandbox up starts it; agent-sandbox logs agent shows why it is not ready\n"
 
 
 class BecameError(Exception):
@@ -63,8 +63,8 @@ def test_a_wall_that_is_gone_is_named_before_anything_runs(
     with_containers(docker, agent="unhealthy")
     assert exit_code(lambda: execute(["ls"])) == 1
     assert capsys.readouterr().err == (
-        "error: .git/config: it was replaced on the host, and the agent can write it since\n"
-        "  hint: look at it; then agent-sandbox up makes the agent's container anew, and protects it again\n"
+        "error: .git/config: replaced on the host machine, so the agent can write it now\n"
+        "  hint: check it, then run agent-sandbox up: it recreates the agent container and protects the file again\n"
     )
 
 
@@ -102,5 +102,5 @@ def test_a_stack_that_nobody_has_looked_at_is_not_entered(
 ) -> None:
     open_store(os.environ).forget(project)
     assert exit_code(lambda: execute(["ls"])) == 1
-    assert ", and there is no terminal to ask at\n" in capsys.readouterr().err
+    assert "; there is no terminal to ask on\n" in capsys.readouterr().err
     assert docker.calls == []

@@ -54,7 +54,7 @@ def test_it_writes_these_four_files_and_nothing_else(agent: str, empty_project: 
 def test_it_ends_with_the_next_steps(ask: Ask) -> None:
     assert ask("init", "claude").err.splitlines()[-3:] == [
         "Next:",
-        "  agent-sandbox up               # builds the images once, a few minutes, and starts the stack",
+        "  agent-sandbox up               # builds the images once (a few minutes) and starts the stack",
         "  docker compose exec agent zsh  # work in it",
     ]
 
@@ -105,27 +105,27 @@ def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_pro
         "this project's files and this machine's configuration name them"
     )
     left = (
-        "note: this project's files alone name exfil.example, npm.example.test: not allowed, since anybody may have "
+        "note: this project's files alone name exfil.example, npm.example.test: not allowed, because anyone may have "
         f"written them; remove the `#` under `domains` in {POLICY} from those that you trust"
     )
     assert [line for line in answer.err.splitlines() if "name" in line] == [allowed, left]
     assert (
         (empty_project / POLICY).read_text().partition("prefix: /v1/}}\n")[2]
         == """
-  # Named by this project's files and by this machine's own configuration, for reading alone.
+  # Named by this project's files and this machine's configuration; read-only.
   - host: npm.example.test # package-lock.json
-    encoded_slash: true # a scoped package is asked for as /@scope%2fname
+    encoded_slash: true # scoped packages are requested as /@scope%2fname
     rules:
       - {methods: [GET], schemes: [https]}
 
-  # Named by this project's files, whoever wrote them. Remove the `#` from what the agent may fetch from.
+  # Named only by this project's files, which anyone may have written. Remove the `#` to allow a host.
   # - host: exfil.example # package-lock.json
-  #   encoded_slash: true # a scoped package is asked for as /@scope%2fname
+  #   encoded_slash: true # scoped packages are requested as /@scope%2fname
   #   rules:
   #     - {methods: [GET], schemes: [https]}
   # - host: npm.example.test # package-lock.json
   #   ports: [80, 8443]
-  #   encoded_slash: true # a scoped package is asked for as /@scope%2fname
+  #   encoded_slash: true # scoped packages are requested as /@scope%2fname
   #   rules:
   #     - {methods: [GET], schemes: [https, http]}
 """
@@ -167,8 +167,8 @@ def test_an_edited_file_is_shown_kept_and_replaced_only_by_force(empty_project: 
     assert answer.code == 1
     assert "-    pids_limit: 9999\n+    pids_limit: 4096\n" in answer.out
     assert answer.err == (
-        f"error: {COMPOSE}: it has been edited; it was kept and nothing was written\n"
-        f"  hint: `--force` makes it what the diff shows; or move {COMPOSE} away\n"
+        f"error: {COMPOSE}: it was edited; nothing was written\n"
+        f"  hint: --force writes what the diff shows; or move {COMPOSE} away\n"
     )
     assert "9999" in file.read_text()
     forced = ask("init", "claude", "--force")
@@ -180,7 +180,7 @@ def test_a_file_that_nobody_edited_is_brought_up_to_date(ask: Ask) -> None:
     ask("init", "claude")
     answer = ask("init", "claude", "--memory", "4g")
     assert (answer.code, verdicts(answer.out)[COMPOSE]) == (0, "updated")
-    assert answer.err.endswith("\nNext:\n  agent-sandbox up               # has the stack take up what has changed\n")
+    assert answer.err.endswith("\nNext:\n  agent-sandbox up               # applies the changes to the stack\n")
     assert "Next:" not in ask("init", "claude").err
 
 
@@ -188,13 +188,13 @@ def test_another_agent_takes_the_place_of_one_only_when_that_is_said(empty_proje
     ask("init", "claude")
     before = (empty_project / COMPOSE).read_text()
     answer = ask("init", "copilot")
-    what = f"{COMPOSE}: it is the stack of `claude`; it was kept and nothing was written"
+    what = f"{COMPOSE}: it is the stack of `claude`; nothing was written"
     assert (answer.code, what in answer.err) == (1, True)
     assert [line for line in answer.out.splitlines() if line.startswith("+") and "agent:" in line and "copilot" in line]
     assert (empty_project / COMPOSE).read_text() == before
     forced = ask("init", "copilot", "--force")
     assert (forced.code, verdicts(forced.out)[COMPOSE]) == (0, "updated")
-    assert f"note: {POLICY} is yours and does not name the service `copilot`" in forced.err
+    assert f"note: {POLICY} does not name the service `copilot`" in forced.err
 
 
 def test_the_policy_is_never_written_again(empty_project: Path, ask: Ask) -> None:
@@ -248,7 +248,7 @@ def test_a_dry_run_prints_the_diff_and_writes_nothing(empty_project: Path, ask: 
     assert answer.code == 0
     assert [line for line in answer.out.splitlines() if line.startswith("+++")] == [f"+++ b/{path}" for path in ALL]
     assert answer.err.splitlines()[:4] == [f"would write    {path}" for path in ALL]
-    assert answer.err.splitlines()[-1] == "nothing was written: this was a dry run"
+    assert answer.err.splitlines()[-1] == "dry run: nothing was written"
     assert list(empty_project.iterdir()) == []
 
 
@@ -341,7 +341,7 @@ def test_what_is_no_project_is_told(path: str, empty_project: Path, ask: Ask) ->
 
 def test_the_home_directory_is_no_project(empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(empty_project))
-    assert "holds your home directory" in ask("init", "claude").err
+    assert "contains your home directory" in ask("init", "claude").err
 
 
 @pytest.mark.usefixtures("empty_project")
@@ -369,7 +369,7 @@ def test_a_broken_devcontainer_json_is_told_with_its_line(empty_project: Path, a
     (empty_project / DEVCONTAINER).write_text('{\n  "a": 1\n  "b": 2\n}\n')
     answer = ask("init", "claude")
     assert answer.code == 1
-    assert answer.err.startswith(f"error: {DEVCONTAINER}:3:3: `,` was expected\n")
+    assert answer.err.startswith(f"error: {DEVCONTAINER}:3:3: expected `,`\n")
 
 
 def test_a_directory_that_can_not_be_written_to_is_told(empty_project: Path, ask: Ask) -> None:
@@ -380,7 +380,7 @@ def test_a_directory_that_can_not_be_written_to_is_told(empty_project: Path, ask
         empty_project.chmod(stat.S_IRUSR | stat.S_IXUSR)
     answer = ask("init", "claude")
     assert (answer.code, answer.out) == (1, "")
-    assert "can't be used" in answer.err
+    assert "cannot be used" in answer.err
 
 
 def test_the_agents_are_completed() -> None:
@@ -393,15 +393,15 @@ def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
     answer = ask("init")
     assert (answer.code, answer.err) == (
         1,
-        f"error: no agent is named\n  hint: agent-sandbox init AGENT, with one of: {known}\n",
+        f"error: no agent was named\n  hint: agent-sandbox init AGENT, where AGENT is one of: {known}\n",
     )
-    assert f"Which agent to put into the box: {known};" in ask("init", "-h").out
+    assert f"The agent to run in the sandbox: {known};" in ask("init", "-h").out
 
 
 def test_a_stack_that_is_called_anew_says_what_the_one_of_before_keeps(empty_project: Path, ask: Ask) -> None:
     ask("init", "claude")
     former = (empty_project / ".env").read_text().strip().rpartition("=")[2]
-    assert f"note: the stack was called {former}: if it ever ran, its containers" in ask("init", "--name", "other").err
+    assert f"note: the stack was named {former}: if it ever ran, its containers" in ask("init", "--name", "other").err
     assert "if it ever ran" not in ask("init", "--name", "other").err
 
 
@@ -420,7 +420,7 @@ def test_without_an_agent_it_is_the_one_that_is_there(empty_project: Path, ask: 
 def test_an_ide_that_there_is_not_is_a_usage_error(ask: Ask) -> None:
     answer = ask("init", "claude", "--ide", "vim")
     assert answer.code == 2
-    assert answer.err.endswith("Error: Invalid value for '--ide': 'vim' is none of vscode, jetbrains, none\n")
+    assert answer.err.endswith("Error: Invalid value for '--ide': 'vim' is not one of vscode, jetbrains, none\n")
 
 
 def test_below_a_project_with_a_stack_another_one_has_to_be_asked_for(
@@ -433,8 +433,8 @@ def test_below_a_project_with_a_stack_another_one_has_to_be_asked_for(
     answer = ask("init", "claude")
     assert answer.code == 1
     assert answer.err == (
-        f"error: {inner}: this lies in {empty_project}, which has a stack already\n"
-        f"  hint: --path {empty_project} means that one, --path . makes another one here\n"
+        f"error: {inner}: this directory is in {empty_project}, which already has a stack\n"
+        f"  hint: --path {empty_project} uses that one; --path . makes another one here\n"
     )
     assert ask("init", "claude", "--path", ".").code == 0
     assert (inner / COMPOSE).exists()
@@ -443,11 +443,11 @@ def test_below_a_project_with_a_stack_another_one_has_to_be_asked_for(
 def test_a_policy_that_came_with_the_project_waits_for_a_look(empty_project: Path, ask: Ask) -> None:
     (empty_project / ".devcontainer").mkdir()
     (empty_project / POLICY).write_text("version: 1\ndomains: [example.org]\n")
-    note = f"{POLICY}: was here before: `agent-sandbox up` shows what it asks for, and waits for your yes"
+    note = f"{POLICY}: existed before init; `agent-sandbox up` shows it and asks whether you trust it"
     assert json.loads(ask("init", AGENTS[0], "--json").out)["notes"][-1] == note
     assert f"note: {note}\n" in ask("init", AGENTS[0]).err
     assert ask("trust", "--yes", json.loads(ask("trust", "--json").out)["fingerprint"]).code == 0
-    assert "was here before" not in ask("init", AGENTS[0]).err
+    assert "existed before init" not in ask("init", AGENTS[0]).err
 
 
 @pytest.mark.usefixtures("empty_project")
@@ -468,6 +468,6 @@ def test_limits_that_mean_nothing_are_all_told_at_once(ask: Ask) -> None:
     answer = ask("init", "claude", "--memory", "4", "--cpus", "0")
     assert answer.code == 1
     assert answer.err.splitlines() == [
-        "error: --memory: `4` is no size: a number with k, m or g, as in `4g`",
-        "error: --cpus: `0` is too little: no agent works with less than 0.1",
+        "error: --memory: `4` is not a size: a number with k, m or g, as in `4g`",
+        "error: --cpus: `0` is too little: an agent needs at least 0.1",
     ]

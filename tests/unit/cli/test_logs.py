@@ -35,7 +35,7 @@ def test_an_unknown_service_names_those_there_are(
     assert project.exists()
     with_containers(docker, proxy="healthy", agent="healthy")
     assert exit_code(lambda: logs(["prox"])) == 1
-    expected = "error: prox: the stack has no such service\n  hint: one of: agent, proxy\n"
+    expected = "error: prox: the stack has no such container\n  hint: one of: agent, proxy\n"
     assert capsys.readouterr().err == expected
 
 

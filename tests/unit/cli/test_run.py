@@ -49,7 +49,7 @@ def test_what_the_agent_can_only_read_is_said_before_it_starts(
     engine = {"KernelVersion": Path("/proc/sys/kernel/osrelease").read_text().strip(), "SecurityOptions": []}
     up_to_date.says("ps --all").says("up --detach").says("info --format", out=json.dumps(engine))
     assert exit_code(lambda: run([])) == 0
-    said = "the files belong to root, and dev inside is 1000:1000: the agent can only read them\n"
+    said = "the files belong to root, but dev inside is 1000:1000: the agent can only read them\n"
     assert capsys.readouterr().err.endswith(f"{said}  hint: chown -R 1000:1000 {Path.cwd()}\n")
     assert len(became) == 1
 

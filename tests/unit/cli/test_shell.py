@@ -46,5 +46,5 @@ def test_a_stack_that_nobody_has_looked_at_is_not_entered(
 ) -> None:
     open_store(os.environ).forget(project)
     assert exit_code(shell) == 1
-    assert ", and there is no terminal to ask at\n" in capsys.readouterr().err
+    assert "; there is no terminal to ask on\n" in capsys.readouterr().err
     assert docker.calls == []

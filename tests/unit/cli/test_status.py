@@ -42,7 +42,7 @@ def test_a_person_sees_services_policy_and_denials(
         "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
         "limits  memory 8g, cpus 4, pids 4096",
-        "requests  1 allowed, 2 denied since the proxy started; 3 more were the agent's start-up check",
+        "requests  1 allowed, 2 denied since the proxy started; 3 more by the agent's startup check",
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
@@ -92,7 +92,7 @@ def test_what_the_user_has_not_looked_at_is_told(
     file = project / ".devcontainer" / "docker-compose.yml"
     file.write_text(f"{file.read_text()}# mine\n")
     assert exit_code(status) == 0
-    expected = "trust   you have not said yes to .devcontainer/docker-compose.yml as it is now: agent-sandbox trust"
+    expected = "trust   .devcontainer/docker-compose.yml is not trusted: agent-sandbox trust"
     assert capsys.readouterr().out.splitlines()[1] == expected
     assert exit_code(lambda: status(json=True)) == 0
     assert json.loads(capsys.readouterr().out)["unseen"] == [".devcontainer/docker-compose.yml"]
@@ -104,7 +104,7 @@ def test_what_the_agent_could_write_is_told(up: FakeDocker, project: Path, capsy
         (project / name).write_text("")
     assert exit_code(status) == 0
     assert capsys.readouterr().out.splitlines()[5:7] == [
-        "open    .git/config: it was replaced on the host, and the agent can write it since: agent-sandbox up",
+        "open    .git/config: replaced on the host machine, so the agent can write it now: agent-sandbox up",
         "open    .envrc, .exrc, .mcp.json, .nvimrc, lefthook.yml and 1 more: not protected: agent-sandbox doctor",
     ]
     assert exit_code(lambda: status(json=True)) == 0
@@ -142,7 +142,7 @@ def test_another_network_of_the_agents_is_told(
     with_containers(docker, network="mine", firewall="healthy")
     assert exit_code(status) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "open    the agent is connected to another network: the firewall's rules alone keep it from there:"
+        "open    the agent is connected to another network; only the firewall's rules block it:"
         " docker network disconnect mine firewall0000"
     )
 
@@ -155,7 +155,7 @@ def test_a_stranger_in_the_agents_network_is_told(
     with_containers(docker, firewall="healthy")
     assert exit_code(status) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "open    another container is in the agent's network: the firewall's rules alone keep them apart:"
+        "open    another container is in the agent's network; only the firewall's rules keep them apart:"
         " docker network disconnect app-1_sandbox db"
     )
     assert exit_code(lambda: status(json=True)) == 0
@@ -168,7 +168,7 @@ def test_an_edited_policy_is_told_with_what_loads_it(
     assert up.rules
     (project / ".devcontainer" / "policy.yaml").write_text("version: 1\ndomains: [example.com]\n")
     assert exit_code(status) == 0
-    assert "edited since the proxy read it: agent-sandbox proxy reload" in capsys.readouterr().out
+    assert "edited since the proxy loaded it: agent-sandbox proxy reload" in capsys.readouterr().out
 
 
 def test_an_invalid_policy_is_told_with_what_the_proxy_makes_of_it(
@@ -193,7 +193,7 @@ def test_an_invalid_layer_is_named_and_not_the_projects_file(
     layer.write_text("domainz: []\nservicez: []\n")
     assert exit_code(status) == 0
     lines = capsys.readouterr().out.splitlines()
-    kept = "invalid: agent-sandbox policy check; the proxy keeps its last good one until it is restarted"
+    kept = "invalid: agent-sandbox policy check; the proxy uses the last valid one until it restarts"
     assert lines[3] == f"policy  {layer} {kept}"
     assert lines[5] == f"  {layer}:1:1: unknown key 'domainz'; did you mean `domains`?"
 
@@ -214,7 +214,7 @@ def test_a_policy_that_was_not_taken_is_told_until_it_is(
     with_containers(up, proxy="healthy")
     assert exit_code(status) == 0
     assert capsys.readouterr().out.splitlines()[-4:] == [
-        "  file has problems since 10:05Z, the policy from 10:00Z is in force",
+        "  invalid since 10:05Z; the policy from 10:00Z is in force",
         "  .devcontainer/policy.yaml:1:1: no",
         "  .devcontainer/policy.yaml:2:1: no",
         "  .devcontainer/policy.yaml:3:1: no",
@@ -290,7 +290,7 @@ def test_a_proxy_whose_clock_is_wrong_is_told(
     off = json.loads(capsys.readouterr().out)["clock"]
     assert off.endswith(" days behind")
     assert exit_code(status) == 0
-    told = f"closed  the proxy's clock is {off}, and certificates fail: set that of the engine's machine"
+    told = f"closed  the proxy's clock is {off}, so certificates fail: set the clock of the Docker host"
     assert told in capsys.readouterr().out.splitlines()
 
 
@@ -301,7 +301,7 @@ def test_a_layer_that_the_stack_does_not_see_is_told(
     (fenced / "etc").mkdir()
     (fenced / "etc" / "policy.yaml").write_text("deny: [a.test]")
     assert exit_code(status) == 0
-    told = f"  {fenced}/etc/policy.yaml is there, but the stack was made without it: "
+    told = f"  {fenced}/etc/policy.yaml exists, but the stack was made without it: "
     assert any(line.startswith(told) for line in capsys.readouterr().out.splitlines())
     assert exit_code(lambda: status(json=True)) == 0
     assert len(json.loads(capsys.readouterr().out)["policy"]["left_out"]) == 1
@@ -312,9 +312,9 @@ def test_a_layer_that_the_stack_does_not_see_is_told(
     [
         (
             "[Errno 28] No room",
-            "log     7 lines lost, and the next ones will be: [Errno 28] No room",
+            "log     7 records lost, and it still cannot be written: [Errno 28] No room",
         ),
-        ("", "log     7 lines lost; it is written again"),
+        ("", "log     7 records lost; it is written again"),
     ],
 )
 def test_lines_of_the_log_that_are_lost_are_told(
@@ -333,7 +333,7 @@ def test_a_service_that_came_back_is_told_with_how_often_and_why(
     assert project.exists()
     with_inspected(docker, inspected("proxy", "healthy", restarts=3))
     assert exit_code(status) == 0
-    line = "  proxy     healthy  agent-sandbox/x:1  started again 3 times, once for want of memory"
+    line = "  proxy     healthy  agent-sandbox/x:1  restarted 3 times, once out of memory"
     assert line in capsys.readouterr().out.splitlines()
     assert exit_code(lambda: status(json=True)) == 0
     (service,) = json.loads(capsys.readouterr().out)["services"]

@@ -29,14 +29,14 @@ def test_what_is_new_is_shown_asked_about_and_remembered(
     *shown, last = answer.err.splitlines()
     assert (answer.code, answer.out, unseen_in(wider, os.environ)) == (0, "", ())
     assert shown[:4] == [
-        f"{wider} asks for more than you have said yes to:",
+        f"{wider} asks for more than you trust:",
         "  also reaches  any method example.net",
         "",
         f"--- a/{POLICY}",
     ]
     fingerprint = shown[-1].removeprefix("fingerprint ")
-    assert last == f"Say yes to this? [y/N] {wider} is trusted as it is now, fingerprint {fingerprint}"
-    assert ask("trust").err == f"{wider} is trusted as it is now, fingerprint {fingerprint}\n"
+    assert last == f"Trust this? [y/N] {wider} is trusted, fingerprint {fingerprint}"
+    assert ask("trust").err == f"{wider} is trusted, fingerprint {fingerprint}\n"
 
 
 def test_json_only_looks_and_gives_the_fingerprint_that_ci_needs(wider: Path, ask: Ask) -> None:
@@ -68,7 +68,7 @@ def test_json_only_looks_and_gives_the_fingerprint_that_ci_needs(wider: Path, as
 def test_the_fingerprint_of_something_else_is_no_yes(wider: Path, ask: Ask) -> None:
     answer = ask("trust", "--yes", "0123")
     assert (answer.code, unseen_in(wider, os.environ)) == (1, (POLICY,))
-    assert "error: " + f"{wider}: what it asks for now has not the fingerprint that was given, 0123" in answer.err
+    assert "error: " + f"{wider}: fingerprint mismatch: the settings are not those of 0123" in answer.err
 
 
 def test_a_yes_to_less_is_a_yes_to_no_more_than_that(project: Path, ask: Ask) -> None:
@@ -81,10 +81,12 @@ def test_a_yes_to_less_is_a_yes_to_no_more_than_that(project: Path, ask: Ask) ->
 
 def test_a_yes_can_be_taken_back(project: Path, ask: Ask) -> None:
     answer = ask("trust", "--revoke")
-    said = f"{project} is not trusted any more: what runs there goes on until agent-sandbox down\n"
+    said = f"{project} is no longer trusted; its stack keeps running until agent-sandbox down\n"
     assert (answer.code, answer.err) == (0, said)
     answer = ask("trust", "--revoke", "--path", str(project))
-    expected = f"error: {project}: this is not trusted\n  hint: agent-sandbox trust --list prints what is\n"
+    expected = (
+        f"error: {project}: this is not trusted\n  hint: agent-sandbox trust --list prints the trusted directories\n"
+    )
     assert (answer.code, answer.err) == (1, expected)
 
 

@@ -40,7 +40,7 @@ def test_up_says_what_the_agent_can_only_read(
     assert (
         lines[end:]
         == [
-            "the files belong to root, and dev inside is 1000:1000: the agent can only read them",
+            "the files belong to root, but dev inside is 1000:1000: the agent can only read them",
             f"  hint: chown -R 1000:1000 {Path.cwd()}",
         ][:told]
     )
@@ -62,7 +62,7 @@ def test_a_service_that_fails_gives_its_own_reason(up_to_date: FakeDocker, capsy
     assert exit_code(lambda: up(quiet=True)) == 1
     expected = (
         "error: firewall: exited with code 1:\n  the direct way out is open\n"
-        "  hint: agent-sandbox logs firewall shows all of it\n"
+        "  hint: agent-sandbox logs firewall shows the whole output\n"
     )
     assert capsys.readouterr().err == expected
 
@@ -103,8 +103,8 @@ def test_an_agent_whose_walls_are_gone_is_made_anew(up_to_date: FakeDocker, caps
     compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
     assert compose == ["rm --stop --force agent", START.strip()]
     assert capsys.readouterr().err == (
-        ".env: it was replaced on the host, and the agent can write it since; it holds what it held before\n"
-        ".git/config: it was replaced on the host, and the agent can write it since; it holds what it held before\n"
+        ".env: replaced on the host machine, so the agent can write it now; its content is the same as before\n"
+        ".git/config: replaced on the host machine, so the agent can write it now; its content is the same as before\n"
     )
 
 
@@ -125,14 +125,14 @@ def test_an_agent_that_lost_its_network_is_made_anew_with_the_network(
     assert exit_code(lambda: up(quiet=True)) == 0
     compose = [call.partition("docker-compose.yml ")[2] for call in up_to_date.calls if call.startswith("compose")]
     assert compose == ["rm --stop --force agent", "rm --stop --force firewall", START.strip()]
-    assert capsys.readouterr().err == "the agent has no network: both are made anew\n"
+    assert capsys.readouterr().err == "the agent has no network: recreating both containers\n"
 
 
 def test_ctrl_c_says_how_to_go_on(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
     up_to_date.says("ps --all").says("up --detach", script=f"kill -INT {os.getpid()}; exec sleep 5")
     assert exit_code(lambda: up(quiet=True)) == 130
     assert capsys.readouterr().err == (
-        "interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started\n"
+        "interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started\n"
     )
 
 
@@ -152,7 +152,7 @@ def test_a_dry_run_prints_builds_and_start(
         ),
         (
             "permission denied while trying to connect to the Docker daemon socket at unix:///x.sock: Get",
-            "error: unix:///x.sock: you may not talk to the Docker daemon\n",
+            "error: unix:///x.sock: no permission to use the Docker daemon\n",
         ),
     ],
 )
@@ -189,10 +189,10 @@ def test_what_the_user_has_not_looked_at_is_not_started(
     assert exit_code(up) == 1
     said = capsys.readouterr().err.splitlines()
     assert said[-2] == (
-        f"error: {project}: nobody has said yes to .devcontainer/docker-compose.yml, and there is no terminal to ask at"
+        f"error: {project}: not trusted yet: .devcontainer/docker-compose.yml; there is no terminal to ask on"
     )
     fingerprint = said[-3].removeprefix("fingerprint ")
-    assert said[-1] == f"  hint: agent-sandbox trust, at a terminal; or, after a look: --yes {fingerprint}"
+    assert said[-1] == f"  hint: run agent-sandbox trust at a terminal; or, after a review, use --yes {fingerprint}"
     assert docker.calls == []
     docker.says("ps --all").says("image inspect", err="none", code=1)
     exit_code(lambda: up(yes=fingerprint))

@@ -17,7 +17,7 @@ NONE_SHARES = {
     "group": "network",
     "tried": "containers in one namespace",
     "verdict": "closed",
-    "told": "none but the agent's own",
+    "told": "only the agent's own",
     "mend": "",
     "ms": 0,
 }
@@ -44,8 +44,8 @@ def test_what_the_probe_found_is_printed_and_counted(
     assert capsys.readouterr().out.splitlines() == [
         "closed  direct      tcp                                   refused",
         "LEAK    names       dns                                   sent",
-        "        mend: look",
-        "closed  network     containers in one namespace           none but the agent's own",
+        "        fix:  look",
+        "closed  network     containers in one namespace           only the agent's own",
         "3 tried, 1 got out",
     ]
 
@@ -81,7 +81,7 @@ def test_another_container_in_the_agents_namespace_is_a_leak(
     assert exit_code(verify) == 1
     assert capsys.readouterr().out.splitlines()[1:] == [
         "LEAK    network     containers in one namespace           db",
-        "        mend: docker stop db",
+        "        fix:  docker stop db",
         "2 tried, 1 got out",
     ]
 
@@ -126,8 +126,8 @@ def test_what_no_probe_prints_is_refused(
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 1
     assert capsys.readouterr().err == (
-        f"error: the probe: its output is not what a probe prints: {out[:200]}\n"
-        "  hint: agent-sandbox up makes the agent's container anew where it is damaged\n"
+        f"error: the probe: unexpected output: {out[:200]}\n"
+        "  hint: agent-sandbox up recreates the agent container if it is damaged\n"
     )
 
 

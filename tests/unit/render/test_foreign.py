@@ -4,7 +4,7 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render.foreign import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES, load_foreign
 from table_tests import each
 
-HINT = "agent-sandbox init AGENT shows what it should be"
+HINT = "agent-sandbox init AGENT shows the expected file"
 # Nine levels of nine: each alias counts as all that it stands for.
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10))
 
@@ -81,10 +81,10 @@ def test_more_values_than_anybody_needs_are_a_problem() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a: [1\nb: 2\n", "x.yml:2:2: this is no YAML: did not find expected ',' or ']'"),
+        ("a: [1\nb: 2\n", "x.yml:2:2: not YAML: did not find expected ',' or ']'"),
         ("\udcff", "x.yml: is not UTF-8 text"),
-        ("{[a]: b}", "x.yml:1:2: this is no YAML: found unhashable key"),
-        ("\x00", "x.yml: this is no YAML: "),
+        ("{[a]: b}", "x.yml:1:2: not YAML: found unhashable key"),
+        ("\x00", "x.yml: not YAML: "),
     ],
 )
 def test_what_is_no_yaml_is_a_problem_with_its_place(text: str, expected: str) -> None:

@@ -38,7 +38,7 @@ def test_where_all_is_well_nothing_is_said() -> None:
 
 def test_a_replaced_env_is_open_to_an_agent_that_runs() -> None:
     (note,) = told(dotenv=Verdict.MERGED, stack=Verdict.UNCHANGED)
-    assert note == ".env was replaced: where the stack runs, `agent-sandbox up` makes it read-only inside again"
+    assert note == ".env was replaced: if the stack is running, run `agent-sandbox up` to make it read-only again"
 
 
 def test_what_a_merge_has_replaced_is_told() -> None:
@@ -46,7 +46,7 @@ def test_what_a_merge_has_replaced_is_told() -> None:
 
 
 def test_a_doubtful_member_is_told_with_its_line() -> None:
-    what = "`remoteEnv` sets variables in the container; devcontainer.json is yours to decide on"
+    what = "`remoteEnv` sets variables in the container; agent-sandbox keeps it"
     assert told(devcontainer='{\n  "remoteEnv": {"A": "1"},\n  "features": {}\n}') == (f"{DEVCONTAINER}:2: {what}",)
 
 
@@ -56,7 +56,7 @@ def test_a_devcontainer_json_that_nobody_can_read_has_no_notes() -> None:
 
 @pytest.mark.parametrize("policy", ["", "services:\n", "services: [github]\n", "services: [{name: github}]\n"])
 def test_a_policy_without_the_agents_service_is_told(policy: str) -> None:
-    expected = f"{POLICY} is yours and does not name the service `claude`: add it under `services`"
+    expected = f"{POLICY} does not name the service `claude`: add it under `services`"
     assert told(policy=policy) == (expected,)
 
 
@@ -67,11 +67,11 @@ def test_a_policy_that_names_it_or_that_nobody_can_read_has_no_notes(policy: str
 
 SEE = f"this project's files name npm.example.test: see `domains` in {POLICY}"
 ALONE = (
-    "this project's files alone name npm.example.test: not allowed, since anybody may have written them; "
+    "this project's files alone name npm.example.test: not allowed, because anyone may have written them; "
     f"remove the `#` under `domains` in {POLICY} from those that you trust"
 )
 BOTH = f"{POLICY} allows reading from npm.example.test: this project's files and this machine's configuration name them"
-YOURS = f"this project's files name npm.example.test, but {POLICY} is yours: add them under `domains` there"
+YOURS = f"this project's files name npm.example.test: to allow them, add them under `domains` in {POLICY}"
 
 
 @each(
@@ -100,14 +100,14 @@ def test_what_became_of_hosts_that_files_name_is_told(
 def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:
     assert told(dotenv=Verdict.MERGED, own_stacks=("compose.yaml",)) == (
         (
-            "`docker compose` now means the sandbox here; "
-            "your own stack: docker compose --project-name NAME --file compose.yaml"
+            "`docker compose` in this directory now uses the sandbox; "
+            "for your own stack, use: docker compose --project-name NAME --file compose.yaml"
         ),
     )
     assert told(own_stacks=("compose.yaml",)) == ()
 
 
 def test_a_file_that_is_added_to_the_stack_is_told() -> None:
-    expected = ".env: `COMPOSE_FILE` also names more.yml:b.yml: what stands there can open the box, so look at it first"
+    expected = ".env: `COMPOSE_FILE` also names more.yml:b.yml: these files can weaken the sandbox, so check them first"
     assert told(variables=f"COMPOSE_FILE='{COMPOSE}:more.yml:b.yml'\n") == (expected,)
     assert told(variables=f"COMPOSE_FILE={COMPOSE}\n") == ()

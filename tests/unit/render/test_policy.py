@@ -38,8 +38,8 @@ def test_hosts_that_files_name_are_comments_to_choose_from() -> None:
 
 def test_without_the_comment_signs_they_are_the_entries_that_detect_writes() -> None:
     text = render(Offered(left=OFFERS))
-    head, _, tail = text.partition("may fetch from.\n")
-    uncommented = head + "may fetch from.\n" + tail.replace("  # ", "  ").replace("  #   ", "    ")
+    head, _, tail = text.partition("to allow a host.\n")
+    uncommented = head + "to allow a host.\n" + tail.replace("  # ", "  ").replace("  #   ", "    ")
     assert load_yaml(uncommented) == load_yaml(render(Offered(allowed=OFFERS, detect=True)))
 
 
@@ -69,13 +69,13 @@ def test_what_is_allowed_and_what_is_left_stand_apart() -> None:
     assert (
         text.partition("prefix: /v1/}}\n")[2]
         == """
-  # Named by this project's files and by this machine's own configuration, for reading alone.
+  # Named by this project's files and this machine's configuration; read-only.
   - host: npm.example.test # package-lock.json, .npmrc
-    encoded_slash: true # a scoped package is asked for as /@scope%2fname
+    encoded_slash: true # scoped packages are requested as /@scope%2fname
     rules:
       - {methods: [GET], schemes: [https]}
 
-  # Named by this project's files, whoever wrote them. Remove the `#` from what the agent may fetch from.
+  # Named only by this project's files, which anyone may have written. Remove the `#` to allow a host.
   # - host: mirror.example.test # pip.conf
   #   ports: [80, 8443]
   #   rules:
@@ -94,7 +94,7 @@ def test_every_line_that_teaches_is_a_comment() -> None:
     lines = [line.strip() for line in render().splitlines() if line.strip()]
     assert [line for line in lines if not line.startswith("#")] == [
         "version: 1",
-        "services: # named sets of rules; `agent-sandbox policy show` spells them out",
-        "- claude # what Claude Code itself talks to",
+        "services: # named sets of rules; `agent-sandbox policy show` lists their rules",
+        "- claude # what Claude Code connects to",
         "domains:",
     ]

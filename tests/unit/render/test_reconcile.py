@@ -47,7 +47,7 @@ def test_a_checkout_with_windows_line_ends_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "why"), [(f"{NEW}mine\n", "it has been edited"), ("theirs\n", "it was not written by agent-sandbox")]
+    ("before", "why"), [(f"{NEW}mine\n", "it was edited"), ("theirs\n", "it was not written by agent-sandbox")]
 )
 def test_it_says_why_a_file_is_kept(before: str, why: str) -> None:
     assert generated("f", before, "new\n", comment="#", on_conflict=KEEP).why == why
@@ -93,15 +93,15 @@ def test_an_extension_more_in_ours_is_no_conflict() -> None:
 def test_an_edit_that_the_stack_does_not_bear_is_kept_until_forced() -> None:
     ours = stamped(BODY, comment="//").replace('"dev"\n', '"root",\n  "x": 1\n')
     kept, forced = devcontainer(ours), devcontainer(ours, REPLACE)
-    assert (kept.verdict, kept.why) == (Verdict.KEPT, "it has been edited where the stack depends on it")
+    assert (kept.verdict, kept.why) == (Verdict.KEPT, "it was edited where the stack depends on it")
     assert (forced.verdict, forced.after) == (Verdict.MERGED, ours.replace('"root"', '"dev"'))
 
 
 def test_a_broken_devcontainer_json_is_told_with_its_line() -> None:
     with pytest.raises(UserError) as raised:
         devcontainer('{\n  "name" "x"\n}')
-    hint = "mend it or move it away; it is merged, not replaced, and so has to be read"
-    assert raised.value.problems == (Problem(where="d:2:10", what="`:` was expected", hint=hint),)
+    hint = "fix it or move it away; it must be readable, because it is merged, not replaced"
+    assert raised.value.problems == (Problem(where="d:2:10", what="expected `:`", hint=hint),)
 
 
 @pytest.mark.parametrize("on_conflict", OnConflict)
@@ -112,7 +112,7 @@ def test_every_member_that_opens_the_box_is_refused_at_once(on_conflict: OnConfl
         Problem(where="d:3", what="`privileged` gives the container the whole machine", hint="remove it"),
         Problem(
             where="d:2",
-            what="`capAdd` gives the agent capabilities, and so a way past the firewall",
+            what="`capAdd` gives the agent capabilities, and so a way around the firewall",
             hint="remove it",
         ),
     )
@@ -121,7 +121,7 @@ def test_every_member_that_opens_the_box_is_refused_at_once(on_conflict: OnConfl
 def test_the_engines_socket_in_somebodys_devcontainer_json_is_refused() -> None:
     with pytest.raises(UserError) as raised:
         devcontainer('{"mounts": ["source=/var/run/docker.sock,target=/x,type=bind"]}')
-    what = "`mounts` puts more of this machine into the container than volumes of its own"
+    what = "`mounts` mounts more of this machine into the container than volumes of its own"
     assert raised.value.problems == (Problem(where="d:1", what=what, hint="remove it"),)
 
 

@@ -24,7 +24,7 @@ domains:
   - host: packages.example.org
     ports: [443]
     reason: "named by ~/.config/pip/pip.conf, uv.lock"
-    risk: "what is fetched runs in the box; the names that are asked for reach the registry"
+    risk: "fetched code runs in the sandbox; the registry sees the requested names"
     probe: GET https://packages.example.org/
     rules: [{methods: [GET], schemes: [https]}]
 """

@@ -49,7 +49,7 @@ def test_the_reason_is_the_services_own_last_words(docker: FakeDocker) -> None:
     expected = Problem(
         where="firewall",
         what="exited with code 1:\n  locking\n  the direct way out is open",
-        hint="agent-sandbox logs firewall shows all of it",
+        hint="agent-sandbox logs firewall shows the whole output",
     )
     assert list(why_not_up(PROJECT)(STEP, said)) == [expected]
 

@@ -31,23 +31,23 @@ def test_a_size_is_written_as_the_engine_takes_it(text: str, expected: int) -> N
 
 @pytest.mark.parametrize("text", ["", "4", "g", "-4g", "4 gigs", "1e9g", "inf", "4t", "٤g", "4g\n"])
 def test_what_is_no_size_is_told(text: str) -> None:
-    what = f"`{text}` is no size: a number with k, m or g, as in `4g`"
+    what = f"`{text}` is not a size: a number with k, m or g, as in `4g`"
     assert problems(memory=text) == (Problem(where="--memory", what=what),)
 
 
 def test_every_problem_is_told_at_once() -> None:
     assert problems(memory="4x", cpus="two", pids="1.5") == (
-        Problem(where="--memory", what="`4x` is no size: a number with k, m or g, as in `4g`"),
-        Problem(where="--cpus", what="`two` is no number of processors, as in `2` or `1.5`"),
-        Problem(where="--pids", what="`1.5` is no number of processes, as in `4096`"),
+        Problem(where="--memory", what="`4x` is not a size: a number with k, m or g, as in `4g`"),
+        Problem(where="--cpus", what="`two` is not a number of processors, as in `2` or `1.5`"),
+        Problem(where="--pids", what="`1.5` is not a number of processes, as in `4096`"),
     )
 
 
 def test_nothing_is_without_a_limit_and_nothing_too_small_to_work() -> None:
     assert problems(memory="0b", cpus="0", pids="63") == (
-        Problem(where="--memory", what="`0b` is too little: no agent works with less than 256m"),
-        Problem(where="--cpus", what="`0` is too little: no agent works with less than 0.1"),
-        Problem(where="--pids", what="`63` is too little: no agent works with less than 64"),
+        Problem(where="--memory", what="`0b` is too little: an agent needs at least 256m"),
+        Problem(where="--cpus", what="`0` is too little: an agent needs at least 0.1"),
+        Problem(where="--pids", what="`63` is too little: an agent needs at least 64"),
     )
 
 

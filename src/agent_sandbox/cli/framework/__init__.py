@@ -1,4 +1,4 @@
 """Parse a command line and find its command.
 
-Every invocation imports this, so nothing heavy may be imported here.
+Every invocation imports this, so import nothing heavy here.
 """

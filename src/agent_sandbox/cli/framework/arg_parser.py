@@ -1,6 +1,6 @@
-"""Parses the plain cases of a command line by the command's own signature; whatever is in doubt is typer's.
+"""Parse simple command lines from the command's signature; leave all other cases to typer.
 
-A test holds that where this answers at all, typer answers the same.
+A test checks that both give the same result wherever this one gives any.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 
 
 class _NotPlainError(Exception):
-    """This is for typer to parse, or to refuse."""
+    """Typer has to parse or reject this command line."""
 
 
 def plain_arguments(function: Callable[..., object], words: Sequence[str]) -> dict[str, Any] | None:
-    """Return what to call the function with, or None where typer has to look."""
+    """Return the function's keyword arguments, or None if typer has to parse the words."""
     try:
         return _parsed(signature(function).parameters, words)
     except _NotPlainError:
@@ -26,9 +26,9 @@ def plain_arguments(function: Callable[..., object], words: Sequence[str]) -> di
 
 
 def _parsed(parameters: Mapping[str, Parameter], words: Sequence[str]) -> dict[str, Any]:
-    said = {name: _said(parameter) for name, parameter in parameters.items()}
-    options = {how.spelled(name): name for name, how in said.items() if isinstance(how, Option)}
-    places = [name for name, how in said.items() if isinstance(how, Argument)]
+    declared = {name: _declared(parameter) for name, parameter in parameters.items()}
+    options = {how.spelled(name): name for name, how in declared.items() if isinstance(how, Option)}
+    places = [name for name, how in declared.items() if isinstance(how, Argument)]
     found: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:
@@ -41,7 +41,7 @@ def _parsed(parameters: Mapping[str, Parameter], words: Sequence[str]) -> dict[s
     return found
 
 
-def _said(parameter: Parameter) -> Argument | Option:
+def _declared(parameter: Parameter) -> Argument | Option:
     if get_origin(parameter.annotation) is Annotated:
         how = get_args(parameter.annotation)[1]
         if isinstance(how, Argument | Option):
@@ -49,7 +49,7 @@ def _said(parameter: Parameter) -> Argument | Option:
     raise _NotPlainError
 
 
-def _type(parameter: Parameter) -> Any:  # noqa: ANN401 - any type that a command may ask for
+def _type(parameter: Parameter) -> Any:  # noqa: ANN401 - any type that a command declares
     return get_args(parameter.annotation)[0]
 
 
@@ -77,7 +77,7 @@ def _option(
     return name, value
 
 
-def _converted(kind: Any, text: str) -> Any:  # noqa: ANN401 - any type that a command may ask for
+def _converted(kind: Any, text: str) -> Any:  # noqa: ANN401 - any type that a command declares
     if isinstance(kind, UnionType):
         (kind,) = (one for one in get_args(kind) if one is not type(None))
     if kind in (str, bool, Path):

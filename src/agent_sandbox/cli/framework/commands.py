@@ -1,7 +1,7 @@
-"""The table of commands: a name and its one line of help.
+"""The table of commands: each name with its one line of help.
 
 The module follows from the name: `policy check` is the function `check` in `cli/policy/check.py`. So `--help` and
-completion need this table alone, and a command imports no other command. Nothing heavy may be imported here.
+completion need only this table, and a command imports no other command. Import nothing heavy here.
 """
 
 from importlib import import_module
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 PROGRAM = "agent-sandbox"
-SUMMARY = "Run AI coding agents with all permissions on, in a box that reaches only what policy.yaml allows."
+SUMMARY = "Run AI coding agents with all permissions on, in a sandbox that reaches only what policy.yaml allows."
 
 COMMANDS: dict[str, str] = {
     "init": "Write .devcontainer/ and .env into a project.",
     "build": "Build the images that are missing or outdated.",
-    "up": "Start the stack, building what is missing.",
-    "trust": "Look at what a project asks for, and say yes to it.",
-    "run": "Start the stack, and the agent in it.",
-    "down": "Stop the stack; state and history stay.",
+    "up": "Build missing images and start the stack.",
+    "trust": "Review what a project's settings allow, and trust them.",
+    "run": "Start the stack, then the agent in it.",
+    "down": "Stop the stack; keep its state and history.",
     "status": "Show the stack, its policy and the last denials.",
-    "verify": "Try every way out of the box, from inside.",
-    "shell": "Open a shell in the agent's container.",
-    "exec": "Run a command in the agent's container.",
-    "logs": "Show what the stack's services print.",
+    "verify": "Try every way out of the sandbox, from inside.",
+    "shell": "Open a shell in the agent container.",
+    "exec": "Run a command in the agent container.",
+    "logs": "Show the output of the stack's containers.",
     "destroy": "Remove the stack with its state and history.",
     "doctor": "Check this machine and this project.",
     "version": "Print the versions of everything.",
@@ -37,35 +37,35 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     "policy": (
         "Check, explain, test and change what the agent may reach.",
         {
-            "check": "Print every problem of a policy file.",
+            "check": "Report every problem in a policy file.",
             "show": "Print the effective policy.",
-            "explain": "Say whether a request is allowed, and why.",
-            "test": "Try the cases that a policy has to hold.",
-            "lint": "Find what is legal and yet a risk, or without effect.",
-            "diff": "Say what a change opens, and what it closes.",
+            "explain": "Show whether a request is allowed, and why.",
+            "test": "Run the test cases of a policy.",
+            "lint": "Find entries that are valid but risky or useless.",
+            "diff": "Show what a change allows and what it stops.",
             "allow": "Add a rule that allows a request or a host.",
             "deny": "Add a rule that denies a request or a host.",
-            "suggest": "Propose rules for what was denied.",
-            "import": "Print a policy made of an allow-list or of an older policy.",
+            "suggest": "Suggest rules for denied requests.",
+            "import": "Convert an allow-list or an older policy, and print it.",
             "schema": "Print the JSON Schema of policy.yaml, for editors.",
             "services": "List, show, compare and resolve services.",
         },
     ),
     "secret": (
-        "Keep what the proxy puts into requests.",
+        "Manage the secrets that the proxy injects.",
         {
-            "set": "Bind a secret to the hosts that it may go to.",
-            "list": "Show which secrets go where, and which are missing.",
-            "remove": "Forget a secret.",
+            "set": "Store a secret and bind it to hosts.",
+            "list": "List the secrets and their hosts, and which are missing.",
+            "remove": "Remove a secret.",
         },
     ),
     "proxy": (
         "Run, reload and watch the proxy.",
         {
             "run": "Run the proxy on this machine, in the foreground.",
-            "reload": "Have the proxy read its policy again.",
-            "restart": "Restart the proxy's container.",
-            "logs": "Show what was allowed and denied.",
+            "reload": "Reload the policy into the running proxy.",
+            "restart": "Restart the proxy container.",
+            "logs": "Show allowed and denied requests.",
         },
     ),
 }
@@ -77,7 +77,7 @@ def load(*path: str) -> "ModuleType":
 
 
 def in_python(name: str) -> str:
-    """Return what a command's module and function are called: Python has some words for itself.
+    """Return the name of a command's module and function; Python keywords get an underscore.
 
     >>> in_python("check"), in_python("import")
     ('check', 'import_')

@@ -1,4 +1,4 @@
-"""The candidates that the static table does not know: a command's options, and the words that it takes first."""
+"""Completion candidates that the static table lacks: a command's options and its first argument."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -7,9 +7,9 @@ from agent_sandbox.cli.framework.main import command_for
 
 
 def candidates(words: Sequence[str]) -> str:
-    """Return the candidates for the last word, one `name<TAB>help` a line; none where there is no such command.
+    """Return the candidates for the last word, one `name<TAB>help` per line; empty for an unknown command.
 
-    A command's module may have a function `completions`: it returns the words for the command's first argument.
+    A command's module may define `completions`, which returns the words for its first argument.
     """
     path = command_path(words[:-1])
     if path is None:

@@ -1,4 +1,4 @@
-"""Exit codes, in one place: 0 done, 1 the user can mend it, 2 usage (typer's), 3 a fault of ours, 130 interrupted."""
+"""Exit codes: 0 done, 1 the user can fix it, 2 usage error (from typer), 3 a bug, 130 interrupted."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ INTERRUPTED = 130
 
 
 def exit_code(call: Callable[[], int | None]) -> int:
-    """Run a command and return its exit code; what it raises is told on stderr."""
+    """Run a command and return its exit code; print what it raises to stderr."""
     try:
         return call() or DONE
     except UserError as error:
@@ -26,18 +26,18 @@ def exit_code(call: Callable[[], int | None]) -> int:
         say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our stdout has gone (`| head`): Python must not flush into it again at exit.
+        # The reader of our stdout closed it (`| head`): Python must not flush into it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return MENDABLE
-    except Exception as error:  # noqa: BLE001 - the border: whatever is left is our fault, and is written down
-        say(f"error: this is a fault of agent-sandbox, not yours: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 - the outermost handler: anything else is a bug, and is reported
+        say(f"error: this is a bug in agent-sandbox: {type(error).__name__}: {error}")
         say(f"  hint: please report it and attach {write_fault(error)}")
         return FAULT
 
 
 def write_fault(error: Exception) -> Path:
     """Write the traceback to a new file under the state directory (or the temporary one) and return its path."""
-    import platform  # noqa: PLC0415 - only a fault pays for these
+    import platform  # noqa: PLC0415 - imported only for a bug report
     import tempfile  # noqa: PLC0415
     import traceback  # noqa: PLC0415
 
@@ -57,6 +57,6 @@ def write_fault(error: Exception) -> Path:
 
 
 def _state_directory() -> Path:
-    from agent_sandbox.runtime.host.user_dirs import state_directory  # noqa: PLC0415 - only a fault needs it
+    from agent_sandbox.runtime.host.user_dirs import state_directory  # noqa: PLC0415 - imported only for a bug report
 
     return state_directory(os.environ)

@@ -1,4 +1,4 @@
-"""Typer's side of the command table: only the command that is asked for is imported."""
+"""Build typer's app from the command table; import only the command that is run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -22,13 +22,13 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 def run(argv: Sequence[str]) -> NoReturn:
-    """Parse the arguments, run the command and leave with its exit code."""
+    """Parse the arguments, run the command and exit with its code."""
     build_app(argv)(args=list(argv), prog_name=PROGRAM)
     raise SystemExit(0)
 
 
 def build_app(argv: Sequence[str]) -> typer.Typer:
-    """Return the app for these arguments: the one command that they name, or all names where they name none."""
+    """Return the app for these arguments: only the command that they name, or all commands."""
     path = command_path(argv)
     app = _app(SUMMARY)
     app.callback()(root)
@@ -45,7 +45,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
 
 
 def command_for(path: tuple[str, ...]) -> Any:  # noqa: ANN401 - click's or typer's own class, by version
-    """Return one command as click sees it."""
+    """Return one command as click's object."""
     command: Any = typer.main.get_command(build_app(path))
     for name in path:
         command = command.commands[name]
@@ -58,7 +58,7 @@ def root(
         bool, typer.Option("--version", help=static_help.ROOT_OPTIONS["--version"], is_eager=True)
     ] = False,
 ) -> None:
-    """Answer `--version` where it stands beside other arguments."""
+    """Handle `--version` among other arguments."""
     if version:
         emit(static_help.VERSION)
         raise typer.Exit
@@ -87,21 +87,21 @@ def _context(module: ModuleType | None) -> dict[str, Any]:
 
 
 def _guarded(function: Callable[..., int | None]) -> Callable[..., NoReturn]:
-    """Wrap a command so that what it raises becomes an exit code before typer can have an opinion on it."""
+    """Wrap a command: turn what it raises into an exit code before typer handles it."""
 
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ANN401 - the command's own signature
         raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
 
-    said = signature(function)
-    parameters = [parameter.replace(annotation=_typers(parameter)) for parameter in said.parameters.values()]
+    declared = signature(function)
+    parameters = [parameter.replace(annotation=_typers(parameter)) for parameter in declared.parameters.values()]
     guarded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    vars(guarded)["__signature__"] = said.replace(parameters=parameters)
+    vars(guarded)["__signature__"] = declared.replace(parameters=parameters)
     return guarded
 
 
 def _typers(parameter: Parameter) -> Any:  # noqa: ANN401 - an annotation
-    """Return the annotation of a parameter in typer's words."""
+    """Return a parameter's annotation for typer."""
     match get_args(parameter.annotation):
         case (kind, Argument(help=text)):
             return Annotated[kind, typer.Argument(help=text, **_choice(kind) | {"metavar": parameter.name.upper()})]
@@ -113,12 +113,12 @@ def _typers(parameter: Parameter) -> Any:  # noqa: ANN401 - an annotation
 
 
 def _called(kind: Any, name: str) -> str:  # noqa: ANN401 - an annotation
-    """Return what help calls the value of an option."""
+    """Return the placeholder for an option's value in the help."""
     return "FILE" if Path in (kind, *get_args(kind)) else name.upper()
 
 
 def _choice(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - an annotation
-    """Return how one of a few words is read, and refused in words of ours: typer's differ from version to version."""
+    """Return the parser and metavar for an enum; our own error text, because typer's varies by version."""
     enum = next((one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, Enum)), None)
     if enum is None:
         return {}
@@ -128,10 +128,10 @@ def _choice(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - an annotation
         try:
             return enum(text)
         except ValueError:
-            raise typer.BadParameter(f"{str(text)!a} is none of {', '.join(words)}") from None
+            raise typer.BadParameter(f"{str(text)!a} is not one of {', '.join(words)}") from None
 
     return {"parser": parse, "metavar": "|".join(words)}
 
 
 def _unasked() -> None:
-    """Stand in for a command that is not being run."""
+    """Do nothing: a placeholder for a command that is not run."""

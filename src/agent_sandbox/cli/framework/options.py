@@ -1,4 +1,4 @@
-"""The plain options that several commands share, each said once."""
+"""The simple options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,13 +7,13 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 
 ProjectPath = Annotated[
     Path | None,
-    Option(help="The project's directory; otherwise the one that this directory lies in.", metavar="DIRECTORY"),
+    Option(help="The project's directory; by default the project that contains this directory.", metavar="DIRECTORY"),
 ]
-PolicyArgument = Annotated[Path | None, Argument(help="The policy; otherwise the project's.")]
-PolicyOption = Annotated[Path | None, Option(help="The policy; otherwise the project's.")]
-Json = Annotated[bool, Option(help="Print JSON for a program.", name="--json")]
+PolicyArgument = Annotated[Path | None, Argument(help="The policy file; by default the project's.")]
+PolicyOption = Annotated[Path | None, Option(help="The policy file; by default the project's.")]
+Json = Annotated[bool, Option(help="Print JSON.", name="--json")]
 Yes = Annotated[
     str,
-    Option(help="Say yes to the project's settings if this is their fingerprint, unasked.", metavar="FINGERPRINT"),
+    Option(help="Trust the project's settings without asking if this is their fingerprint.", metavar="FINGERPRINT"),
 ]
-DryRun = Annotated[bool, Option(help="Print what would be done, and do nothing.")]
+DryRun = Annotated[bool, Option(help="Print what would be done, without doing it.")]

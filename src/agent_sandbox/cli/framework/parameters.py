@@ -1,7 +1,7 @@
-"""How a command says what it takes, without typer: `name: Annotated[TYPE, Option(help=...)] = DEFAULT`.
+"""Declare a command's parameters without typer: `name: Annotated[TYPE, Option(help=...)] = DEFAULT`.
 
-Said once, read twice: `quick.py` parses the plain cases by it, `main.py` hands it to typer for all others and for help.
-Importing typer and the pydantic that it stands on takes ten times as long as starting Python.
+`arg_parser.py` parses simple cases from it; `main.py` passes it to typer for all others and for help.
+Importing typer and pydantic takes ten times as long as starting Python.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """A word that stands by its place."""
+    """A positional argument."""
 
     help: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """A word that stands by its name: that of the parameter, unless another one is given.
+    """An option, named after its parameter unless `name` is set.
 
-    `metavar` is what help calls its value: otherwise FILE for a path, and the parameter's name for all else.
+    `metavar` is the placeholder for its value in the help: by default FILE for a path, else the parameter's name.
     """
 
     help: str
@@ -26,7 +26,7 @@ class Option:
     metavar: str = ""
 
     def spelled(self, parameter: str) -> str:
-        """Return the option as it is typed.
+        """Return the option as typed.
 
         >>> Option(help="").spelled("dry_run"), Option(help="", name="--json").spelled("as_json")
         ('--dry-run', '--json')

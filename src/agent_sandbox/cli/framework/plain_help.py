@@ -1,4 +1,4 @@
-"""A command's help in plain words: `METHOD`, where typer would write `{METHOD}` and `METHOD <str>  [required]`."""
+"""Plain help for a command: `METHOD` instead of typer's `{METHOD}` and `METHOD <str>  [required]`."""
 
 import re
 from typing import Any, override
@@ -10,7 +10,7 @@ TYPE = re.compile(r" <.*>$")
 
 
 class PlainCommand(TyperCommand):
-    """Brackets mean that an argument may be left out, and nothing else needs a sign."""
+    """A command whose help marks only optional arguments, with brackets."""
 
     @override
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

@@ -1,7 +1,7 @@
-"""What is answered before typer is imported: `--version`, `--help`, and completion of command names.
+"""Answer `--version`, `--help` and completion of command names without importing typer.
 
-A developer's shell asks for these all the time; importing typer alone takes five times as long as starting Python.
-A test compares every static help with what typer itself prints.
+Shells ask for these often, and importing typer takes five times as long as starting Python. A test compares every
+static help with typer's output.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ GROUP_OPTIONS = {"-h, --help": "Show this message and exit."}
 
 
 def answer(argv: Sequence[str]) -> str | None:
-    """Return the text that answers these arguments, or None where typer has to look at them."""
+    """Return the text that answers these arguments, or None if typer has to handle them."""
     match tuple(argv):
         case ("--version",):
             return VERSION
@@ -34,7 +34,7 @@ def answer(argv: Sequence[str]) -> str | None:
 
 
 def usage(argv: Sequence[str]) -> str | None:
-    """Return the help that stands in for a command that is not named: a usage error."""
+    """Return the help to print if the command is missing, which is a usage error."""
     match tuple(argv):
         case ():
             return root_help()
@@ -55,7 +55,7 @@ def group_help(group: str) -> str:
 
 
 def complete(words: Sequence[str]) -> str | None:
-    """Return the candidates for the last word, one `name<TAB>help` a line, or None where options are asked for."""
+    """Return the candidates for the last word, one `name<TAB>help` per line, or None for options."""
     match tuple(words):
         case (current,) if not current.startswith("-"):
             names = COMMANDS | {name: text for name, (text, _) in GROUPS.items()}

@@ -1,20 +1,20 @@
-"""The shared options that need typer: a short name, a variable of the environment, a bound."""
+"""The shared options that need typer: short names, environment variables, bounds."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what went wrong.")]
-Following = Annotated[bool, typer.Option("--follow", "-f", help="Wait for more.")]
-Tail = Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Only so many of the last lines.", metavar="N")]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Build every step anew.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
+Following = Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines.")]
+Tail = Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Print only the last N lines.", metavar="N")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Build every step again, without the cache.")]
 BaseImage = Annotated[
     str,
     typer.Option(
         "--base-image",
         envvar="AGENT_SANDBOX_BASE_IMAGE",
-        help="The Debian that the images start from.",
+        help="The Debian image to build on.",
         metavar="IMAGE",
     ),
 ]
@@ -23,7 +23,7 @@ ExtraCa = Annotated[
     typer.Option(
         "--extra-ca",
         envvar="AGENT_SANDBOX_EXTRA_CA",
-        help="A CA to trust while building, where a company's proxy intercepts TLS; it is in no image.",
+        help="A CA to trust during the build, for an upstream proxy that intercepts TLS; no image contains it.",
         metavar="FILE",
     ),
 ]

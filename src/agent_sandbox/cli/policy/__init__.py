@@ -1,1 +1,1 @@
-"""`agent-sandbox policy ...`: all of it works without an engine."""
+"""`agent-sandbox policy ...`: none of these commands needs a Docker engine, except `suggest` without a file."""

@@ -7,11 +7,11 @@ from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.policy_edit import Url, add_rule
 from agent_sandbox.policy.decision import Effect
 
-Rule = Annotated[str, Argument(help="'GET https://example.com/path', in quotes or as two words; or a host.")]
+Rule = Annotated[str, Argument(help="'GET https://example.com/path', quoted or as two words; or a host.")]
 
 
 def allow(
     rule: Rule, url: Url = None, *, policy: PolicyOption = None, path: ProjectPath = None, dry_run: DryRun = False
 ) -> None:
-    """Allow what a request line says: `METHOD URL`, with `*` and `**` in the path if you like; or all of a host."""
+    """Allow a request, `METHOD URL` with optional `*` and `**` in the path, or a whole host."""
     add_rule(Effect.ALLOW, rule, url, policy=policy, path=path, dry_run=dry_run)

@@ -23,7 +23,7 @@ from agent_sandbox.runtime.policies.layers import layers_here, load_here
 def check(
     file: PolicyArgument = None, *, policy: PolicyOption = None, path: ProjectPath = None, json: Json = False
 ) -> int:
-    """Print every problem of a policy file, with its line; a warning where it means something else than it seems to."""
+    """Report every problem in a policy file with its line, and warn of entries that do not mean what they seem to."""
     where = named_policy(file, policy, path=path)
     try:
         loaded = load_here(where, os.environ)
@@ -38,8 +38,8 @@ def check(
     if json:
         used = [{"name": layer.name, "file": str(layer.path)} for layer in layers]
         answer = {"file": str(where), "valid": True, "problems": [], "digest": loaded.digest, "rules": rules}
-        told = [{"check": one.check, **asdict(one.finding)} for one in warnings]
-        emit_json({**answer, "layers": used, "warnings": told})
+        found = [{"check": one.check, **asdict(one.finding)} for one in warnings]
+        emit_json({**answer, "layers": used, "warnings": found})
     else:
         emit("\n".join((f"{where}: valid, {rules} rules, digest {loaded.digest[:12]}", *layer_lines(loaded, layers))))
         if loaded.refusal:
@@ -50,13 +50,13 @@ def check(
 
 
 def _may_be_misread(policy: Policy) -> bool:
-    """Tell whether more is written than hosts, of which there may be many: nothing else can be read in two ways."""
+    """Return whether any rule has more than an exact host; a list of hosts cannot be misread, and may be long."""
     asked = (rule.conditions for rule in policy.rules.rules)
     return any(one.query or one.path or one.host.reach is not Reach.EXACT for one in asked)
 
 
 def _excerpts(file: Path) -> Callable[[Problem], str]:
-    """Return what shows the line of a problem, where it is in this file and the file can be shown at all."""
+    """Return a function that shows a problem's line if it is in this file and the file is readable."""
     try:
         lines = decode_policy(read_policy(file), file=str(file)).splitlines()
     except UserError:

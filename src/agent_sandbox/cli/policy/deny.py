@@ -7,11 +7,11 @@ from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.policy_edit import Url, add_rule
 from agent_sandbox.policy.decision import Effect
 
-Rule = Annotated[str, Argument(help="'GET https://example.com/path', in quotes or as two words; or a host.")]
+Rule = Annotated[str, Argument(help="'GET https://example.com/path', quoted or as two words; or a host.")]
 
 
 def deny(
     rule: Rule, url: Url = None, *, policy: PolicyOption = None, path: ProjectPath = None, dry_run: DryRun = False
 ) -> None:
-    """Deny what a request line says, or a whole host; a deny wins over every allow."""
+    """Deny a request or a whole host; a deny wins over every allow."""
     add_rule(Effect.DENY, rule, url, policy=policy, path=path, dry_run=dry_run)

@@ -14,26 +14,26 @@ from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.policytools.compare.difference import Change, Difference, difference
 from agent_sandbox.runtime.policies.versions import load_version, read_committed, read_file, read_version
 
-Old = Annotated[str | None, Argument(help="A file, a commit of git (main, HEAD~1), or COMMIT:PATH; otherwise HEAD.")]
-New = Annotated[str | None, Argument(help="The same; otherwise the project's policy as it is now.")]
-ExitCode = Annotated[bool, Option(help="End with 1 when something becomes reachable or stops.")]
+Old = Annotated[str | None, Argument(help="A file, a git commit (main, HEAD~1), or COMMIT:PATH; by default HEAD.")]
+New = Annotated[str | None, Argument(help="The same; by default the project's current policy.")]
+ExitCode = Annotated[bool, Option(help="Exit 1 if something becomes reachable or stops being so.")]
 
-# How a change reads on the side that it opens, and on the side that it closes.
+# The texts for a change that widens, and for one that narrows.
 OPENS: Mapping[str, Callable[[Change], str]] = {
     "rule": lambda change: f"+ {change.what}",
     "deny": lambda change: f"+ no longer denied: {change.what}",
-    "ceiling": lambda change: f"+ no longer narrowed, or less, by {change.what}",
+    "ceiling": lambda change: f"+ no longer or less restricted by {change.what}",
     "slash": lambda change: f"+ encoded slashes in paths of {change.what}",
-    "inspect": lambda change: f"+ no longer looked into: TLS to {change.what}",
+    "inspect": lambda change: f"+ no longer inspected: TLS to {change.what}",
     "target": lambda change: f"+ {change.what}",
     "upstream": lambda change: f"+ {change.what}",
 }
 STOPS: Mapping[str, Callable[[Change], str]] = {
     "rule": lambda change: f"- {change.what}",
     "deny": lambda change: f"- now denied: {change.what}",
-    "ceiling": lambda change: f"- now narrowed, or more, by {change.what}",
+    "ceiling": lambda change: f"- now or more restricted by {change.what}",
     "slash": lambda change: f"- encoded slashes in paths of {change.what}",
-    "inspect": lambda change: f"- looked into again: TLS to {change.what}",
+    "inspect": lambda change: f"- inspected again: TLS to {change.what}",
     "target": lambda change: f"- {change.what}",
     "upstream": lambda change: f"- {change.what}",
 }
@@ -48,7 +48,7 @@ def diff(  # noqa: PLR0913 - each is an option
     exit_code: ExitCode = False,
     json: Json = False,
 ) -> int:
-    """Say what becomes reachable from an old policy to a new one, and what stops; how it is written does not count."""
+    """Show which requests a new policy allows that the old one denied, and the reverse, however the two are written."""
 
     def find() -> Path:
         return named_policy(policy, path=path)
@@ -71,10 +71,10 @@ def _data(changes: Sequence[Change]) -> list[dict[str, object]]:
 
 
 def as_text(changes: Difference, *, old: str, new: str) -> Iterator[str]:
-    """Yield the lines for a person: what opens before what stops, each with the line that does it."""
+    """Yield the difference as text: first what becomes reachable, then what stops, each with its origin."""
     yield f"{old} -> {new}"
     if not (changes.opens or changes.stops):
-        yield "nothing becomes reachable, nothing stops"
+        yield "no difference in what is reachable"
     for title, words, side in (("becomes reachable", OPENS, changes.opens), ("stops", STOPS, changes.stops)):
         rows = [(words[change.kind](change), change) for change in side]
         width = max((len(text) for text, _ in rows), default=0)

@@ -23,9 +23,9 @@ Url = Annotated[str, Argument(help="https://host/path?query")]
 VERBS = {Effect.ALLOW: "allows", Effect.DENY: "denies"}
 
 
-Headers = Annotated[list[str] | None, Option(help="A header of it; may be repeated.", metavar="NAME:VALUE")]
-Graphql = Annotated[str | None, Option(help="What it asks for by GraphQL.", metavar="DOCUMENT")]
-Body = Annotated[str | None, Option(help="The size of its body: 300, 1MiB.", metavar="SIZE")]
+Headers = Annotated[list[str] | None, Option(help="A header of the request; may be repeated.", metavar="NAME:VALUE")]
+Graphql = Annotated[str | None, Option(help="The GraphQL document of the request.", metavar="DOCUMENT")]
+Body = Annotated[str | None, Option(help="The size of the request body: 300, 1MiB.", metavar="SIZE")]
 
 
 def explain(  # noqa: PLR0913 - each is an option
@@ -39,8 +39,8 @@ def explain(  # noqa: PLR0913 - each is an option
     path: ProjectPath = None,
     json: Json = False,
 ) -> None:
-    """Say whether a request is allowed, by which rule, and how to allow it."""
-    from agent_sandbox.runtime.policies.layers import choices_here, load_here, offers_here  # noqa: PLC0415 - `--help` needs none of it
+    """Show whether a request is allowed, by which rule, and how to allow it."""
+    from agent_sandbox.runtime.policies.layers import choices_here, load_here, offers_here  # noqa: PLC0415 - not needed for `--help`
 
     where = named_policy(policy, path=path)
     line = RequestLine(
@@ -64,7 +64,7 @@ def explain(  # noqa: PLR0913 - each is an option
 
 
 def as_json(answer: Explanation) -> dict[str, Any]:
-    """Return the answer for a program."""
+    """Return the answer as JSON."""
     decision, remedy = answer.decision, answer.remedy or Remedy()
     origin = decision.origin
     return {
@@ -94,8 +94,8 @@ def as_json(answer: Explanation) -> dict[str, Any]:
 
 def _rule(rule: Rule) -> dict[str, Any]:
     origin = rule.origin
-    said = {"effect": str(rule.effect), "rule": str(rule), "reason": rule.reason}
-    return {**said, "file": origin.file, "line": origin.line, "layer": origin.layer}
+    fields = {"effect": str(rule.effect), "rule": str(rule), "reason": rule.reason}
+    return {**fields, "file": origin.file, "line": origin.line, "layer": origin.layer}
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
 
 
 def as_text(answer: Explanation, *, file: Path) -> str:
-    """Return the answer for a person: what, where it differs, why, what came near, what to do."""
+    """Return the answer as text: effect, differing part, reason, nearest rules, how to allow it."""
     effect = answer.decision.effect
     pointed = [f"{' ' * len(effect)}  {answer.carets}"] if answer.carets else []
     rows = (*why(answer), *(("note", note) for note in answer.notes), *_to_allow(answer.remedy, file))
@@ -112,7 +112,7 @@ def as_text(answer: Explanation, *, file: Path) -> str:
 
 
 def why(answer: Explanation) -> Iterator[tuple[str, str]]:
-    """Yield what decided, what else matched and what came near, as rows of a name and a text."""
+    """Yield the deciding rule, the other matches and the nearest rules as rows of name and text."""
     by_rule = answer.decision.cause is Cause.RULE
     winner, others = (answer.matched[:1], answer.matched[1:]) if by_rule else ((), answer.matched)
     yield from (("rule", line) for line in _listed(winner))
@@ -136,7 +136,7 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
         return
     if remedy.line:
         yield "to allow", remedy.line
-        # What has to be quoted in YAML is for hands that know it.
+        # A line that needs quotes in YAML cannot be a `policy allow` command.
         named = "" if file == POLICY_FILE else f" --policy {quote(str(file))}"
         command = f", or: agent-sandbox policy allow {quote(text)}{named}" if (text := _short(remedy)) else ""
         yield "to allow", f"under `{remedy.section}` in {file}{command}"
@@ -150,26 +150,26 @@ def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
         yield "or", _place(choice)
     for service in remedy.services:
         yield "or", f"- {service}"
-        yield "or", "under `services`, with all else that it allows"
+        yield "or", "under `services`, with everything else that it allows"
     if remedy.package_manager:
-        yield "or", f"for all that {remedy.package_manager.tool} fetches: {remedy.package_manager.way}"
+        yield "or", f"for everything that {remedy.package_manager.tool} fetches: {remedy.package_manager.way}"
 
 
 def _place(choice: Choice) -> str:
     if choice.instead_of is None:
         return "under `services`"
-    closing = " for all repositories: the others are closed then" if choice.closes_others else ""
-    return f"under `services`, in place of what stands at {choice.instead_of}{closing}"
+    closing = " for all repositories: it then denies the others" if choice.closes_others else ""
+    return f"under `services`, instead of the entry at {choice.instead_of}{closing}"
 
 
 def _short(remedy: Remedy) -> str:
-    """Return the rule that `policy allow` takes, where the line is one."""
+    """Return the line as an argument of `policy allow`, or an empty string if it is not one."""
     text = remedy.line.removeprefix("- ")
     return text if remedy.section == "allow" and not text.startswith("'") else ""
 
 
 def columns(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the rows with their names in a column; a name that repeats is left out."""
+    """Yield the rows with their names in a column; repeated names are left out."""
     before = ""
     for name, text in rows:
         if text:

@@ -18,15 +18,15 @@ from agent_sandbox.problems import Problem, UserError
 
 Files = Annotated[
     list[Path],
-    typer.Argument(help="An allow-list, or a policy in its layers, lowest first.", metavar="FILE", show_default=False),
+    typer.Argument(help="An allow-list, or the layers of a policy, lowest first.", metavar="FILE", show_default=False),
 ]
 POLICY = re.compile(r"^(?:services|domains|version)\s*:", re.MULTILINE)
 
 
 def import_(files: Files) -> int:
-    """Print the policy that the files make in our language; what means something else here is said beside it.
+    """Print the files as one policy of ours; notes report what means something else here.
 
-    Anything left out makes the exit code 1.
+    Exit 1 if anything was left out.
     """
     texts = [(str(file), decode_policy(read_policy(file), file=str(file))) for file in files]
     found = _imported(texts)
@@ -36,7 +36,7 @@ def import_(files: Files) -> int:
     left_out = sum(note.left_out for note in found.notes)
     if left_out:
         written = f"{found.size} {'entry' if found.size == 1 else 'entries'} written"
-        say(f"{written}, {left_out} left out: not all of the policy is here")
+        say(f"{written}, {left_out} left out: this is not the whole policy")
     return MENDABLE if left_out else DONE
 
 
@@ -47,5 +47,5 @@ def _imported(texts: list[tuple[str, str]]) -> Imported:
     if len(texts) == 1:
         ((file, text),) = texts
         return import_allowlist(text, file=file)
-    what, hint = "is one of several files, and an allow-list has no layers", "import it alone"
+    what, hint = "an allow-list cannot be combined with other files", "import it alone"
     raise UserError(Problem(where=file, what=what, hint=hint) for file, _ in texts if file not in policies)

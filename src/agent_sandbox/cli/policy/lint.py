@@ -25,7 +25,7 @@ ACCEPT = "# accepted: CHECK, WHY"
 def lint(
     file: PolicyArgument = None, *, policy: PolicyOption = None, path: ProjectPath = None, json: Json = False
 ) -> int:
-    """Find what is legal in a policy and yet a risk, or without effect. Anything found makes the exit code 1."""
+    """Find entries that are valid but risky or useless. Exit 1 if there is a finding."""
     where = named_policy(file, policy, path=path)
     found = run_checks(subject_at(where))
     if json:
@@ -37,7 +37,7 @@ def lint(
 
 
 def subject_at(where: Path) -> Subject:
-    """Return a file to be linted, with the policy that it becomes a part of."""
+    """Return a policy file to lint, with the effective policy that it belongs to."""
     policy = load_here(where, os.environ)
     layer = load_layer(LayerFile(name=PROJECT, path=where), services=services_beside(where))
     text = decode_policy(read_policy(where), file=str(where))
@@ -45,7 +45,7 @@ def subject_at(where: Path) -> Subject:
 
 
 def as_text(file: Path, found: Sequence[Found]) -> Iterator[str]:
-    """Yield the lines for a person: each finding with its reason and its remedy, and how to keep what is meant."""
+    """Yield the findings as text, each with its reason and remedy, and how to accept one."""
     if not found:
         yield f"{file}: nothing found by {len(CHECKS)} checks"
         return
@@ -53,6 +53,6 @@ def as_text(file: Path, found: Sequence[Found]) -> Iterator[str]:
         finding = one.finding
         yield f"{file}:{finding.line}: {one.check}: {finding.what}"
         yield f"  why   {finding.why}"
-        yield f"  mend  {finding.mend}"
+        yield f"  fix   {finding.mend}"
     many = f"{len(found)} findings" if len(found) > 1 else "1 finding"
-    yield f"{many}; one that is meant is kept by a comment above its line: {ACCEPT}"
+    yield f"{many}; to accept one, write a comment above its line: {ACCEPT}"

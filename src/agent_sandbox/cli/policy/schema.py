@@ -4,8 +4,8 @@ from agent_sandbox.cli.terminal.output import emit_json
 
 
 def schema() -> None:
-    """Print the JSON Schema of policy.yaml, for an editor that checks the file as it is written."""
-    from agent_sandbox.policy.file.schema import policy_schema  # noqa: PLC0415 - `--help` needs none of it
+    """Print the JSON Schema of policy.yaml, for an editor that checks the file while you type."""
+    from agent_sandbox.policy.file.schema import policy_schema  # noqa: PLC0415 - not needed for `--help`
     from agent_sandbox.policyfile import shipped_services  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.resolved import RESOLVED  # noqa: PLC0415 - as above
 

@@ -31,15 +31,17 @@ class Do(StrEnum):
     RESOLVE = "resolve"
 
 
-What = Annotated[str, Argument(help="list, show NAME, diff OLD NEW, or resolve NAME; a NAME alone is shown.")]
-First = Annotated[str | None, Argument(help="The service; for diff the older version: a folder, or a version in git.")]
-Second = Annotated[str | None, Argument(help="For diff the newer version; otherwise what this program ships.")]
-Third = Annotated[str | None, Argument(help="For diff a service, where the others do not matter.")]
-From = Annotated[Path | None, Option(help="For resolve: a file of the tool's configuration besides.", name="--from")]
-Project = Annotated[
-    bool, Option(help="For resolve: take in what only the project's files name.", name="--from-project")
+What = Annotated[str, Argument(help="list, show NAME, diff OLD NEW, or resolve NAME; NAME alone means show NAME.")]
+First = Annotated[str | None, Argument(help="The service; for diff, the older version: a folder or a version in git.")]
+Second = Annotated[
+    str | None, Argument(help="For diff, the newer version; by default the one that this program ships.")
 ]
-Force = Annotated[bool, Option(help="For resolve: replace a file that has been edited.")]
+Third = Annotated[str | None, Argument(help="For diff, the one service to compare.")]
+From = Annotated[Path | None, Option(help="For resolve: one more configuration file of the tool.", name="--from")]
+Project = Annotated[
+    bool, Option(help="For resolve: include hosts that only the project's files name.", name="--from-project")
+]
+Force = Annotated[bool, Option(help="For resolve: replace a file that was edited.")]
 
 
 def services(  # noqa: PLR0913 - each is an option
@@ -55,10 +57,10 @@ def services(  # noqa: PLR0913 - each is an option
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """List the services, show what one lets through and why, compare two versions, or resolve python, node and debian.
+    """List the services, show what one allows and why, compare two versions, or resolve python, node and debian.
 
-    A service that is resolved is written beside the policy, from what pip, npm or apt name. What only the project's
-    files name is asked for: the agent can write them.
+    A resolved service is written beside the policy, from the configuration of pip, npm or apt. Hosts that only the
+    project's files name are asked about, because the agent can write those files.
     """
     do, words = _asked(*(word for word in (what, first, second, third) if word is not None))
     match do:
@@ -73,19 +75,19 @@ def services(  # noqa: PLR0913 - each is an option
             _resolve(name, path, source, from_project=from_project, force=force, dry_run=dry_run, json=json)
 
 
-# How many words each takes after itself: at least, and at most.
+# The least and the most words that each action takes.
 WORDS = {Do.LIST: (0, 0), Do.SHOW: (1, 1), Do.DIFF: (1, 3), Do.RESOLVE: (0, 1)}
 USAGE = "agent-sandbox policy services list | [show] NAME | diff OLD [NEW] [NAME] | resolve [NAME]"
-FOLDERS = "OLD is a folder with services in it, or a version in git"
+FOLDERS = "OLD is a folder of services, or a version in git"
 
 
 def _asked(what: str, *words: str) -> tuple[Do, tuple[str, ...]]:
-    """Return what to do and with what: where no command stands first it is a service, to be shown."""
+    """Return the action and its arguments; a first word that is not an action is a service to show."""
     do, words = (Do(what), words) if what in Do else (Do.SHOW, (what, *words))
     least, most = WORDS[do]
     if not least <= len(words) <= most:
         counts = f"{least} to {most} words" if most > least + 1 else _counted(least, most)
-        what = f"`{do}` goes with {counts} after it, not {len(words)}"
+        what = f"`{do}` takes {counts}, not {len(words)}"
         raise UserError([Problem(where="", what=what, hint=USAGE)])
     return do, words
 
@@ -95,8 +97,8 @@ def _counted(least: int, most: int) -> str:
 
 
 def _known(path: Path | None) -> "Mapping[str, Layer]":
-    """Return the services that the project's policy may name, or outside a project those that ship."""
-    from agent_sandbox.policyfile import services_beside, shipped_services  # noqa: PLC0415 - `--help` needs none of it
+    """Return the services that the project's policy may name, or outside a project the shipped ones."""
+    from agent_sandbox.policyfile import services_beside, shipped_services  # noqa: PLC0415 - not needed for `--help`
 
     try:
         return services_beside(find_policy(path, cwd=Path.cwd()))
@@ -119,10 +121,10 @@ def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool)
 
     known = _known(path)
     if wanted not in known and (called := service_called(wanted, known)):
-        say(f"{wanted} is called `{called}` in a policy:")
+        say(f"{wanted} is called `{called}` in policies:")
         wanted = called
     if wanted not in known:
-        what, hint = "is no service", nearest_service(wanted, [*known, *others])
+        what, hint = "not a known service", nearest_service(wanted, [*known, *others])
         if wanted in RESOLVED:
             what, hint = "has not been resolved yet", advice_for(wanted)
         raise UserError([Problem(where=wanted, what=what, hint=hint)])
@@ -130,7 +132,7 @@ def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool)
 
 
 def _diff(words: "Sequence[str]", *, json: bool) -> None:
-    """Compare two versions: all of their services, or the one that is named among the words and is no folder."""
+    """Compare two versions: all services, or the one that `words` names (and that is not a folder)."""
     from agent_sandbox.cli.steps.policy_services import diff_as_json, diff_as_text  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile import shipped_services  # noqa: PLC0415 - as above
     from agent_sandbox.policytools.services import difference  # noqa: PLC0415 - as above
@@ -140,12 +142,12 @@ def _diff(words: "Sequence[str]", *, json: bool) -> None:
     named = [word for word in words if word in shipped and not Path(word).is_dir()] or list(words[2:])
     versions = [word for word in words if word not in named]
     if not versions or len(named) > 1:
-        wrong = f"`{'`, `'.join(named)}`: what is compared are versions, of one service or of all"
+        wrong = f"`{'`, `'.join(named)}`: diff compares two versions, of one service or of all"
         raise UserError([Problem(where="", what=wrong, hint=f"{USAGE}; {FOLDERS}")])
     was, now = services_of(versions[0]), services_of(versions[1]) if versions[1:] else dict(shipped)
     for name in named:
         if name not in {*was, *now}:
-            raise UserError([Problem(where=name, what="is no service of these versions", hint=USAGE)])
+            raise UserError([Problem(where=name, what="not a service in either version", hint=USAGE)])
         was, now = ({name: of[name]} if name in of else {} for of in (was, now))
     found = difference(was, now)
     _emit(diff_as_json(found) if json else diff_as_text(found, was, now))
@@ -180,31 +182,31 @@ def _resolve(  # noqa: PLR0913 - each is an option
     writes = not dry_run and not plan.kept
     if writes:
         texts = {str(POLICY_FILE.parent / change.path): change.after for change in plan.changes}
-        # A flag is no yes to hosts that nobody was shown: those are asked about when the stack next starts.
+        # `--from-project` shows no hosts, so it cannot make them trusted: the next start asks about them.
         with nullcontext() if from_project else remembering(policy, texts, os.environ):
             write(policy, plan)
     _emit(resolved_as_json(plan, written=writes) if json else resolved_as_text(plan, written=writes))
     for problem in plan.nothing:
         say(f"note: {problem}")
     _say_left_out(plan)
-    hint = "`--force` makes it what the diff shows"
+    hint = "--force writes what the diff shows"
     if plan.kept:
         raise UserError(
             Problem(where=str(POLICY_FILE.parent / kept.path), what=f"{kept.why}; nothing was written", hint=hint)
             for kept in plan.kept
         )
     if not plan.offers:
-        what = "only the project's own files name a registry; nothing was written"
-        raise UserError([Problem(where=", ".join(plan.left), what=what, hint="look at them; then: --from-project")])
+        what = "only the project's files name registries; nothing was written"
+        raise UserError([Problem(where=", ".join(plan.left), what=what, hint="check them, then add --from-project")])
     if dry_run:
-        say("nothing was written: this was a dry run")
+        say("dry run: nothing was written")
     else:
         names = ", ".join(f"`- {name}`" for name in plan.offers)
         say(f"to use {'it' if len(plan.offers) == 1 else 'them'}: {names} under `services` in {POLICY_FILE}, {APPLY}")
 
 
 def _taker(*, from_project: bool, ask: bool) -> "Take":
-    """Return what says which hosts of the project's own files are taken in: no answer is no."""
+    """Return the function that decides which hosts of the project's files to include; no answer means no."""
     if from_project or not ask or terminal() is Terminal.NONE:
         return lambda _name, _offer: from_project
     return _ask
@@ -215,7 +217,7 @@ def _ask(name: str, offer: "Offer") -> bool:
 
     say(offer_as_text(name, offer))
     try:
-        return input("take it in? [y/N] ").strip().lower() in {"y", "yes"}
+        return input("include it? [y/N]  ").strip().lower() in {"y", "yes"}
     except EOFError:
         return False
 
@@ -225,5 +227,5 @@ def _say_left_out(plan: "Resolved") -> None:
 
     left = [offer_as_text(name, offer) for name, offers in plan.left.items() for offer in offers]
     if left:
-        say("left out; `--from-project` takes it in:")
+        say("left out; --from-project includes it:")
         say("\n".join(left))

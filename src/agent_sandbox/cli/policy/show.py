@@ -17,15 +17,15 @@ from agent_sandbox.policy.engine.settings import Settings, dump_settings
 if TYPE_CHECKING:
     from agent_sandbox.policyfile import LayerFile
 
-# What a layer that only narrows lets through: all that others allow has to be within.
+# A rule of a restricting layer: everything that other layers allow must be within it.
 WITHIN = "within"
 
 
 def show(
     file: PolicyArgument = None, *, policy: PolicyOption = None, path: ProjectPath = None, json: Json = False
 ) -> None:
-    """Print what the policy comes to: every rule with the layer and the line that it stands on, services included."""
-    from agent_sandbox.runtime.policies.layers import layers_here, load_here  # noqa: PLC0415 - `--help` needs none of it
+    """Print the effective policy: every rule with its layer and line, services included."""
+    from agent_sandbox.runtime.policies.layers import layers_here, load_here  # noqa: PLC0415 - not needed for `--help`
 
     where = named_policy(file, policy, path=path)
     loaded, layers = load_here(where, os.environ), layers_here(os.environ, beside=where)
@@ -36,7 +36,7 @@ def show(
 
 
 def as_json(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> dict[str, object]:
-    """Return the effective policy for a program."""
+    """Return the effective policy as JSON."""
     return {
         "file": str(file),
         "digest": policy.digest,
@@ -56,7 +56,7 @@ def as_json(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> dict[s
 
 
 def as_text(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> Iterator[str]:
-    """Yield the effective policy for a person: layer by layer, one rule a line, everything else denied."""
+    """Yield the effective policy as text: layer by layer, one rule per line."""
     yield f"{file}, digest {policy.digest[:12]}"
     yield from layer_lines(policy, layers)
     within = [(WITHIN, rule) for ceiling in policy.rules.ceilings for rule in ceiling.rules]
@@ -75,7 +75,7 @@ def as_text(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> Iterat
 
 
 def _place(rule: Rule) -> tuple[bool, str, int, str]:
-    """Order by file, and services last: what people wrote comes before what ships."""
+    """Return the sort key of a rule: by file, with services last."""
     origin = rule.origin
     return origin.layer.startswith("service "), origin.file, origin.line, str(rule)
 
@@ -88,7 +88,7 @@ def _notes(policy: Policy, rule: Rule) -> str:
     asked = rule.conditions
     places = {policy.host_service(asked.host.name, port) for port in asked.ports or ()}
     leads = sorted(f"leads to {place.to}:{place.port}" for place in places if place)
-    unread = ["not looked into"] if asked.inspect is False else []
+    unread = ["passthrough"] if asked.inspect is False else []
     return "; ".join((*leads, *unread, *([rule.reason] if rule.reason else [])))
 
 

@@ -25,11 +25,11 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import watch_stack
 from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 
-File = Annotated[Path | None, Argument(help="A traffic log, `-` for standard input; otherwise the running stack's.")]
-Choose = Annotated[bool, Option(help="Ask for each, and add those that you say yes to.")]
+File = Annotated[Path | None, Argument(help="An audit log, `-` for standard input; by default the running stack's.")]
+Choose = Annotated[bool, Option(help="Ask about each rule, and add those that you accept.")]
 STARS = (
-    f"a star stands where {IDS} different values that hold digits were seen with all else the same,"
-    f" or {WORDS} values of any kind in requests that only read"
+    f"`*` replaces a value after {IDS} different values with digits, in otherwise equal requests,"
+    f" or {WORDS} of any kind in requests that only read"
 )
 MOST_SHOWN = 50
 MOST_VALUES = 3
@@ -43,10 +43,10 @@ def suggest(
     path: ProjectPath = None,
     json: Json = False,
 ) -> None:
-    """Propose the narrowest rules for what was denied. Nothing is applied: the log says what an agent wanted."""
+    """Suggest the narrowest rules for denied requests. Nothing is applied: the log shows only what an agent wanted."""
     where = named_policy(policy, path=path)
     if choose:
-        _require_person(file)
+        _require_terminal(file)
     denials = _denials(file, path)
     found = suggest_rules(denials, load_here(where, os.environ), offers_here(where, os.environ))
     if json:
@@ -60,7 +60,7 @@ def suggest(
 
 
 def as_json(found: Suggestions) -> dict[str, Any]:
-    """Return all of it for a program."""
+    """Return the suggestions as JSON."""
     return {
         "proposals": [
             {
@@ -79,7 +79,7 @@ def as_json(found: Suggestions) -> dict[str, Any]:
 
 
 def as_text(found: Suggestions) -> str:
-    """Return the proposals for a person, as commands to run, and what is not proposed."""
+    """Return the suggestions as text: commands to run, and what is left out."""
     lines = [line for proposal in found.proposals[:MOST_SHOWN] for line in _proposal(proposal)]
     if len(found.proposals) > MOST_SHOWN:
         lines += [f"and {len(found.proposals) - MOST_SHOWN} more, seen less often: --json has them all", ""]
@@ -95,13 +95,13 @@ def _proposal(proposal: Proposal) -> Iterator[str]:
     yield f"  {_times(proposal.seen)}{_span(proposal.seen)}"
     for values in proposal.values:
         more = ", ..." if len(values) > MOST_VALUES else ""
-        yield f"  a star stands for {len(values)} values: {', '.join(values[:MOST_VALUES])}{more}"
+        yield f"  `*` stands for {len(values)} values: {', '.join(values[:MOST_VALUES])}{more}"
     for warning in proposal.warnings:
         yield f"  careful: {warning}"
     for service in proposal.services:
-        yield f"  or `- {service}` under `services`, with all else that it allows"
+        yield f"  or `- {service}` under `services`, with everything else that it allows"
     if proposal.package_manager:
-        yield f"  or for all that {proposal.package_manager.tool} fetches: {proposal.package_manager.way}"
+        yield f"  or for everything that {proposal.package_manager.tool} fetches: {proposal.package_manager.way}"
     yield ""
 
 
@@ -109,7 +109,8 @@ def _left_out(found: Suggestions) -> Iterator[str]:
     for why, seen in sorted(found.left_out.items(), key=lambda item: -item[1].count):
         yield f"  {_times(seen)}, {why}: {seen.example}"
     if found.unreadable:
-        yield f"  {found.unreadable} {'line is' if found.unreadable == 1 else 'lines are'} no line of a traffic log"
+        lines = "line is not an audit record" if found.unreadable == 1 else "lines are not audit records"
+        yield f"  {found.unreadable} {lines}"
 
 
 def _times(seen: Seen) -> str:
@@ -137,14 +138,14 @@ def _denials(file: Path | None, path: Path | None) -> Denials:
     return read_denials(lines)
 
 
-def _require_person(file: Path | None) -> None:
+def _require_terminal(file: Path | None) -> None:
     if file == STDIN or terminal() is Terminal.NONE:
-        what = "`--choose` asks, and nobody sits here"
-        raise UserError([Problem(where="", what=what, hint="without it, the proposals are printed")])
+        what = "--choose needs a terminal to ask on"
+        raise UserError([Problem(where="", what=what, hint="run it without --choose to print the suggestions")])
 
 
 def _choose(found: Suggestions, file: Path) -> None:
-    """Ask for one after the other; no answer is no."""
+    """Ask about each suggestion; no answer means no."""
     added = 0
     for number, proposal in enumerate(found.proposals, start=1):
         emit("\n".join(_proposal(proposal)).rstrip())
@@ -158,7 +159,7 @@ def _choose(found: Suggestions, file: Path) -> None:
 
 
 def _put(proposal: Proposal, file: Path) -> bool:
-    """Put one in; what stands in the way of it is told, and the others are still asked about."""
+    """Add one rule and return whether it was added; print why if it cannot be."""
     try:
         return put(proposal.rule, file)
     except UserError as error:

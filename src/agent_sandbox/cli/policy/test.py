@@ -19,8 +19,8 @@ from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.explain.testing import Case, Outcome, cases_of, read_cases, run_cases
 from agent_sandbox.runtime.policies.layers import load_here
 
-Cases = Annotated[Path | None, Option(help="A file with more cases: a list such as that under `tests`.")]
-NONE = "write `tests: [{allow: GET https://example.com/}]` into it, or name a file with --cases"
+Cases = Annotated[Path | None, Option(help="A file with more cases: a list as under `tests`.")]
+NONE = "write `tests: [{allow: GET https://example.com/}]` into the policy, or name a file with --cases"
 
 
 def test(
@@ -31,7 +31,7 @@ def test(
     path: ProjectPath = None,
     json: Json = False,
 ) -> int:
-    """Try the policy's own `tests`, and those of --cases, on it. A case that fails makes the exit code 1."""
+    """Run the policy's `tests`, and those of --cases. Exit 1 if a case fails."""
     where = named_policy(file, policy, path=path)
     outcomes = run_cases(load_here(where, os.environ), _cases(where, cases))
     failed = [outcome for outcome in outcomes if not outcome.passed]
@@ -60,7 +60,7 @@ def _cases(where: Path, more: Path | None) -> list[Case]:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Return one case for a program."""
+    """Return one case as JSON."""
     case, decision = outcome.case, outcome.came.decision
     return {
         "file": case.origin.file,
@@ -77,7 +77,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def as_text(where: Path, outcomes: Sequence[Outcome], failed: Sequence[Outcome]) -> Iterator[str]:
-    """Yield the lines for a person: each failure as a difference with what explains it, and how many there were."""
+    """Yield the results as text: each failure with its explanation, and the counts."""
     for outcome in failed:
         case, came = outcome.case, outcome.came
         yield f"{case.origin}: {case.line}"

@@ -1,1 +1,1 @@
-"""`agent-sandbox proxy ...`: the running proxy, and the same program on this machine."""
+"""`agent-sandbox proxy ...`: control the running proxy, or run one on this machine."""

@@ -19,8 +19,8 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import watch_stack
 from agent_sandbox.runtime.proxy.decisions import as_text, read_line
 
-Json = Annotated[bool, typer.Option("--json", help="Print the proxy's own lines, one JSON object each.")]
-Denied = Annotated[bool, typer.Option("--denied", help="Only what was denied.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the audit records, one JSON object per line.")]
+Denied = Annotated[bool, typer.Option("--denied", help="Show only denied requests.")]
 
 
 def logs(
@@ -31,7 +31,7 @@ def logs(
     denied: Denied = False,
     json: Json = False,
 ) -> int:
-    """Show what the proxy allowed and denied, one line a request; what it did before the last `down` too."""
+    """Show what the proxy allowed and denied, one line per request, including requests before the last `down`."""
     project = open_project(path, cwd=Path.cwd())
     _require_running(project)
 
@@ -39,7 +39,7 @@ def logs(
         line = read_line(text)
         if line is not None:
             emit(text if json else as_text(line))
-            sys.stdout.flush()  # who reads on follows along
+            sys.stdout.flush()  # for readers of a pipe
 
     argv = tuple(_options(follow=follow, tail=tail, denied=denied))
     try:
@@ -61,6 +61,6 @@ def _options(*, follow: bool, tail: int | None, denied: bool) -> Iterator[str]:
 def _require_running(project: Project) -> None:
     proxy = require_made(project, "proxy")
     if proxy.state != "running":
-        what = f"the proxy is {proxy.condition}, and nothing else can read its log, which is kept"
-        hint = "agent-sandbox up starts it; agent-sandbox logs proxy shows what its container printed"
+        what = f"the proxy is {proxy.condition}; the audit log is kept, but only a running proxy can read it"
+        hint = "agent-sandbox up starts it; agent-sandbox logs proxy shows its container's output"
         raise UserError([Problem(where=project.name, what=what, hint=hint)])

@@ -19,16 +19,16 @@ from agent_sandbox.runtime.proxy.control import ask_socket, ask_stack
 
 Control = Annotated[
     Path | None,
-    typer.Option("--control", help="The control socket of a proxy on this machine (`proxy run`).", metavar="SOCK"),
+    typer.Option("--control", help="The control socket of a proxy that `proxy run` started.", metavar="SOCK"),
 ]
 
 
 def reload(*, path: ProjectPath = None, control: Control = None, json: Json = False, yes: Yes = "") -> None:
-    """Have the proxy read its policy again, at once; an invalid one changes nothing and fails with its lines."""
+    """Reload the policy into the running proxy. An invalid policy changes nothing; the command reports its problems."""
     answer = ask_socket(control, "reload") if control else _in_stack(path, yes)
     if answer.get("ok") is not True:
-        said = answer.get("problems") or [str(answer.get("error", "the proxy did not take the policy"))]
-        problems = [Problem(where="", what=str(text)) for text in said]
+        texts = answer.get("problems") or [str(answer.get("error", "the proxy did not load the policy"))]
+        problems = [Problem(where="", what=str(text)) for text in texts]
         raise UserError([*problems, _in_force(answer)])
     if json:
         emit_json(answer)
@@ -45,7 +45,7 @@ def _changes(change: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{sign} {rule['effect']} {rule['rule']}  ({rule['origin']})" for rule in change.get(kind, ()))
         yield from _more(change, kind, f"{sign} and {{}} more rules")
     yield from change.get("others", ())
-    yield from _more(change, "others", "and {} more changes beside the rules")
+    yield from _more(change, "others", "and {} more changes other than rules")
     yield from (f"no longer reachable: {host}" for host in change.get("unreachable", ()))
     yield from _more(change, "unreachable", "no longer reachable: {} more hosts")
     if counts and not any(counts.values()):
@@ -61,7 +61,7 @@ def _more(change: Mapping[str, Any], kind: str, text: str) -> Iterator[str]:
 def _in_stack(path: Path | None, yes: str) -> Mapping[str, Any]:
     project = open_project(path, cwd=Path.cwd())
     try:
-        require_policy(project)  # the same check as the proxy's, with the path as it is here
+        require_policy(project)  # the same check as the proxy's, with paths of this machine
     except UserError as error:
         raise UserError([*error.problems, *_what_holds(project)]) from error
     return _asked(open_trusted(path, cwd=Path.cwd(), yes=yes), "reload")
@@ -81,7 +81,7 @@ def _asked(project: Project, verb: str) -> Mapping[str, Any]:
 
 
 def _in_force(policy: Mapping[str, Any]) -> Problem:
-    """Say what the proxy decides by when it has not taken the file."""
+    """Return a note on the policy in force when a reload failed."""
     if policy.get("valid") is False:
-        return Problem(where="", what="the proxy denies everything until it is mended")
-    return Problem(where="", what="nothing was changed: the policy of before stays in force until the proxy restarts")
+        return Problem(where="", what="the proxy denies everything until the policy is fixed")
+    return Problem(where="", what="nothing was changed: the previous policy stays in force until the proxy restarts")

@@ -12,9 +12,9 @@ from agent_sandbox.runtime.diagnose import why_not_up
 
 
 def restart(*, path: ProjectPath = None, dry_run: DryRun = False, quiet: Quiet = False, yes: Yes = "") -> None:
-    """Restart the proxy, which reads its policy at start. Connections end; `proxy reload` keeps them."""
+    """Restart the proxy container, which then loads its policy. Connections end; `proxy reload` keeps them."""
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
-    require_policy(project)  # with an invalid one the proxy would come back and deny everything
+    require_policy(project)  # with an invalid policy, the restarted proxy would deny everything
     if not dry_run:
         require_made(project, "proxy")
     plan = backend().plan(project, Restart(service="proxy"))

@@ -1,4 +1,4 @@
-"""`agent-sandbox proxy run`: the proxy's own program, in our place."""
+"""`agent-sandbox proxy run`: replace this process with the proxy."""
 
 import sys
 from importlib.util import find_spec
@@ -10,25 +10,29 @@ import typer
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import become
 
-PolicyFile = Annotated[Path, typer.Option("--policy", help="The policy to decide by.", metavar="FILE")]
+PolicyFile = Annotated[Path, typer.Option("--policy", help="The policy file.", metavar="FILE")]
 Layer = Annotated[
     list[str] | None,
     typer.Option(
         "--layer",
-        help="A layer beside the policy, `user` or `organisation`; lowest first. May be repeated.",
+        help="Another layer, `user` or `organisation`, lowest first; may be repeated.",
         metavar="NAME=FILE",
     ),
 ]
-Listen = Annotated[str, typer.Option("--listen", help="Where to listen; port 0 takes a free one.", metavar="ADDR:PORT")]
-State = Annotated[Path, typer.Option("--state", help="Where the CA, the log and the socket are kept.", metavar="DIR")]
+Listen = Annotated[
+    str, typer.Option("--listen", help="The address to listen on; port 0 picks a free port.", metavar="ADDR:PORT")
+]
+State = Annotated[
+    Path, typer.Option("--state", help="The directory for the CA, the audit log and the control socket.", metavar="DIR")
+]
 UpstreamCa = Annotated[
-    Path | None, typer.Option("--upstream-ca", help="A CA to trust besides the usual ones.", metavar="PEM")
+    Path | None, typer.Option("--upstream-ca", help="A CA to trust in addition to the system's.", metavar="PEM")
 ]
 Resolve = Annotated[
     list[str] | None,
     typer.Option(
         "--resolve",
-        help="For test stands: where that name and port lead, a private address too. May be repeated.",
+        help="For tests: connect to this address, even a private one, for this host and port; may be repeated.",
         metavar="HOST:PORT:ADDR:PORT",
     ),
 ]
@@ -43,9 +47,9 @@ def run(  # noqa: PLR0913 - each is an option
     upstream_ca: UpstreamCa = None,
     resolve: Resolve = None,
 ) -> None:
-    """Run the very proxy of a stack on this machine, in the foreground. It prints one line of JSON when it is ready."""
+    """Run the proxy on this machine, in the foreground. It prints one line of JSON when it is ready."""
     if find_spec("mitmproxy") is None:
-        what = "the proxy needs mitmproxy, which is not installed beside this program"
+        what = "the proxy needs mitmproxy, which is not installed"
         hint = "in a checkout of agent-sandbox: pipx install --force '.[proxy]'"
         raise UserError([Problem(where="agent-sandbox[proxy]", what=what, hint=hint)])
     ca = ("--upstream-ca", str(upstream_ca)) if upstream_ca else ()

@@ -1,1 +1,1 @@
-"""`agent-sandbox secret ...`: what the proxy puts into requests."""
+"""`agent-sandbox secret ...`: the secrets that the proxy injects."""

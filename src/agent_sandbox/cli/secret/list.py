@@ -16,7 +16,7 @@ from agent_sandbox.runtime.proxy.secrets import held_secrets
 
 
 def list(*, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A001 - the command's name
-    """Show which secrets go to which hosts, and which of them the policy wants and has not got; never a value."""
+    """List the secrets and their hosts, and those that the policy uses but are not set. No value is shown."""
     project = open_project(path, cwd=Path.cwd())
     require_running(project, "proxy")
     secrets = held_secrets(backend().plan(project, AskSecrets(argv=("list",))))
@@ -31,7 +31,7 @@ def list(*, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A001
 
 
 def as_text(secrets: Sequence[Bound], missing: Sequence[Wanted]) -> Iterator[str]:
-    """Yield them for a person: a line each, and below what is missing."""
+    """Yield one line per secret, then the missing ones."""
     width = max((len(one.name) for one in secrets), default=0)
     yield from (f"{one.name:<{width}}  {', '.join(one.hosts)}" for one in secrets)
     yield from ("",) if secrets and missing else ()
@@ -39,7 +39,7 @@ def as_text(secrets: Sequence[Bound], missing: Sequence[Wanted]) -> Iterator[str
 
 
 def as_json(secrets: Sequence[Bound], missing: Sequence[Wanted]) -> dict[str, object]:
-    """Return them for a program."""
+    """Return the secrets and the missing ones as JSON."""
     return {
         "secrets": [{"name": one.name, "hosts": one.hosts} for one in secrets],
         "wanted": [

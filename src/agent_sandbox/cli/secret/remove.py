@@ -12,13 +12,13 @@ from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import tell_stack
 
-Name = Annotated[str, Argument(help="What the policy calls it.")]
+Name = Annotated[str, Argument(help="The secret's name in the policy.")]
 
 
 def remove(name: Name, *, path: ProjectPath = None) -> None:
-    """Forget a secret: what the policy allows with it alone is denied from now on."""
+    """Remove a secret. Requests that the policy allows only with this secret are denied from now on."""
     bound = read_binding(name, ())
     project = open_project(path, cwd=Path.cwd())
     require_running(project, "proxy")
     tell_stack(backend().plan(project, AskSecrets(argv=("remove", bound.name))))
-    say(f"{bound.name} is forgotten: it goes nowhere any more")
+    say(f"{bound.name} is removed: the proxy no longer injects it")

@@ -20,30 +20,32 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.proxy.control import tell_stack
 
-# Taken to be refused: typer would show what it does not expect.
+# Accepted here only to be rejected below: typer's own error would print the value.
 CONTEXT = {"allow_extra_args": True}
-Name = Annotated[str, typer.Argument(help="What the policy calls it.", metavar="NAME", show_default=False)]
+Name = Annotated[str, typer.Argument(help="The secret's name in the policy.", metavar="NAME", show_default=False)]
 Hosts = Annotated[
     list[str],
-    typer.Option("--host", help="A host that it may go to, by its exact name. May be repeated.", metavar="HOST"),
+    typer.Option(
+        "--host", help="A host that the secret may be sent to, by its exact name; may be repeated.", metavar="HOST"
+    ),
 ]
 
 
 def set(context: typer.Context, name: Name, *, host: Hosts, path: ProjectPath = None) -> None:  # noqa: A001 - its name
-    """Bind a secret to the hosts that it may go to; the value comes from stdin, or is asked for.
+    """Store a secret and bind it to hosts. The value comes from stdin, or you are asked for it.
 
-    Set again, it has another value, and these hosts alone.
+    Setting it again replaces the value and the hosts.
     """
     if context.args:
-        what = "the value is no argument: it would stay in your shell's history"
-        raise UserError([Problem(where=name, what=what, hint="pipe it in, or leave it out and be asked for it")])
+        what = "the value cannot be an argument: it would stay in your shell history"
+        raise UserError([Problem(where=name, what=what, hint="pipe it in, or leave it out to be asked for it")])
     bound = read_binding(name, host)
     project = open_known(path, cwd=Path.cwd())
     require_running(project, "proxy")
     words = (word for one in bound.hosts for word in ("--host", one))
     plan = backend().plan(project, AskSecrets(argv=("set", bound.name, *words)))
     tell_stack(plan, stdin=read_value(bound.name))
-    say(f"{bound.name} goes to {', '.join(bound.hosts)} from now on, where the policy says so")
-    with suppress(UserError):  # a policy that is broken says so elsewhere
+    say(f"{bound.name} is now injected into requests to {', '.join(bound.hosts)} where the policy says so")
+    with suppress(UserError):  # other commands report an invalid policy
         for line in unheard(load_here(shown(project.policy, cwd=Path.cwd()), os.environ), bound):
             say(line)

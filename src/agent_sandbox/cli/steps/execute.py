@@ -1,4 +1,4 @@
-"""From a verb to the carried out plan, or to its text with `--dry-run`."""
+"""Execute a plan, or print it for `--dry-run`."""
 
 from typing import NoReturn
 
@@ -14,12 +14,12 @@ from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, look_insi
 
 
 def backend() -> Backend:
-    """Return the backend that stacks are kept running by."""
+    """Return the backend that runs stacks."""
     return BACKENDS[DEFAULT]
 
 
 def execute(plan: Plan, *, dry_run: bool = False, quiet: bool = False, explain: Explain = said_by_docker) -> None:
-    """Do the plan and show how it goes, or print it."""
+    """Execute the plan and show its progress, or print it."""
     if dry_run:
         emit(describe(plan))
         return
@@ -28,7 +28,7 @@ def execute(plan: Plan, *, dry_run: bool = False, quiet: bool = False, explain: 
 
 
 def require_made(project: Project, service: str) -> Container:
-    """Return the container of a service, stopped or not, or say how to get one."""
+    """Return the container of a service, running or not; raise UserError if it does not exist."""
     found = next((container for container in containers(project.name) if container.service == service), None)
     if found is None:
         raise UserError([Problem(where=project.name, what="the stack is not running", hint="agent-sandbox up")])
@@ -36,13 +36,13 @@ def require_made(project: Project, service: str) -> Container:
 
 
 def require_running(project: Project, service: str) -> Container:
-    """Return the container of a service that runs, well or not."""
+    """Return the running container of a service, healthy or not; raise UserError if it does not run."""
     found = require_made(project, service)
     return found if found.state == "running" else _not_ready(project, found)
 
 
 def require_ready(project: Project, service: str) -> Container:
-    """Return the container of a service that does its work."""
+    """Return the container of a service that is ready; raise UserError if it is not."""
     found = require_made(project, service)
     return found if found.ready else _not_ready(project, found)
 
@@ -53,5 +53,5 @@ def _not_ready(project: Project, found: Container) -> NoReturn:
         raise UserError(Problem(where=path, what=REPLACED, hint=LOOK) for path in inside.lost)
     if inside.cut_off:
         raise UserError([Problem(where=project.name, what=inside.cut_off, hint="agent-sandbox up")])
-    hint = f"agent-sandbox up starts it, agent-sandbox logs {found.service} shows why it is not ready"
+    hint = f"agent-sandbox up starts it; agent-sandbox logs {found.service} shows why it is not ready"
     raise UserError([Problem(where=project.name, what=f"the {found.service} is {found.condition}", hint=hint)])

@@ -1,4 +1,4 @@
-"""What `policy allow` and `policy deny` have in common: one rule more in the policy file."""
+"""Add one rule to the policy file, for `policy allow` and `policy deny`."""
 
 import os
 from difflib import unified_diff
@@ -14,15 +14,15 @@ from agent_sandbox.policy.explain.advice import APPLY
 if TYPE_CHECKING:
     from agent_sandbox.policytools.edit.short_rule import ShortRule
 
-Url = Annotated[str | None, Argument(help="The URL, where the method stands alone.")]
+Url = Annotated[str | None, Argument(help="The URL, if RULE is only the method.")]
 DONE = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}
 
 
-def add_rule(  # noqa: PLR0913 - what a command line can say
+def add_rule(  # noqa: PLR0913 - the command's options
     effect: Effect, rule: str, url: str | None, *, policy: Path | None, path: Path | None, dry_run: bool
 ) -> None:
-    """Put the rule into the policy file and say where, or print what that would change."""
-    from agent_sandbox.policytools.edit.short_rule import read_short_rule  # noqa: PLC0415 - `--help` needs none of it
+    """Add the rule to the policy file and print where, or print the diff."""
+    from agent_sandbox.policytools.edit.short_rule import read_short_rule  # noqa: PLC0415 - not needed for `--help`
 
     wanted = read_short_rule(effect, (rule, *([] if url is None else [url])))
     if put(wanted, named_policy(policy, path=path), dry_run=dry_run):
@@ -30,8 +30,8 @@ def add_rule(  # noqa: PLR0913 - what a command line can say
 
 
 def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
-    """Put the rule into the file, or print what that would change; return whether there is something to apply."""
-    # `--help` needs none of it.
+    """Add the rule to the file, or print the diff; return whether the file changed."""
+    # Not needed for `--help`.
     from agent_sandbox.policytools.edit.editing import AlreadyCovered  # noqa: PLC0415
     from agent_sandbox.policytools.edit.insertion import written  # noqa: PLC0415
     from agent_sandbox.runtime.policies.edit import planned_edit, write_edit  # noqa: PLC0415
@@ -39,7 +39,7 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
 
     before, after = planned_edit(file, wanted, os.environ)
     if isinstance(after, AlreadyCovered):
-        emit(f"{wanted.text} is {DONE[wanted.effect]} already, by {after.rule.origin}: {after.rule}")
+        emit(f"{wanted.text} is already {DONE[wanted.effect]}, by {after.rule.origin}: {after.rule}")
     elif dry_run:
         emit(difference(file, before, after.text))
     else:
@@ -47,12 +47,12 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
             write_edit(file, before, after)
         emit(f"{file}:{after.line}: added `- {written(wanted.text)}` under `{wanted.section}`")
         for deny in after.beaten_by:
-            say(f"a part of it stays denied, by {deny.origin}: {deny}")
+            say(f"part of it is still denied, by {deny.origin}: {deny}")
         return True
     return False
 
 
 def difference(file: Path, before: str, after: str) -> str:
-    """Return the unified diff of two texts, whatever ends their lines."""
+    """Return the unified diff of two texts, ignoring line endings."""
     lines = unified_diff(before.splitlines(), after.splitlines(), f"a/{file}", f"b/{file}", lineterm="")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Which policy file a command means where none is named, and what has to be right before a stack runs by it."""
+"""Find the policy file of a command, and check it before a stack starts."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ POLICY_FILE = Path(".devcontainer", "policy.yaml")
 
 
 def named_policy(*files: Path | None, path: Path | None) -> Path:
-    """Return the one policy that is named, as FILE or by --policy, else the project's; as a person would type it."""
+    """Return the policy given as FILE or by --policy, else the project's; relative if below the current directory."""
     named = [file for file in files if file is not None]
     if len(named) > 1:
         raise UserError([Problem(where=str(named[1]), what="a second policy", hint="name FILE or --policy, not both")])
@@ -26,7 +26,7 @@ def named_policy(*files: Path | None, path: Path | None) -> Path:
 
 
 def find_policy(path: Path | None, *, cwd: Path) -> Path:
-    """Return the policy of the project at `path`, or of the one that `cwd` lies in; it need not have a stack."""
+    """Return the policy file of the project at `path`, or of the one that contains `cwd`; it needs no stack."""
     from agent_sandbox.runtime.project.root import find_root  # noqa: PLC0415 - who names a file needs none of it
 
     root = find_root(path, cwd=cwd)
@@ -40,22 +40,22 @@ def find_policy(path: Path | None, *, cwd: Path) -> Path:
 
 
 def shown(file: Path, *, cwd: Path) -> Path:
-    """Return the path as a person in `cwd` would type it."""
+    """Return the path relative to `cwd` if it is below it."""
     return file.relative_to(cwd) if file.is_relative_to(cwd) else file
 
 
 def layer_lines(policy: "Policy", layers: Sequence["LayerFile"]) -> Iterator[str]:
-    """Yield which files of this machine took part in a policy, and which of them let nothing pass beyond themselves."""
+    """Yield a line for each other layer of a policy, with its file and whether it restricts."""
     narrowing = {ceiling.origin.layer for ceiling in policy.rules.ceilings}
     for layer in layers:
-        narrows = ", and nothing passes that it does not allow" if layer.name in narrowing else ""
+        narrows = ", which limits what all other layers allow" if layer.name in narrowing else ""
         yield f"with {layer.shown}: {layer.path}{narrows}"
 
 
 def require_policy(project: "Project") -> None:
-    """Load the policy as this machine makes it; say which layers the proxy of the stack would not see."""
-    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - `--help` needs none of it
-    from agent_sandbox.runtime.policies.unmounted_layers import left_out  # noqa: PLC0415 - `--help` needs none of it
+    """Load the policy with this machine's layers, and report layers that the stack's proxy does not see."""
+    from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.unmounted_layers import left_out  # noqa: PLC0415 - not needed for `--help`
 
     load_here(shown(project.policy, cwd=Path.cwd()), os.environ)
     for layer in left_out(project, os.environ):

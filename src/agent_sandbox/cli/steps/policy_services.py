@@ -1,4 +1,4 @@
-"""Services on a terminal and for a program: what there is, what one says, and what differs between two versions."""
+"""Services as text and as JSON: the list, one service, and the difference between two versions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,10 @@ HEAD = ("SERVICE", "HOSTS", "LOOKED AT", "IS")
 
 
 def list_as_text(services: Mapping[str, Layer]) -> str:
-    """Return one line for each service, and for each that has not been resolved how it would be."""
+    """Return one line per service, and for unresolved ones the command that resolves them."""
     rows = [HEAD, *(_row(name, layer) for name, layer in services.items())]
     rows += [
-        (name, "-", "-", f"not resolved here: {COMMAND} {name} ({', '.join(also)})")
+        (name, "-", "-", f"not resolved yet: {COMMAND} {name} ({', '.join(also)})")
         for name, also in aliases().items()
         if name not in services
     ]
@@ -41,7 +41,7 @@ def _row(name: str, layer: Layer) -> tuple[str, str, str, str]:
 
 
 def list_as_json(services: Mapping[str, Layer]) -> list[dict[str, Any]]:
-    """Return what the lines say."""
+    """Return the list as JSON."""
     return [
         {
             "name": name,
@@ -55,7 +55,7 @@ def list_as_json(services: Mapping[str, Layer]) -> list[dict[str, Any]]:
 
 
 def show_as_text(name: str, layer: Layer) -> str:
-    """Return a service: why it is there, and of each host what is risked, and its rules with their reasons."""
+    """Return a service as text: its purpose, and for each host the risk and the rules with their reasons."""
     return "\n".join((f"{name}: {layer.spec.title} ({layer.spec.date})", layer.spec.reason, *_entry_lines(layer)))
 
 
@@ -93,13 +93,13 @@ def show_as_json(name: str, layer: Layer) -> dict[str, Any]:
 
 
 def diff_as_text(found: Difference, old: Mapping[str, Layer], new: Mapping[str, Layer]) -> str:
-    """Return what has become reachable (`+`) and what no longer is (`-`), service by service."""
+    """Return what became reachable (`+`) and what no longer is (`-`), by service."""
     lines = [
         *(line for name in found.added for line in _whole("+", name, new[name])),
         *(line for name in found.removed for line in _whole("-", name, old[name])),
         *(line for change in found.changed for line in _changed_lines(change)),
     ]
-    return "\n".join(lines) or "no difference in what services let through"
+    return "\n".join(lines) or "no difference in what the services allow"
 
 
 def _whole(sign: str, name: str, layer: Layer) -> Iterator[str]:
@@ -136,7 +136,7 @@ def diff_as_json(found: Difference) -> dict[str, Any]:
 
 
 def resolved_as_text(plan: "Resolved", *, written: bool) -> str:
-    """Return what was written and which hosts that is, or what would be as a diff."""
+    """Return the written files and their hosts, or the diff if nothing was written."""
     if not written:
         return "".join(change.diff() for change in plan.changes).rstrip("\n")
     files = [f"{change.verdict:<9}  {POLICY_FILE.parent / change.path}" for change in plan.changes]
@@ -149,10 +149,10 @@ def resolved_as_text(plan: "Resolved", *, written: bool) -> str:
 
 
 def offer_as_text(name: str, offer: "Offer") -> str:
-    """Return a host that only the project's files name, with what a person should know of it."""
+    """Return a host that only the project's files name, with its warnings."""
     from agent_sandbox.runtime.policies.resolving import warnings  # noqa: PLC0415 - `list` and `show` need none of it
 
-    line = f"{name:<9}  {offer.host}: named by {', '.join(offer.files)} alone, which the agent can write"
+    line = f"{name:<9}  {offer.host}: named only by {', '.join(offer.files)}, which the agent can write"
     return "\n".join([line, *(f"  careful: {warning}" for warning in warnings(offer))])
 
 

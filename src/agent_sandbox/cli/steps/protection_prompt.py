@@ -1,4 +1,4 @@
-"""Before `init` ends a protection: show which, and ask."""
+"""Ask before `init` ends the protection of a path."""
 
 import os
 import sys
@@ -9,20 +9,20 @@ from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.printable import printable
 from agent_sandbox.runtime.init.initialise import Prepared, Wish, prepare
 
-KEPT = "Protected so far; this search found nothing that refers to:"
-LOST = "Protected so far; now a link or a pipe, which can't be protected:"
+KEPT = "Protected so far, but this search found no reference to:"
+LOST = "Protected so far, but now a link or a pipe, which cannot be protected:"
 
 
 def settle(wish: Wish, prepared: Prepared) -> Prepared:
-    """Ask which protections may end, and return what `init` does then; without a terminal none ends.
+    """Ask which protections may end, and return what `init` then does; without a terminal, none ends.
 
-    After a search that stopped early nothing is asked: what it did not find may still matter.
+    After an incomplete search, paths that it did not find are kept without asking: they may still matter.
     """
     asked = {LOST: prepared.protection.lost, KEPT: () if prepared.protection.unsearched else prepared.protection.kept}
     if not sys.stdin.isatty():
         return prepared
-    let_go = frozenset(path for title, paths in asked.items() if paths and _yes(title, paths) for path in paths)
-    return prepare(replace(wish, let_go=let_go), os.environ) if let_go else prepared
+    unprotect = frozenset(path for title, paths in asked.items() if paths and _yes(title, paths) for path in paths)
+    return prepare(replace(wish, unprotect=unprotect), os.environ) if unprotect else prepared
 
 
 def _yes(title: str, paths: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""A secret's name and its hosts, as a person types them."""
+"""Parse a secret's name and hosts from the command line."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ from agent_sandbox.problems import Problem, UserError
 
 
 def read_binding(name: str, hosts: Sequence[str]) -> Bound:
-    """Return both in the one spelling that the policy has, or raise UserError with all that is wrong."""
+    """Return name and hosts in canonical form, or raise UserError with all problems."""
     problems = [*_name_problems(name), *_host_problems(hosts)]
     if problems:
         raise UserError(problems)
@@ -32,5 +32,7 @@ def _host_problems(hosts: Sequence[str]) -> Iterator[Problem]:
             yield Problem(where="--host", what=unfit.what, hint=unfit.hint)
             continue
         if pattern.reach is not Reach.EXACT:
-            hint = "name each host: whoever runs another one below it would be sent the secret"
-            yield Problem(where="--host", what=f"`{pattern}` is a wildcard, and a secret goes to one host", hint=hint)
+            hint = "name each host; otherwise any host below it would receive the secret"
+            yield Problem(
+                where="--host", what=f"`{pattern}` is a wildcard, but a secret is bound to single hosts", hint=hint
+            )

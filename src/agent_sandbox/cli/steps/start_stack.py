@@ -1,4 +1,4 @@
-"""Start a stack that the user has said yes to: what `up` does, and `run` before the agent's own command."""
+"""Start a trusted stack, for `up` and `run`."""
 
 import os
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def start(
     project: Project, *, base_image: str = "", extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False
 ) -> int:
     """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code."""
-    require_policy(project)  # the proxy would refuse everything: better said here, with every line
+    require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     try:
         found = () if dry_run else _found(project, quiet=quiet)
@@ -38,13 +38,13 @@ def start(
         if not dry_run:
             record(project.root, os.environ)
     except KeyboardInterrupt:
-        say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started")
+        say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started")
         return INTERRUPTED
     return DONE
 
 
-def say_what_the_agent_cannot_write(project: Project) -> None:
-    """Say of a project of root's what the doctor says: `dev` is never root, but some engines map one to the other."""
+def report_unwritable_project(project: Project) -> None:
+    """Print the doctor's result if the project belongs to root; `dev` is never root, unless the engine maps users."""
     from agent_sandbox.runtime.doctor.machine import Machine  # noqa: PLC0415 - few projects need any of it
     from agent_sandbox.runtime.doctor.project import belongs_to_root, owner  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.doctor.result import Status  # noqa: PLC0415 - as above
@@ -56,11 +56,11 @@ def say_what_the_agent_cannot_write(project: Project) -> None:
 
 
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
-    # Mounts end when the host replaces what is mounted, a network when the firewall ends: compose sees nothing of it.
+    # Compose does not notice a mount lost because its file was replaced, nor a network lost with the firewall.
     inside = look_inside(found)
     lost = review(project, found, inside)
     if inside.cut_off:
-        say(f"{inside.cut_off}: both are made anew")
+        say(f"{inside.cut_off}: recreating both containers")
         return ("agent", "firewall")
     if FOLDER in lost:
         return ("agent", "proxy")  # which has the old one mounted
@@ -72,10 +72,10 @@ def _found(project: Project, *, quiet: bool) -> tuple[Container, ...]:
 
 
 def _unhealthy(found: Sequence[Container]) -> tuple[str, ...]:
-    """Return what has to be made anew since a check of its health fails: compose would leave it, and give up on it.
+    """Return the services to recreate because they are unhealthy: compose would keep them and give up.
 
-    A proxy may have been started with a policy that has been mended since, or that it may take only when it is made
-    anew. The agent is in the firewall's network. What becomes of an agent, `review` has settled.
+    A recreated proxy may load a policy that was fixed since. The agent uses the firewall's network. `review` has
+    already decided about an unhealthy agent.
     """
     failing = [one.service for one in found if one.condition == "unhealthy"]
     return tuple(name for service in failing for name in MADE_TOGETHER.get(service, ()))

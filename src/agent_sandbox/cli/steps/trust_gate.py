@@ -1,4 +1,4 @@
-"""Nothing of a project is built, started or taken up before the user has said yes to what it asks for."""
+"""Ask whether the user trusts a project's settings before any of them is used."""
 
 import os
 import sys
@@ -18,12 +18,12 @@ from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import Question, changes, question_about
 
-# More lines than a person reads in one go are counted.
+# Beyond this many lines, print only their number.
 MOST = 60
 
 
 def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
-    """Return the project once the user has said yes to all that it asks for now; `yes` is the fingerprint of that."""
+    """Return the project once the user trusts its current settings; `yes` is their fingerprint."""
     root = find_project(path, cwd=cwd).root
     store = open_store(os.environ)
     now, trusted = look(root, os.environ), store.load(root)
@@ -32,13 +32,13 @@ def open_trusted(path: Path | None, *, cwd: Path, yes: str = "") -> Project:
         agree(question_of(now, trusted), yes=yes)
         store.save(now)
         if changes(look(root, os.environ), now):
-            what, hint = "it was changed while you looked", "run it again: you will be shown the difference"
+            what, hint = "it changed while you looked at it", "run the command again to see the difference"
             raise UserError([Problem(where=str(root), what=what, hint=hint)])
     return open_project(root, cwd=cwd)
 
 
 def _require_readable(policy: Path) -> None:
-    """Have a policy mended before anybody is asked about it: nobody can tell what a broken one is a yes to."""
+    """Raise UserError if the policy is invalid: trust in it would have no clear meaning."""
     from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - most runs ask nothing
 
     if os.path.exists(policy):
@@ -46,20 +46,20 @@ def _require_readable(policy: Path) -> None:
 
 
 def open_known(path: Path | None, *, cwd: Path) -> Project:
-    """Return the project, for what takes up none of its settings: a yes to earlier ones is enough."""
+    """Return the project for a command that uses none of its settings: trust in earlier ones is enough."""
     root = find_project(path, cwd=cwd).root
     known = open_store(os.environ).load(root)
     return open_project(root, cwd=cwd) if known else open_trusted(root, cwd=cwd)
 
 
 def open_unasked(path: Path | None, *, cwd: Path) -> Project:
-    """Return the project for a plan that is only printed: with the files that a yes would be to, if there is none."""
+    """Return the project for a plan that is only printed; if it is not trusted, with its current files."""
     project = open_project(path, cwd=cwd)
     return project if project.files else find_project(path, cwd=cwd)
 
 
 def question_of(now: Standing, trusted: Standing | None) -> Question:
-    """Return the question about a project, whose stack has to be its own."""
+    """Return the trust question for a project; raise UserError if its stack belongs to another directory."""
     from agent_sandbox.runtime.trust.expected_files import written_here  # noqa: PLC0415 - renders; most runs ask nothing
 
     project = parse_project(now.root, now.files[str(COMPOSE_FILE)], files=())
@@ -68,40 +68,40 @@ def question_of(now: Standing, trusted: Standing | None) -> Question:
 
 
 def agree(question: Question, *, yes: str) -> None:
-    """Return if the user says yes; what is asked is shown in any case but that of the right fingerprint."""
+    """Return if the user agrees, else raise UserError; the right fingerprint skips the question."""
     if yes == question.fingerprint:
         return
     root = str(question.standing.root)
-    say("\n".join(map(printable, as_lines(question))))  # a name may hold a line end
+    say("\n".join(map(printable, as_lines(question))))  # a name may contain a line end
     if yes:
-        what = f"what it asks for now has not the fingerprint that was given, {yes}"
-        raise UserError([Problem(where=root, what=what, hint=f"look at it; then: --yes {question.fingerprint}")])
+        what = f"fingerprint mismatch: the settings are not those of {yes}"
+        raise UserError([Problem(where=root, what=what, hint=f"review them, then use --yes {question.fingerprint}")])
     if not sys.stdin.isatty():
         _refuse(root, question)
-    sys.stderr.write("Say yes to this? [y/N] ")
+    sys.stderr.write("Trust this? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise UserError([Problem(where=root, what="you have not said yes to it, so nothing was done")])
+        raise UserError([Problem(where=root, what="you did not trust it, so nothing was done")])
 
 
 def _refuse(root: str, question: Question) -> NoReturn:
-    what = f"nobody has said yes to {', '.join(question.changed)}, and there is no terminal to ask at"
-    hint = f"agent-sandbox trust, at a terminal; or, after a look: --yes {question.fingerprint}"
+    what = f"not trusted yet: {', '.join(question.changed)}; there is no terminal to ask on"
+    hint = f"run agent-sandbox trust at a terminal; or, after a review, use --yes {question.fingerprint}"
     raise UserError([Problem(where=root, what=what, hint=hint)])
 
 
 def as_lines(question: Question) -> Iterator[str]:
-    """Yield the question as a person reads it."""
+    """Yield the question as text."""
     root = question.standing.root
-    yield f"{root} asks for more than you have said yes to:" if question.known else f"{root} asks for this:"
-    # That a project mounts nothing is worth a word once, and none at each change of something else.
+    yield f"{root} asks for more than you trust:" if question.known else f"{root} asks for this:"
+    # "nothing" is printed only in the first question, not after each change.
     more, without = ("also ", ()) if question.known else ("", ("nothing",))
     yield from _block(f"{more}reaches", question.reaches or without)
     yield from _block(f"{more}mounts", question.mounts or without)
     yield from _block(f"{more}injects", [f"{name}, from your shell" for name in question.injects] or without)
     yield from _block("editor", question.editor)
     yield from _block("note", question.notes)
-    # All of it, however long: what is hidden could be what matters.
+    # Never shortened: a hidden line could be the important one.
     yield from ("", *question.differences, "") if question.differences else ()
     yield f"fingerprint {question.fingerprint}"
 
@@ -113,4 +113,4 @@ def _block(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 def _bounded(lines: Sequence[str]) -> list[str]:
     more = len(lines) - MOST
-    return [*lines[:MOST], *([f"... and {more} more lines: look into the file"] if more > 0 else [])]
+    return [*lines[:MOST], *([f"... and {more} more lines: see the file"] if more > 0 else [])]

@@ -1,4 +1,4 @@
-"""Before a path whose mount ended is protected again: what was written to it since, and a yes where that may run."""
+"""Show what was written to a path while its mount was lost, and ask where that may run."""
 
 import os
 import sys
@@ -14,36 +14,36 @@ from agent_sandbox.runtime.protect.mount_checks import REPLACED, Inside, look_in
 from agent_sandbox.runtime.protect.snapshot import Held, leave_pending, read_held, recorded
 from agent_sandbox.runtime.protect.snapshot_diff import Rewritten, rewritten, unwatched
 
-SAME = "it holds what it held before"
-UNTOLD = "it is not what it was when the stack started, and the agent's container tells of no mount: look who wrote it"
+SAME = "its content is the same as before"
+SILENT = "it changed since the stack started, and the agent container does not report its mounts: check who wrote it"
 
 
 def review(project: Project, found: Sequence[Container], inside: Inside) -> tuple[str, ...]:
-    """Show what each lost path holds now that it did not before, and return them, with those of an earlier no.
+    """Show how each path with a lost mount changed, and return these paths, including ones refused earlier.
 
-    Where the agent's container does not tell, all that has changed since is taken for lost.
+    If the agent container does not report its mounts, every changed path counts as lost.
 
-    The agent is stopped first: it could write while it is looked at. Raises UserError where something may run and
-    nobody says yes.
+    The agent is stopped first, because it could write meanwhile. Raises UserError if a change may run something and
+    the user does not confirm it.
     """
     then = recorded(project.root, os.environ)
     changed, paths = _to_be_seen(project, found, inside, then)
     if not paths:
         return ()
-    # Until all of it is protected again: a second `up` is no yes.
+    # Pending until all of it is protected again: a second `up` must ask again.
     leave_pending(project.root, os.environ, then, paths)
     now = read_held(project.root, paths)
     differences = [rewritten(path, then, now) for path in paths]
     for one in differences:
-        say(f"{one.path}: {UNTOLD if one.path in changed else REPLACED}{'' if one.lines else f'; {SAME}'}")
+        say(f"{one.path}: {SILENT if one.path in changed else REPLACED}{'' if one.lines else f'; {SAME}'}")
         for line in one.lines:
             say(f"  {printable(line)}")
-    _require_yes(project, [one for one in differences if one.runs])
+    _require_confirmation(project, [one for one in differences if one.runs])
     return paths
 
 
 def put_off(project: Project) -> None:
-    """Before the containers go, which alone know what is lost: have the next start show it."""
+    """Record the lost mounts before the containers, which alone know them, are removed."""
     found, then = containers(project.name), recorded(project.root, os.environ)
     _, paths = _to_be_seen(project, found, look_inside(found), then)
     if paths:
@@ -53,7 +53,7 @@ def put_off(project: Project) -> None:
 def _to_be_seen(
     project: Project, found: Sequence[Container], inside: Inside, then: Held
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what has changed, where nobody can say what is lost, and all that is to be shown; stop the agent first."""
+    """Stop the agent; return the paths that changed if it reported no mounts, and all paths to show."""
     expected = {*inside.lost, *then.pending}
     if expected or inside.silent:
         _stop(found)
@@ -67,16 +67,16 @@ def _stop(found: Sequence[Container]) -> None:
             answer("stop", "--time", "2", container.id, doing="stopping the agent")
 
 
-def _require_yes(project: Project, doubtful: Sequence[Rewritten]) -> None:
+def _require_confirmation(project: Project, doubtful: Sequence[Rewritten]) -> None:
     if not doubtful:
         return
     runs = printable(", ".join(why for one in doubtful for why in one.runs))
     if not sys.stdin.isatty():
-        what = f"this may run on your machine: {runs}; the agent is stopped, and nothing was started"
-        hint = "mend it, or say yes at a terminal: agent-sandbox up"
+        what = f"this may run on your machine: {runs}; the agent was stopped, and nothing was started"
+        hint = "fix it, or run agent-sandbox up at a terminal and confirm"
         raise UserError([Problem(where=str(project.root), what=what, hint=hint)])
     sys.stderr.write(f"This may run on your machine: {runs}. Did you, or a tool of yours, write it? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        what = "you have not said yes to it, so the agent stays stopped"
-        raise UserError([Problem(where=str(project.root), what=what, hint="mend the file; then: agent-sandbox up")])
+        what = "you did not confirm it, so the agent stays stopped"
+        raise UserError([Problem(where=str(project.root), what=what, hint="fix the file, then run agent-sandbox up")])

@@ -1,4 +1,4 @@
-"""The line of a file that a problem speaks of, with a caret below the place."""
+"""The source line of a problem, with carets below the place."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ WIDEST = 100
 
 
 def excerpt(problem: Problem, lines: Sequence[str]) -> str:
-    r"""Return two lines to print below a problem; empty where it names no place in the file.
+    r"""Return two lines to print below a problem, or an empty string if it has no place in the file.
 
     >>> print(excerpt(Problem(where="policy.yaml:2:1", what="unknown key 'domainz'"), ["version: 1", "domainz: []"]))
       2 | domainz: []
@@ -20,7 +20,7 @@ def excerpt(problem: Problem, lines: Sequence[str]) -> str:
     if found is None or not 0 < int(found["line"]) <= len(lines):
         return ""
     number, column = found["line"], int(found["column"])
-    # Far to the right, or behind a tab, a caret would stand below something else.
+    # Far to the right, or after a tab, a caret would be below the wrong column.
     line = lines[int(number) - 1].rstrip()
     if column > WIDEST or "\t" in line:
         return f"  {number} | {line[:WIDEST]}"

@@ -1,4 +1,4 @@
-"""How the carrying out of a plan looks on stderr: a bar and a moving line on a terminal, plain lines elsewhere."""
+"""Show the progress of a plan on stderr: a bar on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -11,13 +11,13 @@ from agent_sandbox.printable import printable
 from agent_sandbox.runtime.compose.build_log import FINISHING
 from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Tell, Unneeded, ignore
 
-WIDTH = 60  # of what is being done, on a terminal
+WIDTH = 60  # of the current step's text, on a terminal
 WIDE = 110  # the same, on a line of its own
 
 
 @contextmanager
 def progress(*, quiet: bool, terminal: bool | None = None) -> Iterator[Tell]:
-    """Return what to tell events to; nothing is drawn any more when the block is left."""
+    """Return a receiver of events; drawing ends with the block."""
     if quiet:
         yield ignore
     elif sys.stderr.isatty() if terminal is None else terminal:
@@ -29,22 +29,22 @@ def progress(*, quiet: bool, terminal: bool | None = None) -> Iterator[Tell]:
 
 @dataclass(slots=True)
 class Lines:
-    """One line for each thing that begins or ends."""
+    """A receiver that prints one line per event."""
 
     clock: Callable[[], float] = time.monotonic
     say: Callable[[str], None] = say
     since: float = 0.0
     total: int = 0
-    said: set[str] = field(default_factory=set)
+    printed: set[str] = field(default_factory=set)
 
     def tell(self, event: Event) -> None:
         """Print the line of an event."""
         match event:
             case Started(purpose=purpose, total=total):
-                self.since, self.total, self.said = self.clock(), total, set()
+                self.since, self.total, self.printed = self.clock(), total, set()
                 self.say(f"{purpose} ...")
-            case Progressed(done=done, doing=doing) if doing not in {*self.said, FINISHING}:
-                self.said.add(doing)  # compose tells twice, in any order, that a service is healthy
+            case Progressed(done=done, doing=doing) if doing not in {*self.printed, FINISHING}:
+                self.printed.add(doing)  # compose reports twice, in any order, that a service is healthy
                 part = f"{done + 1}/{self.total} " if self.total else ""
                 self.say(f"  {part}{shortened(doing, WIDE)}")
             case Finished():
@@ -57,7 +57,7 @@ class Lines:
 
 @contextmanager
 def _bar() -> Iterator[Tell]:
-    from rich.console import Console  # noqa: PLC0415 - a terminal alone needs it
+    from rich.console import Console  # noqa: PLC0415 - only needed on a terminal
     from rich.markup import escape  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415  # noqa: PLC0415
         BarColumn,

@@ -1,4 +1,4 @@
-"""Whether a person sits in front of us."""
+"""Whether a terminal is attached."""
 
 import sys
 
@@ -6,5 +6,5 @@ from agent_sandbox.backends.verbs import Terminal
 
 
 def terminal() -> Terminal:
-    """Return whether both ends are a terminal: output into a pipe must be the command's own bytes."""
+    """Return ATTACHED if both stdin and stdout are terminals: piped output must be the command's raw bytes."""
     return Terminal.ATTACHED if sys.stdin.isatty() and sys.stdout.isatty() else Terminal.NONE

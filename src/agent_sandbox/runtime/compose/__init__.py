@@ -1,1 +1,1 @@
-"""Act on the engine through docker and compose: carry out a plan, read state, build images, explain faults."""
+"""Drive the Docker engine: execute plans, read state, build images, explain errors."""

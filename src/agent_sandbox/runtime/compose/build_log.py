@@ -1,4 +1,4 @@
-"""BuildKit's plain output, read as progress and, when it fails, as the part that says why."""
+"""Parse BuildKit's plain output: progress, and the part that explains a failure."""
 
 import re
 from dataclasses import dataclass, field
@@ -14,9 +14,9 @@ RULER = re.compile(r"-{6}$")
 
 @dataclass(slots=True)
 class BuildLog:
-    """What is known of a build that is going on."""
+    """The progress of a running build."""
 
-    # What is told of each step; nothing of one that is told behind a later one of its stage. BuildKit looks into its
+    # The text of each step, unless a later step of its stage was reported first. BuildKit looks into its
     # cache for all of them at once, and answers in any order.
     running: dict[str, str] = field(default_factory=dict)
     reached: dict[str, int] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class BuildLog:
     doing: str = ""
 
     def feed(self, line: str) -> bool:
-        """Take one line; return whether it changed `done` or `doing`."""
+        """Read one line; return whether it changed `done` or `doing`."""
         if match := STEP.match(line):
             stage, at = match["stage"], int(match["at"])
             self.running[match["number"]] = (
@@ -41,7 +41,7 @@ class BuildLog:
 
 
 def expected_steps(dockerfile: str, target: str) -> int:
-    r"""Return how many steps a build of `target` has: those of its stages, and one for each of their bases.
+    r"""Return how many steps a build of `target` has: those of its stages, plus one per base image.
 
     >>> expected_steps("FROM x AS a\nRUN 1\nFROM y AS b\nRUN 2\nFROM a\nCOPY --from=b f .\n", "")
     6
@@ -76,7 +76,7 @@ def _stages(dockerfile: str) -> dict[str, _Stage]:
 
 
 def failure(said: str) -> str:
-    """Return BuildKit's own account of what failed: the step with its last lines, or the last lines of all."""
+    """Return the failed step with its last lines, or the last lines of the whole output."""
     lines = said.rstrip().splitlines()
     rulers = [number for number, line in enumerate(lines) if RULER.fullmatch(line)]
     if len(rulers) < 2:

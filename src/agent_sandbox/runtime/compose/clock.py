@@ -1,14 +1,14 @@
-"""Whether the proxy goes by this machine's time: the machine of an engine may be another one, and have slept."""
+"""Compare the proxy's clock with this machine's: the Docker host may be a virtual machine that slept."""
 
 from datetime import datetime, timedelta
 
-# Less than this no certificate fails for.
+# Certificates tolerate a smaller difference.
 TOLERATED = timedelta(minutes=5)
 UNITS = {"days": timedelta(days=1), "hours": timedelta(hours=1), "minutes": timedelta(minutes=1)}
 
 
 def clock_off(said: str, *, now: datetime) -> str:
-    """Return how far off the proxy's clock is, empty where it is right.
+    """Return how far off the proxy's clock is, or an empty string.
 
     >>> from datetime import UTC
     >>> clock_off("2026-03-01T10:00:00Z", now=datetime(2026, 3, 1, 7, tzinfo=UTC))

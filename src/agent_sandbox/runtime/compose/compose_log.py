@@ -1,15 +1,15 @@
-"""What compose and docker say while they work, cut down to what a person waits for."""
+"""Shorten the output of docker and compose to the progress that a user waits for."""
 
 import re
 
 LINE = re.compile(r"(?P<kind>Container|Network|Volume) +(?P<name>\S+) +(?P<state>[A-Z]\w+)")
 TOLD = {"Started": "started", "Healthy": "ready", "Unhealthy": "unhealthy", "Error": "failed", "Removed": "removed"}
-# What is going to be done, or has been counted, beside the names of what it was done to.
+# Announcements and totals, without names of the project.
 TALK = re.compile(r"\s*(Going to remove |Deleted Volumes:|Total reclaimed space: )")
 
 
 def told(line: str, project: str) -> str | None:
-    """Return what a line says of the project, in few words; None for what only compose has to know.
+    """Return a line's progress in a few words, or None if it is not of interest.
 
     >>> told(" Container app-1-proxy-1  Healthy", "app-1")
     'proxy ready'
@@ -17,7 +17,7 @@ def told(line: str, project: str) -> str | None:
     match = LINE.search(line)
     if not match:
         volume = line.strip().removeprefix(f"{project}_")
-        if volume != line.strip():  # `docker volume prune` names what it has removed, and no more
+        if volume != line.strip():  # `docker volume prune` prints only the names of removed volumes
             return f"{volume} removed"
         return None if TALK.match(line) else " ".join(line.split()) or None
     if match["state"] not in TOLD or (match["kind"] != "Container" and match["state"] != "Removed"):

@@ -1,4 +1,4 @@
-"""What of a project is on the engine, asked by its label alone: no file of the project has to be right for it."""
+"""List what a project has on the Docker engine, by its label: the project's files may be broken."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,18 +10,18 @@ from agent_sandbox.runtime.compose.engine import answer
 from agent_sandbox.stack.limits import size
 
 SERVICE_LABEL = "com.docker.compose.service"
-# In which the services start: each waits for the one before it.
+# The order in which the services start: each waits for the one before it.
 ORDER = ("proxy", "firewall", "agent")
-# How the engine says that nothing is limited.
+# The engine's values for "unlimited".
 NONE = {"0", "0g", "-1"}
 NANOSECONDS = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """One container of a stack. `health` is empty where nothing checks it.
+    """One container of a stack. `health` is empty without a health check.
 
-    `unchecked` is one that the engine calls unhealthy though no check failed: it was paused. The next check comes
+    `unchecked`: the engine calls it unhealthy because it was paused, although no check failed. The next check comes
     within `check_seconds`.
     """
 
@@ -42,12 +42,12 @@ class Container:
 
     @property
     def ready(self) -> bool:
-        """Whether it does what it is there for."""
+        """Whether it runs and is healthy."""
         return self.state == "running" and self.health in {"", "healthy"}
 
     @property
     def condition(self) -> str:
-        """What a person is told of it.
+        """Its state as text.
 
         >>> Container(id="1", service="proxy", image="x", state="running", health="unhealthy").condition
         'unhealthy'
@@ -62,7 +62,7 @@ class Container:
 
 
 def containers(project: str) -> tuple[Container, ...]:
-    """Return the project's containers, stopped ones too, in the order in which they start."""
+    """Return the project's containers, including stopped ones, in start order."""
     ids = answer(
         "ps", "--all", "--quiet", "--filter", f"label={PROJECT_LABEL}={project}", doing="looking for the stack"
     )
@@ -77,7 +77,7 @@ def _place(container: Container) -> tuple[int, str]:
 
 
 def leftovers(project: str) -> dict[str, tuple[str, ...]]:
-    """Return the names of everything that the project has on the engine, by kind."""
+    """Return the names of all containers, volumes and networks of the project, by kind."""
     label = f"label={PROJECT_LABEL}={project}"
     questions = {
         "containers": ("ps", "--all", "--filter", label, "--format", "{{.Names}}"),
@@ -113,12 +113,12 @@ def _container(found: Mapping[str, Any]) -> Container:
 
 
 def _check_seconds(check: Mapping[str, Any]) -> float:
-    """Return how long it takes at most until a container has been checked again."""
+    """Return the most seconds until the next health check ends."""
     return float((check.get("Interval") or 0) + (check.get("Timeout") or 0)) / NANOSECONDS
 
 
 def _limits(set_: Mapping[str, Any]) -> dict[str, str]:
-    """Return the limits that are in force, in a person's words."""
+    """Return the limits in force, as text."""
     period = set_.get("CpuPeriod") or 100_000
     found = {
         "memory": size(set_.get("Memory") or 0),

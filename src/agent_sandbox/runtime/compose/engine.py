@@ -1,7 +1,7 @@
-"""Questions to the Docker engine, by its own command line.
+"""Query the Docker engine through the docker command.
 
-The command line alone knows the user's context, its TLS keys and ssh hosts, and compose and buildx reach the engine by
-it: with one client, what is looked at is what is acted on.
+Only the docker command knows the user's context, TLS keys and ssh hosts, and compose and buildx use it too. With one
+client, the engine that is inspected is the one that is changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,15 +18,15 @@ PROGRAM = "docker"
 NOT_FOUND = Problem(
     where="docker",
     what="the docker command was not found",
-    hint="install Docker Engine (Linux), Docker Desktop or Colima (macOS), and see that `docker` is on PATH",
+    hint="install Docker Engine (Linux), Docker Desktop or Colima (macOS), and make sure that `docker` is on PATH",
 )
-# One object a line: several names may belong to one image.
+# One object per line: an image may have several names.
 IMAGE_FORMAT = '{"tags": {{json .RepoTags}}, "labels": {{json .Config.Labels}}}'
 
 
 @contextmanager
 def needs_docker() -> Iterator[None]:
-    """Turn a `docker` that can't be started into a problem."""
+    """Turn a failure to start `docker` into a UserError."""
     try:
         yield
     except FileNotFoundError as error:
@@ -34,18 +34,18 @@ def needs_docker() -> Iterator[None]:
             raise
         raise UserError([NOT_FOUND]) from error
     except PermissionError as error:
-        what = "the docker command may not be run"
+        what = "no permission to run the docker command"
         raise UserError([Problem(where=str(error.filename), what=what, hint=NOT_FOUND.hint)]) from error
 
 
 def ask(*arguments: str, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
-    """Run `docker ARGUMENTS` and return what it left, whatever its exit code."""
+    """Run `docker ARGUMENTS` and return its output and exit code."""
     with needs_docker():
         return capture((PROGRAM, *arguments), cwd=cwd, timeout=timeout)
 
 
 def answer(*arguments: str, doing: str, cwd: Path | None = None, timeout: float = 60.0) -> str:
-    """Run `docker ARGUMENTS` and return its stdout; a failure is a UserError in the user's words."""
+    """Run `docker ARGUMENTS` and return its stdout; raise an explaining UserError on failure."""
     done = ask(*arguments, cwd=cwd, timeout=timeout)
     if done.code != 0:
         raise UserError([problem_of(done.err or done.out, doing=doing)])
@@ -53,7 +53,7 @@ def answer(*arguments: str, doing: str, cwd: Path | None = None, timeout: float 
 
 
 def json_lines(text: str) -> Iterator[Mapping[str, Any]]:
-    """Return the objects of `--format json`: one a line, or one list, as older versions have it."""
+    """Return the objects of `--format json`: one per line, or one list in older versions."""
     for line in text.splitlines():
         if line.strip():
             value = read_json(line)
@@ -61,9 +61,9 @@ def json_lines(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def labels_of(images: Sequence[str]) -> dict[str, Mapping[str, str]]:
-    """Return the labels of those images that the engine has."""
+    """Return the labels of the images that exist on the engine."""
     found = ask("image", "inspect", "--format", IMAGE_FORMAT, *images)
-    # Missing images are what we look for; any other complaint means that we do not know.
+    # Missing images are expected; any other error means that we do not know.
     complaints = [line for line in found.err.splitlines() if line.strip() and "no such image" not in line.lower()]
     if complaints:
         raise UserError([problem_of(found.err, doing="looking for the images")])

@@ -1,4 +1,4 @@
-"""Carry out a plan: the one place where a stack is built, started, stopped and removed."""
+"""Execute a plan: the only place where a stack is built, started, stopped and removed."""
 
 import shlex
 from collections.abc import Callable, Iterable
@@ -19,12 +19,12 @@ type Explain = Callable[[RunCommand, str], Iterable[Problem]]
 
 
 def said_by_docker(step: RunCommand, said: str) -> Iterable[Problem]:
-    """Explain a failed command by what it said."""
+    """Explain a failed command from its output."""
     return [problem_of(said, doing=step.purpose)]
 
 
 def act(plan: Plan, *, tell: Tell = ignore, explain: Explain = said_by_docker) -> None:
-    """Do the steps in their order; the first that fails is a UserError with what `explain` makes of it."""
+    """Execute the steps in order; raise the UserError that `explain` makes of the first failure."""
     current = _current(plan)
     built = False
     for step in plan:
@@ -35,7 +35,7 @@ def act(plan: Plan, *, tell: Tell = ignore, explain: Explain = said_by_docker) -
                 _build(step, tell)
                 built = True
             case RemoveImages() if built or not step.once_built:
-                ask(*step.argv[1:])  # what can't be removed now is in use, and in nobody's way
+                ask(*step.argv[1:])  # an image that cannot be removed is in use, which is fine
             case RemoveImages():
                 pass
             case RunCommand():
@@ -46,7 +46,7 @@ def act(plan: Plan, *, tell: Tell = ignore, explain: Explain = said_by_docker) -
 
 
 def _current(plan: Plan) -> set[str]:
-    """Return the images that need not be built: they are there, and from the very files that a build would take."""
+    """Return the images that exist and were built from the same files, so need no build."""
     wanted = {s.name: s.labels for s in plan if isinstance(s, BuildImage) and s.freshness is Freshness.OUTDATED}
     labels = labels_of(tuple(wanted)) if wanted else {}
     return {name for name, found in labels.items() if wanted[name].items() <= found.items()}
@@ -82,7 +82,7 @@ def _run(step: RunCommand, tell: Tell, explain: Explain) -> None:
 
 
 def hand_on(plan: Plan, *, on_line: Callable[[str], None]) -> None:
-    """Run the commands of a plan for what they print: each line goes to `on_line`."""
+    """Run the commands of a plan and pass each line of output to `on_line`."""
     for step in plan:
         with needs_docker():
             done = process.follow(step.argv, on_line=on_line, cwd=step.cwd if isinstance(step, RunCommand) else None)

@@ -1,4 +1,4 @@
-"""What Docker says when something is wrong, and what a person can do about it: one table, first match wins."""
+"""A table of Docker's error messages and what to do about them; the first match wins."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ LAST_LINES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A pattern of Docker's words; its named groups may stand in the texts as `{name}`."""
+    """A pattern of Docker's output; the texts may use its named groups as `{name}`."""
 
     pattern: re.Pattern[str]
     where: str = "docker"
@@ -20,7 +20,7 @@ class Fault:
 
 
 def fault(pattern: str, *, what: str, hint: str, where: str = "docker") -> Fault:
-    """Return a row of the table; case does not matter."""
+    """Return a row of the table; the pattern ignores case."""
     return Fault(pattern=re.compile(pattern, re.IGNORECASE), where=where, what=what, hint=hint)
 
 
@@ -28,7 +28,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         r"permission denied while trying to connect to the docker (?:daemon socket|API) at (?P<socket>[^:\s]+:[^:\s]+)",
         where="{socket}",
-        what="you may not talk to the Docker daemon",
+        what="no permission to use the Docker daemon",
         hint="add yourself to its group (sudo usermod -aG docker $USER), log out and in, and try again",
     ),
     fault(
@@ -45,37 +45,37 @@ FAULTS: tuple[Fault, ...] = (
     ),
     fault(
         r"error during connect:.*?(?:dial (?P<dial>[^\n]*)|stderr=(?P<ssh>[^\n]*)|$)",
-        what="the Docker daemon can't be reached: {dial}{ssh}",
-        hint="see what DOCKER_HOST and `docker context ls` point at",
+        what="cannot reach the Docker daemon: {dial}{ssh}",
+        hint="check where DOCKER_HOST and `docker context ls` point",
     ),
     fault(
         r"client version (?P<client>\S+) is too (?P<how>new|old)\W+.*?API version(?: is)? (?P<server>[\d.]+)",
-        what="the docker command and the Docker daemon do not fit together (API {client} is too {how} for {server})",
+        what="the docker command does not match the Docker daemon (API {client} is too {how} for {server})",
         hint="update the older of the two: see `docker version`",
     ),
     fault(
         r"no space left on device",
         where="disk",
-        what="no space is left on the disk that Docker uses",
-        hint="see `docker system df`; `docker builder prune` removes what earlier builds left",
+        what="no space left on the disk that Docker uses",
+        hint="see `docker system df`; `docker builder prune` removes the cache of earlier builds",
     ),
     fault(
         r"error setting rlimits?[^\n]*operation not permitted",
-        what="this engine may not give a container as many open files as the stack asks for",
-        hint="raise its own limit (LimitNOFILE of docker.service, ulimit -Hn for a rootless one) to 16384 or more",
+        what="this Docker engine cannot give a container as many open files as the stack needs",
+        hint="raise the engine's limit (LimitNOFILE of docker.service, ulimit -Hn for a rootless one) to 16384 or more",
     ),
     fault(
         r"(?:bind for|listen tcp\d?) (?P<address>\S+?):? "
         r"(?:failed: port is already allocated|bind: address already in use)",
         where="{address}",
-        what="the port is taken by something else",
-        hint="stop what listens there, or publish another port in your compose file",
+        what="the port is already in use",
+        hint="stop the program that listens there, or publish another port in your compose file",
     ),
     fault(
         r"pool overlaps with other one on this address space",
         where=".devcontainer/docker-compose.yml",
         what="the stack's subnet is in use by another Docker network",
-        hint="see `agent-sandbox doctor` for which; `docker network prune` removes unused ones",
+        hint="`agent-sandbox doctor` names it; `docker network prune` removes unused ones",
     ),
     fault(
         r"all predefined address pools have been fully subnetted",
@@ -97,14 +97,14 @@ FAULTS: tuple[Fault, ...] = (
         r"(?:pull access denied for|failed to resolve reference \"|no such image:) ?\S*"
         r"(?P<image>agent-sandbox/[^\s,\"]+)",
         where="{image}",
-        what="the image is not there",
+        what="the image does not exist",
         hint="agent-sandbox build",
     ),
     fault(
         r"bind source path does not exist: (?P<path>[^\n]+)",
         where="{path}",
-        what="it was protected, and is not there any more",
-        hint="put it back, or have it left out: agent-sandbox init, then agent-sandbox up",
+        what="it was protected, but no longer exists",
+        hint="restore it, or run agent-sandbox init, then agent-sandbox up",
     ),
     fault(
         r"(?P<file>\S*\.ya?ml): (?P<what>(?:yaml:|services\.|networks\.|volumes\.|no such file)[^\n]*)",
@@ -116,17 +116,17 @@ FAULTS: tuple[Fault, ...] = (
 
 
 def last_lines(said: str) -> str:
-    """Return Docker's own last words."""
+    """Return the last lines of Docker's output."""
     lines = [line for line in said.strip().splitlines() if line.strip()]
-    return "docker failed: " + ("\n  ".join(lines[-LAST_LINES:]) or "it said nothing")
+    return "docker failed: " + ("\n  ".join(lines[-LAST_LINES:]) or "no output")
 
 
 def problem_of(
     said: str, *, doing: str, table: tuple[Fault, ...] = FAULTS, otherwise: Callable[[str], str] = last_lines
 ) -> Problem:
-    """Return what `said` means; where nothing is known of it, what `otherwise` makes of it."""
+    """Return the problem that matches the output `said`, or what `otherwise` makes of it."""
     for row in table:
         if match := row.pattern.search(said):
             groups = {name: value or "" for name, value in match.groupdict().items()}
             return Problem(where=row.where.format(**groups), what=row.what.format(**groups).strip(" :"), hint=row.hint)
-    return Problem(where=doing, what=otherwise(said), hint="agent-sandbox doctor looks for the cause")
+    return Problem(where=doing, what=otherwise(said), hint="run agent-sandbox doctor to find the cause")

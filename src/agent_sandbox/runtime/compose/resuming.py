@@ -1,7 +1,7 @@
-"""Set paused containers going again, and wait until the engine knows how they are.
+"""Unpause containers and wait for their next health check.
 
-The engine stops checking a container's health while it is paused, calls it `unhealthy`, and keeps to that after
-`unpause` until the next check is due. Until then compose refuses to start whatever depends on it.
+The engine calls a paused container `unhealthy` and, after `unpause`, keeps calling it that until the next check is
+due. Until then, compose refuses to start anything that depends on it.
 """
 
 import time
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from agent_sandbox.runtime.compose.containers import Container, containers
 from agent_sandbox.runtime.compose.engine import answer
 
-SECONDS = 0.5  # between two looks
+SECONDS = 0.5  # seconds between two polls
 
 
 def resumed(
@@ -20,7 +20,7 @@ def resumed(
     tell: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[Container, ...]:
-    """Return the project's containers once none is paused and each has been checked since."""
+    """Return the project's containers once none is paused and each was checked again."""
     found = tuple(found)
     paused = [container for container in found if container.state == "paused"]
     if paused:
@@ -30,7 +30,7 @@ def resumed(
     unchecked = [container for container in found if container.unchecked]
     if unchecked:
         tell(f"waiting for the next health check of {_names(unchecked)}, which was paused")
-        # Counted, not timed: a machine that sleeps meanwhile still gets its check.
+        # Count polls, not time: after a machine sleeps, the check still gets its chance.
         for _ in range(int(max(container.check_seconds for container in unchecked) / SECONDS) + 1):
             sleep(SECONDS)
             found = containers(project)

@@ -1,6 +1,6 @@
-"""Containers of others in the network namespace of the agent or of the proxy (`docker run --network container:ID`).
+"""Find foreign containers in the network namespace of the agent or proxy (`docker run --network container:ID`).
 
-They are members of no network, so a look at the network's members does not find them.
+They are not members of any network, so a list of the network's members does not show them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,15 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from agent_sandbox.runtime.compose.containers import Container
 from agent_sandbox.runtime.compose.engine import ask
 
-SHARING = "another container shares the stack's network namespace: it and the agent, or the proxy, have one loopback"
+SHARING = (
+    "another container shares a network namespace of the stack, and so the loopback interface of the agent or the proxy"
+)
 JOINED = "container:"
 FORMAT = "{{.Id}} {{.Name}} {{.HostConfig.NetworkMode}}"
 
 
 def sharers(found: Sequence[Container]) -> tuple[str, ...]:
-    """Return the names of the running containers that joined a namespace of the stack, but for the agent's own.
+    """Return the names of foreign running containers that joined a namespace of the stack.
 
-    A container can join one that joined another: each chain is followed.
+    Chains of containers that join each other are followed.
     """
     own = tuple(container.id for container in found if container.state == "running")
     agents = tuple(container.id for container in found if container.service == "agent")
@@ -31,14 +33,14 @@ def sharers(found: Sequence[Container]) -> tuple[str, ...]:
 
 
 def mending(name: str) -> str:
-    """Return the command that ends a container that shares the namespace."""
+    """Return the command that stops a container that shares the namespace."""
     return f"docker stop {name}"
 
 
 def _joined() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the name of each running container that joined another's namespace, and whose it is, by identity."""
+    """Return, by ID, the name of each running container that joined another's namespace, and that container's ID."""
     running = ask("ps", "--quiet", "--no-trunc").out.split()
-    # One that ended since is an error, and the rest is printed all the same.
+    # A container that ended meanwhile causes an error; the others are still printed.
     said = ask("inspect", "--type", "container", "--format", FORMAT, *running).out if running else ""
     rows = [line.split(" ", 2) for line in said.splitlines()]
     found = {row[0]: row for row in rows if len(row) == 3 and row[2].startswith(JOINED)}
@@ -47,7 +49,7 @@ def _joined() -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 
 def _chain(identity: str, joined: Mapping[str, str]) -> Iterator[str]:
-    """Yield whose namespace it joined, whose that one joined, and so on, each once."""
+    """Yield the container whose namespace it joined, then the one that that joined, and so on, each once."""
     seen = {identity}
     while (identity := joined.get(identity, identity)) not in seen:
         seen.add(identity)

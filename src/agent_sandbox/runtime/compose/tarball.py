@@ -1,4 +1,4 @@
-"""A build context as a tar that is the same, byte for byte, wherever and whenever it is made."""
+"""Make a reproducible tar archive of a build context."""
 
 import io
 import tarfile
@@ -7,9 +7,9 @@ from agent_sandbox.filetree import FileTree
 
 
 def tarball(tree: FileTree) -> bytes:
-    """Return an uncompressed tar: sorted paths, no owner, no time, and scripts alone may be run.
+    """Return an uncompressed tar: sorted paths, no owner, no time, only scripts executable.
 
-    A wheel keeps no mode, so a file's first two bytes say what it is.
+    A wheel stores no file modes, so scripts are recognised by `#!`.
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:

@@ -1,1 +1,1 @@
-"""`agent-sandbox doctor`: a table of small checks, each a function that returns what it found."""
+"""`agent-sandbox doctor`: a table of small checks, each a function that returns a result."""

@@ -1,4 +1,4 @@
-"""Checks of the docker command, the engine, and the two plugins that a stack needs."""
+"""Check the docker command, the Docker engine, and the two plugins that a stack needs."""
 
 import shutil
 from typing import Any
@@ -9,21 +9,21 @@ from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.doctor.version import Version, parse, shown
 
-# Both learned `start_interval` of health checks, without which a stack takes minutes to start.
+# The first versions with `start_interval` for health checks; without it, a stack takes minutes to start.
 OLDEST_ENGINE: Version = (25, 0, 0)
 OLDEST_COMPOSE: Version = (2, 24, 0)
-# The engine's own address on the stack's network: from here on nothing listens there.
+# From this version on, the engine has no address on the stack's network.
 ISOLATING_ENGINE: Version = (28, 0, 0)
 
 
 def docker(machine: Machine) -> CheckResult:
-    """Look for the docker command."""
+    """Check that the docker command exists."""
     client = machine.versions.get("Client") or {}
     return ok("docker", f"{shutil.which('docker')} {client.get('Version', '')}".strip())
 
 
 def engine(machine: Machine) -> CheckResult:
-    """Ask the engine for its version, and tell a daemon that is down from one that may not be asked."""
+    """Check the Docker engine's version, and whether it is down or access is denied."""
     server: dict[str, Any] = machine.versions.get("Server") or {}
     if not server:
         problem = _why_not(machine)
@@ -36,7 +36,7 @@ def engine(machine: Machine) -> CheckResult:
 
 
 def compose(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
-    """Look for compose v2."""
+    """Check for compose v2."""
     found = ask("compose", "version", "--short")
     version = parse(found.out)
     if found.code != 0 or not version:
@@ -49,7 +49,7 @@ def compose(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check take
 
 
 def buildx(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
-    """Look for buildx."""
+    """Check for buildx."""
     found = ask("buildx", "version")
     if found.code != 0 or not parse(found.out):
         hint = "install the plugin (Debian and Ubuntu: docker-buildx or docker-buildx-plugin)"
@@ -58,21 +58,21 @@ def buildx(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes
 
 
 def isolation(machine: Machine) -> CheckResult:
-    """Say whether the engine keeps its own address off the stack's network."""
+    """Check whether the Docker engine has an address on the stack's network."""
     version = parse((machine.versions.get("Server") or {}).get("Version", ""))
     if version < ISOLATING_ENGINE:
-        what = "this engine has an address on the stack's network: the firewall alone keeps the agent from it"
-        return warn("isolation", what, f"Docker Engine {shown(ISOLATING_ENGINE)} or newer has none there")
+        what = "this Docker engine has an address on the stack's network; only the firewall keeps the agent from it"
+        return warn("isolation", what, f"Docker Engine {shown(ISOLATING_ENGINE)} or newer has no address there")
     return ok("isolation", "the engine has no address on the stack's network")
 
 
 def seccomp(machine: Machine) -> CheckResult:
-    """Say whether the engine keeps its containers from system calls that lead into the depths of the kernel."""
+    """Check that the Docker engine filters system calls."""
     options = (option.split(",") for option in machine.info.get("SecurityOptions") or ())
     profile = next((rest[0].removeprefix("profile=") for name, *rest in options if name == "name=seccomp" and rest), "")
     if profile in {"", "unconfined"}:
-        what = "this engine filters no system calls: a hole in any of the kernel's is within the agent's reach"
-        hint = 'take `"seccomp-profile": "unconfined"` out of its daemon.json, or use one whose kernel has seccomp'
+        what = "this Docker engine does not filter system calls, so the agent can reach a vulnerability in any of them"
+        hint = 'remove `"seccomp-profile": "unconfined"` from its daemon.json, or use a kernel with seccomp'
         return warn("seccomp", what, hint)
     return ok("seccomp", f"system calls are filtered by the profile {profile}")
 
@@ -82,4 +82,4 @@ def _why_not(machine: Machine) -> tuple[str, str]:
         machine.info  # noqa: B018 - asked for what it raises
     except UserError as error:
         return str(error.problems[0].what), error.problems[0].hint
-    return "the engine does not answer", "agent-sandbox doctor again; see `docker info`"
+    return "the engine does not answer", "run agent-sandbox doctor again; see `docker info`"

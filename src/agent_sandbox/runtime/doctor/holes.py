@@ -1,4 +1,4 @@
-"""Versions with known holes: `known_holes.yaml` against what runs here."""
+"""Check the installed versions for the vulnerabilities in `known_holes.yaml`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ NAMES = {"Engine": "engine", "containerd": "containerd", "runc": "runc"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hole:
-    """One hole: the versions that have it, by the versions that do not."""
+    """One vulnerability, with the versions that introduced and fixed it."""
 
     component: str
     cve: str
@@ -24,7 +24,7 @@ class Hole:
     what: str
 
     def is_in(self, version: Version) -> bool:
-        """Return whether that version has it: a fix counts in its own series, and in every newer one."""
+        """Return whether a version has it; a fix counts in its own release series and all newer ones."""
         if not version or version < self.since:
             return False
         series = [fix for fix in self.fixed if fix[:2] == version[:2]]
@@ -32,7 +32,7 @@ class Hole:
 
 
 def known_holes(file: Path = FILE) -> tuple[Hole, ...]:
-    """Return the table."""
+    """Return the table of vulnerabilities."""
     import yaml  # noqa: PLC0415 - the doctor alone reads it
 
     return tuple(
@@ -48,7 +48,7 @@ def known_holes(file: Path = FILE) -> tuple[Hole, ...]:
 
 
 def holes(machine: Machine) -> Iterator[CheckResult]:
-    """Yield a warning for each component that has holes; a distribution may have mended them under the same number."""
+    """Yield a warning for each vulnerable component; a distribution may have fixed it in the same version."""
     table, clean = known_holes(), list[str]()
     for component, text in running(machine).items():
         version = parse(text)
@@ -58,7 +58,7 @@ def holes(machine: Machine) -> Iterator[CheckResult]:
             continue
         for hole in found:
             mended = ", ".join(map(shown, hole.fixed))
-            distribution = "; your distribution may have mended it in this one" if is_distributions(text) else ""
+            distribution = "; your distribution may have fixed it in this version" if is_distributions(text) else ""
             hint = f"update {component} to {mended} or newer{distribution}"
             yield warn("holes", f"{component} {text} has {hole.cve}: {hole.what}", hint)
     if clean:
@@ -66,7 +66,7 @@ def holes(machine: Machine) -> Iterator[CheckResult]:
 
 
 def running(machine: Machine) -> Mapping[str, str]:
-    """Return the version of each component that runs here, as it calls itself."""
+    """Return the reported version of each installed component."""
     server = machine.versions.get("Server") or {}
     platform = (server.get("Platform") or {}).get("Name", "")
     components = {part["Name"]: part["Version"] for part in server.get("Components") or ()}

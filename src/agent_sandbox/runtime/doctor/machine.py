@@ -1,4 +1,4 @@
-"""What the checks look at: asked once, kept, and only when a check wants it."""
+"""Facts for the checks, queried on first use and cached."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,27 +16,27 @@ from agent_sandbox.runtime.project.root import find_root
 
 @dataclass(kw_only=True)
 class Machine:
-    """This machine, its engine, and the project that the doctor was called for, if there is one."""
+    """This machine, its Docker engine, and the checked project, if there is one."""
 
     path: Path | None
     cwd: Path
 
     @cached_property
     def versions(self) -> Mapping[str, Any]:
-        """The client's versions and, where the engine answers, the engine's."""
+        """The versions of the client and, if it answers, of the engine."""
         answered = ask("version", "--format", "{{json .}}").out
         found: Mapping[str, Any] = read_json(answered) if answered.strip() else {}
         return found
 
     @cached_property
     def info(self) -> Mapping[str, Any]:
-        """What the engine says of itself; an engine that does not answer is a UserError."""
+        """The output of `docker info`; raise UserError if the engine does not answer."""
         found: Mapping[str, Any] = read_json(answer("info", "--format", "{{json .}}", doing="asking the engine"))
         return found
 
     @property
     def engine_answers(self) -> bool:
-        """Whether there is an engine at all."""
+        """Whether the Docker engine answers."""
         try:
             return bool(self.versions.get("Server"))
         except UserError:
@@ -44,23 +44,23 @@ class Machine:
 
     @property
     def is_local(self) -> bool:
-        """Whether the engine runs on this very system, and sees its files and routes."""
+        """Whether the Docker engine runs on this system and sees its files and routes."""
         kernel = Path("/proc/sys/kernel/osrelease")
         return kernel.exists() and kernel.read_text().strip() == self.info.get("KernelVersion")
 
     @cached_property
     def networks(self) -> tuple[Mapping[str, Any], ...]:
-        """Every network of the engine."""
+        """All networks of the engine."""
         ids = answer("network", "ls", "--quiet", doing="looking for networks").split()
         inspected = answer("network", "inspect", *ids, doing="looking at networks") if ids else "[]"
         return tuple(read_json(inspected))
 
     @property
     def has_project(self) -> bool:
-        """Whether there is a stack to look at."""
+        """Whether there is a stack to check."""
         return find_root(self.path, cwd=self.cwd) is not None
 
     @cached_property
     def project(self) -> Project:
-        """The project; one that can't be read is a UserError."""
+        """The project; raise UserError if it cannot be read."""
         return find_project(self.path, cwd=self.cwd)

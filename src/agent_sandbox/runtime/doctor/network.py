@@ -1,4 +1,4 @@
-"""Whether the stack's own subnet is nobody else's."""
+"""Check that no other network uses the stack's subnet."""
 
 import socket
 import struct
@@ -17,7 +17,7 @@ LABEL = "com.docker.compose.project"
 
 
 def subnet(machine: Machine) -> CheckResult:
-    """Compare the stack's subnet with the engine's other networks and with this system's routes."""
+    """Compare the stack's subnet with the engine's other networks and this system's routes."""
     project = machine.project
     ours = stack_subnet(read_compose(project.root)) or ip_network(addresses(str(project.root)).subnet)
     taken = {**dict(_networks(machine, project.name)), **_routes(machine)}
@@ -25,14 +25,14 @@ def subnet(machine: Machine) -> CheckResult:
     own = [name for name in colliding if name.startswith("route ") and _is_ours(machine, project.name, name)]
     others = sorted(set(colliding) - set(own))
     if others:
-        remove = _ended(machine, others) or "`docker network rm` what is not needed"
+        remove = _ended(machine, others) or "remove unused ones with `docker network rm`"
         hint = f"{remove}, or move the project to another path and run init again"
         return fail("subnet", f"{ours} is also used by {', '.join(others)}", hint)
     return ok("subnet", f"{ours} is free" if not own else f"{ours} is the stack's own")
 
 
 def stack_subnet(document: Mapping[str, Any]) -> IPv4Network | None:
-    """Return the subnet that a compose file gives its inner network."""
+    """Return the subnet of the internal network in a compose file."""
     try:
         return IPv4Network(document["networks"]["sandbox"]["ipam"]["config"][0]["subnet"])
     except (KeyError, TypeError, IndexError, ValueError):
@@ -67,11 +67,11 @@ def _networks(machine: Machine, project: str) -> Iterator[tuple[str, IPv4Network
 
 
 def _ended(machine: Machine, others: Sequence[str]) -> str:
-    """Return how the stack ends whose network is among these: this very project's, where it was called otherwise."""
+    """Return the command that removes the stack of one of these networks, perhaps this project's former one."""
     projects = {f"docker network {n['Name']}": (n.get("Labels") or {}).get(LABEL) for n in machine.networks}
     stack = next((found for name in others if (found := projects.get(name))), None)
-    # From `/`, since a project's .env would lead compose to the file of another stack.
-    return f"end what you do not need: cd / && docker compose --project-name {stack} down" if stack else ""
+    # From `/`, because a project's .env would point compose to another stack's file.
+    return f"remove a stack that you do not need: cd / && docker compose --project-name {stack} down" if stack else ""
 
 
 def _is_ours(machine: Machine, project: str, route: str) -> bool:

@@ -1,4 +1,4 @@
-"""Checks of the project: its policy, its files, its images, its owner."""
+"""Check the project: its policy, files, images and owner."""
 
 import os
 import shlex
@@ -27,12 +27,12 @@ from agent_sandbox.runtime.project.root import COMPOSE_FILE
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, told
 
-# What an engine says of itself where it lacks a kernel's controller, or the right to use it.
+# The engine's warnings when it lacks a cgroup controller.
 HELD_BY = {"MemoryLimit": "memory", "CpuCfsQuota": "cpus", "PidsLimit": "pids"}
 
 
 def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check takes the machine
-    """Load every agent that ships with the product."""
+    """Check that all shipped agent manifests load."""
     folder = data_root() / "templates"
     agents = known_agents(folder)
     for agent in agents:
@@ -43,25 +43,25 @@ def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check ta
 
 
 def stack(machine: Machine) -> CheckResult:
-    """See that the stack is this directory's own, not another's copied, and that the user has looked at it."""
+    """Check that the stack belongs to this directory and that the user trusts it."""
     project = machine.project
     if not is_own(project):
         what = f"{project.name} belongs to another directory: this project was moved, copied or cloned"
-        return fail("stack", what, f"agent-sandbox init {project.agent} gives it a stack of its own")
+        return fail("stack", what, f"agent-sandbox init {project.agent} makes a new stack for this directory")
     unseen = unseen_in(project.root, os.environ)
     if unseen:
-        what = f"you have not said yes to {', '.join(unseen)} as it is now"
+        what = f"{', '.join(unseen)} is not trusted"
         return warn("stack", what, "agent-sandbox trust shows it and asks")
     return ok("stack", f"{project.name} in {project.root}")
 
 
 def policy(machine: Machine) -> CheckResult:
-    """Load the policy as the proxy does."""
+    """Check that the policy loads and that the proxy can read it."""
     loaded = load_here(machine.project.policy, os.environ)
     for file, opening in _read_by_the_proxy(machine.project):
         closed = [str(path) for path in (file.parent, file) if _closed(path)]
         if closed and machine.is_local:
-            what = f"closed to the proxy, which is another user and denies everything: {', '.join(closed)}"
+            what = f"the proxy runs as another user, cannot read these and denies everything: {', '.join(closed)}"
             return fail("policy", what, opening(closed))
     for missed in left_out(machine.project, os.environ):
         return warn("policy", missed)
@@ -73,23 +73,23 @@ def policy(machine: Machine) -> CheckResult:
 
 
 def _read_by_the_proxy(project: Project) -> Iterator[tuple[Path, Callable[[Sequence[str]], str]]]:
-    """Yield the policies that the proxy reads, each with what opens it and what is closed above it."""
+    """Yield each policy file that the proxy reads, and a function from unreadable paths to the fixing command."""
     yield project.policy, lambda closed: f"chmod -R o+rX {shlex.quote(closed[0])}"
     bound = bound_by(project.root, "proxy")
     for layer in layers_here(os.environ, beside=project.policy):
         if str(layer.path.parent.resolve()) in bound:
-            # Not all that lies there: a user's folder is nobody else's to read.
+            # Only these paths, not the whole folder, which is private to the user.
             yield layer.path, lambda closed: f"chmod o+rX {shlex.join(closed)}"
 
 
 def _closed(path: Path) -> bool:
-    """Tell whether only its owner and group may read it, as a umask of 077 or 027 makes it."""
+    """Return whether others cannot read it, as with a umask of 077 or 027."""
     wanted = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
     return path.stat().st_mode & wanted != wanted
 
 
 def images(machine: Machine) -> CheckResult:
-    """See that every image is there, and built from this version's files."""
+    """Check that every image exists and was built from this version's files."""
     wanted = {image.name: image.digest for image in images_of(machine.project)}
     found = {name: labels.get(DIGEST_LABEL) for name, labels in labels_of(tuple(wanted)).items()}
     missing = [name for name in wanted if name not in found]
@@ -101,9 +101,9 @@ def images(machine: Machine) -> CheckResult:
 
 
 def dotenv(machine: Machine) -> CheckResult:
-    """See that plain `docker compose` in this directory takes the same stack."""
+    """Check that plain `docker compose` in this directory uses the same stack."""
     project = machine.project
-    hint = f"agent-sandbox init {project.agent} puts both lines there and keeps the rest"
+    hint = f"agent-sandbox init {project.agent} writes both lines and keeps the rest"
     text = read_text(project.root, DOTENV)
     if text is None:
         return warn("dotenv", f"there is no {DOTENV}: plain `docker compose` does not find the stack", hint)
@@ -118,42 +118,42 @@ def dotenv(machine: Machine) -> CheckResult:
 
 
 def limits(machine: Machine) -> CheckResult:
-    """See that the agent cannot use up the engine's whole machine."""
+    """Check that the agent's limits are below what the Docker host has."""
     project = machine.project
     record = parse_record(read_text(project.root, str(COMPOSE_FILE)) or "")
     chosen = record.limits if record else DEFAULT
     words = told(chosen)
     unheld = [name for key, name in HELD_BY.items() if machine.info.get(key) is False]
     if unheld:
-        what = f"this engine cannot limit {', '.join(unheld)}: the agent may use all that the machine has"
-        return warn("limits", what, "a rootless engine wants the cgroup controllers delegated to it; see `docker info`")
+        what = f"this engine cannot limit {', '.join(unheld)}: the agent may use all of the machine"
+        return warn("limits", what, "a rootless engine needs the cgroup controllers delegated to it; see `docker info`")
     has = beyond(chosen, memory=machine.info["MemTotal"], cpus=machine.info["NCPU"])
-    # The default number of processors is more than many have, and harmless: they are shared by turns.
+    # More processors than the machine has are harmless: processor time is shared.
     over = [f"{name} {words[name]} of {most}" for name, most in has.items() if name == "memory" or name in kept(chosen)]
     if over:
-        what = f"the agent may use more than the engine's machine has: {', '.join(over)}"
+        what = f"the agent's limits are above what the Docker host has: {', '.join(over)}"
         hint = f"agent-sandbox init {project.agent} --memory SIZE --cpus NUMBER, then agent-sandbox up"
         return warn("limits", what, hint)
     return ok("limits", ", ".join(f"{name} {text}" for name, text in words.items()))
 
 
 def owner(machine: Machine) -> CheckResult:
-    """See that `dev` inside is who owns the files outside, where the engine passes numbers through."""
+    """Check that `dev` has the uid and gid of the project's owner, if the engine does not map them."""
     project = machine.project
     if not machine.is_local:
-        return ok("owner", "the engine runs in a machine of its own, which maps owners by itself")
+        return ok("owner", "the Docker engine runs in a virtual machine, which maps owners")
     if kind := namespace_of(machine.info):
         return mapped_owner(machine, kind)
     real = owner_of(project.root)
     if real != project.owner:
-        what = f"the files belong to {real.uid}:{real.gid}, dev inside is {project.owner.uid}:{project.owner.gid}"
+        what = f"the files belong to {real.uid}:{real.gid}, but dev inside is {project.owner.uid}:{project.owner.gid}"
         return fail("owner", what, f"agent-sandbox init {project.agent}, then agent-sandbox up")
     if belongs_to_root(project.root):
-        what = f"the files belong to root, and dev inside is {real.uid}:{real.gid}: the agent can only read them"
+        what = f"the files belong to root, but dev inside is {real.uid}:{real.gid}: the agent can only read them"
         return fail("owner", what, f"chown -R {real.uid}:{real.gid} {shlex.quote(str(project.root))}")
-    return ok("owner", f"dev is {real.uid}:{real.gid}, as the project's owner")
+    return ok("owner", f"dev is {real.uid}:{real.gid}, like the project's owner")
 
 
 def belongs_to_root(root: Path) -> bool:
-    """Tell whether nobody but root may write there, which `dev` never is."""
+    """Return whether only root may write there; `dev` is never root."""
     return root.stat().st_uid == 0

@@ -1,11 +1,11 @@
-"""What a check found."""
+"""The result of a check."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How bad it is: with a failure the stack does not work or does not protect."""
+    """The severity; FAIL means that the stack does not work or does not protect."""
 
     OK = "ok"
     WARN = "warn"
@@ -14,7 +14,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """One line of the doctor's: what was looked at, how it is, what was seen, what to do."""
+    """One line of the doctor: the check's name, status, finding and hint."""
 
     name: str
     status: Status
@@ -23,15 +23,15 @@ class CheckResult:
 
 
 def ok(name: str, what: str) -> CheckResult:
-    """Return that all is well."""
+    """Return a result with status OK."""
     return CheckResult(name=name, status=Status.OK, what=what)
 
 
 def warn(name: str, what: str, hint: str = "") -> CheckResult:
-    """Return that something should be known."""
+    """Return a result with status WARN."""
     return CheckResult(name=name, status=Status.WARN, what=what, hint=hint)
 
 
 def fail(name: str, what: str, hint: str = "") -> CheckResult:
-    """Return that something has to be mended."""
+    """Return a result with status FAIL."""
     return CheckResult(name=name, status=Status.FAIL, what=what, hint=hint)

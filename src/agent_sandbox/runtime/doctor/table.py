@@ -1,4 +1,4 @@
-"""Every check, in the order in which a person would mend things."""
+"""The table of checks, in the order in which a user would fix things."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ type Check = Callable[[Machine], CheckResult | Iterable[CheckResult]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A check, and what has to be there for it to make sense."""
+    """A check and its preconditions."""
 
     name: str
     check: Check
@@ -51,13 +51,13 @@ CHECKS = (
 
 
 def examine(machine: Machine, checks: Iterable[Row] = CHECKS) -> Iterator[CheckResult]:
-    """Yield what the checks find; a check that can't look has failed, and one cause is told once."""
+    """Yield the results; a check that cannot run has failed, and each cause is reported once."""
     told: set[str] = set()
     for row in checks:
         if (row.engine and not machine.engine_answers) or (row.project and not machine.has_project):
             continue
         for result in _run(row, machine):
-            # No docker command is not also no engine, no compose and no buildx.
+            # Without the docker command, do not also report engine, compose and buildx.
             if result.status is not Status.FAIL or result.what not in told:
                 yield result
             told.add(result.what)

@@ -1,4 +1,4 @@
-"""Whether a company's proxy is on the way, and the policy knows of it."""
+"""Check whether this machine uses an upstream proxy and the policy names it."""
 
 import os
 import stat
@@ -11,23 +11,23 @@ from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
 from agent_sandbox.runtime.policies.layers import FILE, load_here
 
 VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
-UNREADABLE = "{} is closed to the proxy, which is another user"
-OPEN = "`chmod 644` it, and `chmod 700` the folder above its own"
+UNREADABLE = "{} cannot be read by the proxy, which runs as another user"
+OPEN = "`chmod 644` it, and `chmod 700` the parent of its folder"
 
 
 def upstream(machine: Machine) -> CheckResult:
-    """Say what the policy puts between, or that this machine uses a proxy of which the policy says nothing."""
+    """Report the policy's upstream proxy, or warn of one that only this machine's environment names."""
     said = load_here(machine.project.policy, os.environ).settings.upstream
     if said is not None:
         return _credentials(said, os.environ) or ok("upstream", str(said))
-    # Its value may hold a password.
+    # Only the name: the value may contain a password.
     name = next((name for name in VARIABLES if os.environ.get(name)), None)
     if name is None:
-        return ok("upstream", "no proxy on the way")
+        return ok("upstream", "no upstream proxy")
     folder = config_directory(os.environ)
     where = f"{folder / FILE}" if folder else "a policy"
     hint = f"if it is the only way out, write `settings: {{upstream: {{proxy: http://HOST:PORT}}}}` into {where}"
-    return warn("upstream", f"{name} is set here, and the policy names no proxy", hint)
+    return warn("upstream", f"{name} is set here, but the policy names no upstream proxy", hint)
 
 
 def _credentials(said: Upstream, environ: Mapping[str, str]) -> CheckResult | None:

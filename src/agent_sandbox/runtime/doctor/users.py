@@ -1,4 +1,4 @@
-"""Checks of users: who `dev` is outside of the container, and for whom the kernel counts what the agent uses."""
+"""Check user mapping: the uid of `dev` on the host, and the uid whose kernel limits the agent uses."""
 
 import os
 import shlex
@@ -11,7 +11,7 @@ from agent_sandbox.runtime.compose.engine import ask
 from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
 
-# How an engine says that its containers have a user namespace, and what people call that.
+# The engine's security options for a user namespace, and their usual names.
 NAMESPACES = {"name=rootless": "rootless", "name=userns": "userns-remap"}
 INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 ENOUGH = 1024
@@ -20,14 +20,14 @@ RAISE = (
     " docs/limits.md says how to keep it, and what else is shared"
 )
 COUNTED = {
-    "": "no user namespace: the kernel counts what the agent uses for uid {uid}, with that user's programs outside",
+    "": "no user namespace: the kernel counts what the agent uses together with other programs of uid {uid}",
     "userns-remap": "userns-remap: the kernel counts the agent's inotify instances for root, not for your user",
     "rootless": "rootless: the kernel counts the agent's inotify instances for the engine's user",
 }
 
 
 def namespace_of(info: Mapping[str, Any]) -> str:
-    """Return which user namespace the engine gives its containers; empty for none.
+    """Return the kind of user namespace of the engine's containers, or an empty string.
 
     >>> namespace_of({"SecurityOptions": ["name=seccomp,profile=builtin", "name=rootless"]})
     'rootless'
@@ -37,9 +37,9 @@ def namespace_of(info: Mapping[str, Any]) -> str:
 
 
 def kernel(machine: Machine) -> CheckResult:
-    """Say which limits of the kernel the agent shares with this machine's users."""
+    """Report which kernel limits the agent shares with this machine's users."""
     if not machine.is_local:
-        return ok("kernel", "the engine runs on another kernel: the agent shares no limits with your programs")
+        return ok("kernel", "the Docker engine runs on another kernel: the agent shares no limits with your programs")
     kind, uid, mine = namespace_of(machine.info), machine.project.owner.uid, os.getuid()
     if not kind and mine not in {0, uid}:
         return ok("kernel", f"the kernel counts what the agent uses for uid {uid}, not for yours ({mine})")
@@ -49,16 +49,16 @@ def kernel(machine: Machine) -> CheckResult:
 
 
 def mapped_owner(machine: Machine, kind: str) -> CheckResult:
-    """See that `dev` can write the project where the engine maps users to others."""
+    """Check that `dev` can write to the project if the engine maps users."""
     project = machine.project
     inside = {one.service: one.id for one in containers(project.name) if one.state == "running"}
     said = ask("exec", inside["firewall"], "cat", "/proc/self/uid_map").out if "firewall" in inside else ""
     uid, owner = outside(said, project.owner.uid), project.root.stat().st_uid
     if uid is None:
-        what = f"this engine maps users ({kind}): who dev is outside is known once the stack runs"
+        what = f"this Docker engine maps users ({kind}): the uid of dev on the host is known once the stack runs"
         return warn("owner", what, "agent-sandbox up, then agent-sandbox doctor")
     if uid == owner:
-        return ok("owner", f"dev is uid {uid} outside ({kind}), as the project's owner")
+        return ok("owner", f"dev is uid {uid} outside ({kind}), like the project's owner")
     if "agent" in inside and ask("exec", inside["agent"], "test", "-w", "/workspace").code == 0:
         return ok("owner", f"dev is uid {uid} outside ({kind}), and can write the project of uid {owner}")
     what = f"dev is uid {uid} outside ({kind}), and cannot write the project of uid {owner}"
@@ -67,7 +67,7 @@ def mapped_owner(machine: Machine, kind: str) -> CheckResult:
 
 
 def outside(table: str, uid: int) -> int | None:
-    r"""Return which user of the engine's machine a user of a container is, by the container's `uid_map`.
+    r"""Return the host uid of a container's uid, from the container's `uid_map`.
 
     >>> outside("0 100000 1000\n1000 1000 1", 1000), outside("0 100000 65536", 1000), outside("", 1000)
     (1000, 101000, None)

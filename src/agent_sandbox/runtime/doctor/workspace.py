@@ -1,4 +1,4 @@
-"""Checks of the walls in the workspace: what this machine acts on, and the agent could write."""
+"""Check the protected paths of the workspace."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ from agent_sandbox.runtime.protect.mount_checks import (
 
 
 def mounts(machine: Machine) -> Iterator[CheckResult]:
-    """See that what was read-only at the start still is, and that the agent is where it was."""
+    """Check that all protected mounts and the agent's network are still in place."""
     found = containers(machine.project.name)
     inside = look_inside(found)
     for path in inside.lost:
@@ -41,7 +41,7 @@ def mounts(machine: Machine) -> Iterator[CheckResult]:
 
 
 def names(machine: Machine) -> Iterator[CheckResult]:
-    """See that all that should be read-only is, and that no other spelling leads there."""
+    """Check that all paths to protect are read-only, and that the file system is case-sensitive."""
     project = machine.project
     gaps = look_over(project.root)
     for one in gaps.unprotected:

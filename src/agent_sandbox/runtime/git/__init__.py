@@ -1,1 +1,1 @@
-"""Ask git about a repository without running anything that the repository names."""
+"""Query git about a repository without running any program that the repository names."""

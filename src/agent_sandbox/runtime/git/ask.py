@@ -1,4 +1,4 @@
-"""Ask git for what a repository holds. An agent may have written the repository's settings: none of them is run."""
+"""Query git about a repository. The agent may have written its settings, so no program that they name may run."""
 
 import os
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from agent_sandbox.runtime.git.git_config import NotSaidError, Patience, Setting
 from agent_sandbox.runtime.host.process import TIMED_OUT, Finished, capture
 
 SECONDS = 30.0
-# An object that is missing is fetched from wherever the settings say, by a program of theirs. In the environment, since
-# `-c protocol.allow=never` speaks only of what the settings leave open: `protocol.ext.allow` stands over it.
+# Git fetches missing objects as the settings say, with a program that they name. Disabled in the environment, because
+# `-c protocol.allow=never` is only a default: `protocol.ext.allow` in the settings overrides it.
 NO_FETCH: Mapping[str, str] = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 # A commit and its parents are what its object says. References below `refs/replace`, grafts and a graph of commits kept
 # beside the objects could say otherwise. Below a file there are no grafts.
@@ -21,14 +21,14 @@ NO_SUBSTITUTES_EITHER = ("-c", "core.useReplaceRefs=false", "-c", "core.commitGr
 # the settings name is gone.
 NO_PROGRAMS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 NO_WORK_TREE: Mapping[str, str] = {**NO_FETCH, "GIT_OPTIONAL_LOCKS": "0", "GIT_WORK_TREE": "/"}
-WAITS = "git does not answer: the repository's settings include something that never ends"
+WAITS = "git does not answer: the repository's settings include a file that blocks"
 WAITS_HINT = "look for a named pipe among the files that `git config --list --show-origin` reads"
 
 
 def ask_git(*words: str, cwd: Path) -> Finished:
-    """Return what git says about objects and references; raises OSError where there is no git.
+    """Return git's output about objects and references; raise OSError without git.
 
-    Raises UserError where git does not answer.
+    Raise UserError if git does not answer.
     """
     places = (folder / ".git" for folder in (cwd, *cwd.absolute().parents))
     repository = next(filter(Path.exists, places), None)

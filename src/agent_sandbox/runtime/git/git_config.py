@@ -1,4 +1,4 @@
-"""Read git's settings of a repository without following its includes: a pipe among them would keep git waiting."""
+"""Read a repository's git settings without letting git follow includes: a named pipe would block it."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ from agent_sandbox.runtime.git.repositories import GIT, target_of, text_of
 from agent_sandbox.runtime.host.process import TIMED_OUT, Finished, capture
 
 SECONDS = 5.0
-# For all repositories of a project together: an agent can make thousands, and have git wait at each, by a pipe.
+# For all repositories of a project together: the agent can create thousands, each with a pipe that blocks git.
 SECONDS_IN_ALL = 10.0
 HOOKS = "hooksPath"
 WORKTREE = "core.worktree"
@@ -20,21 +20,21 @@ ORIGIN = "file:"
 # Since git 2.52 `core.hooksPath` may begin with this, which is no part of the path.
 OPTIONAL = ":(optional)"
 UNREADABLE = "no settings that git can read"
-# git itself gives up at ten levels of includes; a repository whose settings name more files than this is not read.
+# Git stops at ten levels of includes; a repository with more files of settings than this is not read.
 MAX_INCLUDES = 100
-# Whatever repository we are called in is not the one that is asked about.
+# The repository of the current directory is not the one in question.
 NOWHERE: Mapping[str, str] = {"GIT_DIR": os.devnull}
-# Names are bytes to git: what is not UTF-8 has to come back as it was.
+# Git's names are bytes, so invalid UTF-8 must survive.
 LOSSLESS = "surrogateescape"
 ROOT = Path("/")
 
 
 class NotSaidError(Exception):
-    """Git did not say in time what a repository's settings name: something in them keeps it waiting."""
+    """Git did not report a repository's settings in time: something in them blocks it."""
 
 
 class Patience:
-    """How long git is waited for, whatever it is asked, by the one who holds this."""
+    """A time budget for git, shared by all questions of one search."""
 
     def __init__(self, seconds: float = SECONDS_IN_ALL, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -42,13 +42,13 @@ class Patience:
 
     @property
     def seconds(self) -> float:
-        """What is left for the next question."""
+        """The seconds left for the next question."""
         return min(SECONDS, self._end - self._clock())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One line of a file of settings: `key` as git prints it, with section and name in lower case."""
+    """One setting: `key` as git prints it, with section and name in lower case."""
 
     file: Path
     key: str
@@ -56,11 +56,11 @@ class Setting:
 
     @property
     def is_include(self) -> bool:
-        """Whether it names another file of settings, under a condition or not."""
+        """Whether it includes another file, conditionally or not."""
         return self.key == "include.path" or (self.key.startswith("includeif.") and self.key.endswith(".path"))
 
     def path(self, base: Path) -> Path:
-        """Return the value as a path, which git takes relative to `base`."""
+        """Return the value as a path; git resolves it relative to `base`."""
         return base / os.path.expanduser(self.value)  # noqa: PTH111 - raises nothing for a user who is not there
 
     @property
@@ -70,7 +70,7 @@ class Setting:
 
 
 class Settings:
-    """The settings of a project's repositories, each read once; NotSaidError is raised again at once."""
+    """The settings of a project's repositories, each read once; a NotSaidError is cached too."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -79,7 +79,7 @@ class Settings:
         self._of_all: tuple[Setting, ...] | None = None
 
     def of(self, repository: Path) -> tuple[Setting, ...]:
-        """Return all settings of a repository, and those of every file that they include, whatever the condition.
+        """Return all settings of a repository, including those of every included file, whatever its condition.
 
         `repository` is a directory, or a `.git` file that leads to one. Reading settings runs no program.
         """
@@ -97,7 +97,7 @@ class Settings:
         self._known[_place(repository)] = None
 
     def ask(self, *words: str, environment: Mapping[str, str] = NOWHERE) -> Finished:
-        """Run git in `/`, so that it looks at nothing in the current directory."""
+        """Run git in `/`, where it ignores the current directory."""
         seconds = self._patience.seconds
         if seconds <= 0:
             raise NotSaidError
@@ -108,7 +108,7 @@ class Settings:
         return said
 
     def in_file(self, file: Path) -> tuple[Setting, ...]:
-        """Return the settings of one file; none where git can't read it. A pipe is not opened."""
+        """Return the settings of one file, or none if git cannot read it. A pipe is not opened."""
         if not is_regular(file):
             return ()
         said = self._try("config", "--file", str(file), "--no-includes", "--list", "-z")
@@ -118,7 +118,7 @@ class Settings:
         try:
             return self.ask(*words).out
         except OSError:
-            return ""  # where there is no git, nothing acts on its settings
+            return ""  # without git, nothing uses its settings
 
     def _read(self, place: Path) -> Iterator[Setting]:
         found = [*self._shared(), *(setting for file in _files(place) for setting in self._include(file))]
@@ -144,7 +144,7 @@ class Settings:
         return self._of_all
 
     def _include(self, file: Path, *, number: int = 0) -> tuple[Setting, ...]:
-        """Return the settings of a file, unless git would block on it."""
+        """Return the settings of a file; raise NotSaidError if git would block on it."""
         if number > MAX_INCLUDES or _keeps_waiting(file):
             raise NotSaidError
         if file not in self._included:
@@ -153,7 +153,7 @@ class Settings:
 
 
 def named(project: Path, repository: Path, top: Path, settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield (`hooksPath` or `include`, path relative to the project): what lies in the project alone.
+    """Yield (`hooksPath` or `include`, path relative to the project) for paths in the project.
 
     `top` is where git finds the repository. Raises `NotSaidError`.
     """
@@ -163,7 +163,7 @@ def named(project: Path, repository: Path, top: Path, settings: Settings) -> Ite
     bases = (top, repository, *(setting.path(repository) for setting in found if setting.key == WORKTREE))
     paths: dict[tuple[str, Path], None] = {}
     for setting in found:
-        # A file that the settings of the user, or of the machine, are read from may lie in the project, too.
+        # A file of the user's or the system's settings may also be in the project.
         paths[INCLUDE, setting.file] = None
         if setting.value and setting.is_include:
             paths[INCLUDE, setting.path(setting.file.parent)] = None
@@ -176,9 +176,9 @@ def named(project: Path, repository: Path, top: Path, settings: Settings) -> Ite
 
 
 def settings_of(file: Path) -> tuple[str, ...]:
-    """Return each setting of one file as `key`, a line end and its value; that it is no file of settings, as one."""
+    """Return each setting of one file as `key`, a line end and its value; for an unreadable file, one such marker."""
     try:
-        # From the root: nothing of the directory that this is called in is looked at.
+        # From `/`: nothing in the current directory is read.
         said = capture(("git", "config", "--file", str(file), "--list", "-z"), cwd=ROOT, timeout=SECONDS)
     except OSError:
         return ()  # as below
@@ -198,7 +198,7 @@ def _files(repository: Path) -> Iterator[Path]:
 
 
 def is_regular(file: Path) -> bool:
-    """Return whether this is a regular file, or a link to one: opening a pipe would block."""
+    """Return whether this is a regular file or a link to one; opening a pipe would block."""
     try:
         return stat.S_ISREG(file.stat().st_mode)
     except OSError:
@@ -206,7 +206,7 @@ def is_regular(file: Path) -> bool:
 
 
 def _keeps_waiting(file: Path) -> bool:
-    """Return whether opening this could block: it is neither a file nor a directory, which git refuses at once."""
+    """Return whether opening this could block: it is neither a file nor a directory."""
     try:
         mode = file.stat().st_mode
     except OSError:

@@ -1,7 +1,7 @@
-"""Find every place in a project that git on the host would take for a repository.
+"""Find every place in a project that git on the host machine would treat as a repository.
 
 What git knows by name (submodules, worktrees, alternates, the target of a `.git` file) is looked up. A bounded walk
-finds the rest, and the result lists the directories that it did not reach.
+finds the rest; the result lists the directories that it did not reach.
 """
 
 import os
@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path, PurePosixPath
 
-# Each kind of search, in directories; more than almost all projects have without what their package manager fetched.
+# The limit of each kind of search, in directories; enough for almost all projects without installed packages.
 MAX_FOLDERS = 20_000
 MAX_ENTRIES = 100_000  # of one directory
 MAX_POINTER = 64 << 10
 GIT = ".git"
 GITDIR = "gitdir: "
 MODULES, WORKTREES = "modules", "worktrees"
-# Where a repository keeps objects and references, in many directories; git finds no other repositories there.
+# Where a repository stores objects and references; git finds no other repositories there.
 STORES = frozenset({"objects", "refs", "logs"})
 TELLING = ("HEAD", "objects", "refs", "commondir", "gitdir", GIT)
 
 
 class Kind(StrEnum):
-    """What a place is to git."""
+    """How git treats a place."""
 
     REPOSITORY = "repository"
     WORKTREE = "worktree"  # where a repository keeps what is one worktree's own
@@ -42,14 +42,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The places, and the directories that were not looked into."""
+    """The places, and the directories that were not searched."""
 
     places: tuple[Place, ...]
     unsearched: tuple[str, ...] = ()
 
 
 class Rank(IntEnum):
-    """Why a directory is looked into; each has a bound of its own, so that none can use up another's."""
+    """Why a directory is searched; each reason has a separate limit, so none can exhaust another's."""
 
     NAMED = 0  # by git
     STRUCTURE = 1  # where git keeps the repositories of submodules and worktrees
@@ -61,21 +61,21 @@ type NamesOf = Callable[[Path, Path | None], Iterable[Path]]
 
 
 def no_names(_repository: Path, _top: Path | None) -> Iterable[Path]:
-    """Name nothing: the search goes by what is on the disk alone."""
+    """Return no names: search only by what is on the disk."""
     return ()
 
 
 def search(project: Path, *, names_of: NamesOf = no_names, limit: int | None = None) -> Found:
-    """Return the places; no link is followed.
+    """Return the places; links are not followed.
 
-    `names_of` is asked for each repository, with the directory of its files where it has one: it returns the
-    directories that git knows by name.
+    `names_of` is called for each repository, with its work tree if it has one, and returns the directories that git
+    knows by name.
     """
     return _Search(Path(os.path.realpath(project)), names_of, MAX_FOLDERS if limit is None else limit).run()
 
 
 def target_of(pointer: Path) -> Path | None:
-    """Return the repository that a `.git` which is a file, or a link, leads to.
+    """Return the repository that a `.git` file or link points to.
 
     A link may lead to such a file: git reads it, and takes what it says relative to the link.
     """
@@ -95,7 +95,7 @@ class _Entries:
 
     @property
     def kind(self) -> Kind | None:
-        """What git makes of a directory with these names in it."""
+        """Return how git treats a directory that contains these names."""
         if "HEAD" not in self.others:
             return None
         if {"objects", "refs"} <= self.folders | self.others:
@@ -144,7 +144,7 @@ class _Search:
             yield Place(kind=Kind.POINTER, path=path)
             target = target_of(folder / GIT)
             self._name(() if target is None else (target, *self._names_of(target, folder)))
-        # An agent can make any folder look like a repository, so only those in a `.git` are believed to have stores.
+        # The agent can make any folder look like a repository, so only those in a `.git` may skip the search of stores.
         stores = STORES if kind and GIT in folder.relative_to(self._project).parts else frozenset[str]()
         for name in sorted(entries.folders):
             if name not in stores or _entries(folder / name).kind:
@@ -206,7 +206,7 @@ def _may_enter_git(project: Path, folder: str, name: str) -> bool:
 
 
 def _leads(repository: Path) -> Iterator[Path]:
-    """Yield where a repository's own files lead: the one that it shares, its worktree, and others' objects."""
+    """Yield the places that a repository's files point to: its common directory, worktree and alternates."""
     if common := text_of(repository / "commondir"):
         yield repository / common
     if pointer := text_of(repository / "gitdir"):
@@ -244,14 +244,14 @@ def _entries(folder: Path) -> _Entries:
                 if entry.is_symlink():
                     found.links.add(entry.name)
     except OSError:
-        # What we can't enter, git can't either. What can be entered but not listed, git looks into by name.
+        # What we cannot enter, git cannot either. What can be entered but not listed, git opens by name.
         if os.access(folder, os.X_OK):
             _by_name(folder, found)
     return found
 
 
 def _by_name(folder: Path, found: _Entries) -> None:
-    """Look for what git looks for, where there is no list of all names."""
+    """Look for the names that git opens, in a directory that cannot be listed."""
     found.whole = False
     for name in (*TELLING, MODULES, WORKTREES):
         place = folder / name

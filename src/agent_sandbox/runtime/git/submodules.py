@@ -1,4 +1,4 @@
-"""What git knows by name in a repository: its submodules, where their files lie, and where their repositories do."""
+"""List what git knows by name in a repository: its submodules, with their work trees and repositories."""
 
 import os
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ PREFIX = "submodule."
 
 
 def names_by(settings: Settings) -> NamesOf:
-    """Return a function that asks git for the directories that it knows by name.
+    """Return a function that lists the directories that git knows by name.
 
-    It yields nothing for a repository that git says nothing about; `settings` then raises NotSaidError for it.
+    It yields nothing if git does not answer; `settings` then raises NotSaidError for that repository.
     """
 
     def names_of(repository: Path, top: Path | None) -> Iterator[Path]:
@@ -54,7 +54,7 @@ def _of_gitmodules(repository: Path, top: Path, settings: Settings) -> Iterator[
 
 
 def _gitlinks(repository: Path, top: Path, settings: Settings) -> Iterator[Path]:
-    """Yield the submodules in the index, which git prints without looking at any file."""
+    """Yield the submodules in the index, which git prints without reading other files."""
     size = _size(repository / "index")
     if size > MAX_INDEX:
         raise NotSaidError

@@ -1,1 +1,1 @@
-"""This machine: processes, files, git, and the user's own directories."""
+"""The host machine: processes, files and the user's directories."""

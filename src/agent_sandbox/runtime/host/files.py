@@ -1,7 +1,7 @@
-"""Reads and writes a handful of files of one project: never through a symbolic link, never half.
+"""Read and write a few files of one project: never through a symbolic link, never partially.
 
-Everything goes through directory handles: what was looked at is what is written to, also when somebody exchanges a
-directory meanwhile. A set of files is staged in full beside its targets; only then it is moved into place.
+Everything goes through directory handles: what was checked is what is written, even if a directory is exchanged
+meanwhile. A set of files is first staged next to its targets, then moved into place.
 """
 
 import errno
@@ -18,25 +18,25 @@ from agent_sandbox.problems import Problem, UserError
 
 MAX_BYTES = 1 << 20
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# O_NONBLOCK: a pipe is opened at once, seen for what it is, and refused.
+# O_NONBLOCK: opening a pipe does not block; it is then recognised and rejected.
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-# What a file is called on its way to its place: `.NAME.HEX.tmp`.
+# The name of a staged file: `.NAME.HEX.tmp`.
 STAGED = r"\.{}\.[0-9a-f]{{12}}\.tmp"
 
 READ = stat.S_IRGRP | stat.S_IROTH
 FOLLOW = READ | stat.S_IXGRP | stat.S_IXOTH
 
-NO_ROOM = "make room and run it again; nothing was changed"
-NO_RIGHT = "you may not write there: `ls -ld` says whose it is"
-NO_FILE = "move it away: a plain file of text belongs there"
-A_LINK = "it is a symbolic link, which agent-sandbox does not follow: put a real one in its place"
+NO_ROOM = "free some space and run it again; nothing was changed"
+NO_RIGHT = "you have no permission to write there: `ls -ld` shows the owner"
+NO_FILE = "move it away: a regular text file belongs there"
+A_LINK = "agent-sandbox does not follow symbolic links: replace it with a real file or directory"
 HINTS: Mapping[int, str] = {
     errno.ENOSPC: NO_ROOM,
     errno.EDQUOT: NO_ROOM,
     errno.EFBIG: NO_ROOM,
-    errno.EROFS: "the file system is read-only: choose a directory that can be written to",
+    errno.EROFS: "the file system is read-only: choose a writable directory",
     errno.EACCES: NO_RIGHT,
     errno.EPERM: NO_RIGHT,
     errno.ELOOP: A_LINK,
@@ -46,7 +46,7 @@ HINTS: Mapping[int, str] = {
 
 
 def read_bytes(root: Path, path: str, *, limit: int = MAX_BYTES) -> bytes | None:
-    """Return at most `limit` bytes of a project's file, None where there is none; raises OSError.
+    """Return at most `limit` bytes of a project's file, or None if it does not exist; raise OSError.
 
     >>> read_bytes(Path("/"), "no/such/file") is None
     True
@@ -59,32 +59,32 @@ def read_bytes(root: Path, path: str, *, limit: int = MAX_BYTES) -> bytes | None
             return None
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(errno.EINVAL, "is no regular file")
+                raise OSError(errno.EINVAL, "not a regular file")
             return file.read(limit)
 
 
 def read_text(root: Path, path: str) -> str | None:
-    """Return a project's text file, None where there is none; a link, a pipe, 50 MB and Latin-1 are problems."""
+    """Return a project's text file, or None if missing; raise UserError for links, pipes, huge files, non-UTF-8."""
     where = str(root / path)
     try:
         data = read_bytes(root, path, limit=MAX_BYTES + 1)
         text = data.decode() if data is not None else None
     except UnicodeDecodeError as error:
         raise UserError(
-            [Problem(where=where, what=f"is not UTF-8 text: see byte {error.start}", hint="save it as UTF-8")]
+            [Problem(where=where, what=f"not UTF-8 text at byte {error.start}", hint="save it as UTF-8")]
         ) from error
     except OSError as error:
         raise UserError([problem_of(where, error)]) from error
     if data is not None and len(data) > MAX_BYTES:
-        what = f"is larger than {MAX_BYTES >> 20} MiB, and not what it should be"
+        what = f"larger than {MAX_BYTES >> 20} MiB"
         raise UserError([Problem(where=where, what=what, hint=NO_FILE)])
     return text
 
 
 def write_all(root: Path, files: Mapping[str, str], *, shared: Collection[str] = ()) -> None:
-    """Write all of these files or none of them; each is replaced in one step and keeps its mode.
+    """Write all of these files or none; each is replaced atomically and keeps its mode.
 
-    Those that are `shared` are for other users to read, where they and their folders are new, whatever the umask says.
+    New files and folders in `shared` are readable for other users, whatever the umask.
     """
     targets: list[_Target] = []
     where = root
@@ -118,14 +118,14 @@ def write_all(root: Path, files: Mapping[str, str], *, shared: Collection[str] =
 
 
 def remove_leftovers(root: Path, paths: Iterable[str]) -> None:
-    """Remove what a command that was killed has left beside these files; what another one is writing stays."""
+    """Remove staged files that a killed command left; keep those that another command is writing."""
     for path in paths:
         with ExitStack() as stack, suppress(OSError):
             _sweep(_open_folder(stack, root, path), Path(path).name)
 
 
 def make_folders(root: Path, paths: Iterable[str]) -> None:
-    """Make these directories where nothing is; their parents are there, and no link is followed."""
+    """Create the missing directories; their parents exist, and links are not followed."""
     for path in paths:
         with ExitStack() as stack:
             try:
@@ -137,18 +137,18 @@ def make_folders(root: Path, paths: Iterable[str]) -> None:
 
 
 def problem_of(where: str, error: OSError) -> Problem:
-    """Say in a user's words what the system has said."""
-    # No file of ours lies deeper than two folders.
+    """Return the problem for an OSError, with a hint."""
+    # None of our files is deeper than two folders.
     link = next((folder for folder in Path(where).parents[:2] if os.path.islink(folder)), None)
     if error.errno == errno.ENOTDIR and link:
-        return Problem(where=str(link), what="can't be used", hint=A_LINK)
+        return Problem(where=str(link), what="cannot be used", hint=A_LINK)
     reason = (error.strerror or str(error)).lower()
-    return Problem(where=where, what=f"can't be used: {reason}", hint=HINTS.get(error.errno or 0, ""))
+    return Problem(where=where, what=f"cannot be used: {reason}", hint=HINTS.get(error.errno or 0, ""))
 
 
 @dataclass(slots=True, kw_only=True)
 class _Target:
-    """One file on its way: staged beside its place, moved there, and back again where another one fails."""
+    """One file: staged next to its target, moved there, and moved back if another one fails."""
 
     folder: int
     name: str
@@ -158,7 +158,7 @@ class _Target:
     mode: int | None = None
     temporary: str = ""
     touched: bool = False
-    # Locked for as long as the file is on its way: `_sweep` of another command leaves it alone.
+    # Locked while staged, so that `_sweep` of another command keeps it.
     handle: int = -1
 
     def stage(self) -> None:
@@ -170,7 +170,7 @@ class _Target:
                 own = found.st_uid == _owner(self.folder)[0] and found.st_nlink == 1
                 self.mode = stat.S_IMODE(found.st_mode)
                 self.before = file.read()
-        # What stands there already waits for no disk, unless another name or owner could change it.
+        # Existing content needs no write, unless another name or owner could change it.
         if self.before != self.data or not own:
             self._write(self.data)
 
@@ -193,7 +193,7 @@ class _Target:
                 os.unlink(self.temporary, dir_fd=self.folder)
 
     def release(self) -> None:
-        """Let go of the file, which is in its place or gone."""
+        """Close and unlock the file, which is in place or removed."""
         if self.handle >= 0:
             os.close(self.handle)
             self.handle = -1
@@ -216,7 +216,7 @@ class _Target:
 
 
 def _owner(folder: int) -> tuple[int, int]:
-    """Return whose a file in the folder is to be: ours, and with sudo theirs whose folder it is."""
+    """Return the owner for a new file: the user, or under sudo the folder's owner."""
     found = os.fstat(folder)
     return (found.st_uid, found.st_gid) if os.geteuid() == 0 else (os.geteuid(), -1)
 
@@ -229,7 +229,7 @@ def _sweep(folder: int, name: str) -> None:
 
 
 def _remove_leftover(folder: int, name: str) -> None:
-    """Remove a plain file that is ours and that nobody is writing; anything else of that name stays."""
+    """Remove a regular file that is ours and that no command is writing."""
     handle = os.open(name, REGULAR, dir_fd=folder)
     try:
         found = os.fstat(handle)
@@ -253,7 +253,7 @@ def _make_folder(folder: Path) -> list[Path]:
 
 
 def _open_folder(stack: ExitStack, root: Path, path: str) -> int:
-    """Open the directory that a file lies in; below the project's root no link is followed."""
+    """Open a file's directory; below the project's root, links are not followed."""
     handle = os.open(root, DIRECTORY)
     stack.callback(os.close, handle)
     for part in Path(path).parts[:-1]:

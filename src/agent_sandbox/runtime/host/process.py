@@ -1,4 +1,4 @@
-"""Run one program: for its answer, line by line, or in our own place.
+"""Run a program: for its output, line by line, or in place of this process.
 
 A captured child leads its own process group, so that one Ctrl-C reaches it exactly once, through us, together with
 whatever it has started (the docker CLI starts its plugins).
@@ -26,7 +26,7 @@ GRACE = 10.0  # seconds between asking a child to end and ending it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What a program left behind. `out` holds its last lines only when it was followed."""
+    """The result of a program. `out` has only the last lines if it was followed."""
 
     argv: tuple[str, ...]
     code: int
@@ -43,9 +43,9 @@ def capture(  # noqa: PLR0913 - each is an option of its own
     environment: Mapping[str, str] = MappingProxyType({}),
     errors: str = "replace",
 ) -> Finished:
-    """Run `argv` without a terminal and keep what it says. A time-out is the exit code `TIMED_OUT`.
+    """Run `argv` without a terminal and return its output; the exit code is `TIMED_OUT` after a timeout.
 
-    What goes to its stdin goes through a pipe, and lies on no disk. `errors` decodes what is not UTF-8: with
+    Its stdin is a pipe, so the input is never on disk. `errors` decodes what is not UTF-8: with
     "surrogateescape" a file name comes back as it is on the disk.
     """
     source = subprocess.PIPE if stdin else subprocess.DEVNULL
@@ -66,7 +66,7 @@ def follow(
     stdin: bytes = b"",
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Finished:
-    """Run `argv`, hand on each line of stdout and stderr as it comes, and keep the last ones."""
+    """Run `argv`, pass on each line of stdout and stderr as it comes, and keep the last ones."""
     with (
         _spooled(stdin) as source,
         _started(argv, cwd=cwd, stdin=source, stderr=subprocess.STDOUT, environment=environment) as child,
@@ -75,14 +75,14 @@ def follow(
 
 
 def watch(argv: Sequence[str], *, on_line: Callable[[str], None], cwd: Path | None = None) -> Finished:
-    """Run `argv` as `follow` does, with a stdin that is silent and stays open until we are gone, however we go."""
+    """Run `argv` as `follow` does, with an empty stdin that stays open until this process ends, however it ends."""
     with _started(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
         return _read_lines(child, argv, on_line)
 
 
 def _read_lines(child: subprocess.Popen[bytes], argv: Sequence[str], on_line: Callable[[str], None]) -> Finished:
     tail: deque[str] = deque(maxlen=TAIL_LINES)
-    for line in child.stdout or ():  # bytes: a line ends with a line feed, and with nothing else that a program prints
+    for line in child.stdout or ():  # bytes: only a line feed ends a line
         tail.append(_text(line).rstrip("\r\n"))
         on_line(tail[-1])
     return Finished(argv=tuple(argv), code=child.wait(), out="\n".join(tail))
@@ -93,7 +93,7 @@ def _text(said: bytes, errors: str = "replace") -> str:
 
 
 def become(argv: Sequence[str], *, cwd: Path | None = None) -> NoReturn:
-    """Put `argv` in our own place: its terminal, signals and exit code are the person's, with nothing between."""
+    """Replace this process with `argv`, which gets the terminal and signals and sets the exit code."""
     if cwd is not None:
         os.chdir(cwd)
     sys.stdout.flush()
@@ -103,15 +103,15 @@ def become(argv: Sequence[str], *, cwd: Path | None = None) -> NoReturn:
 
 @contextmanager
 def _spooled(content: bytes) -> Iterator[IO[bytes]]:
-    # A file, not a pipe: a child that stops reading can't make us wait on both ends.
+    # A file, not a pipe: a child that stops reading cannot block us.
     try:
         source = tempfile.TemporaryFile(prefix="agent-sandbox-")  # noqa: SIM115 - closed below
         source.write(content)
         source.seek(0)
     except OSError as error:
-        what = f"a temporary file can't be written: {error.strerror}"
+        what = f"cannot write a temporary file: {error.strerror}"
         raise UserError(
-            [Problem(where="disk", what=what, hint="make room, or set TMPDIR to a place with room")]
+            [Problem(where="disk", what=what, hint="free some space, or set TMPDIR to a directory with space")]
         ) from error
     with source:
         yield source
@@ -126,7 +126,7 @@ def _started(
     stderr: int,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a child that is ended when the block is left by an exception."""
+    """Start a child process and end it if the block raises."""
     with _interruptible() as started:
         child = subprocess.Popen(  # noqa: S603 - argv is a tuple made by a backend, never a shell line
             tuple(argv),
@@ -148,9 +148,9 @@ def _started(
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], None]]:
-    """Make a request to end (Ctrl-C, SIGTERM, SIGHUP) an exception, but only from the moment that `started` is called.
+    """Turn Ctrl-C, SIGTERM and SIGHUP into an exception, but only once `started` was called.
 
-    One that comes while the child is being made would leave it behind: it waits until there is something to end.
+    An earlier signal would leave the child running, so it waits until there is a child to end.
     """
     waiting: list[str] = []
     ready = False
@@ -181,6 +181,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         os.killpg(child.pid, number)
         with suppress(subprocess.TimeoutExpired):
             child.wait(timeout=GRACE)
-    # What the child had started in the background does not hear Ctrl-C, and would outlive it.
+    # Background processes of the child do not receive Ctrl-C, and would outlive it.
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Where a user's own files live: configuration and state, by the XDG rules on every system."""
+"""The user's directories for configuration, state and cache, by the XDG rules on every system."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,28 +8,28 @@ ORGANISATION = Path("/etc") / NAME
 
 
 def home_directory(environ: Mapping[str, str]) -> Path | None:
-    """Return HOME where it is set to an absolute path; nothing is guessed when it is not."""
+    """Return HOME if it is an absolute path, else None."""
     home = Path(environ.get("HOME", ""))
     return home if home.is_absolute() else None
 
 
 def config_directory(environ: Mapping[str, str]) -> Path | None:
-    """Return `~/.config/agent-sandbox`, or None where there is no home."""
+    """Return `~/.config/agent-sandbox`, or None without a home directory."""
     return _place(environ, "XDG_CONFIG_HOME", ".config")
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
-    """Return `~/.local/state/agent-sandbox`; without a home, a folder of the user's own under /tmp."""
+    """Return `~/.local/state/agent-sandbox`; without a home directory, a folder under /tmp."""
     return _place(environ, "XDG_STATE_HOME", ".local/state") or Path(f"/tmp/{NAME}-{environ.get('USER', 'state')}")  # noqa: S108 - no home is left
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path | None:
-    """Return `~/.cache/agent-sandbox`, or None where there is no home."""
+    """Return `~/.cache/agent-sandbox`, or None without a home directory."""
     return _place(environ, "XDG_CACHE_HOME", ".cache")
 
 
 def layer_folders(environ: Mapping[str, str]) -> dict[str, Path]:
-    """Return where the policies of the user and of the organisation lie, by the names of their layers, lowest first."""
+    """Return the policy directories of the user and the organisation, by layer name, lowest first."""
     user = config_directory(environ)
     return ({"user": user} if user else {}) | {"organisation": ORGANISATION}
 

@@ -1,4 +1,4 @@
-"""What a build is made of: whose images, and what the user adds."""
+"""The inputs of a build: the agents, and the user's base image and CA."""
 
 import os
 from collections.abc import Callable
@@ -21,14 +21,16 @@ KEY = b"PRIVATE KEY-----"
 def images_to_build(
     agents: tuple[str, ...], path: Path | None, *, cwd: Path, opened: Callable[[], Project]
 ) -> tuple[Image, ...]:
-    """Return the images of the named agents, or of the project's stack, as it is `opened`, where none is named."""
+    """Return the images of the named agents, or without names those of the project that `opened` returns."""
     root = find_root(path, cwd=cwd)
     installed = root is not None and os.path.exists(root / COMPOSE_FILE)
     templates = data_root() / "templates"
     if not agents and not installed:
         known = ", ".join(known_agents(templates))
-        where, what = str(root or cwd), "there is no stack here, and no agent is named"
-        raise UserError([Problem(where=where, what=what, hint=f"agent-sandbox build AGENT, with one of: {known}")])
+        where, what = str(root or cwd), "there is no stack here, and no agent was named"
+        raise UserError(
+            [Problem(where=where, what=what, hint=f"agent-sandbox build AGENT, where AGENT is one of: {known}")]
+        )
     if not agents:
         return images_of(opened())
     owner = read_project(root).owner if root and installed else owner_of(root or cwd)
@@ -37,7 +39,7 @@ def images_to_build(
 
 
 def build_of(images: tuple[Image, ...], *, base_image: str, extra_ca: Path | None, anew: bool = False) -> Build:
-    """Return the build; `anew` builds all of it, without the cache."""
+    """Return the build; `anew` rebuilds everything without the cache."""
     return Build(
         images=images,
         freshness=Freshness.ALL if anew else Freshness.OUTDATED,
@@ -48,15 +50,15 @@ def build_of(images: tuple[Image, ...], *, base_image: str, extra_ca: Path | Non
 
 
 def checked_ca(file: Path) -> Path:
-    """Return the file's absolute path once it is known to hold certificates and no key."""
+    """Return the file's absolute path; raise UserError unless it contains certificates and no key."""
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise UserError([Problem(where=str(file), what=f"the extra CA can't be read: {error.strerror}")]) from error
+        raise UserError([Problem(where=str(file), what=f"cannot read the extra CA: {error.strerror}")]) from error
     if BEGIN not in content:
-        hint = "it has to hold `-----BEGIN CERTIFICATE-----`; openssl x509 -inform der -in FILE converts a DER file"
-        raise UserError([Problem(where=str(file), what="this is no PEM certificate", hint=hint)])
+        hint = "it must contain `-----BEGIN CERTIFICATE-----`; to convert a DER file: openssl x509 -inform der -in FILE"
+        raise UserError([Problem(where=str(file), what="not a PEM certificate", hint=hint)])
     if KEY in content:
-        what = "this holds a private key, which no build may see"
-        raise UserError([Problem(where=str(file), what=what, hint="give a file with the certificates alone")])
+        what = "contains a private key, which must not be in a build"
+        raise UserError([Problem(where=str(file), what=what, hint="use a file that contains only certificates")])
     return file.absolute()

@@ -1,4 +1,4 @@
-"""Looks at a project and at its user's home: what a stack is built from."""
+"""Collect the facts about a project and its user that a stack is built from."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from agent_sandbox.stack.workspace import Ide, Owner, Protected, Workspace
 
 
 def find_project(path: Path, environ: Mapping[str, str]) -> Path:
-    """Return the project's real directory, or say why it is none that may be given to an agent."""
+    """Return the project's real directory; raise UserError if an agent must not get it."""
     try:
         project = path.resolve(strict=True)
         str(project).encode()
@@ -20,18 +20,20 @@ def find_project(path: Path, environ: Mapping[str, str]) -> Path:
     except UnicodeEncodeError as error:
         raise UserError([Problem(where=repr(str(path)), what="this path is not UTF-8", hint="rename it")]) from error
     except (OSError, RuntimeError) as error:
-        raise UserError([Problem(where=str(path), what=f"can't be used: {error}")]) from error
+        raise UserError([Problem(where=str(path), what=f"cannot be used: {error}")]) from error
     if not project.is_dir():
-        raise UserError([Problem(where=str(path), what="is no directory", hint="name the project's directory")])
+        raise UserError([Problem(where=str(path), what="not a directory", hint="name the project's directory")])
     for home in _homes(environ):
         if home == project or home.is_relative_to(project):
-            what = "holds your home directory: the agent would have all of it"
-            raise UserError([Problem(where=str(project), what=what, hint="choose a directory for the project alone")])
+            what = "contains your home directory: the agent would have access to all of it"
+            raise UserError(
+                [Problem(where=str(project), what=what, hint="choose a directory that contains only the project")]
+            )
     return project
 
 
 def _homes(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield `/`, HOME, and the home that the system knows for this user."""
+    """Yield `/`, HOME, and this user's home directory in the user database."""
     yield Path("/")
     candidates = [environ.get("HOME", "")]
     try:
@@ -54,7 +56,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     environ: Mapping[str, str],
     protected: tuple[Protected, ...] = (),
 ) -> Workspace:
-    """Return what a stack has to know of this project and of its user."""
+    """Return the facts about this project and its user."""
     config = config_directory(environ)
     return Workspace(
         path=str(project),
@@ -70,18 +72,18 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
 
 
 def machine() -> dict[str, int]:
-    """Return how much memory and how many processors this machine has; the engine's may have less."""
+    """Return this machine's memory and processors; the Docker host may have less."""
     pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return {"memory": pages * page, "cpus": os.cpu_count() or 1}
 
 
 def owner_of(project: Path) -> Owner:
-    """Return the numbers for `dev`: those of the directory's owner; never root's."""
+    """Return the uid and gid for `dev`: those of the directory's owner, but never root's."""
     return owner_by(project.stat())
 
 
 def owner_by(status: os.stat_result) -> Owner:
-    """Return the numbers for `dev` where the directory looks like this."""
+    """Return the uid and gid for `dev` for a directory with this status."""
     default = Owner()
     if status.st_uid == 0:
         return default

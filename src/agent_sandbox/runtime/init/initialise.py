@@ -1,4 +1,4 @@
-"""`init`: looks at a project, renders its stack, compares with what is there. Writing is a second step."""
+"""`init`: inspect a project, render its stack and compare it with the existing files. Writing is a second step."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -31,15 +31,15 @@ from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 TITLE_LENGTH = 100
-LOST = "was protected and is now a link or a pipe, which can't be protected"
-LOST_HINT = "replace it with a file or a directory or remove it; or run agent-sandbox init at a terminal and agree"
-# What plain `docker compose` takes by itself, in its own order.
+LOST = "was protected and is now a link or a pipe, which cannot be protected"
+LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
+# The files that plain `docker compose` uses by default, in its order.
 OWN_STACKS = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the user asked for; None where an earlier `init`'s choice stays, or the default is taken."""
+    """The user's options; None keeps an earlier `init`'s choice or takes the default."""
 
     agent: str
     path: Path
@@ -47,10 +47,10 @@ class Wish:
     ide: Ide | None
     on_conflict: OnConflict
     detect: bool
-    # By name, as they were said; those of an earlier `init` stay.
+    # By name, as given; others keep an earlier `init`'s value.
     limits: Mapping[str, str] = field(default_factory=dict)
-    # Protected paths that the user agreed to give up.
-    let_go: frozenset[str] = frozenset()
+    # Protected paths that the user agreed to unprotect.
+    unprotect: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,29 +67,29 @@ class Prepared:
 
     @property
     def conflicts(self) -> tuple[Change, ...]:
-        """The files on which a person has to decide."""
+        """The files about which the user has to decide."""
         return tuple(change for change in self.changes if change.verdict is Verdict.KEPT)
 
     def write(self) -> None:
-        """Write what changes: all of it or nothing. Raises UserError if a protection would end without a yes."""
+        """Write all changes or none; raise UserError if a protection would end without the user's agreement."""
         if self.protection.lost:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
         remove_leftovers(self.project, PATHS)
-        # The proxy reads the policy as another user, and what is checked in with the code is no secret.
+        # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY})
         make_folders(self.project, (one.path for one in self.workspace.protected if one.always))
 
 
 def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
-    """Return what `init` would write; only reads."""
+    """Return what `init` would write, without writing."""
     templates = data_root() / "templates"
     manifest = load_manifest(templates, wish.agent)
     project = find_project(wish.path, environ)
     present = {path: read_text(project, path) for path in PATHS}
     record = parse_record(present[COMPOSE] or "")
     before = _protected_before(project, present[COMPOSE] or "", environ)
-    protection = find_protected(project, before=before, let_go=wish.let_go)
+    protection = find_protected(project, before=before, unprotect=wish.unprotect)
     workspace = look_at(
         project,
         title=_title(wish, record, project),
@@ -115,7 +115,7 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
         notes=(
             *notes(changes, manifest, offered, _own_stacks(project)),
             *_beyond(workspace.limits),
-            *_about(protection, wish.let_go),
+            *_about(protection, wish.unprotect),
         ),
         protection=protection,
     )
@@ -131,13 +131,13 @@ def _protected_before(project: Path, compose: str, environ: Mapping[str, str]) -
     return frozenset(path for path in paths if path.isprintable())
 
 
-def _about(protection: Protection, let_go: Collection[str]) -> Iterator[str]:
+def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
     """Yield notes about earlier protections, and about directories that were not searched."""
     if protection.kept:
-        yield f"{listed(protection.kept)}: still protected, though this search found nothing that refers to it"
+        yield f"{listed(protection.kept)}: still protected, though this search found no reference to it"
     yield from (f"{path}: {LOST}" for path in protection.lost)
-    if let_go:
-        yield f"{listed(sorted(let_go))}: no longer protected: the agent can write it after the next start"
+    if unprotect:
+        yield f"{listed(sorted(unprotect))}: no longer protected: the agent can write it after the next start"
     if protection.gone:
         yield f"{listed(protection.gone)}: no longer protected, because it is gone"
     if protection.unsearched:
@@ -145,7 +145,7 @@ def _about(protection: Protection, let_go: Collection[str]) -> Iterator[str]:
 
 
 def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offered:
-    """Return the hosts that the project's files name; with `detect`, those that this machine knows too are allowed."""
+    """Return the hosts that the project's files name; with `detect`, those that this machine also names are allowed."""
     named = tuple(namings(naming_files(project)))
     known = known_places(this_machine(environ)) if detect and named else frozenset()
     return Offered(
@@ -156,20 +156,20 @@ def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offe
 
 
 def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the agent whose stack an earlier `init` has written there, None where there is none."""
+    """Return the agent of the existing stack, or None."""
     record = parse_record(read_text(find_project(path, environ), COMPOSE) or "")
     return record.agent if record else None
 
 
 def _beyond(chosen: Limits) -> Iterator[str]:
-    """Yield what was chosen and is more than this machine has; of the defaults, which fit most, `doctor` tells."""
+    """Yield a note for each chosen limit above what this machine has; `doctor` checks the defaults."""
     for name, has in beyond(chosen, **machine()).items():
         if name in kept(chosen):
-            yield f"--{name} {kept(chosen)[name]} is more than this machine has, which is {has}: here it limits nothing"
+            yield f"--{name} {kept(chosen)[name]} is more than this machine has ({has}), so it limits nothing"
 
 
 def _kept_for(agent: str, change: Change) -> Change:
-    """Keep the stack of another agent as if somebody had edited it: who wants this one in its place says so."""
+    """Keep another agent's stack as if it was edited: replacing it needs `--force`."""
     swaps = change.path == COMPOSE and change.verdict is Verdict.UPDATED
     return replace(change, verdict=Verdict.KEPT, why=f"it is the stack of `{agent}`") if swaps else change
 
@@ -183,6 +183,6 @@ def _title(wish: Wish, record: Record | None, project: Path) -> str:
         own = "".join(letter if letter.isprintable() else "-" for letter in project.name)
         return record.title if record else own[:TITLE_LENGTH]
     if not wish.title.strip() or not wish.title.isprintable() or len(wish.title) > TITLE_LENGTH:
-        what = f"{wish.title!r} is no name: up to {TITLE_LENGTH} characters that can be printed"
+        what = f"{wish.title!r} is not a valid name: use up to {TITLE_LENGTH} printable characters"
         raise UserError([Problem(where="--name", what=what)])
     return wish.title

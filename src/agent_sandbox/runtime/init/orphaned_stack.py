@@ -1,4 +1,4 @@
-"""What an earlier stack of a project keeps, where `init` makes one of another name: no command of ours finds it."""
+"""Find a project's earlier stack of another name, which no command of ours finds after `init`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,24 +7,24 @@ from agent_sandbox.render.record import parse_record
 from agent_sandbox.runtime.init.initialise import Prepared
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 
-# From `/`, since `.env` would lead compose to the new stack's file, and its volumes would go.
+# From `/`, because `.env` would point compose to the new stack's file and remove its volumes.
 REMOVED = "until: cd / && docker compose --project-name {} down --volumes"
 
 
 def left_behind(prepared: Prepared, trusted: Iterable[Standing]) -> Iterator[str]:
-    """Yield what is kept by a stack that was called otherwise, or that was made where the project lay before."""
+    """Yield a note for a stack with the project's former name or from its former directory."""
     (before,) = (change.before for change in prepared.changes if change.path == COMPOSE)
     record = parse_record(before or "")
     former, name = record.name if record else prepared.stack.name, prepared.stack.name
     if former == name:
         return
-    kept = f"if it ever ran, its containers and volumes, sign-in and history among them, stay {REMOVED.format(former)}"
+    kept = f"if it ever ran, its containers and volumes (with sign-in and history) remain {REMOVED.format(former)}"
     if _place(former) == _place(name):
-        yield f"the stack was called {former}: {kept}"
+        yield f"the stack was named {former}: {kept}"
     for place in trusted:
-        # A copy leaves its original where it is, and a clone was never here.
+        # A copied project still has its original, and a clone never had another stack here.
         if _name(place) == former and not place.root.exists():
-            yield f"the project lay in {place.root}, and its stack was {former}: {kept}"
+            yield f"the project was in {place.root}, and its stack was {former}: {kept}"
 
 
 def _place(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Edits a policy file where it lies: read whole, proved in memory, replaced in one step, never through a link."""
+"""Edit a policy file: read it, check the new text in memory, replace it atomically, never through a link."""
 
 import codecs
 from collections.abc import Mapping
@@ -21,18 +21,18 @@ MARK = "\ufeff"
 
 
 def planned_edit(file: Path, wanted: ShortRule, environ: Mapping[str, str]) -> tuple[str, Edited | AlreadyCovered]:
-    """Return the text of the file and what the rule would make of it; raise UserError where it can't be put in."""
+    """Return the file's text and the text with the rule added; raise UserError if it cannot be added."""
     text = decode_policy(read_policy(file), file=str(file))
     return text, edit(text, wanted, _readers(file, environ))
 
 
 def write_edit(file: Path, before: str, after: Edited) -> None:
-    """Put the new text in the place of the old one, byte order mark and all; raise UserError if that has changed."""
+    """Replace the file's text, keeping a byte order mark; raise UserError if the file has changed meanwhile."""
     content = read_policy(file)
     mark = MARK if content.startswith(codecs.BOM_UTF8) else ""
     if content != f"{mark}{before}".encode():
-        raise UserError([Problem(where=str(file), what="was changed by somebody else meanwhile", hint="try again")])
-    # In a project, no link is followed below its root: `.devcontainer` may be one, made by whoever can write there.
+        raise UserError([Problem(where=str(file), what="changed in the meantime", hint="try again")])
+    # In a project, follow no link below its root: `.devcontainer` may be one, made by anyone who can write there.
     inside = file.parts[-2:] == POLICY_FILE.parts
     root = file.parent.parent if inside else file.parent
     write_all(root, {str(file.relative_to(root)): f"{mark}{after.text}"})

@@ -1,4 +1,4 @@
-"""The policy of a project as this machine makes it: with the user's layer and the organisation's."""
+"""Load a project's policy with this machine's layers: the user's and the organisation's."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -18,17 +18,17 @@ PROJECT = ".devcontainer"
 
 
 def load_here(policy: Path, environ: Mapping[str, str]) -> Policy:
-    """Load a policy with the layers of this machine; raise UserError with what is wrong in any of them."""
+    """Load a policy with this machine's layers; raise UserError with the problems of all of them."""
     return load_cached(policy, layers=layers_here(environ, beside=policy), cache_dir=_cache_dir(environ))
 
 
 def offers_here(policy: Path, environ: Mapping[str, str]) -> Mapping[str, Policy]:
-    """Return what each service that a policy may name allows by itself; raise UserError in the same way."""
+    """Return what each available service allows by itself; raise UserError in the same way."""
     return load_offers(policy, cache_dir=_cache_dir(environ))
 
 
 def choices_here(policy: Path, request: Request, offers: Mapping[str, Policy]) -> Iterator[Choice]:
-    """Yield what a policy could choose of the services that speak of the host, so that the request passes."""
+    """Yield the service options that would allow the request."""
     from agent_sandbox.policyfile import load_layer  # noqa: PLC0415 - what is allowed needs no parser
     from agent_sandbox.policytools.explain.service_choice import chosen_for  # noqa: PLC0415 - as said
 
@@ -40,17 +40,17 @@ def choices_here(policy: Path, request: Request, offers: Mapping[str, Policy]) -
 
 
 def _cache_dir(environ: Mapping[str, str]) -> CacheDir | None:
-    """Return where compiled forms are kept: nowhere, where an agent could write them for its user."""
+    """Return the policy cache's directory, or None without one or if the agent could write to it."""
     folder = cache_directory(environ)
     try:
         if folder is None or any(os.path.exists(above / PROJECT) for above in folder.resolve().parents):
             return None
-    except (OSError, RuntimeError):  # no way there, or links that lead in a circle
+    except (OSError, RuntimeError):  # unreachable, or a loop of links
         return None
     return CacheDir(folder=folder / "policies")
 
 
 def layers_here(environ: Mapping[str, str], *, beside: Path) -> tuple[LayerFile, ...]:
-    """Return the layers that are there, lowest first, beside a policy that may itself be one of them."""
+    """Return the existing layers, lowest first, except `beside`, which may be one of them."""
     every = (layer_beside(name, folder / FILE) for name, folder in layer_folders(environ).items())
     return tuple(layer for layer in every if layer.is_there and layer.path != beside.absolute())

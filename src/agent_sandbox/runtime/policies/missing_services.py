@@ -1,4 +1,4 @@
-"""Services of the agent that the policy does not name: another agent's, after a change of agents."""
+"""Find the agent's services that the policy does not name, as after a change of agents."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.problems import UserError
 from agent_sandbox.resources import data_root
 
-LACKING = "no policy names the service `{0}`, by which {1} reaches its API: add `- {0}` under `services` in {2}"
+LACKING = "no policy names the service `{0}`, which {1} needs for its API: add `- {0}` under `services` in {2}"
 
 
 def lacking(project: Project, load: Callable[[], Policy]) -> tuple[str, ...]:
-    """Say which services of its agent the policy lacks; of one that can't be read nothing is said here."""
+    """Return a note for each missing service; nothing for a policy that does not load."""
     try:
         named = {rule.origin.layer for rule in load().rules.rules}
         wanted = load_manifest(data_root() / "templates", project.agent).services

@@ -1,7 +1,7 @@
-"""Asks the tools of this machine, and the files of a project, which registries packages are fetched from.
+"""Find the package registries that this machine's tools and a project's files use.
 
-Tools are asked from `/`, and Python in its isolated mode: a project can't have its own code run, nor its own settings
-taken for the user's. Its files are read as text.
+Tools run in `/`, and Python in isolated mode: a project cannot run code or pass off its settings as the user's. Its
+files are read as text.
 """
 
 import re
@@ -21,7 +21,7 @@ from agent_sandbox.runtime.policies.scan import naming_files
 ROOT = Path("/")
 URL = re.compile(r"https?://[^\s'\",\]]+")
 MAX_BYTES = 1 << 20
-# Which files of a project speak of which tool's registries.
+# The project files that name registries, by tool.
 FILES: Mapping[str, tuple[str, ...]] = {
     "debian": (),
     "node": ("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", ".npmrc", ".yarnrc*"),
@@ -31,7 +31,7 @@ PIP_INDEX = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
 PIP_MORE = ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
 NPM = ("npm_config_registry", "NPM_CONFIG_REGISTRY", "YARN_NPM_REGISTRY_SERVER", "YARN_REGISTRY")
 PIP_KEYS = re.compile(r"^\S+\.(index-url|extra-index-url|find-links)=(.*)$", re.MULTILINE)
-# pip knows both: where it asks for versions, and where the files are that the answer names.
+# pip knows both: the index, and the host of the files.
 PIP_DEFAULT = """
 from pip._internal.models.index import PyPI as known
 print(known.simple_url, f'https://{known.file_storage_domain}/')
@@ -45,19 +45,19 @@ USUAL = {"https": 443, "http": 80}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What can be asked: variables, programs, and files below a root."""
+    """The sources on a machine: variables, programs, and files below a root."""
 
     environ: Mapping[str, str]
     run: Run
     root: Path = ROOT
 
     def variables(self, names: Iterable[str]) -> Namings:
-        """Yield what these variables name."""
+        """Yield the URLs in these variables."""
         for name in names:
             yield from urls_in(name, self.environ.get(name, ""))
 
     def of_home(self, *paths: str) -> Namings:
-        """Yield what these files of the user's home name."""
+        """Yield the URLs in these files of the user's home directory."""
         home = home_directory(self.environ)
         if home is not None:
             for path in paths:
@@ -66,37 +66,37 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """What names registries: the machine (and files pointed at), and the project, which agents write."""
+    """The registries named by the machine (and `--from`), and by the project, which the agent can write."""
 
     machine: tuple[Naming, ...]
     project: tuple[Naming, ...] = ()
 
     @property
     def asked(self) -> tuple[Offer, ...]:
-        """What the project's files alone name, so that a person has to say yes."""
+        """The hosts that only the project's files name, which need the user's consent."""
         known = {whole(place) for _, place in self.machine}
         return gathered(naming for naming in self.project if whole(naming[1]) not in known)
 
     def offers(self, taken: Collection[str] = ()) -> tuple[Offer, ...]:
-        """Return what the machine names, with these hosts of the project's."""
+        """Return the hosts that the machine names, and these of the project's."""
         known = {whole(place) for _, place in self.machine}
         more = [one for one in self.project if whole(one[1]) in known or one[1][1] in taken]
         return gathered([*self.machine, *more])
 
 
 def whole(place: Place) -> Place:
-    """Return a place with its port, where none was written."""
+    """Return a place with its default port if it has none."""
     scheme, host, port = place
     return scheme, host, port or USUAL[scheme]
 
 
 def this_machine(environ: Mapping[str, str]) -> Machine:
-    """Return the machine that we run on."""
+    """Return this machine."""
     return Machine(environ=environ, run=answer_of, root=ROOT)
 
 
 def answer_of(argv: Sequence[str]) -> str:
-    """Return what a program prints when it is asked from `/`, and nothing where it is not there or fails."""
+    """Return the output of a program run in `/`, or nothing if it is missing or fails."""
     try:
         finished = capture(argv, cwd=ROOT)
     except OSError:
@@ -105,13 +105,13 @@ def answer_of(argv: Sequence[str]) -> str:
 
 
 def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Path] = ()) -> Named:
-    """Return what names the registries of one service; raise UserError where nothing names any."""
+    """Return the registries of one service by source; raise UserError if there are none."""
     found = Named(
         machine=tuple(dict.fromkeys((*ASK[name](machine), *_of_files(name, more)))),
         project=tuple(dict.fromkeys(_of_project(name, project))),
     )
     if not (found.machine or found.project):
-        what = "nothing on this machine or in the project names a registry with a public name"
+        what = "no configuration on this machine or in the project names a public registry"
         hint = (
             f"configure {RESOLVED[name]}, or name a file of its configuration: --from FILE; "
             "a mirror in a private network goes under `host_services` in policy.yaml"
@@ -121,12 +121,12 @@ def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Pat
 
 
 def known_places(machine: Machine) -> frozenset[Place]:
-    """Return every place that this machine itself fetches packages from, whatever a project says."""
+    """Return all registries that this machine's configuration names."""
     return frozenset(whole(place) for ask in ASK.values() for _, place in ask(machine))
 
 
 def ask_pip(machine: Machine) -> Namings:
-    """Yield what pip and uv are configured with, or, where nobody has chosen an index, what pip itself asks."""
+    """Yield the indexes of pip and uv, or pip's default."""
     config = PIP_KEYS.findall(machine.run((_python(machine), "-I", "-m", "pip", "config", "list")))
     chosen = [
         *machine.variables(PIP_INDEX),
@@ -141,14 +141,14 @@ def ask_pip(machine: Machine) -> Namings:
 
 
 def ask_npm(machine: Machine) -> Namings:
-    """Yield what npm is configured with, or asks by itself, and what the user's files say of scopes and of Yarn."""
+    """Yield npm's registry, and those of scopes and Yarn in the user's files."""
     yield from machine.variables(NPM)
     yield from urls_in("npm's configuration", machine.run(("npm", "config", "get", "registry")))
     yield from machine.of_home(".npmrc", ".yarnrc", ".yarnrc.yml")
 
 
 def ask_apt(machine: Machine) -> Namings:
-    """Yield what apt's sources name, where this machine is a Debian."""
+    """Yield the archives of apt's sources."""
     etc = machine.root / "etc"
     if not re.search(r"^ID=\"?debian\"?$", text_of(etc / "os-release"), re.MULTILINE):
         return
@@ -165,7 +165,7 @@ ASK: Mapping[str, Callable[[Machine], Namings]] = {
 
 
 def apt_uris(name: str, text: str) -> str:
-    """Return the lines of a sources file that name archives: neither comments nor what is turned off."""
+    """Return the lines of a sources file with enabled archives."""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     if name.endswith(".list"):
         return "\n".join(line for line in lines if re.match(r"deb(-src)?\s", line))
@@ -177,12 +177,12 @@ def apt_uris(name: str, text: str) -> str:
 
 
 def urls_in(by: str, text: str) -> Namings:
-    """Yield each URL of a text, as named by somebody."""
+    """Yield each URL in a text, with its source."""
     return ((by, place) for url in URL.findall(text) for place in place_of(url))
 
 
 def text_of(path: Path) -> str:
-    """Return the beginning of a file of this machine, and nothing where there is none."""
+    """Return the beginning of a file, or an empty string if it does not exist."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES).decode(errors="replace")
@@ -191,7 +191,7 @@ def text_of(path: Path) -> str:
 
 
 def _python(machine: Machine) -> str:
-    """Return a Python that has pip: the user's own, or else ours."""
+    """Return a Python with pip: the user's, or else ours."""
     own = "python3"
     return own if machine.run((own, "-I", "-m", "pip", "--version")) else sys.executable
 

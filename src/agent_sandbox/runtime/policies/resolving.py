@@ -1,4 +1,4 @@
-"""`policy services resolve`: asks, and says what would be written beside the policy. Writing is a second step."""
+"""`policy services resolve`: find registries and plan the service files. Writing is a second step."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from agent_sandbox.render.registries import path_of, resolved_service
 from agent_sandbox.runtime.host.files import read_text, write_all
 from agent_sandbox.runtime.policies.registries import USUAL, Machine, Named, registries
 
-# Says whether a host that only the project's files name is taken in: its service, and the host.
+# Decides whether to include a host that only the project's files name; arguments: service, host.
 Take = Callable[[str, Offer], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What becomes of each service's file, its hosts, what the project names and nobody took, and what failed."""
+    """The plan: changed files, their hosts, the project's hosts that were left out, and failures."""
 
     changes: tuple[Change, ...]
     offers: Mapping[str, tuple[Offer, ...]]
@@ -31,14 +31,14 @@ class Resolved:
 
     @property
     def kept(self) -> tuple[Change, ...]:
-        """The files on which a person has to decide."""
+        """The files about which the user has to decide."""
         return tuple(change for change in self.changes if change.verdict is Verdict.KEPT)
 
 
 def resolve(  # noqa: PLR0913 - each is an option
     name: str | None, policy: Path, machine: Machine, *, take: Take, source: Path | None = None, force: bool = False
 ) -> Resolved:
-    """Return what would be written for one service, or for each for which something is found; only reads."""
+    """Return the plan for one service, or for all services with a registry, without writing."""
     found, nothing = _found(name, policy, machine, source)
     taken = {one: frozenset(offer.host for offer in named.asked if take(one, offer)) for one, named in found.items()}
     offers = {one: named.offers(taken[one]) for one, named in found.items()}
@@ -64,8 +64,8 @@ def _found(
     name: str | None, policy: Path, machine: Machine, source: Path | None
 ) -> tuple[dict[str, Named], tuple[Problem, ...]]:
     if name is not None and name not in RESOLVED:
-        hint = f"known are {', '.join(RESOLVED)}: all others ship with agent-sandbox"
-        raise UserError([Problem(where=name, what="is no service that is resolved", hint=hint)])
+        hint = f"one of: {', '.join(RESOLVED)}; all other services ship with agent-sandbox"
+        raise UserError([Problem(where=name, what="not a resolved service", hint=hint)])
     found: dict[str, Named] = {}
     nothing: list[Problem] = []
     more = [source] if source else []
@@ -80,21 +80,21 @@ def _found(
 
 
 def warnings(offer: Offer) -> Iterator[str]:
-    """Yield what a person should know before such a host is taken in."""
+    """Yield warnings about including a host."""
     alone = read_short_rule(Effect.ALLOW, (f"POST https://{offer.host}/**",)).alone
     yield from careful("http" if "http" in offer.schemes else "https", offer.host, alone)
     for port in offer.ports:
         if port not in USUAL.values():
-            yield f"port {port} is not where the web is: look at what listens there"
+            yield f"port {port} is not a usual web port: check what listens there"
 
 
 def write(policy: Path, resolved: Resolved) -> None:
-    """Write what changes beside the policy: all of it or nothing."""
+    """Write all changed service files or none."""
     texts = {_from_root(policy, change.path)[1]: change.after for change in resolved.changes if change.writes}
     # The proxy reads them as another user.
     write_all(policy.parent.parent, texts, shared=texts)
 
 
 def _from_root(policy: Path, path: str) -> tuple[Path, str]:
-    """Return the project and a path in it: below its root no link is followed, and `.devcontainer` may be a clone's."""
+    """Return the project and a path in it; no link is followed below its root, because a clone may contain one."""
     return policy.parent.parent, f"{policy.parent.name}/{path}"

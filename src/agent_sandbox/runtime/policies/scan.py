@@ -1,4 +1,4 @@
-"""Reads, within bounds, the files of a project that may name hosts."""
+"""Read the files of a project that may name hosts, within limits."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 from agent_sandbox.detect import is_looked_at
 from agent_sandbox.runtime.host.files import read_bytes
 
-# Enough to meet every registry of a large lock file, little enough not to be felt.
+# Enough for every registry of a large lock file, and fast.
 MAX_BYTES = 1 << 20
 MAX_FILES = 40
 FOLDERS = ("", "gradle/wrapper")
 
 
 def naming_files(project: Path) -> dict[str, str]:
-    """Return path to text of the lock and configuration files; what can't be read is passed over."""
+    """Return the lock and configuration files by path; unreadable ones are skipped."""
     found: dict[str, str] = {}
     for path in sorted(_candidates(project))[:MAX_FILES]:
         try:

@@ -1,4 +1,4 @@
-"""The services of another version: a folder that holds them, or a version in the repository that ours lie in."""
+"""Load the services of another version, from a folder or from this repository's history."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ FOLDER = "services"
 
 
 def services_of(version: str, *, root: Path | None = None) -> Mapping[str, Layer]:
-    """Return the services of a version; raise UserError where it is none."""
+    """Return the services of a version; raise UserError if there is no such version."""
     folder = Path(version)
     if folder.is_dir():
         inner = folder / FOLDER
@@ -25,8 +25,8 @@ def services_of(version: str, *, root: Path | None = None) -> Mapping[str, Layer
 def _of_repository(version: str, root: Path) -> Mapping[str, Layer]:
     listed = _git(root, "ls-tree", "--name-only", "--end-of-options", version, f"{FOLDER}/")
     if listed.code != 0 or not listed.out:
-        what = "is no folder, and no version of the repository that the services lie in"
-        hint = "name a folder with services in it: a checkout, or an unpacked release"
+        what = "not a folder, and not a version of the repository that contains the services"
+        hint = "name a folder of services, from a checkout or an unpacked release"
         raise UserError([Problem(where=version, what=what, hint=hint)])
     paths = [Path(line) for line in listed.out.splitlines() if line.endswith(".yaml")]
     return {path.stem: _read(root, version, path) for path in paths}

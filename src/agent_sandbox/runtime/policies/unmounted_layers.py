@@ -1,6 +1,6 @@
-"""Layers of this machine that the proxy of a stack does not see.
+"""Find this machine's layers that the proxy of a stack does not see.
 
-Apart from `layers`: a question about a policy needs no stack, and what reads a stack takes long to import.
+Separate from `layers`, because policy commands need no stack, and the code that reads one is slow to import.
 """
 
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from agent_sandbox.backends.project import Project
 from agent_sandbox.runtime.policies.layers import layers_here
 from agent_sandbox.runtime.project.installed import bound_by
 
-LEFT_OUT = "{} is there, but the stack was made without it: agent-sandbox init {}, then agent-sandbox up"
+LEFT_OUT = "{} exists, but the stack was made without it: agent-sandbox init {}, then agent-sandbox up"
 
 
 def left_out(project: Project, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Say which layers the proxy of the stack does not see, because they were not there when `init` made it."""
+    """Return a note for each layer that did not exist when `init` made the stack."""
     bound = bound_by(project.root, "proxy")
     here = layers_here(environ, beside=project.policy)
     return tuple(

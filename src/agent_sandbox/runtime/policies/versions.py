@@ -1,4 +1,4 @@
-"""The policy as it was: in another file, or in a commit of git."""
+"""Read a version of the policy from a file or a git commit."""
 
 import os
 import shlex
@@ -21,9 +21,9 @@ from agent_sandbox.runtime.policies.layers import layers_here
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """The text of a policy, what to call it, and the file that it is a version of.
+    """The text of a policy, its name, and the file of which it is a version.
 
-    Services and lists may lie beside that; `read` reads them as they are in the same version.
+    `read` reads services and lists beside that file in the same version.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Version:
 
 
 def read_version(word: str, *, find: Callable[[], Path]) -> Version:
-    """Return what `word` names: a file, `REF:PATH` as git has it, or a REF at which the policy that `find` finds."""
+    """Return the version that `word` names: a file, git's `REF:PATH`, or a REF of the file that `find` returns."""
     if os.path.exists(word):
         _require_no_commit(word)
         return Version(name=word, content=read_policy(Path(word)), file=Path(word))
@@ -43,7 +43,7 @@ def read_version(word: str, *, find: Callable[[], Path]) -> Version:
 
 
 def read_committed(file: Path) -> Version:
-    """Return the policy of the last commit; where none has it yet, one that says nothing."""
+    """Return the policy in HEAD, or an empty one if HEAD has none."""
     try:
         return _committed("HEAD", file)
     except UserError:
@@ -54,14 +54,14 @@ def read_committed(file: Path) -> Version:
 
 
 def read_file(file: Path) -> Version:
-    """Return the policy as it is now."""
+    """Return the current policy."""
     return Version(name=str(file), content=read_policy(file), file=file)
 
 
 def load_version(version: Version, environ: Mapping[str, str]) -> Policy:
-    """Return the policy that the version makes with the layers of this machine, and what lies beside it.
+    """Compile the version with this machine's layers and the files beside it.
 
-    What its commit does not have is read as it is now.
+    Files that its commit lacks are read from the working tree.
     """
     services = services_beside(version.file, read=version.read)
     text = decode_policy(version.content, file=version.name)
@@ -72,10 +72,10 @@ def load_version(version: Version, environ: Mapping[str, str]) -> Policy:
 
 
 def _require_no_commit(word: str) -> None:
-    """Refuse a file that has the name of a commit: who makes it would choose what a change is held against."""
+    """Reject a file with the name of a commit: its author could choose what a change is compared with."""
     if not word.startswith("-") and _git_knows(Path(), "--verify", "--quiet", "--end-of-options", word):
         hint = f"write {shlex.quote(f'./{word}')} for the file; move it away to mean the commit"
-        raise UserError([Problem(where=word, what="is a file here, and a commit of git as well", hint=hint)])
+        raise UserError([Problem(where=word, what="is both a file here and a git commit", hint=hint)])
 
 
 def _committed(reference: str, file: Path) -> Version:
@@ -84,13 +84,13 @@ def _committed(reference: str, file: Path) -> Version:
 
 def _of_git(name: str, shown: str, *, cwd: Path, file: Path) -> Version:
     if name.startswith("-"):
-        raise _unknown(shown, "no reference of git begins with `-`")
+        raise _unknown(shown, "a git reference cannot begin with `-`")
     try:
         said = ask_git("cat-file", "blob", name, cwd=cwd)
     except OSError as error:
         raise _unknown(shown, f"git cannot be run: {error.strerror}") from error
     if said.code != 0:
-        raise _unknown(shown, said.err.strip().removeprefix("fatal: ") or f"git ends with {said.code}")
+        raise _unknown(shown, said.err.strip().removeprefix("fatal: ") or f"git exited with code {said.code}")
     read = _reading(name.removesuffix(file.name), cwd=cwd, folder=file.parent)
     return Version(name=shown, content=said.out.encode(), file=file, read=read)
 

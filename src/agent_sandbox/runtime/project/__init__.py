@@ -1,1 +1,1 @@
-"""Which stack a project has, and what its owner has trusted."""
+"""Find a project's stack, and what the user trusts in it."""

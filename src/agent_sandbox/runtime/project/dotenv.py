@@ -1,4 +1,4 @@
-"""The two lines of a project's `.env` that say which stack plain `docker compose` takes."""
+"""Read the two lines of a project's `.env` that tell plain `docker compose` which stack to use."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.runtime.host.files import read_text
 
 FILE = ".env"
-# Each is read, parsed and shown: a megabyte of names would be read 10,000 times.
+# Each is read, parsed and shown, so a megabyte of names would be too much work.
 MAX_FILES = 32
 
 
 def variable(text: str, name: str) -> str | None:
-    r"""Return the last value that a `.env` gives a variable, without its quotes.
+    r"""Return the last value of a variable in a `.env`, without quotes.
 
     >>> variable("A=1\nexport A = '2'\n", "A")
     '2'
@@ -22,11 +22,11 @@ def variable(text: str, name: str) -> str | None:
 
 
 def compose_files(root: Path, ours: Path) -> tuple[Path, ...]:
-    """Return the files that make up the stack: those that `.env` names where ours is among them, else ours alone."""
+    """Return the stack's compose files: those that `.env` names if ours is among them, else only ours."""
     text = read_text(root, FILE) or ""
     separator = variable(text, "COMPOSE_PATH_SEPARATOR") or ":"
     named = tuple(root / name for name in (variable(text, "COMPOSE_FILE") or "").split(separator) if name)
     if len(named) > MAX_FILES:
-        what = f"`COMPOSE_FILE` names {len(named)} files, and at most {MAX_FILES} are read"
+        what = f"`COMPOSE_FILE` names {len(named)} files; at most {MAX_FILES} are allowed"
         raise UserError([Problem(where=str(root / FILE), what=what, hint="merge some of them")])
     return named if root / ours in named else (root / ours,)

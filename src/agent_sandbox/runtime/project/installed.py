@@ -1,4 +1,4 @@
-"""Find the stack that a project has, by the file that `init` wrote."""
+"""Find a project's stack from the compose file that `init` wrote."""
 
 import os
 import shlex
@@ -26,10 +26,10 @@ MOST_DIGITS = 10
 
 
 def open_project(path: Path | None, *, cwd: Path) -> Project:
-    """Return the project at `path`, or the one that `cwd` lies in; a stack of another directory's is refused.
+    """Return the project at `path`, or the one that contains `cwd`; raise UserError for another directory's stack.
 
-    Where the user has said yes to its files, it is what they said then: compose is given these and no others. Where
-    they have not, it is given none: what runs is found by its name.
+    For a trusted project, its compose files are the trusted copies. Otherwise it has none, and running containers are
+    found by the project's name.
     """
     root = _require_stack(find_root(path, cwd=cwd), cwd)
     store = open_store(os.environ)
@@ -42,54 +42,54 @@ def open_project(path: Path | None, *, cwd: Path) -> Project:
 
 
 def is_own(project: Project) -> bool:
-    """Return whether the stack was made for this directory: a copy names the containers of its original."""
+    """Return whether the stack was made for this directory; a copied project names its original's containers."""
     return project.name.endswith(stack_name("", str(project.root.resolve())).removeprefix("project"))
 
 
 def require_own(project: Project) -> None:
-    """Refuse to touch the stack of another directory."""
+    """Raise UserError if the stack belongs to another directory."""
     if not is_own(project):
         what = f"the stack {project.name} belongs to another directory: this project was moved, copied or cloned"
-        hint = f"agent-sandbox init {project.agent} gives it a stack of its own"
+        hint = f"agent-sandbox init {project.agent} makes a new stack for this directory"
         raise UserError([Problem(where=str(project.root / COMPOSE_FILE), what=what, hint=hint)])
 
 
 def require_outermost(folder: Path) -> None:
-    """Refuse a second stack below a project that has one, where nobody has asked for it."""
+    """Raise UserError if a directory above already has a stack."""
     root = find_root(None, cwd=folder)
     if root is not None and root != folder:
-        what = f"this lies in {root}, which has a stack already"
-        hint = f"--path {shlex.quote(str(root))} means that one, --path . makes another one here"
+        what = f"this directory is in {root}, which already has a stack"
+        hint = f"--path {shlex.quote(str(root))} uses that one; --path . makes another one here"
         raise UserError([Problem(where=str(folder), what=what, hint=hint)])
 
 
 def find_project(path: Path | None, *, cwd: Path) -> Project:
-    """Return the project at `path`, or the one that `cwd` lies in, as its files are, whoever's its stack is."""
+    """Return the project at `path`, or the one that contains `cwd`, from its current files, whatever its stack."""
     return read_project(_require_stack(find_root(path, cwd=cwd), cwd))
 
 
 def _require_stack(root: Path | None, cwd: Path) -> Path:
     if root is None or not os.path.exists(root / COMPOSE_FILE):
         known = ", ".join(known_agents(data_root() / "templates"))
-        hint = f"agent-sandbox init AGENT makes one, with one of: {known}"
+        hint = f"agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
         raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
     return root
 
 
 def read_project(root: Path) -> Project:
-    """Return what the project's own files say of its stack."""
+    """Return the project as its own files describe it."""
     text = read_text(root, str(COMPOSE_FILE)) or ""
     return parse_project(root, text, files=compose_files(root, COMPOSE_FILE))
 
 
 def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
-    """Return what a compose file says of the stack at `root`, which is made up of `files`."""
+    """Return the project that a compose file describes; `files` make up its stack."""
     file = root / COMPOSE_FILE
     document = _document(text, file)
     record = _mapping(document.get(RECORD))
     name, agent, dev = document.get("name"), record.get("agent"), record.get("dev")
     if not (isinstance(name, str) and isinstance(agent, str) and isinstance(dev, str)):
-        what = f"this compose file is not agent-sandbox's: it has no `name` or no `{RECORD}`"
+        what = f"not a compose file of agent-sandbox: it has no `name` or no `{RECORD}`"
         raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
     return Project(
         root=root,
@@ -102,19 +102,19 @@ def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
 
 
 def read_compose(root: Path) -> Mapping[str, Any]:
-    """Return the project's compose file as it stands there; nothing where it is no mapping."""
+    """Return the project's parsed compose file, or nothing if it is not a mapping."""
     return _document(read_text(root, str(COMPOSE_FILE)) or "", root / COMPOSE_FILE)
 
 
 def bound_by(root: Path, service: str) -> frozenset[str]:
-    """Return the paths of the host that a service of the project's compose file mounts."""
+    """Return the host paths that a service of the project's compose file mounts."""
     said = _mapping(_mapping(read_compose(root).get("services")).get(service)).get("volumes")
     volumes = said if isinstance(said, list) else []
     return frozenset(str(_mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
 
 
 def limits_said(root: Path) -> dict[str, str]:
-    """Return the agent's limits as the project's compose file has them, by name; what is written otherwise is none."""
+    """Return the agent's limits in the project's compose file, by name; values in another notation are left out."""
     agent = _mapping(_mapping(read_compose(root).get("services")).get("agent"))
     said = {"memory": agent.get("mem_limit"), "pids": agent.get("pids_limit")}
     quota, period = (_whole(agent.get(key)) for key in ("cpu_quota", "cpu_period"))
@@ -130,20 +130,20 @@ def _whole(value: Any) -> int:  # noqa: ANN401 - whatever stands there
 
 
 def own_images(project: Project) -> tuple[str, ...]:
-    """Return the images of ours that the project's stack is made of, those that others start from last."""
+    """Return our images that the project's stack uses, base images last."""
     own = (image for image in dict.fromkeys(project.images) if image.startswith(OURS))
     return (*own, base_name())
 
 
 def images_of(project: Project) -> tuple[Image, ...]:
-    """Return what has to be built for the project; a stack of another version is a problem, not a surprise."""
+    """Return the images to build for the project; raise UserError if another version made the stack."""
     known = images_for(load_manifest(data_root() / "templates", project.agent), project.owner)
     names = {image.name for image in known}
     foreign = [image for image in project.images if image.startswith(OURS) and image not in names]
     if foreign:
         where = str(project.root / COMPOSE_FILE)
-        hint = f"agent-sandbox init {project.agent} brings the stack up to date"
-        what = "this agent-sandbox does not make the image {}: the stack is of another version"
+        hint = f"agent-sandbox init {project.agent} updates the stack"
+        what = "this version of agent-sandbox does not build the image {}: the stack was made by another version"
         raise UserError(Problem(where=where, what=what.format(image), hint=hint) for image in foreign)
     return tuple(image for image in known if image.name in (*project.images, base_name()))
 
@@ -168,6 +168,6 @@ def _images(document: Mapping[str, Any]) -> Iterator[str]:
 def _owner(file: Path, dev: str) -> Owner:
     uid, _, gid = dev.partition(":")
     if not all(one.isascii() and one.isdigit() and len(one) <= MOST_DIGITS for one in (uid, gid)):
-        what = f"`{RECORD}.dev` is `{dev}`; it has to be two numbers, `UID:GID`"
+        what = f"`{RECORD}.dev` is `{dev}`; it must be two numbers, `UID:GID`"
         raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
     return Owner(uid=int(uid), gid=int(gid))

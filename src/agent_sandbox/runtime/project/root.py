@@ -1,4 +1,4 @@
-"""Which directory is the project: a question that most commands begin with, and that has to be answered quickly."""
+"""Find the project's root directory. Most commands need it first, so it must be fast."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,10 @@ POLICY_FILE = Path(".devcontainer", "policy.yaml")
 
 
 def find_root(path: Path | None, *, cwd: Path) -> Path | None:
-    """Return the project's directory: `path`, or the one that `cwd` lies in.
+    """Return the project's directory: `path`, or the one that contains `cwd`.
 
-    A stack inside a project counts where the user has looked at it. Otherwise the outermost one is meant: what lies
-    further in could be the agent's work.
+    A stack inside another project counts only if the user trusts it. Otherwise the outermost one is used, because the
+    agent could have created the inner one.
     """
     if path is not None:
         return path.absolute()

@@ -1,4 +1,4 @@
-"""What a project asks for: the files by which it chooses what runs and what is reached, as their bytes are now."""
+"""Read the files that decide what a project runs and reaches, as they are now."""
 
 import hashlib
 import json
@@ -18,23 +18,23 @@ from agent_sandbox.runtime.host.files import read_bytes, read_text
 from agent_sandbox.runtime.project.dotenv import compose_files
 
 FOLDER = Path(POLICY).parent
-# What the policy can be made of besides: services that were resolved, the list that `domains_file` names, and the
-# certificates that `settings.upstream.ca` names.
+# The policy's other files: resolved services, the list that `domains_file` names, and the certificates that
+# `settings.upstream.ca` names.
 SERVICES = tuple(f"{FOLDER}/services/{name}.yaml" for name in ("debian", "node", "python"))
 LIST_KEY, UPSTREAM_KEY = "domains_file", "upstream"
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 MARK = "\ufeff"
-MAX_POLICY = 64 << 20  # more than the proxy takes
-# Bytes that are no UTF-8 stay what they are on the way to a record and back.
+MAX_POLICY = 64 << 20  # more than the proxy accepts
+# Invalid UTF-8 survives in the trust record.
 LOSSLESS = "surrogateescape"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The settings of one directory. `owner` is set where it belongs to somebody else than the user.
+    """The settings of one directory. `owner` is set if it belongs to another user.
 
-    `compose` names the files of the stack in the order in which compose takes them; `files` has the text of each file
-    that is there, by its path in the project, or in full where it lies outside.
+    `compose` lists the stack's files in compose's order; `files` has the text of each existing file, by its path in
+    the project, or its absolute path outside.
     """
 
     root: Path
@@ -43,7 +43,7 @@ class Standing:
     files: Mapping[str, str]
 
     def apart_from(self, paths: Collection[str]) -> "Standing":
-        """Return the standing without these files."""
+        """Return a copy without these files."""
         return replace(
             self,
             compose=tuple(path for path in self.compose if path not in paths),
@@ -52,28 +52,28 @@ class Standing:
 
     @property
     def policy(self) -> dict[str, str]:
-        """The files that the policy is made of."""
-        # One of them may be a file of the stack as well: a policy can name any file beside it as its list.
+        """The policy's files."""
+        # One may also be a file of the stack: a policy can name any file beside it as its host list.
         said = _said(self.files.get(POLICY, ""))
         names = (POLICY, *SERVICES, *_list(said), *_certificates(said))
         return {path: self.files[path] for path in names if path in self.files}
 
     @property
     def lists(self) -> dict[str, str]:
-        """The file of hosts that the policy names, if there is one."""
+        """The host list that the policy names, if any."""
         names = _list(_said(self.files.get(POLICY, "")))
         return {path: self.files[path] for path in names if path in self.files}
 
     @property
     def fingerprint(self) -> str:
-        """The hash of what is asked for, wherever the directory lies: it is the same in CI."""
+        """The hash of the settings; it does not depend on the directory, so it is the same in CI."""
         files = {path: hashlib.sha256(text.encode(errors=LOSSLESS)).hexdigest() for path, text in self.files.items()}
         said = json.dumps({"owner": self.owner, "compose": self.compose, "files": files}, sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()
 
 
 def look(root: Path, environ: Mapping[str, str]) -> Standing:
-    """Read what the project at `root` asks for; a link, a pipe or a file that is missing is a problem."""
+    """Read the settings of the project at `root`; raise UserError for a link, a pipe or a missing file."""
     root = root.resolve()
     owner = root.stat().st_uid
     compose = tuple(_name(root, file) for file in compose_files(root, Path(COMPOSE)))
@@ -83,7 +83,7 @@ def look(root: Path, environ: Mapping[str, str]) -> Standing:
     found |= {path: _policy(root, path) for path in (*_list(said), *_certificates(said)) if path not in found}
     missing = [path for path in compose if found[path] is None]
     if missing:
-        what = f"`COMPOSE_FILE` in {DOTENV} names it, and it is not there"
+        what = f"`COMPOSE_FILE` in {DOTENV} names it, but it does not exist"
         raise UserError([Problem(where=str(root / path), what=what) for path in missing])
     return Standing(
         root=root,
@@ -94,37 +94,37 @@ def look(root: Path, environ: Mapping[str, str]) -> Standing:
 
 
 def own_numbers(environ: Mapping[str, str]) -> frozenset[int]:
-    """Return whose files are the user's own: those of the user, and under sudo of who called it."""
+    """Return the uids that count as the user: the current one, and under sudo the caller's."""
     caller = environ.get("SUDO_UID", "")
     called = os.geteuid() == 0 and caller.isascii() and caller.isdigit()
     return frozenset({os.geteuid(), *([int(caller)] if called else [])})
 
 
 def agent_can_write(path: str) -> bool:
-    """Say whether a file lies in the part of the project that the agent may write."""
+    """Return whether a file is in the part of the project that the agent may write."""
     return not Path(path).is_absolute() and Path(path).parts[0] != Path(COMPOSE).parts[0]
 
 
 def _name(root: Path, file: Path) -> str:
-    plain = Path(os.path.normpath(file))  # as compose does it: `..` takes the part before it away, link or not
+    plain = Path(os.path.normpath(file))  # as in compose, `..` removes the part before it, link or not
     return str(plain.relative_to(root) if plain.is_relative_to(root) else plain)
 
 
 def _text(root: Path, path: str) -> str | None:
-    # What lies outside was put there by the user, behind a link too.
+    # Files outside, even behind a link, were put there by the user.
     folder, name = ((root / path).parent.resolve(), Path(path).name) if Path(path).is_absolute() else (root, path)
     return read_text(folder, name)
 
 
-@lru_cache(maxsize=4)  # several questions are asked of the same text
+@lru_cache(maxsize=4)  # cached: the same text is parsed several times
 def _said(policy: str) -> Mapping[str, Any]:
-    """Read a policy that may name other files; only an escape could hide a key from the first look."""
+    """Parse a policy that may name other files; only an escape could hide such a key from a text search."""
     if len(policy) > MAX_BYTES or not any(key in policy for key in (LIST_KEY, UPSTREAM_KEY, "\\")):
         return {}
     try:
         return _mapping(load_foreign(policy.removeprefix(MARK), file=POLICY, most=MAX_BYTES))
     except UserError:
-        return {}  # the proxy takes it for none as well
+        return {}  # the proxy ignores it too
 
 
 def _list(said: Mapping[str, Any]) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _policy(root: Path, path: str) -> str | None:
-    """Return a file of the policy as it is; of what is no file, `policy check` says why the proxy takes it for none."""
+    """Return a policy file's text; `policy check` reports what is not a regular file, which the proxy ignores."""
     try:
         data = read_bytes(root, path, limit=MAX_POLICY + 1)
     except OSError:

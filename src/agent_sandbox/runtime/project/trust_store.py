@@ -1,7 +1,7 @@
-"""What the user has said yes to: one folder for each directory, below the user's state, where no agent has a way.
+"""The trust records: one folder per project directory, below the user's state directory, out of the agent's reach.
 
-The very texts are kept, so that a change can be shown, and the compose files once more as files: these, and not the
-project's own, are what `docker compose` is given.
+A record stores the texts, to show changes, and copies of the compose files. `docker compose` gets these copies, not
+the project's files.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ OTHERS_MAY_WRITE = 0o022
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """The folder of all that is trusted, and whose it has to be."""
+    """The folder of all trust records, and its required owners."""
 
     folder: Path
     owners: frozenset[int]
 
     def load(self, root: Path) -> Standing | None:
-        """Return what was trusted in this directory, if anything was."""
+        """Return the trust record of this directory, or None."""
         standing = self._read(self._place(root.resolve()))
         if standing is None or standing.root != root.resolve():
             return None
@@ -38,7 +38,7 @@ class Store:
         return standing
 
     def save(self, standing: Standing) -> None:
-        """Trust this from now on, in place of what was."""
+        """Replace the trust record."""
         place = self._place(standing.root)
         said = {
             "root": str(standing.root),
@@ -57,7 +57,7 @@ class Store:
         write_all(self.folder, {f"{place.name}/{name}": text for name, text in files.items()})
 
     def forget(self, root: Path) -> bool:
-        """Trust nothing in this directory any more; say whether anything was."""
+        """Delete the trust record of this directory; return whether there was one."""
         place = self._place(root.resolve())
         if not place.is_dir():
             return False
@@ -70,12 +70,12 @@ class Store:
         return True
 
     def copies(self, standing: Standing) -> tuple[Path, ...]:
-        """Return where the compose files of a standing lie as they were trusted, in their order."""
+        """Return the trusted copies of the compose files, in order."""
         place = self._place(standing.root)
         return tuple(place / f"{number}-{Path(name).name}" for number, name in enumerate(standing.compose))
 
     def __iter__(self) -> Iterator[Standing]:
-        """Yield all that is trusted, by directory."""
+        """Yield all trust records, sorted by directory."""
         with suppress(FileNotFoundError):
             found = [self._read(place) for place in self.folder.iterdir()]
             yield from sorted((one for one in found if one), key=lambda standing: standing.root)
@@ -94,21 +94,21 @@ class Store:
         except OSError as error:
             raise UserError([problem_of(str(place), error)]) from error
         except (ValueError, LookupError, TypeError) as error:
-            hint = "remove the folder: you will be asked again"
-            raise UserError([Problem(where=str(place), what="this record is broken", hint=hint)]) from error
+            hint = "remove the folder; you will be asked again"
+            raise UserError([Problem(where=str(place), what="this trust record is damaged", hint=hint)]) from error
 
     def _require_safe(self, root: Path) -> None:
-        """Refuse a folder in which somebody else could say yes."""
+        """Raise UserError if anyone else could write to the folder."""
         found = self.folder.stat()
-        hint = "set XDG_STATE_HOME to a directory of yours, outside of every project"
+        hint = "set XDG_STATE_HOME to a directory that only you can write, outside all projects"
         if self.folder.resolve().is_relative_to(root):
-            what = "this folder lies in the project: the agent could say yes in your place"
+            what = "this folder is in the project, where the agent could trust projects for you"
             raise UserError([Problem(where=str(self.folder), what=what, hint=hint)])
         if found.st_uid not in self.owners or found.st_mode & OTHERS_MAY_WRITE:
-            what = "others may write to this folder, and so say yes in your place"
+            what = "others may write to this folder, and so could trust projects for you"
             raise UserError([Problem(where=str(self.folder), what=what, hint=f"chmod 700 it, or {hint}")])
 
 
 def open_store(environ: Mapping[str, str]) -> Store:
-    """Return the store of this user."""
+    """Return this user's trust store."""
     return Store(folder=state_directory(environ) / "trust", owners=own_numbers(environ))

@@ -1,1 +1,1 @@
-"""Paths that the agent must not write: find them, record what they held, check that their mounts hold."""
+"""Protected paths: find them, record their content, check their mounts."""

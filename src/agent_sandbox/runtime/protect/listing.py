@@ -9,11 +9,11 @@ from pathlib import Path
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.git.repositories import GIT
 
-HINT = "`ls -ld` shows who may read it; `chmod u+rwx` gives it back to you"
+HINT = "`ls -ld` shows who may read it; `chmod u+rwx` gives you access"
 
 
 class Listing:
-    """A project's directories, each read at most once, matched without regard to case.
+    """A project's directories, each read at most once; matching ignores case.
 
     macOS and Windows open `Lefthook.yml` as `lefthook.yml`, and a name does not say what disk it is on: any case
     matches. A `*` matches any part of one name, but not `.git`, which has rows of its own.
@@ -27,11 +27,11 @@ class Listing:
         """Yield the paths below `folder` that match, relative to the project.
 
         A pattern without `*` is also yielded where nothing matches. A directory that cannot be listed is yielded
-        itself: nobody knows what is in it. Raises UserError where that is the project.
+        itself, because its content is unknown. Raise UserError if it is the project.
         """
         found = list(self._below(folder, pattern.split("/")))
         plain = _join(folder, pattern)
-        # On a disk that ignores case, `plain` may exist by another spelling only. One file gets one mount.
+        # On a case-insensitive disk, `plain` may exist in another spelling. One file gets one mount.
         if "*" not in pattern and not (found and os.path.lexists(self._project / plain)):
             yield plain
         yield from found
@@ -52,7 +52,7 @@ class Listing:
                 yield path
 
     def _names(self, folder: str) -> list[tuple[str, str]]:
-        """Return the names in a directory, each after its form without case, sorted."""
+        """Return the names in a directory by their case-folded form, sorted."""
         if folder not in self._read:
             try:
                 names = os.listdir(self._project / folder)  # noqa: PTH208 - names, without an object for each
@@ -63,7 +63,7 @@ class Listing:
 
 
 def ignores_case(folder: Path, name: str) -> bool:
-    """Say whether a name in `folder` also leads there in capitals, without a second file of that name."""
+    """Return whether the file system at `folder` ignores case."""
     return os.path.lexists(folder / name.upper()) and name.upper() not in os.listdir(folder)  # noqa: PTH208 - as above
 
 

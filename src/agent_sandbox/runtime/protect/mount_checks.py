@@ -1,4 +1,4 @@
-"""Which walls of a project's workspace do not stand: mounts that ended, and what has none."""
+"""Find gaps in a project's protection: lost mounts, and paths without a mount."""
 
 import os
 import stat
@@ -15,28 +15,28 @@ from agent_sandbox.runtime.protect.protected import UNPRINTABLE, candidates, spe
 from agent_sandbox.stack.naming import network_name
 from agent_sandbox.stack.services.agent import HEALTHY, WORKSPACE
 
-# The exit status of what looks, in the container: at mounts that ended, and at the way to the proxy.
+# Exit codes of the check in the container: lost mounts, and no way to the proxy.
 LOST, CUT_OFF = 1, 2
-REPLACED = "it was replaced on the host, and the agent can write it since"
-LOOK = "look at it; then agent-sandbox up makes the agent's container anew, and protects it again"
-STRANGER = "another container is in the agent's network: the firewall's rules alone keep them apart"
-CONNECTED = "the agent is connected to another network: the firewall's rules alone keep it from there"
-MADE = "it was made since `init`: the agent can write it"
-LINK = "it is a link, which is not followed: the agent can put another one there"
-UNSEARCHED = "not searched for repositories: the project has too many directories, or these can't be listed"
+REPLACED = "replaced on the host machine, so the agent can write it now"
+LOOK = "check it, then run agent-sandbox up: it recreates the agent container and protects the file again"
+STRANGER = "another container is in the agent's network; only the firewall's rules keep them apart"
+CONNECTED = "the agent is connected to another network; only the firewall's rules block it"
+MADE = "created after `init`, so the agent can write it"
+LINK = "a symbolic link, which is not followed, so the agent can replace it"
+UNSEARCHED = "not searched for repositories: the project has too many directories, or these cannot be listed"
 SEARCH = (
     "move large directories (dependencies, build output) out of the project or make these readable, then run it again; "
     "until then use git in them only inside the container"
 )
 NAMED = 5  # paths
-TWO_NAMES = "the file has another name as well: what is written by that one stands here"
+TWO_NAMES = "the file has a second hard link: a write through it changes this file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """What the agent's container does not have any more: mounts, by path, and its way to the proxy, by a reason.
+    """What the agent container has lost: mounts, by path, and its way to the proxy, with the reason.
 
-    `silent` is one that does not tell. The agent can bring that about: by ending it, or by taking all processes.
+    `silent`: the container does not report. The agent can cause that by ending the check or using up all processes.
     """
 
     lost: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Inside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unprotected:
-    """A path that the host acts on, and that the agent can write."""
+    """A path that programs on the host machine act on and the agent can write."""
 
     path: str
     why: str
@@ -55,32 +55,32 @@ class Unprotected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """What of a project is not protected, and the directories that nobody has looked into."""
+    """The unprotected paths of a project, and the directories that were not searched."""
 
     unprotected: tuple[Unprotected, ...] = ()
     unsearched: tuple[str, ...] = ()
 
 
 def look_inside(found: Sequence[Container]) -> Inside:
-    """Return what ended while the agent runs; asked in its container, by a file of its image."""
+    """Return what the running agent container has lost, as a script of its image reports."""
     for container in found:
         if container.service == "agent" and container.state == "running":
             done = ask("exec", container.id, HEALTHY)
             lost = tuple(filter(_is_of_the_project, done.out.splitlines())) if done.code == LOST else ()
             cut_off = done.out.strip() if done.code == CUT_OFF else ""
             return Inside(lost=lost, cut_off=cut_off, silent=done.code != 0 and not (lost or cut_off))
-    # One that was only made has never run.
+    # A container in state "created" has never run.
     return Inside(silent=any(one.service == "agent" and one.state != "created" for one in found))
 
 
 def _is_of_the_project(path: str) -> bool:
-    """Tell whether a path can be meant: it is read and shown, and somebody else may have named it."""
+    """Return whether a reported path is inside the project; the agent may have forged it."""
     place = PurePosixPath(path)
     return bool(place.parts) and not place.is_absolute() and ".." not in place.parts
 
 
 def foreign_networks(found: Iterable[Container], project: str) -> tuple[str, ...]:
-    """Return what to run for each network that somebody has connected the agent to: the firewall has its namespace."""
+    """Return the command that disconnects each additional network; the firewall owns the agent's namespace."""
     return tuple(
         f"docker network disconnect {network} {container.id}"
         for container in found
@@ -91,7 +91,7 @@ def foreign_networks(found: Iterable[Container], project: str) -> tuple[str, ...
 
 
 def strangers(found: Sequence[Container], project: str) -> tuple[str, ...]:
-    """Return what to run for each container of others' that somebody has put into the stack's own network."""
+    """Return the command that disconnects each foreign container from the internal network."""
     network = network_name(project)
     if not any(network in container.networks and container.state == "running" for container in found):
         return ()
@@ -106,7 +106,7 @@ def strangers(found: Sequence[Container], project: str) -> tuple[str, ...]:
 
 
 def look_over(root: Path) -> Gaps:
-    """Return what `init` would protect now, or could not, and the compose file does not; and what was not searched."""
+    """Return the paths that should be protected but are not in the compose file, and the unsearched directories."""
     mounted = read_only_mounts(read_compose(root))
     searched = candidates(root)
     found = {one.path: one for one in searched.rows if os.path.exists(root / one.path) or not one.always}
@@ -121,7 +121,7 @@ def look_over(root: Path) -> Gaps:
 
 
 def listed(paths: Sequence[str]) -> str:
-    """Name the first of many paths, and count the others."""
+    """Return the first of many paths and the number of others, as text."""
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return f"{', '.join(paths[:NAMED])}{more}"
 
@@ -136,7 +136,7 @@ def _because(root: Path, path: str, mounted: frozenset[str]) -> str:
 
 
 def has_two_names(root: Path, path: str) -> bool:
-    """Say whether a file can be written by another name, which no mount is over."""
+    """Return whether a file has a second hard link, which no mount covers."""
     try:
         found = (root / path).stat()
     except OSError:
@@ -145,9 +145,9 @@ def has_two_names(root: Path, path: str) -> bool:
 
 
 def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:
-    """Return what of the workspace a compose file, read as text, mounts read-only; relative to it.
+    """Return the paths, relative to the workspace, that a parsed compose file mounts read-only.
 
-    Compose writes a `$` of a path twice.
+    Compose doubles a `$` in a path.
     """
     try:
         volumes = document["services"]["agent"]["volumes"]

@@ -1,4 +1,4 @@
-"""What of a project is protected: the rows of the table, put in the places where this project has them."""
+"""Find the paths of a project to protect, from the table of patterns."""
 
 import os
 import stat
@@ -18,28 +18,28 @@ from agent_sandbox.runtime.protect.listing import Listing
 from agent_sandbox.stack.workspace import Access, Protected
 
 TABLE = data_root() / "templates" / "_shared" / "protected.yaml"
-# `init` goes by what it hears: it waits longer than those who only look.
+# `init` waits longer for git than commands that only look.
 SECONDS_TO_PROTECT = 60.0
-NOT_SAID = "git did not say in time what its settings name: what it runs from there could not be protected"
-NOT_SAID_HINT = "see what `git config --list` waits for there: a pipe among the files that they include, perhaps"
-UNPRINTABLE = "this name can't be printed, so nothing in it can be protected"
+NOT_SAID = "git did not report its settings in time, so the programs that they name could not be protected"
+NOT_SAID_HINT = "find out what `git config --list` waits for there, perhaps a named pipe among the included files"
+UNPRINTABLE = "this name is not printable, so nothing in it can be protected"
 UNPRINTABLE_HINT = "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
-BEFORE = "was protected before; this search found nothing that refers to it"
-PINNED = "may be written to, but not moved away and put back with something else in it"
+BEFORE = "was protected before, but this search found no reference to it"
+PINNED = "may be written to, but not moved away and replaced"
 
 type Table = Mapping[str, tuple[Protected, ...]]
 
 
 @cache
 def load_table(file: Path = TABLE) -> Table:
-    """Return the rows by section; a row's path is relative to the places that the section is about."""
+    """Return the rows by section; a row's path is relative to the section's places."""
     sections = yaml.load(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
     return {section: tuple(Protected(**row) for row in rows) for section, rows in sections.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """What should be protected, whether it can be or not, and the directories that were not searched."""
+    """The paths to protect, possible or not, and the directories that were not searched."""
 
     rows: tuple[Protected, ...]
     unsearched: tuple[str, ...]
@@ -47,10 +47,10 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """What is mounted, outer paths first, and what became of the paths that were protected before.
+    """The mounts, outer paths first, and the state of the paths that were protected before.
 
-    `kept` exist and stay protected, though the search did not find them. `lost` are links or pipes now, which can't be
-    protected. `gone` do not exist any more.
+    `kept` exist and stay protected, although the search did not find them. `lost` are now links or pipes, which cannot
+    be protected. `gone` no longer exist.
     """
 
     paths: tuple[Protected, ...]
@@ -60,18 +60,20 @@ class Protection:
     unsearched: tuple[str, ...] = ()
 
 
-def find_protected(project: Path, *, before: Collection[str] = (), let_go: Collection[str] = ()) -> Protection:
-    """Return what is mounted: real files and directories, what `init` makes, and what was protected `before`.
+def find_protected(project: Path, *, before: Collection[str] = (), unprotect: Collection[str] = ()) -> Protection:
+    """Return the mounts: real files and directories, what `init` creates, and what was protected `before`.
 
-    An agent can make a search miss what an earlier one found. So a path that was protected `before` stays protected
-    while it exists, unless a person has `let_go` of it. Raises UserError if something found can't be protected.
+    The agent can make a search miss what an earlier one found. So a path that was protected `before` stays protected
+    while it exists, unless the user agreed to `unprotect` it. Raise UserError if a found path cannot be protected.
     """
     found = candidates(project, patience=Patience(SECONDS_TO_PROTECT))
     if problems := tuple(_refusals(found.rows)):
         raise UserError(problems)
     rows = [one for one in found.rows if is_real(project, one.path) or _is_to_be_made(project, one)]
     covered = {one.path for one in rows}
-    missed = [path for path in sorted(set(before) - set(let_go)) if not covered.intersection((path, *_parents(path)))]
+    missed = [
+        path for path in sorted(set(before) - set(unprotect)) if not covered.intersection((path, *_parents(path)))
+    ]
     kept = tuple(path for path in missed if is_real(project, path))
     there = {path for path in missed if is_there(project / path)}
     return Protection(
@@ -84,7 +86,7 @@ def find_protected(project: Path, *, before: Collection[str] = (), let_go: Colle
 
 
 def _refusals(rows: Iterable[Protected]) -> Iterator[Problem]:
-    """Yield what stops `init`: one problem for each repository that is silent, and for each name to be changed."""
+    """Yield a problem for each repository that git does not describe, and for each unprintable name."""
     silent = (one.path for one in rows if one.why == NOT_SAID)
     yield from (Problem(where=spelled(path), what=NOT_SAID, hint=NOT_SAID_HINT) for path in silent)
     unprintable: dict[str, Protected] = {}
@@ -98,9 +100,9 @@ def _refusals(rows: Iterable[Protected]) -> Iterator[Problem]:
 
 
 def candidates(project: Path, *, patience: Patience | None = None) -> Candidates:
-    """Return everything that is there and should be protected, links too, and what `init` makes.
+    """Return all existing paths to protect, including links, and what `init` creates.
 
-    A repository whose settings git does not tell is one of them as a whole, for the reason `NOT_SAID`.
+    A repository whose settings git does not report counts as a whole, with the reason `NOT_SAID`.
     """
     project = Path(os.path.realpath(project))
     settings = Settings(patience or Patience())
@@ -131,14 +133,14 @@ def _placed(project: Path, table: Table, found: Found, settings: Settings) -> It
     listing = Listing(project)
     yield from _at(listing, "", table["workspace"])
     for place in found.places:
-        # Where git's own directory has no hooks, `init` makes what `git init` would have made. Others are left alone.
+        # Without a hooks directory in `.git`, `init` creates it as `git init` would. Other repositories are left alone.
         rows = table[place.kind.value] if GIT in Path(place.path).parts else _where_there(table[place.kind.value])
         yield from _at(listing, place.path, rows)
         yield from _named(project, place, table["settings"], settings)
 
 
 def _named(project: Path, place: Place, rows: Iterable[Protected], settings: Settings) -> Iterator[Protected]:
-    """Yield the paths that the settings of a repository name."""
+    """Yield the paths that a repository's settings name."""
     whys = {row.path: row.why for row in rows}
     folder = project / place.path
     repository, base = folder, folder.parent if folder.name == GIT else folder
@@ -163,7 +165,7 @@ def _where_there(rows: Iterable[Protected]) -> Iterator[Protected]:
 
 
 def with_pins(found: Iterable[Protected]) -> tuple[Protected, ...]:
-    """Return each path once, without those that lie in another one, and with the directories that must stay.
+    """Return each path once, without paths inside others, and with the directories to pin.
 
     Pinned are the directories from the first one with a dot on. Not the ones above: nothing is simply moved over the
     edge of a mount, and sources are moved about. Where such a directory is moved, the mount is missed in its place.
@@ -186,7 +188,7 @@ def _parents(path: str) -> tuple[str, ...]:
 
 
 def is_there(place: Path) -> bool:
-    """Say whether there is anything, a link too."""
+    """Return whether anything exists there, even a broken link."""
     try:
         place.lstat()
     except OSError:
@@ -200,7 +202,7 @@ def _is_to_be_made(project: Path, one: Protected) -> bool:
 
 
 def is_real(project: Path, path: str) -> bool:
-    """Say whether a file or directory is there, without a symbolic link on the way: the engine would follow it."""
+    """Return whether a file or directory exists without a symbolic link on the way, which the engine would follow."""
     place = project
     for part in Path(path).parts:
         place /= part

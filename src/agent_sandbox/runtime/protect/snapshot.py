@@ -1,4 +1,4 @@
-"""What protected files held when they were last protected: by it, what was written meanwhile can be shown."""
+"""Record the content of protected files at the last start, to show later what was written meanwhile."""
 
 import hashlib
 import json
@@ -22,14 +22,14 @@ FOLDER = "protected"
 MOST_FILES = 200
 MOST_BYTES = 64 << 10
 LOSSLESS = "surrogateescape"
-NOT_ALONE = "not this file alone: what it holds can be written elsewhere"
+NOT_ALONE = "not only this file: its content can also be written elsewhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """The texts of files by their path in the project, and of git's settings each `key` with its value.
+    """The texts of files by their path in the project; for git's settings, each `key` with its value.
 
-    `paths` are those that were protected; `pending` have ceased to be, and nobody has said yes to them since.
+    `paths` were protected; `pending` have lost their mount, and the user has not confirmed their content yet.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -38,30 +38,30 @@ class Held:
     pending: tuple[str, ...] = ()
 
     def below(self, path: str) -> dict[str, str]:
-        """Return the texts of a file, or of what lies in a folder."""
+        """Return the texts of a file, or of the files in a folder."""
         return {name: text for name, text in self.texts.items() if name == path or name.startswith(f"{path}/")}
 
 
 def read_held(root: Path, paths: Iterable[str]) -> Held:
-    """Read what these files, and the files in these folders, hold now."""
+    """Read the current content of these files and of the files in these folders."""
     texts = {name: text for path in paths for name, text in _texts(root, path)}
     settings = {name: _settings(root, name) for name in texts if is_settings(name)}
     return Held(texts=texts, settings=settings)
 
 
 def is_settings(path: str) -> bool:
-    """Say whether a file is one of git's settings, most of which run nothing."""
+    """Return whether a file has git's settings, most of which run nothing."""
     place = Path(path)
     return GIT in place.parts and place.name in {"config", "config.worktree"}
 
 
 def protected_paths(root: Path) -> tuple[str, ...]:
-    """Return what the stack of the project mounts read-only."""
+    """Return the paths that the project's stack mounts read-only."""
     return tuple(sorted(read_only_mounts(read_compose(root))))
 
 
 def recorded(root: Path, environ: Mapping[str, str]) -> Held:
-    """Return what was held when the stack last started; nothing where it never did, or nobody can say."""
+    """Return the snapshot of the last start, or an empty one if there is none or it is unreadable."""
     try:
         said = read_json((_folder(environ) / _name(root)).read_text("utf-8"))
         settings = {path: tuple(found) for path, found in said["settings"].items()}
@@ -72,13 +72,13 @@ def recorded(root: Path, environ: Mapping[str, str]) -> Held:
 
 
 def record(root: Path, environ: Mapping[str, str]) -> None:
-    """Remember what is held now that it is protected."""
+    """Store a snapshot of the protected paths."""
     paths = protected_paths(root)
     _write(root, environ, replace(read_held(root, paths), paths=paths))
 
 
 def leave_pending(root: Path, environ: Mapping[str, str], then: Held, paths: tuple[str, ...]) -> None:
-    """Remember that these are still to be looked at."""
+    """Store that these paths still have to be reviewed."""
     _write(root, environ, replace(then, pending=paths))
 
 
@@ -117,7 +117,7 @@ def _inside(root: Path, path: str) -> Iterator[str]:
 
 
 def _settings(root: Path, path: str) -> tuple[str, ...]:
-    """Return nothing that could be harmless where the agent can put something else there while it is protected."""
+    """Return git's settings in a file; none if the agent can write the file in spite of its protection."""
     return settings_of(root / path) if is_real(root, path) and not has_two_names(root, path) else (NOT_ALONE,)
 
 

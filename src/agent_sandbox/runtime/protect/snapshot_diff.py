@@ -1,4 +1,4 @@
-"""What was written to a protected file while it was not: as a difference, and what of it may run on the host."""
+"""Compare protected files with their snapshot, and find changes that may run something on the host machine."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -11,7 +11,7 @@ from agent_sandbox.render.paths import COMPOSE, DOTENV
 from agent_sandbox.runtime.protect.snapshot import Held, is_settings, read_held
 
 MOST_LINES = 60
-# Settings of git that run nothing and lead nowhere new. What is not among them is asked about.
+# Git settings that run nothing and lead nowhere new. All others are asked about.
 HARMLESS = re.compile(
     r"""core\.(abbrev|autocrlf|bare|commentchar|compression|eol|filemode|ignorecase|logallrefupdates|longpaths
             |precomposeunicode|quotepath|repositoryformatversion|safecrlf|sharedrepository|symlinks)
@@ -23,9 +23,9 @@ HARMLESS = re.compile(
     |fetch\.(prune|prunetags)|pull\.(ff|rebase)|push\.(autosetupremote|default)|rebase\.(autosquash|autostash)""",
     re.VERBOSE,
 )
-# A value that git takes for an option, for a program, or for the name of one (`ext::`).
+# A value that git treats as an option, a program, or the name of one (`ext::`).
 DOUBTFUL = re.compile(r"\s*[-!]|.*::", re.DOTALL)
-# Where git fetches from and pushes to. In a folder of this machine the hooks of what lies there run with a push.
+# Where git fetches from and pushes to. A push to a local folder runs the hooks in it.
 LEADS = re.compile(r"remote\..+\.(?:push)?url|submodule\..+\.url|branch\..+\.(?:push)?remote")
 ADDRESS = re.compile(r"(?:https?|ssh|git)://[^-/].*|(?:[\w.+-]+@)?\w[\w.-]+:(?!//).*", re.ASCII | re.IGNORECASE)
 REMOTE = re.compile(r"remote\.(.+)\.url")
@@ -33,7 +33,7 @@ REMOTE = re.compile(r"remote\.(.+)\.url")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """The difference of one protected path, and what in it may run something on the host."""
+    """The difference of one protected path, and the parts that may run something on the host machine."""
 
     path: str
     lines: tuple[str, ...]
@@ -41,20 +41,20 @@ class Rewritten:
 
 
 def rewritten(path: str, then: Held, now: Held) -> Rewritten:
-    """Return what differs in a file, or in a folder, from when it was last protected."""
+    """Return how a file or folder differs from its snapshot."""
     was, is_ = then.below(path), now.below(path)
     names = [name for name in sorted({*was, *is_}) if was.get(name) != is_.get(name)]
     lines = [line for name in names for line in _difference(name, was.get(name), is_.get(name))]
     if len(lines) > MOST_LINES:
-        lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES} more lines: look into the file"]
+        lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES} more lines: see the file"]
     runs = (why for name in names for why in _runs(name, then, now))
     return Rewritten(path=path, lines=tuple(lines), runs=tuple(islice(runs, MOST_LINES)))
 
 
 def unwatched(root: Path, then: Held) -> tuple[str, ...]:
-    """Return what differs from when it was protected, where the agent's container does not tell of its mounts.
+    """Return the paths that differ from their snapshot, for a container that does not report its mounts.
 
-    But for the stack's own files, about which `trust` asks: they are edited while nothing runs.
+    Without the stack's own files: users edit them while nothing runs, and `trust` asks about them.
     """
     paths = tuple(path for path in then.paths if path not in {DOTENV, str(Path(COMPOSE).parent)})
     now = read_held(root, paths)
@@ -78,10 +78,10 @@ def _runs(name: str, then: Held, now: Held) -> Iterator[str]:
         key, _, value = setting.partition("\n")
         if setting not in before and not (HARMLESS.fullmatch(key) and _is_harmless(key, value, known)):
             yield f"{name}: {key}"
-    # What is gone can have held something back; without its address, a remote's name is a folder's.
+    # A removed setting may have restricted something; without its address, a remote's name is a folder.
     for key in dict.fromkeys(_keys(before)):
         if key not in _keys(after) and (not HARMLESS.fullmatch(key) or REMOTE.fullmatch(key)):
-            yield f"{name}: {key}, which is gone"
+            yield f"{name}: {key}, which was removed"
 
 
 def _is_harmless(key: str, value: str, known: Collection[str]) -> bool:

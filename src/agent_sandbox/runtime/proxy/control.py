@@ -1,4 +1,4 @@
-"""Ask the running proxy: in its container by the backend's command, or on this machine by its control socket."""
+"""Query the running proxy, in its container or through the control socket of one on this machine."""
 
 import json
 import socket
@@ -15,16 +15,16 @@ from agent_sandbox.runtime.host.process import capture, watch
 from agent_sandbox.runtime.proxy.decisions import read_line
 
 SECONDS = 30.0
-MENDABLE, USAGE = 1, 2  # exit codes of the proxy's program
-STOPPED = Problem(where="proxy", what="it was stopped or restarted while it was read", hint="agent-sandbox status")
+MENDABLE, USAGE = 1, 2  # exit codes of the proxy program
+STOPPED = Problem(where="proxy", what="it stopped or restarted during the request", hint="agent-sandbox status")
 
 OTHER = Problem(
-    where="proxy", what="the one that runs is of another version", hint="agent-sandbox init, then agent-sandbox up"
+    where="proxy", what="the running proxy is of another version", hint="agent-sandbox init, then agent-sandbox up"
 )
 
 
 def ask_stack(plan: Plan) -> Mapping[str, Any]:
-    """Run the one command of the plan and return the proxy's answer, also when that is a refusal."""
+    """Run the plan's command and return the proxy's answer, even if it reports an error."""
     (step,) = (step for step in plan if isinstance(step, RunCommand))
     with needs_docker():
         done = capture(step.argv, cwd=step.cwd, timeout=SECONDS)
@@ -35,7 +35,7 @@ def ask_stack(plan: Plan) -> Mapping[str, Any]:
 
 
 def tell_stack(plan: Plan, *, stdin: bytes = b"") -> str:
-    """Run the one command of the plan with this on its stdin, and return what it prints; its problems are raised."""
+    """Run the plan's command with this stdin and return its output; raise its problems as UserError."""
     (step,) = (step for step in plan if isinstance(step, RunCommand))
     with needs_docker():
         done = capture(step.argv, cwd=step.cwd, timeout=SECONDS, stdin=stdin)
@@ -48,7 +48,7 @@ def tell_stack(plan: Plan, *, stdin: bytes = b"") -> str:
 
 
 def watch_stack(plan: Plan, *, on_line: Callable[[str], None]) -> None:
-    """Run the one command of the plan and hand on each line, until it ends."""
+    """Run the plan's command and pass on each line until it ends."""
     (step,) = (step for step in plan if isinstance(step, RunCommand))
     with needs_docker():
         done = watch(step.argv, cwd=step.cwd, on_line=on_line)
@@ -71,7 +71,7 @@ def ask_socket(path: Path, verb: str) -> Mapping[str, Any]:
         hint = "`agent-sandbox proxy run` prints its control socket when it is ready"
         raise UserError([Problem(where=str(path), what=what, hint=hint)]) from error
     if answer is None:
-        raise UserError([Problem(where=str(path), what="what answers here is no proxy of agent-sandbox")])
+        raise UserError([Problem(where=str(path), what="the program that answers here is not an agent-sandbox proxy")])
     return answer
 
 

@@ -1,4 +1,4 @@
-"""The proxy's log lines, for people."""
+"""Format audit records as text."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
@@ -7,17 +7,17 @@ from typing import Any
 from agent_sandbox.bounded_json import read_json
 
 PORTS = {443: "https", 80: "http"}
-# What the stack asks of itself: the proxy's health check, and the agent's at its start. The proxy says which it was.
+# The stack's own requests: the proxy's health check, and the agent's at its start. The proxy marks them.
 PROBES = frozenset({"health", "start"})
 
 
 def is_probe(line: Mapping[str, Any]) -> bool:
-    """Return whether the stack asked this of itself."""
+    """Return whether this is one of the stack's own requests."""
     return line.get("event") in PROBES
 
 
 def read_line(text: str) -> Mapping[str, Any] | None:
-    """Return a log line as data, or None where it is something else."""
+    """Return a line as an audit record, or None if it is not one."""
     try:
         value = read_json(text[max(text.find("{"), 0) :])
     except ValueError:
@@ -26,7 +26,7 @@ def read_line(text: str) -> Mapping[str, Any] | None:
 
 
 def as_text(line: Mapping[str, Any], *, zone: tzinfo | None = None) -> str:
-    """Return a decision as one line: when, what, why; in `zone`, or in this machine's."""
+    """Return a decision as one line (time, request, reason), in `zone` or the local time zone."""
     parts = (_clock(str(line.get("time", "")), zone), f"{line.get('decision', ''):<5}", _asked(line))
     reason = line.get("reason") or ""
     return "  ".join((*parts, str(reason))).rstrip()

@@ -1,4 +1,4 @@
-"""The secrets that a running proxy holds: their names and hosts. Nothing gives a value back."""
+"""The names and hosts of a running proxy's secrets. No command returns a value."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from agent_sandbox.runtime.proxy.control import OTHER, tell_stack
 
 
 def held_secrets(plan: Plan) -> tuple[Bound, ...]:
-    """Run the one command of the plan, which lists them, and return what is listed, by name."""
+    """Run the plan's command and return the listed secrets, sorted by name."""
     try:
         listed = tuple(_read(read_json(tell_stack(plan))))
     except (ValueError, TypeError, KeyError) as error:

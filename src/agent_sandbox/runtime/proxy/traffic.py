@@ -1,4 +1,4 @@
-"""A traffic log, line by line, in bounded memory whatever the file holds."""
+"""Read an audit log line by line, in bounded memory."""
 
 import sys
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from typing import BinaryIO
 from agent_sandbox.problems import Problem, UserError
 
 STDIN = Path("-")
-# The proxy cuts its own lines far shorter.
+# The proxy's own lines are far shorter.
 LONGEST = 1 << 16
 MOST_LINES = 2_000_000
 
 
 def traffic_lines(file: Path) -> Iterator[str]:
-    """Yield the lines of a log, `-` for standard input; a line that is no log line by its length is left out."""
+    """Yield the lines of a log, `-` for standard input; lines longer than any audit record are left out."""
     if file == STDIN:
         yield from _lines(sys.stdin.buffer)
         return
@@ -22,7 +22,7 @@ def traffic_lines(file: Path) -> Iterator[str]:
         with file.open("rb") as log:
             yield from _lines(log)
     except OSError as error:
-        hint = "name a traffic log: JSON lines, as `agent-sandbox proxy logs --json` prints them"
+        hint = "name an audit log: JSON lines, as `agent-sandbox proxy logs --json` prints them"
         what = f"can't be read: {(error.strerror or str(error)).lower()}"
         raise UserError([Problem(where=str(file), what=what, hint=hint)]) from error
 

@@ -1,1 +1,1 @@
-"""Whether the user has looked at what a project asks for. A project's settings can narrow; what widens needs a yes."""
+"""Ask whether the user trusts a project's settings. Changes that only narrow need no question."""

@@ -1,4 +1,4 @@
-"""What `init` and `policy allow` write by the user's own command is trusted by that; what they found is not."""
+"""Trust what `init` and `policy allow` write, because the user ran them; not what they found."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from agent_sandbox.runtime.trust.prompt import changes
 
 
 def remember(store: Store, prepared: Prepared, now: Standing) -> None:
-    """Record what `init` has just written, beside what was trusted before."""
+    """Add what `init` has just written to the trust record."""
     before = store.load(now.root) or replace(now, compose=(COMPOSE,), files={})
     merged = {
         change.path: change.after
@@ -34,7 +34,7 @@ def remember(store: Store, prepared: Prepared, now: Standing) -> None:
 
 @contextmanager
 def remembering(policy: Path, texts: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[None]:
-    """While files of a project's `policy` become these `texts`: trust that, if all of it was trusted before."""
+    """Context manager for writing these `texts`: trust them if the policy was trusted before."""
     root, store = policy.absolute().parent.parent, open_store(environ)
     trusted = store.load(root) if policy.absolute() == root / POLICY else None
     if trusted is None:

@@ -1,4 +1,4 @@
-"""What `init` would write here: a file that is just that asks for nothing of its own."""
+"""Render what `init` would write; a file that equals it asks for nothing."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 
 
 def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
-    """Return what this version writes for this directory, and this user: a clone's own limits are a difference."""
+    """Return what this version writes for this directory and user; limits set by a clone's author are a difference."""
     wish = Wish(
         agent=agent,
         path=root,
@@ -31,9 +31,9 @@ def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
 
 
 def generated(prepared: Prepared) -> dict[str, str]:
-    """Return the files that are all ours once they are written; one that somebody else has a part in is none.
+    """Return the files that consist only of our own text.
 
-    The header alone proves nothing: anybody can write it. That our own text is in place of what was there does.
+    The header proves nothing, because anyone can write it. Equality with our text does.
     """
     return {
         change.path: change.after

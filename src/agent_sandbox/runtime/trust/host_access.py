@@ -1,4 +1,4 @@
-"""What compose files and devcontainer.json take of this machine: paths, variables of the shell, commands."""
+"""List what compose files and devcontainer.json use of the host machine: paths, shell variables, commands."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,33 +17,33 @@ PLAIN = re.compile(r"[^$\s]+")
 ELSEWHERE = ("/", "~", "$")
 PATH = (".", *ELSEWHERE)
 READ_ONLY = ", read-only"
-# By compose's own key; a merge key could bring in any of these, and a mount, out of sight.
+# Compose's include keys; a merge key could hide any of these, or a mount.
 MERGE = "<<"
 TAKEN_IN = ("include", "env_file", "label_file", "build", "provider", MERGE)
-# `seccomp:profile.json`: what the kernel refuses, read from that file at each start.
+# `seccomp:profile.json`: the filter of system calls, read from that file at each start.
 PROFILE = re.compile(r"seccomp[:=](?!unconfined$|builtin$)")
 NAMED = ("services", "networks", "volumes")
 FROM_FILES = ("configs", "secrets")
-HINT = f"write it here, or name the file in `COMPOSE_FILE` in {DOTENV}; a variable may be your shell's"
+HINT = f"write it here, or name the file in `COMPOSE_FILE` in {DOTENV}; a variable may come from your shell"
 HOST_COMMAND = "initializeCommand"
 
 
 def mounts(standing: Standing) -> tuple[str, ...]:
-    """Return every path of this machine that a service gets, one line each.
+    """Return one line for each host path that a service mounts.
 
-    What compose can take by other keys (devices, secrets, a volume that is a path) stands in the file's difference.
+    Other keys (devices, secrets, a volume with a path) are shown in the file's difference.
     """
     return tuple(dict.fromkeys(line for path in standing.compose for line in _mounts(_document(standing, path))))
 
 
 def variables(standing: Standing) -> tuple[str, ...]:
-    """Return the names of the variables that compose files take from the shell of whoever calls."""
+    """Return the names of the variables that compose files take from the user's shell."""
     return tuple(sorted({name for path in standing.compose for name in _variables(_document(standing, path))}))
 
 
 def require_whole(standing: Standing) -> None:
-    """Refuse compose files that take in others: these are read again at each start, and may say something else then."""
-    what = "`{}` takes in what a yes to this file does not cover"
+    """Raise UserError for compose files that include others, which are read at each start and may change."""
+    what = "`{}` includes another file, which trust in this file does not cover"
     problems = [
         Problem(where=str(standing.root / path), what=what.format(key), hint=HINT)
         for path in standing.compose
@@ -54,7 +54,7 @@ def require_whole(standing: Standing) -> None:
 
 
 def members(text: str | None, ours: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a devcontainer.json says beyond what we write there, one line each."""
+    """Return one line for each member of a devcontainer.json that we do not write."""
     if text is None:
         return ()
     try:
@@ -92,7 +92,7 @@ def _short(mount: str) -> tuple[str, str, str]:
 
 
 def _shown(source: str) -> str:
-    """Return a source as it is seen from the project's directory; compose sees it from `.devcontainer`."""
+    """Return a source relative to the project's directory; compose resolves it from `.devcontainer`."""
     return source if source.startswith(ELSEWHERE) else normpath(f".devcontainer/{source}")
 
 
@@ -111,7 +111,7 @@ def _variables(part: Any) -> Iterator[str]:  # noqa: ANN401 - any part of a docu
 
 
 def _named(environment: Any) -> Iterator[str]:  # noqa: ANN401 - as above
-    """Yield variables without a value, or by name alone: compose takes the shell's."""
+    """Yield variables without a value: compose takes the shell's."""
     if isinstance(environment, str):  # of a secret, or of a file of settings
         yield from [environment] if PLAIN.fullmatch(environment) else ()
     elif isinstance(environment, dict):
@@ -121,7 +121,7 @@ def _named(environment: Any) -> Iterator[str]:  # noqa: ANN401 - as above
 
 
 def _taken_in(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys by which a compose file takes in others; what services and volumes are called is no key."""
+    """Yield the keys by which a compose file includes others; names of services and volumes do not count."""
     yield from _keys(document)
     for key, part in document.items():
         if key not in NAMED:
@@ -152,7 +152,7 @@ def _keys(part: Any) -> Iterator[str]:  # noqa: ANN401 - as above
 
 
 def _has_file(part: Any) -> bool:  # noqa: ANN401 - as above
-    """Tell whether `file` is said at any depth."""
+    """Return whether the key `file` occurs at any depth."""
     return "file" in _mapping(part) or any(map(_has_file, (*_mapping(part).values(), *_sequence(part))))
 
 

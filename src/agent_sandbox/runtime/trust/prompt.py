@@ -1,4 +1,4 @@
-"""What a person is asked: all that a project wants, or what has changed since the last yes."""
+"""The trust question: all of a project's settings, or what changed since they were last trusted."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.host_access import members, mounts, require_whole, variables
 
 OWNER = "its owner"
-# A policy may name a million hosts; what it reaches is told beside this.
+# A policy may name a million hosts; what it reaches is listed separately.
 MOST_LINES = 20_000
 FIRST = 5  # hosts of a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What `init` would write: the files that are all ours, by path, and what devcontainer.json has to say."""
+    """What `init` would write: our generated files by path, and the members of devcontainer.json."""
 
     files: Mapping[str, str]
     members: Mapping[str, Any]
@@ -26,7 +26,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a yes would mean. Where something was trusted already, only what is new."""
+    """What the user would trust; if something is trusted already, only what is new."""
 
     standing: Standing
     fingerprint: str
@@ -41,10 +41,10 @@ class Question:
 
 
 def changes(now: Standing, trusted: Standing | None) -> tuple[str, ...]:
-    """Return what has to be looked at, by name: nothing where all is as it was trusted, or asks for less.
+    """Return the names of the files to review; nothing if all are trusted or ask for less.
 
-    A policy that narrows asks for less. So does a file that is gone, but for those of the stack: a mount less can be a
-    wall less.
+    A narrowed policy asks for less. So does a removed file, except one of the stack: a removed mount may have been a
+    protection.
     """
     if trusted is None:
         return tuple(now.files)
@@ -58,12 +58,12 @@ def changes(now: Standing, trusted: Standing | None) -> tuple[str, ...]:
 
 
 def unseen_in(root: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what of the project at `root` the user has not said yes to."""
+    """Return the files of the project at `root` that are not trusted."""
     return changes(look(root, environ), open_store(environ).load(root))
 
 
 def question_about(now: Standing, trusted: Standing | None, written: Written) -> Question:
-    """Return the question; `written` is what `init` would write here."""
+    """Return the trust question; `written` is what `init` would write here."""
     require_whole(now)
     as_written = [path for path, text in written.files.items() if now.files.get(path) == text]
     before = trusted or Standing(root=now.root, owner=None, compose=(), files={})
@@ -93,17 +93,17 @@ def _beyond(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
 
 def _notes(now: Standing, before: Standing) -> Iterator[str]:
     if now.owner not in (None, before.owner):
-        yield f"this directory belongs to user {now.owner}, who can change all of it"
+        yield f"this directory belongs to user {now.owner}, who can change everything in it"
     if before.compose != tuple(path for path in now.compose if path in before.compose):  # fewer, or in another order
         named, names = (", ".join(standing.compose) for standing in (before, now))
-        yield f"the stack was made of {named}; by `COMPOSE_FILE` in {DOTENV} it is now made of {names}"
+        yield f"the stack consisted of {named}; by `COMPOSE_FILE` in {DOTENV} it now consists of {names}"
     for path in now.compose:
         if agent_can_write(path):
-            yield f"{path}, named by COMPOSE_FILE in {DOTENV}, is the agent's to write: move it into .devcontainer"
+            yield f"{path}, named by COMPOSE_FILE in {DOTENV}, can be written by the agent: move it into .devcontainer"
 
 
 def _lists(now: Standing, before: Standing) -> Iterator[str]:
-    """Yield what a list that was not there before holds: of services that were resolved, the rules are told."""
+    """Yield the content of each new host list; resolved services are shown by their rules."""
     for path in now.lists.keys() - {POLICY, *SERVICES, *before.files}:
         hosts = [line.strip() for line in now.files[path].splitlines() if line.partition("#")[0].strip()]
         more = ", ..." if len(hosts) > FIRST else ""
@@ -111,10 +111,10 @@ def _lists(now: Standing, before: Standing) -> Iterator[str]:
 
 
 def _differences(now: Standing, before: Standing, written: Written) -> Iterator[str]:
-    """Yield what was trusted against what there is now; of the stack's file, at first, what `init` would write.
+    """Yield the diffs from the trusted files; for a first question, from what `init` would write.
 
-    The policy's own text is shown at first, too. A file that the stack is no longer made of is shown as taken out: what
-    it added may have been a wall.
+    A first question also shows the policy's text. A file that the stack no longer uses is shown as removed: it may have
+    added a protection.
     """
     dropped = (path for path in before.compose if path not in now.compose)
     for path in (
@@ -132,7 +132,7 @@ def _difference(path: str, old: str, new: str, *, bounded: bool = False) -> Iter
     if bounded and len(before) + len(after) > MOST_LINES:
         yield f"{path} is too long to compare line by line"
     elif before == after and old != new:
-        yield f"{path} differs in how its lines end"
+        yield f"{path} differs only in its line endings"
     else:
         from difflib import unified_diff  # noqa: PLC0415 - most often nothing has changed
 

@@ -1,4 +1,4 @@
-"""What a policy file lets the agent reach, and what of it another one did not."""
+"""List what a policy lets the agent reach, and what another policy did not."""
 
 import json
 from collections import Counter
@@ -22,21 +22,21 @@ from agent_sandbox.runtime.project.trust_snapshot import LOSSLESS, Standing
 SERVICE = "service "
 TOLD = {
     "slash": "paths with an encoded slash at {}",
-    "inspect": "{}, without a look into TLS",
+    "inspect": "{}, TLS not inspected",
 }
 # It drops allows of other layers with what they say beside.
 REPLACES = "`merge_mode: replace` on {}: drops rules of other layers, and their `inspect: true`"
-# Said so, or not at all, a setting holds back no less: what other layers say of it is the user's own word.
+# These values of a setting, or its absence, never widen; other layers' values are the user's own choice.
 NO_WIDER = {"inspect": (None, True), "reload": (None, "restart")}
-# They hold back what other layers allow, and so count for a project that allows nothing by itself, too.
+# These restrict what other layers allow, so they also count for a project that allows nothing itself.
 ASKED_APART = frozenset({"deny", "ceiling", "upstream"})
-MOST_TOLD = 200  # characters of a service's options: the text of the policy follows
+MOST_TOLD = 200  # characters of a service's options; the policy's text follows anyway
 NOTHING = Policy.deny_all("nothing is trusted yet")
-BROKEN = "whatever a policy that can't be read comes to mean:\n"
+BROKEN = "anything, because the policy cannot be read:\n"
 
 
 def policy_of(standing: Standing) -> Policy:
-    """Return the policy that the project's files make by themselves, NOTHING without any, or BROKEN and why."""
+    """Return the policy of the project's files alone, NOTHING without any, or BROKEN and why."""
     if POLICY not in standing.policy:
         return NOTHING
     with TemporaryDirectory(prefix="agent-sandbox-") as name:
@@ -51,12 +51,12 @@ def policy_of(standing: Standing) -> Policy:
 
 
 def reaches(now: Standing, before: Standing) -> tuple[str, ...]:
-    """Return what a project lets through now and did not before, one line each."""
+    """Return one line for each thing that a project newly allows."""
     return widens(policy_of(now), policy_of(before), chosen=_chosen(now))
 
 
 def _chosen(standing: Standing) -> Mapping[str, str]:
-    """Return what the policy says of each service that it names with options, as it says it."""
+    """Return the options of each service in the policy, as written."""
     text = standing.policy.get(POLICY, "")
     try:
         value = parse_document(text, file=POLICY).value if len(text) <= MAX_BYTES else None
@@ -73,28 +73,28 @@ def _listed(options: Mapping[str, object]) -> str:
 
 
 def widens(now: Policy, before: Policy, *, chosen: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Return what `now` lets through and `before` did not, one line each; nothing where it only narrows.
+    """Return one line for each thing that `now` allows and `before` did not; nothing if it only narrows.
 
-    Other layers stand beside a project's: what it no longer denies or holds back, or says of settings, counts whatever
-    it allows.
+    Because other layers also allow things, removed denies, removed restrictions and settings count whatever the
+    project itself allows.
     """
     if now.refusal.startswith(BROKEN):
         return tuple(now.refusal.splitlines())
     opens = tuple(change for change in difference(before, now).opens if change.kind not in ASKED_APART)
     ours = tuple(_told(change) for change in opens if not _is_shipped(change))
-    # Of many lines the first are shown: what opens much, and is little in number, is not to be found among the rest.
+    # Long lists are cut, so the few lines that widen most come first.
     return (
         *_settings(now, before),
-        *(f"what {change.what} held back" for change in by_ceilings(before, now)),
+        *(f"what {change.what} restricted" for change in by_ceilings(before, now)),
         *_places(now, before),
         *_counted(opens, chosen or {}),
-        *(f"{deny}, which was denied" for deny in undenied(before, now)),
+        *(f"{deny}, denied before" for deny in undenied(before, now)),
         *ours,
     )
 
 
 def _counted(opens: tuple[Change, ...], chosen: Mapping[str, str]) -> Iterator[str]:
-    """Yield what ships with the product by name and number; what the project itself says is spelled out."""
+    """Yield shipped services by name and number of rules, and the project's own rules in full."""
     found = Counter(change.origin.layer for change in opens if _is_shipped(change))
     for layer, count in found.items():
         options = chosen.get(layer.removeprefix(SERVICE))
@@ -114,19 +114,19 @@ def _places(now: Policy, before: Policy) -> Iterator[str]:
     for row in now.rules.host_services:
         if row not in before.rules.host_services:
             ports = ", ".join(map(str, sorted(row.ports)))
-            yield f"the private place {row.asked} on port {ports}{f', which is {row.to}' if row.to else ''}"
+            yield f"the host service {row.asked} on port {ports}{f', which is {row.to}' if row.to else ''}"
 
 
 def _settings(now: Policy, before: Policy) -> Iterator[str]:
     if not before.rules.replaced <= now.rules.replaced:
-        yield "what `merge_mode: replace` held back"
+        yield "what `merge_mode: replace` removed"
     yield from map(REPLACES.format, sorted(map(str, now.rules.replaced - before.rules.replaced)))
     said, had = now.rules.settings, before.rules.settings
     for name in sorted({*said, *had}):
         if said.get(name) != had.get(name) and said.get(name) not in NO_WIDER.get(name, ()):
             yield f"the setting `{name}`: {_said(said.get(name))}; {_before(had.get(name))}"
     if _others(now) != _others(before):
-        yield "what other settings of the policy held back"
+        yield "what other settings of the policy restricted"
 
 
 def _said(value: object) -> str:
@@ -140,5 +140,5 @@ def _before(value: object) -> str:
 
 
 def _others(policy: Policy) -> RuleSet:
-    # Whatever the language grows counts as wider until it is known to be none.
+    # An unknown kind of change counts as widening.
     return replace(policy.rules, rules=(), ceilings=(), replaced=frozenset(), host_services=(), settings={})

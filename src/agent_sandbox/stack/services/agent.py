@@ -1,4 +1,4 @@
-"""The agent: all permissions on, no capability, no way out but the firewall's namespace, its walls read-only."""
+"""The agent container: no capabilities, the firewall's network namespace, protected paths read-only."""
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -38,7 +38,7 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
             **trust_environment(),
             **java_environment(where.proxy),
             **manifest.env,
-            # A line each: a path may hold a space.
+            # One per line, because a path may contain spaces.
             "AGENT_SANDBOX_PROTECTED": "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
         },
         mounts=(*_workspace(workspace), *_certificates(), *_kept(manifest), *_brought(workspace)),
@@ -78,7 +78,7 @@ def _certificates() -> Iterator[Mount]:
 
 
 def state_volume(agent: str) -> str:
-    """Return the key of an agent's own volume: another agent of the same project must not read its sign-in."""
+    """Return the key of an agent's state volume; another agent of the project must not read its sign-in."""
     return f"state-{agent}"
 
 

@@ -1,4 +1,4 @@
-"""The firewall: owns the network namespace that the agent lives in, locks it before the agent exists, then sleeps."""
+"""The firewall: owns the agent's network namespace, locks it before the agent exists, then sleeps."""
 
 from agent_sandbox.stack.environment import CA_DIRECTORY, OPENINGS, PROXY_PORT, TRUST_DIRECTORY
 from agent_sandbox.stack.model import (
@@ -15,13 +15,13 @@ from agent_sandbox.stack.naming import Addresses
 
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 MIB = 1 << 20
-# A proxy that is gone can refuse nothing: the kernel gives up after three seconds, not after minutes. As the firewall
-# tells it to, it notices sooner that nobody is at the address any more.
+# If the proxy is gone, the kernel gives up after three seconds, not minutes. Shorter neighbour timeouts, which the
+# firewall sets, make it notice sooner.
 IMPATIENT = {"net.ipv4.tcp_syn_retries": "1", "net.ipv4.tcp_retries2": "4"}
 
 
 def firewall_service(image: str, where: Addresses) -> Service:
-    """Return the service: the agent's image with another entrypoint, root, and the one capability that rules need."""
+    """Return the service: the agent's image with another entrypoint, as root, with NET_ADMIN for the rules."""
     return Service(
         name="firewall",
         image=image,
@@ -40,12 +40,12 @@ def firewall_service(image: str, where: Addresses) -> Service:
         ),
         networks=(Attachment(network="sandbox", address=where.agent),),
         sysctls=IMPATIENT,
-        # NET_ADMIN loads the rules; the other two let it step down to nobody, and so lose it, before the long sleep.
+        # NET_ADMIN loads the rules; the other two let it switch to nobody, and so drop all three, before it sleeps.
         capabilities=("NET_ADMIN", "SETGID", "SETUID"),
-        # The engine mounts resolv.conf, which the agent shares, as it mounts the root: here it is written.
+        # The firewall writes resolv.conf, which the agent shares; the engine mounts it with the root's mode.
         read_only=False,
         init=True,
-        # A new namespace would not be the agent's: they come back together, by `docker compose up`.
+        # A restart would create a namespace without the agent; `docker compose up` restarts both.
         restart="no",
         stop_grace_seconds=1,
         limits=Limits(memory=128 * MIB, cpus=1, pids=64, files=1024),

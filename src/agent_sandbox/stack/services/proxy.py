@@ -1,4 +1,4 @@
-"""The proxy: the only service with a way out, and the only one that holds the CA's key and secrets."""
+"""The proxy: the only service with a way out, and the only one with the CA's key and secrets."""
 
 from collections.abc import Mapping
 
@@ -12,22 +12,22 @@ CONTROL = f"{STATE}/run/control.sock"
 LOG = f"{STATE}/log/traffic.jsonl"
 SECRETS = f"{STATE}/secrets"
 POLICY = "/policy/policy.yaml"
-POLICY_NAME = ".devcontainer/policy.yaml"  # where it lies for those who read of it
+POLICY_NAME = ".devcontainer/policy.yaml"  # its name in messages
 MIB = 1 << 20
 ENTRANCES = {"tls": TLS_PORT, "http": HTTP_PORT, "dns": DNS_PORT}
 
 
 def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Service:
-    """Return the service; its image starts the program, the stack says with what.
+    """Return the service; its image starts the program with the stack's arguments.
 
-    `layers` are the directories of policies beside the project's: their files may come, change and go.
+    `layers` are the directories of the other layers, whose files may appear, change and disappear.
     """
-    # Not on every address: whoever reaches the proxy on its way out is not the agent.
+    # Not on all addresses: only the agent may connect, not the egress network.
     entrance = f"{where.proxy}:{PROXY_PORT}"
     return Service(
         name="proxy",
         image=image,
-        # By number, and the image's own: the volumes belong to it.
+        # The uid of the image's user, which owns the volumes.
         user="10001:10001",
         command=(
             *("run", "--policy", POLICY, "--policy-name", POLICY_NAME, "--listen", entrance, "--state", STATE),
@@ -51,7 +51,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
         extra_hosts={"host.docker.internal": "host-gateway"},
         read_only=True,
         init=True,
-        # A proxy that dies takes the agent's way out with it; it may come back by itself.
+        # Without the proxy the agent has no way out, so it may restart automatically.
         restart="unless-stopped",
         stop_grace_seconds=5,
         limits=Limits(memory=1024 * MIB, cpus=2, pids=256, files=16_384),
@@ -60,7 +60,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
             interval=15,
             timeout=10,
             retries=1,
-            # Long enough to start on a busy machine, short enough that `up` soon tells of an invalid policy.
+            # Long enough to start on a busy machine, short enough for `up` to report an invalid policy soon.
             start_period=15,
             start_interval=0.5,
         ),

@@ -38,8 +38,7 @@ def test_a_fault_of_ours_is_written_down_and_the_message_names_the_file(
     assert raising(RuntimeError("unforeseen")) == 3
     (log,) = (tmp_path / "agent-sandbox" / "faults").iterdir()
     assert capsys.readouterr().err == (
-        "error: this is a fault of agent-sandbox, not yours: RuntimeError: unforeseen\n"
-        f"  hint: please report it and attach {log}\n"
+        f"error: this is a bug in agent-sandbox: RuntimeError: unforeseen\n  hint: please report it and attach {log}\n"
     )
     text = log.read_text()
     assert text.startswith(f"agent-sandbox {__version__}, Python ")

@@ -64,7 +64,7 @@ def test_options_and_words_of_a_command_are_for_typer(words: list[str]) -> None:
 
 
 def test_a_candidate_comes_with_its_help() -> None:
-    assert answer(["__complete", "dow"]) == "down\tStop the stack; state and history stay."
+    assert answer(["__complete", "dow"]) == "down\tStop the stack; keep its state and history."
 
 
 def test_typer_is_not_needed() -> None:

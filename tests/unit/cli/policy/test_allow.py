@@ -31,7 +31,7 @@ def test_a_dry_run_shows_the_difference_and_changes_nothing(policy: Path, capsys
 def test_what_is_allowed_already_says_by_which_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = policy.read_text()
     assert exit_code(lambda: allow("GET https://example.org/a")) == 0
-    expected = "GET https://example.org/a is allowed already, by policy.yaml:3: any method example.org\n"
+    expected = "GET https://example.org/a is already allowed, by policy.yaml:3: any method example.org\n"
     assert (capsys.readouterr(), policy.read_text()) == ((expected, ""), before)
 
 
@@ -49,7 +49,7 @@ def test_a_deny_that_takes_everything_refuses_it(policy: Path, capsys: pytest.Ca
 def test_a_deny_that_takes_a_part_is_told(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy.write_text("deny: [POST https://a.test/admin]\n")
     assert exit_code(lambda: allow("POST https://a.test/*")) == 0
-    told = "a part of it stays denied, by policy.yaml:1: POST https://a.test/admin\n"
+    told = "part of it is still denied, by policy.yaml:1: POST https://a.test/admin\n"
     assert capsys.readouterr() == (f"{WHERE}:3: added `- POST https://a.test/*` under `allow`\n", told + APPLY)
 
 

@@ -65,7 +65,7 @@ def test_the_layers_that_took_part_are_told(policy: Path, capsys: pytest.Capture
     assert exit_code(lambda: check(policy)) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith(".devcontainer/policy.yaml: valid, 3 rules")
-    assert second == f"with organisation/policy.yaml: {organisation}, and nothing passes that it does not allow"
+    assert second == f"with organisation/policy.yaml: {organisation}, which limits what all other layers allow"
     organisation.write_text("deny: [example.net]")
     assert exit_code(lambda: check(policy)) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [f"with organisation/policy.yaml: {organisation}"]

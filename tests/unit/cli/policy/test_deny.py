@@ -22,5 +22,5 @@ def test_a_host_or_a_request_becomes_a_line_under_deny(policy: Path, capsys: pyt
 def test_what_is_denied_already_says_by_which_rule(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = policy.read_text()
     assert exit_code(lambda: deny("POST https://example.org/admin")) == 0
-    expected = "POST https://example.org/admin is denied already, by policy.yaml:7: POST https://example.org/admin\n"
+    expected = "POST https://example.org/admin is already denied, by policy.yaml:7: POST https://example.org/admin\n"
     assert (capsys.readouterr(), policy.read_text()) == ((expected, ""), before)

@@ -25,7 +25,7 @@ def test_what_opens_comes_before_what_stops(policy: Path, capsys: pytest.Capture
 def test_the_same_policy_in_other_words_is_no_difference(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("new.yaml").write_text(f"# the same\n{policy.read_text()}\n")
     assert exit_code(lambda: diff("new.yaml", exit_code=True)) == 0
-    expected = "new.yaml -> .devcontainer/policy.yaml\nnothing becomes reachable, nothing stops\n"
+    expected = "new.yaml -> .devcontainer/policy.yaml\nno difference in what is reachable\n"
     assert capsys.readouterr() == (expected, "")
 
 

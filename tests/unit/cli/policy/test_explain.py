@@ -43,7 +43,7 @@ def test_a_service_that_allows_the_request_is_named_after_the_line(
         "  or        - {name: github, repos: [o/n], git: {access: read}}\n"
         "            under `services`\n"
         "            - github\n"
-        "            under `services`, with all else that it allows\n"
+        "            under `services`, with everything else that it allows\n"
     )
     assert capsys.readouterr().out.endswith(expected)
 
@@ -57,12 +57,12 @@ PUSH = "https://github.com/o/n.git/git-receive-pack"
         (
             "{name: github, repos: [o/n], git: {access: read}}",
             "git: {access: readwrite}",
-            "in place of what stands at policy.yaml:2",
+            "instead of the entry at policy.yaml:2",
         ),
         (
             "github",
             "git: {access: readwrite}, web: {access: read}, api: {access: read}",
-            "in place of what stands at policy.yaml:2 for all repositories: the others are closed then",
+            "instead of the entry at policy.yaml:2 for all repositories: it then denies the others",
         ),
     ],
 )
@@ -224,7 +224,7 @@ def test_what_looks_like_a_registry_is_told_with_what_finds_it(
     policy.write_text("domains: [a.test]\n")
     assert exit_code(lambda: explain("GET", "https://b.test/x", header=["User-Agent: npm/10.2 node/v20"])) == 0
     way = "`agent-sandbox policy services resolve node`, then `- node` under `services`"
-    assert capsys.readouterr().out.splitlines()[-1] == f"  or        for all that npm fetches: {way}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"  or        for everything that npm fetches: {way}"
 
 
 ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {mutation: [addComment]}"

@@ -39,7 +39,7 @@ def test_nothing_is_printed_while_something_is_wrong(capsys: pytest.CaptureFixtu
     assert exit_code(lambda: import_([Path("list.txt")])) == 1
     assert capsys.readouterr() == ("", "error: list.txt:1: unknown method 'GTE'\n  hint: did you mean `GET`?\n")
     assert exit_code(lambda: import_([Path("list.txt"), Path("list.txt")])) == 1
-    expected = "error: list.txt: is one of several files, and an allow-list has no layers\n  hint: import it alone\n"
+    expected = "error: list.txt: an allow-list cannot be combined with other files\n  hint: import it alone\n"
     assert capsys.readouterr() == ("", expected * 2)
 
 
@@ -55,7 +55,7 @@ def test_what_is_left_out_is_counted_and_ends_in_exit_code_1(capsys: pytest.Capt
         f"old.yaml:1: left out: unknown service 'nonesuch'; name its hosts under `domains` (known: {known})"
     )
     assert told.err.splitlines()[1] == "old.yaml:4: left out: the path contains a dot segment: '/..'"
-    assert told.err.splitlines()[-1] == "1 entry written, 2 left out: not all of the policy is here"
+    assert told.err.splitlines()[-1] == "1 entry written, 2 left out: this is not the whole policy"
 
 
 def test_a_line_of_an_allow_list_that_is_left_out_ends_in_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,5 +65,5 @@ def test_a_line_of_an_allow_list_that_is_left_out_ends_in_exit_code_1(capsys: py
     assert told.out == f"{HEADER}\nversion: 1\n\nallow:\n  - GET https://a.test/v1\n"
     assert told.err == (
         "list.txt:1: left out: 'https://*.a.test/v1' has a path with a wildcard host, which an allow-list never allows;"
-        " write a line for each host\n1 entry written, 1 left out: not all of the policy is here\n"
+        " write a line for each host\n1 entry written, 1 left out: this is not the whole policy\n"
     )

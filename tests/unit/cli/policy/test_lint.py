@@ -17,8 +17,8 @@ def test_each_finding_has_its_line_its_reason_and_its_remedy(policy: Path, capsy
     expected = (
         ".devcontainer/policy.yaml:2: plain-http: a.test is allowed over plain http\n"
         f"  why   {WHY}\n"
-        f"  mend  {MEND}\n"
-        "1 finding; one that is meant is kept by a comment above its line: # accepted: CHECK, WHY\n"
+        f"  fix   {MEND}\n"
+        "1 finding; to accept one, write a comment above its line: # accepted: CHECK, WHY\n"
     )
     assert capsys.readouterr() == (expected, "")
 

@@ -11,9 +11,9 @@ from run_cli import Ask
 
 pytestmark = pytest.mark.usefixtures("policy")
 USAGE = "  hint: agent-sandbox policy services list | [show] NAME | diff OLD [NEW] [NAME] | resolve [NAME]\n"
-VERSIONS = USAGE.replace("\n", "; OLD is a folder with services in it, or a version in git\n")
+VERSIONS = USAGE.replace("\n", "; OLD is a folder of services, or a version in git\n")
 VERSIONS_OF = f"of one service or of all\n{VERSIONS}"
-NOTHING = "nothing on this machine or in the project names a registry with a public name"
+NOTHING = "no configuration on this machine or in the project names a public registry"
 FROM = (
     "or name a file of its configuration: --from FILE; "
     "a mirror in a private network goes under `host_services` in policy.yaml"
@@ -37,7 +37,7 @@ def test_each_service_is_a_line_with_its_hosts_and_when_somebody_looked(ask: Ask
     lines = answer.out.splitlines()
     assert (answer.code, lines[0].split()) == (0, ["SERVICE", "HOSTS", "LOOKED", "AT", "IS"])
     assert [line.split()[0] for line in lines[1:]] == [*shipped_services(), "debian", "node", "python"]
-    assert lines[-1].startswith(f"python                     -  -           not resolved here: {COMMAND} python (pip, ")
+    assert lines[-1].startswith(f"python                     -  -           not resolved yet: {COMMAND} python (pip, ")
     assert ask("policy", "services", "list").out == answer.out
 
 
@@ -65,7 +65,7 @@ telemetry.go.dev
 
 def test_what_people_call_a_service_shows_it_with_its_name(ask: Ask) -> None:
     answer = ask("policy", "services", "show", "cargo")
-    assert (answer.code, answer.err) == (0, "cargo is called `rust` in a policy:\n")
+    assert (answer.code, answer.err) == (0, "cargo is called `rust` in policies:\n")
     assert answer.out == ask("policy", "services", "show", "rust").out
 
 
@@ -82,18 +82,18 @@ def test_outside_a_project_the_shipped_ones_are_shown(ask: Ask, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["show", "rst"], "error: rst: is no service\n  hint: did you mean `rust`?\n"),
+        (["show", "rst"], "error: rst: not a known service\n  hint: did you mean `rust`?\n"),
         (["show", "python"], f"error: python: has not been resolved yet\n  hint: {ADVICE}\n"),
-        (["show"], f"error: `show` goes with 1 word after it, not 0\n{USAGE}"),
-        (["list", "rust"], f"error: `list` goes with 0 words after it, not 1\n{USAGE}"),
-        (["diff"], f"error: `diff` goes with 1 to 3 words after it, not 0\n{USAGE}"),
-        (["diff", "rust"], f"error: `rust`: what is compared are versions, of one service or of all\n{VERSIONS}"),
-        (["diff", ".", "go", "rust"], f"error: `go`, `rust`: what is compared are versions, {VERSIONS_OF}"),
-        (["diff", ".", ".", "rst"], f"error: rst: is no service of these versions\n{USAGE}"),
-        (["rst"], "error: rst: is no service\n  hint: did you mean `rust`?\n"),
-        (["lst"], "error: lst: is no service\n  hint: did you mean `list`?\n"),
-        (["rust", "go"], f"error: `show` goes with 1 word after it, not 2\n{USAGE}"),
-        (["resolve", "a", "b"], f"error: `resolve` goes with 0 or 1 word after it, not 2\n{USAGE}"),
+        (["show"], f"error: `show` takes 1 word, not 0\n{USAGE}"),
+        (["list", "rust"], f"error: `list` takes 0 words, not 1\n{USAGE}"),
+        (["diff"], f"error: `diff` takes 1 to 3 words, not 0\n{USAGE}"),
+        (["diff", "rust"], f"error: `rust`: diff compares two versions, of one service or of all\n{VERSIONS}"),
+        (["diff", ".", "go", "rust"], f"error: `go`, `rust`: diff compares two versions, {VERSIONS_OF}"),
+        (["diff", ".", ".", "rst"], f"error: rst: not a service in either version\n{USAGE}"),
+        (["rst"], "error: rst: not a known service\n  hint: did you mean `rust`?\n"),
+        (["lst"], "error: lst: not a known service\n  hint: did you mean `list`?\n"),
+        (["rust", "go"], f"error: `show` takes 1 word, not 2\n{USAGE}"),
+        (["resolve", "a", "b"], f"error: `resolve` takes 0 or 1 word, not 2\n{USAGE}"),
     ],
 )
 def test_what_makes_no_sense_is_said(ask: Ask, words: list[str], said: str) -> None:
@@ -129,7 +129,7 @@ def test_two_versions_are_compared_by_what_they_let_through(ask: Ask) -> None:
         ["two"],
         ["2025-01-01", "2026-01-01"],
     )
-    assert ask("policy", "services", "diff", old, old).out == "no difference in what services let through\n"
+    assert ask("policy", "services", "diff", old, old).out == "no difference in what the services allow\n"
 
 
 @pytest.mark.parametrize("words", [("old", "new", "one"), ("old", "rust"), ("rust", "old", "new")])
@@ -161,7 +161,7 @@ def test_a_service_is_resolved_beside_the_policy_and_used(ask: Ask, npm: Path) -
     assert ask("policy", "explain", "PUT", "https://npm.example.org/a").out.startswith("deny")
     assert ask("policy", "services", "show", "node").out.splitlines()[3:5] == [
         "npm.example.org",
-        "  risk   what is fetched runs in the box; the names that are asked for reach the registry",
+        "  risk   fetched code runs in the sandbox; the registry sees the requested names",
     ]
 
 
@@ -177,7 +177,7 @@ def test_all_that_were_written_are_named_to_be_used(ask: Ask, npm: Path, monkeyp
 def test_a_dry_run_shows_the_file_and_writes_none(ask: Ask, npm: Path) -> None:
     answer = ask("policy", "services", "resolve", "node", "--dry-run")
     assert "+  - host: npm.example.org\n" in answer.out
-    assert (answer.err, (npm / "services").exists()) == ("nothing was written: this was a dry run\n", False)
+    assert (answer.err, (npm / "services").exists()) == ("dry run: nothing was written\n", False)
 
 
 def test_what_has_been_edited_is_kept_and_shown(ask: Ask, npm: Path) -> None:
@@ -190,8 +190,8 @@ def test_what_has_been_edited_is_kept_and_shown(ask: Ask, npm: Path) -> None:
     assert answer.err == (
         f"note: debian: {NOTHING}; configure apt, {FROM}\n"
         f"note: python: {NOTHING}; configure pip, {FROM}\n"
-        "error: .devcontainer/services/node.yaml: it has been edited; nothing was written\n"
-        "  hint: `--force` makes it what the diff shows\n"
+        "error: .devcontainer/services/node.yaml: it was edited; nothing was written\n"
+        "  hint: --force writes what the diff shows\n"
     )
     assert ask("policy", "services", "resolve", "node", "--force").code == 0
 
@@ -206,7 +206,7 @@ def test_a_program_learns_which_hosts_were_found(ask: Ask, npm: Path) -> None:
     assert (file["path"], file["verdict"]) == (str(npm / "services" / "node.yaml"), "written")
 
 
-EVIL = "node       evil.example.org: named by .npmrc alone, which the agent can write\n"
+EVIL = "node       evil.example.org: named only by .npmrc, which the agent can write\n"
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def evil(npm: Path) -> Path:
 def test_what_only_the_project_names_is_left_out_and_told(ask: Ask, evil: Path) -> None:
     answer = ask("policy", "services", "resolve", "node")
     assert (answer.code, "evil" in evil.read_text()) == (0, False)
-    assert answer.err.startswith(f"left out; `--from-project` takes it in:\n{EVIL}")
+    assert answer.err.startswith(f"left out; --from-project includes it:\n{EVIL}")
     found = json.loads(ask("policy", "services", "resolve", "node", "--json").out)
     assert found["left_out"] == {"node": [{"host": "evil.example.org", "named_by": [".npmrc"]}]}
 
@@ -257,6 +257,6 @@ def test_where_only_the_project_names_any_nothing_is_written(
     answer = ask("policy", "services", "resolve", "node")
     assert (answer.code, evil.exists()) == (1, False)
     assert answer.err.endswith(
-        "error: node: only the project's own files name a registry; nothing was written\n"
-        "  hint: look at them; then: --from-project\n"
+        "error: node: only the project's files name registries; nothing was written\n"
+        "  hint: check them, then add --from-project\n"
     )

@@ -39,7 +39,7 @@ def test_services_come_last_and_what_is_special_is_noted(policy: Path, capsys: p
     assert exit_code(lambda: show(policy=policy)) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert shown[3:5] == [
-        "allow any method a.test :2 not looked into; it pins",
+        "allow any method a.test :2 passthrough; it pins",
         "allow any method ollama on port 11434 :3 leads to host:11434",
     ]
     assert shown[6] == "service github services/github.yaml"
@@ -88,7 +88,7 @@ def test_the_layers_of_this_machine_are_shown_with_their_rules(
     assert exit_code(show) == 0
     expected = (
         f".devcontainer/policy.yaml, digest {digest}\n"
-        f"with organisation/policy.yaml: {organisation}, and nothing passes that it does not allow\n"
+        f"with organisation/policy.yaml: {organisation}, which limits what all other layers allow\n"
         "\n"
         "organisation  organisation/policy.yaml\n"
         "  within  any method .example.org           :1\n"

@@ -17,7 +17,7 @@ LOG = [*ITEMS, denied("GET https://docs.test/"), denied("POST https://example.or
 TEXT = """\
 agent-sandbox policy allow 'POST https://api.example.com/i/*'
   4 times, 2026-01-02 10:01:00 to 2026-01-02 10:04:00 UTC
-  a star stands for 4 values: 1, 2, 3, ...
+  `*` stands for 4 values: 1, 2, 3, ...
   careful: it writes: the agent can send data out this way
 
 agent-sandbox policy allow 'GET https://docs.test/'
@@ -25,11 +25,11 @@ agent-sandbox policy allow 'GET https://docs.test/'
 
 left out:
   once, denied by a rule: POST example.org/admin
-  1 line is no line of a traffic log
+  1 line is not an audit record
 """
 STARS = (
-    "a star stands where 3 different values that hold digits were seen with all else the same,"
-    " or 10 values of any kind in requests that only read\n"
+    "`*` replaces a value after 3 different values with digits, in otherwise equal requests,"
+    " or 10 of any kind in requests that only read\n"
 )
 
 
@@ -48,7 +48,7 @@ def test_proposals_are_commands_to_run(log: Path, capsys: pytest.CaptureFixture[
 def test_a_log_without_denials_gives_nothing(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log.write_text("x\ny\n")
     assert exit_code(lambda: suggest(log)) == 0
-    assert capsys.readouterr().out == "nothing to suggest\n\nleft out:\n  2 lines are no line of a traffic log\n"
+    assert capsys.readouterr().out == "nothing to suggest\n\nleft out:\n  2 lines are not audit records\n"
     log.write_text(denied("GET https://a.test/", time=""))
     assert exit_code(lambda: suggest(log)) == 0
     assert capsys.readouterr().out == "agent-sandbox policy allow 'GET https://a.test/'\n  once\n"
@@ -60,11 +60,12 @@ def test_a_service_and_what_is_resolved_stand_beside_the_rule(log: Path, capsys:
     assert capsys.readouterr().out == (
         "agent-sandbox policy allow 'GET https://a.test/a'\n"
         "  once, 2026-01-02 10:00:00 UTC\n"
-        "  or for all that npm fetches: `agent-sandbox policy services resolve node`, then `- node` under `services`\n"
+        "  or for everything that npm fetches: `agent-sandbox policy services resolve node`, then `- node` "
+        "under `services`\n"
         "\n"
         "agent-sandbox policy allow 'GET https://go.dev/dl/'\n"
         "  once, 2026-01-02 10:00:00 UTC\n"
-        "  or `- go` under `services`, with all else that it allows\n"
+        "  or `- go` under `services`, with everything else that it allows\n"
     )
 
 
@@ -163,7 +164,7 @@ def test_whoever_leaves_has_chosen_nothing(
 
 def test_nobody_is_asked_where_nobody_sits(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(lambda: suggest(log, choose=True)) == 1
-    expected = "error: `--choose` asks, and nobody sits here\n  hint: without it, the proposals are printed\n"
+    expected = "error: --choose needs a terminal to ask on\n  hint: run it without --choose to print the suggestions\n"
     assert capsys.readouterr() == ("", expected)
 
 

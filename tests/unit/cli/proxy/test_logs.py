@@ -53,6 +53,6 @@ def test_a_proxy_that_does_not_run_is_told_with_what_starts_it(
     with_containers(docker, proxy="exited")
     assert exit_code(logs) == 1
     assert capsys.readouterr().err == (
-        "error: app-1: the proxy is exited with code 1, and nothing else can read its log, which is kept\n"
-        "  hint: agent-sandbox up starts it; agent-sandbox logs proxy shows what its container printed\n"
+        "error: app-1: the proxy is exited with code 1; the audit log is kept, but only a running proxy can read it\n"
+        "  hint: agent-sandbox up starts it; agent-sandbox logs proxy shows its container's output\n"
     )

@@ -9,7 +9,7 @@ from agent_sandbox.cli.proxy.reload import reload
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
-KEPT = "nothing was changed: the policy of before stays in force until the proxy restarts"
+KEPT = "nothing was changed: the previous policy stays in force until the proxy restarts"
 
 
 def test_a_good_policy_is_loaded(project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,7 +47,7 @@ def test_what_changed_is_told(project: Path, docker: FakeDocker, capsys: pytest.
         "- and 6 more rules",
         "- block_status: 403",
         "+ block_status: 418",
-        "and 2 more changes beside the rules",
+        "and 2 more changes other than rules",
         "no longer reachable: a.test",
         "no longer reachable: 2 more hosts",
     ]
@@ -94,7 +94,7 @@ def test_without_a_proxy_a_bad_policy_is_told_beside_that(
 
 
 @pytest.mark.parametrize(
-    ("valid", "holds"), [("true", KEPT), ("false", "the proxy denies everything until it is mended")]
+    ("valid", "holds"), [("true", KEPT), ("false", "the proxy denies everything until the policy is fixed")]
 )
 def test_what_the_proxy_refuses_is_told_as_it_says_it_with_what_holds_now(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], valid: str, holds: str

@@ -14,7 +14,7 @@ def test_the_proxy_forgets_a_secret(project: Path, docker: FakeDocker, capsys: p
     docker.says(f"{PROGRAM} secret remove")
     with_containers(docker, proxy="healthy")
     assert exit_code(lambda: remove("tracker.token")) == 0
-    assert capsys.readouterr() == ("", "tracker.token is forgotten: it goes nowhere any more\n")
+    assert capsys.readouterr() == ("", "tracker.token is removed: the proxy no longer injects it\n")
     expected = f"{compose_line(project)} exec -T proxy {PROGRAM} secret remove tracker.token --folder /state/secrets"
     assert docker.calls[-1] == expected
 

@@ -26,7 +26,7 @@ def test_a_value_goes_from_stdin_to_the_proxys_and_nowhere_else(running: FakeDoc
     answer = ask("secret", "set", "tracker.token", "--host", "API.example.com", "--host", "b.test")
     assert (answer.code, answer.out) == (0, "")
     assert answer.err == (
-        "tracker.token goes to api.example.com, b.test from now on, where the policy says so\n"
+        "tracker.token is now injected into requests to api.example.com, b.test where the policy says so\n"
         "no rule of the policy injects tracker.token yet\n"
     )
     hosts = "--host api.example.com --host b.test"
@@ -43,7 +43,7 @@ def test_what_is_wrong_with_name_and_hosts_is_told_before_anything_is_read(runni
     assert answer.code == 1
     assert [line for line in answer.err.splitlines() if line.startswith("error")] == [
         "error: NAME: not a secret name: 'a b'",
-        "error: --host: `*.example.com` is a wildcard, and a secret goes to one host",
+        "error: --host: `*.example.com` is a wildcard, but a secret is bound to single hosts",
     ]
     assert running.calls == []
     assert sys.stdin.read() == f"{VALUE}\n"
@@ -60,8 +60,8 @@ def test_a_value_among_the_words_is_refused_and_not_shown(running: FakeDocker, a
     answer = ask("secret", "set", "a", "hunter2hunter2", "--host", "a.test")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (
-        "error: a: the value is no argument: it would stay in your shell's history\n"
-        "  hint: pipe it in, or leave it out and be asked for it\n"
+        "error: a: the value cannot be an argument: it would stay in your shell history\n"
+        "  hint: pipe it in, or leave it out to be asked for it\n"
     )
     assert running.calls == []
 
@@ -71,7 +71,7 @@ def test_a_value_that_no_header_could_hold_never_reaches_the_proxy(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hunter2\n")))
     answer = ask("secret", "set", "a", "--host", "a.test")
-    assert (answer.code, answer.err.splitlines()[0]) == (1, "error: a: it has under 8 characters")
+    assert (answer.code, answer.err.splitlines()[0]) == (1, "error: a: it has fewer than 8 characters")
     assert "hunter2" not in answer.out + answer.err
     assert not (running.folder / "told").exists()
 
@@ -100,12 +100,12 @@ def test_a_project_that_nobody_has_said_yes_to_is_given_nothing(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
     answer = ask("secret", "set", "a", "--host", "a.test")
     assert answer.code == 1
-    assert "nobody has said yes to" in answer.err
+    assert "not trusted yet: " in answer.err
     assert not (running.folder / "told").exists()
 
 
 def test_a_policy_that_is_broken_is_no_matter_of_a_secret(running: FakeDocker, ask: Ask, project: Path) -> None:
     (project / ".devcontainer" / "policy.yaml").write_text("domains: [")
     answer = ask("secret", "set", "a", "--host", "a.test")
-    assert (answer.code, answer.err) == (0, "a goes to a.test from now on, where the policy says so\n")
+    assert (answer.code, answer.err) == (0, "a is now injected into requests to a.test where the policy says so\n")
     assert running.calls

@@ -52,7 +52,7 @@ def test_before_a_stack_runs_its_policy_is_read_and_what_it_would_not_see_is_sai
     folder.mkdir()
     (folder / "policy.yaml").write_text("deny: [a.test]")
     require_policy(read_project(project))
-    assert capsys.readouterr().err.startswith(f"{folder}/policy.yaml is there, but the stack was made without it: ")
+    assert capsys.readouterr().err.startswith(f"{folder}/policy.yaml exists, but the stack was made without it: ")
     (folder / "policy.yaml").write_text("deny: [*]")
     with pytest.raises(UserError):
         require_policy(read_project(project))
@@ -75,5 +75,5 @@ def test_the_files_that_took_part_are_told_with_what_they_narrow(tmp_path: Path)
     layers = (layer_beside("user", user), layer_beside("organisation", organisation))
     assert list(layer_lines(load_policy(project, layers=layers), layers)) == [
         f"with user/user.yaml: {user}",
-        f"with organisation/organisation.yaml: {organisation}, and nothing passes that it does not allow",
+        f"with organisation/organisation.yaml: {organisation}, which limits what all other layers allow",
     ]

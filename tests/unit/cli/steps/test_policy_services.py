@@ -19,7 +19,7 @@ def test_columns_are_as_wide_as_what_stands_in_them() -> None:
 
 def test_where_nothing_differs_it_says_so() -> None:
     nothing = Difference(added=(), removed=(), changed=())
-    assert diff_as_text(nothing, {}, {}) == "no difference in what services let through"
+    assert diff_as_text(nothing, {}, {}) == "no difference in what the services allow"
 
 
 def test_a_rule_that_is_long_moves_no_other_line() -> None:

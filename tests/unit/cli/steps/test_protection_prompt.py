@@ -7,10 +7,10 @@ from run_cli import Ask
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 QUESTION = "Let the agent write this from now on? [y/N] "
-KEPT = f"Protected so far; this search found nothing that refers to:\n  tools/hooks\n{QUESTION}"
-LOST = f"Protected so far; now a link or a pipe, which can't be protected:\n  .vscode\n{QUESTION}"
-NEXT = "\nNext:\n  agent-sandbox up               # has the stack take up what has changed\n"
-STILL = "note: tools/hooks: still protected, though this search found nothing that refers to it\n"
+KEPT = f"Protected so far, but this search found no reference to:\n  tools/hooks\n{QUESTION}"
+LOST = f"Protected so far, but now a link or a pipe, which cannot be protected:\n  .vscode\n{QUESTION}"
+NEXT = "\nNext:\n  agent-sandbox up               # applies the changes to the stack\n"
+STILL = "note: tools/hooks: still protected, though this search found no reference to it\n"
 
 
 @pytest.fixture
@@ -89,9 +89,9 @@ def test_what_can_not_be_protected_any_more_stops_it_where_nobody_sits(lost: Pat
     asked = ask("init", "claude", "--force")
     assert (asked.code, (lost / COMPOSE).read_text()) == (1, before)
     assert asked.err == (
-        "error: .vscode: was protected and is now a link or a pipe, which can't be protected\n"
-        "  hint: replace it with a file or a directory or remove it; "
-        "or run agent-sandbox init at a terminal and agree\n"
+        "error: .vscode: was protected and is now a link or a pipe, which cannot be protected\n"
+        "  hint: replace it with a file or a directory, or remove it; "
+        "or run agent-sandbox init at a terminal and confirm\n"
     )
 
 

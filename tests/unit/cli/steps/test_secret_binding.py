@@ -30,7 +30,7 @@ def test_nothing_but_one_host_is_taken(host: str, problem: str) -> None:
         read_binding("a", [host])
     (found,) = caught.value.problems
     assert found.where == "--host"
-    assert found.what.partition(", and")[0] == problem
+    assert found.what.partition(", but")[0] == problem
     assert found.hint
 
 
@@ -40,5 +40,5 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     assert [(one.where, one.what) for one in caught.value.problems] == [
         ("NAME", "not a secret name: 'a b'"),
         ("--host", "'x y' has characters that are not allowed in a host"),
-        ("--host", "`*.z.test` is a wildcard, and a secret goes to one host"),
+        ("--host", "`*.z.test` is a wildcard, but a secret is bound to single hosts"),
     ]

@@ -13,18 +13,18 @@ from table_tests import each
 VALUE = b"correct horse"
 SHORT = Problem(
     where="x",
-    what="it has under 8 characters",
-    hint="so short a one can't be told from other text in what a server answers; have a longer one made",
+    what="it has fewer than 8 characters",
+    hint="echoes of a short secret cannot be told from other text in responses; create a longer one",
 )
-LINES = Problem(where="x", what="it has more than one line", hint="give the line alone that is the secret")
+LINES = Problem(where="x", what="it has more than one line", hint="give only the line with the secret")
 ODD = Problem(
     where="x",
-    what="it holds characters that are no printable ASCII",
-    hint="a header takes no others; what is encoded (base64, hex) has to be given so",
+    what="it contains characters that are not printable ASCII",
+    hint="a header cannot carry others; give encoded secrets (base64, hex) in their encoded form",
 )
-SPACE = Problem(where="x", what="it begins or ends with a space", hint="a header ends before it; give the secret alone")
-LONG = Problem(where="x", what="it has more than 64 KiB", hint="a secret is one line, as it stands in a header")
-NONE = Problem(where="x", what="there is no value", hint="pipe it in, or run this at a terminal, which asks for it")
+SPACE = Problem(where="x", what="it begins or ends with a space", hint="a header value cannot; give only the secret")
+LONG = Problem(where="x", what="it is longer than 64 KiB", hint="a secret is one line, as in a header")
+NONE = Problem(where="x", what="there is no value", hint="pipe it in, or run this at a terminal to be asked for it")
 
 type Pipe = Callable[[bytes], None]
 

@@ -13,7 +13,7 @@ def test_an_interrupted_start_is_no_start(up_to_date: FakeDocker, capsys: pytest
     project = open_trusted(None, cwd=Path.cwd())
     assert start(project, quiet=True) == 130
     assert capsys.readouterr().err == (
-        "interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what had started\n"
+        "interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started\n"
     )
 
 

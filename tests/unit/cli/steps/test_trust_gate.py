@@ -53,15 +53,15 @@ def test_of_a_change_only_what_is_new_is_shown_with_the_difference() -> None:
         reaches=(),
         injects=("TOKEN",),
         editor=('on this machine, initializeCommand: "make"',),
-        notes=("this directory belongs to user 7, who can change all of it",),
+        notes=("this directory belongs to user 7, who can change everything in it",),
         differences=("--- a/x", "+++ b/x", "+y"),
     )
     assert list(as_lines(question)) == [
-        "/home/ann/app asks for more than you have said yes to:",
+        "/home/ann/app asks for more than you trust:",
         "  also mounts   agent: . as /workspace",
         "  also injects  TOKEN, from your shell",
         '  editor        on this machine, initializeCommand: "make"',
-        "  note          this directory belongs to user 7, who can change all of it",
+        "  note          this directory belongs to user 7, who can change everything in it",
         "",
         "--- a/x",
         "+++ b/x",
@@ -76,7 +76,7 @@ def test_what_is_very_long_is_counted_but_a_difference_is_shown_whole() -> None:
     lines = list(as_lines(replace(QUESTION, reaches=many, differences=many)))
     assert (lines[60], lines[61]) == (
         "                any method 59.test",
-        "                ... and 10 more lines: look into the file",
+        "                ... and 10 more lines: see the file",
     )
     assert lines[-2:] == ["", "fingerprint 0123"]
     assert list(many) == lines[-72:-2]
@@ -88,15 +88,15 @@ def test_a_person_is_asked_once(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Person(typed))
     assert refused(QUESTION) == code
-    no = "error: /home/ann/app: you have not said yes to it, so nothing was done\n" if code else ""
-    assert capsys.readouterr().err == f"{SHOWN}Say yes to this? [y/N] {no}"
+    no = "error: /home/ann/app: you did not trust it, so nothing was done\n" if code else ""
+    assert capsys.readouterr().err == f"{SHOWN}Trust this? [y/N] {no}"
 
 
 def test_without_a_terminal_it_is_refused_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(QUESTION) == 1
     assert capsys.readouterr().err == (
-        f"{SHOWN}error: /home/ann/app: nobody has said yes to {POLICY}, and there is no terminal to ask at\n"
-        "  hint: agent-sandbox trust, at a terminal; or, after a look: --yes 0123\n"
+        f"{SHOWN}error: /home/ann/app: not trusted yet: {POLICY}; there is no terminal to ask on\n"
+        "  hint: run agent-sandbox trust at a terminal; or, after a review, use --yes 0123\n"
     )
 
 
@@ -105,8 +105,8 @@ def test_a_fingerprint_is_a_yes_to_nothing_else(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
     assert refused(QUESTION, "012") == 1
     assert capsys.readouterr().err == (
-        f"{SHOWN}error: /home/ann/app: what it asks for now has not the fingerprint that was given, 012\n"
-        "  hint: look at it; then: --yes 0123\n"
+        f"{SHOWN}error: /home/ann/app: fingerprint mismatch: the settings are not those of 012\n"
+        "  hint: review them, then use --yes 0123\n"
     )
 
 
@@ -143,7 +143,7 @@ def test_what_changes_while_it_is_looked_at_is_not_taken(project: Path, monkeypa
     monkeypatch.setattr(trust_gate, "agree", slowly)
     with pytest.raises(UserError) as raised:
         open_trusted(None, cwd=project)
-    expected = f"{project}: it was changed while you looked; run it again: you will be shown the difference"
+    expected = f"{project}: it changed while you looked at it; run the command again to see the difference"
     assert str(raised.value) == expected
     assert unseen_in(project, os.environ) == (POLICY,)
 
@@ -152,7 +152,7 @@ def test_to_enter_a_stack_an_earlier_yes_is_enough(project: Path) -> None:
     (project / POLICY).write_text(WIDER)
     assert open_known(None, cwd=project).name == "app-1"
     open_store(os.environ).forget(project)
-    with pytest.raises(UserError, match="and there is no terminal to ask at"):
+    with pytest.raises(UserError, match="there is no terminal to ask on"):
         open_known(None, cwd=project)
 
 

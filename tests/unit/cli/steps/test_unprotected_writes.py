@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.unprotected_writes import UNTOLD, put_off, review
+from agent_sandbox.cli.steps.unprotected_writes import SILENT, put_off, review
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.containers import Container
 from agent_sandbox.runtime.protect.mount_checks import Inside
@@ -25,7 +25,7 @@ INSPECTED = {
     "State": {"Status": "running"},
     "Config": {"Image": "x", "Labels": {"com.docker.compose.service": "agent"}},
 }
-REPLACED = f"{CONFIG}: it was replaced on the host, and the agent can write it since"
+REPLACED = f"{CONFIG}: replaced on the host machine, so the agent can write it now"
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_what_may_run_is_asked_about_and_a_second_start_is_no_yes(
     monkeypatch.setattr(sys, "stdin", Person("\n"))
     with pytest.raises(UserError) as no:
         review(repository, [AGENT], Inside(lost=(CONFIG,)))
-    what = "you have not said yes to it, so the agent stays stopped"
-    assert str(no.value) == f"{repository.root}: {what}; mend the file; then: agent-sandbox up"
+    what = "you did not confirm it, so the agent stays stopped"
+    assert str(no.value) == f"{repository.root}: {what}; fix the file, then run agent-sandbox up"
     told = capsys.readouterr().err
     question = f"This may run on your machine: {CONFIG}: core.fsmonitor. Did you, or a tool of yours, write it? [y/N] "
     assert (told.endswith(question), "\x1b" in told, "\\x1b[31m./x" in told) == (True, False, True)
@@ -73,8 +73,8 @@ def test_without_a_terminal_nothing_is_started(repository: Project, monkeypatch:
     monkeypatch.setattr(sys, "stdin", StringIO())
     with pytest.raises(UserError) as refused:
         review(repository, [], Inside(lost=(CONFIG,)))
-    what = f"this may run on your machine: {CONFIG}: core.hookspath; the agent is stopped, and nothing was started"
-    hint = "mend it, or say yes at a terminal: agent-sandbox up"
+    what = f"this may run on your machine: {CONFIG}: core.hookspath; the agent was stopped, and nothing was started"
+    hint = "fix it, or run agent-sandbox up at a terminal and confirm"
     assert str(refused.value) == f"{repository.root}: {what}; {hint}"
     assert recorded(repository.root, os.environ).pending == (CONFIG,)
 
@@ -98,7 +98,7 @@ def test_an_agent_that_keeps_its_container_from_telling_hides_nothing(
     monkeypatch.setattr(sys, "stdin", Person("\n"))
     with pytest.raises(UserError):
         review(repository, [replace(AGENT, state="exited")], Inside(silent=True))
-    assert capsys.readouterr().err.splitlines()[0] == f"{CONFIG}: {UNTOLD}"
+    assert capsys.readouterr().err.splitlines()[0] == f"{CONFIG}: {SILENT}"
     assert recorded(repository.root, os.environ).pending == (CONFIG,)
 
 

@@ -25,7 +25,7 @@ def test_no_docker_at_all_is_one_clear_problem(tmp_path: Path, monkeypatch: pyte
     expected = Problem(
         where="docker",
         what="the docker command was not found",
-        hint="install Docker Engine (Linux), Docker Desktop or Colima (macOS), and see that `docker` is on PATH",
+        hint="install Docker Engine (Linux), Docker Desktop or Colima (macOS), and make sure that `docker` is on PATH",
     )
     assert raised.value.problems == (expected,)
 
@@ -33,7 +33,7 @@ def test_no_docker_at_all_is_one_clear_problem(tmp_path: Path, monkeypatch: pyte
 def test_a_docker_that_may_not_be_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docker").write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match=r"^docker: the docker command may not be run; install Docker"):
+    with pytest.raises(UserError, match=r"^docker: no permission to run the docker command; install Docker"):
         engine.ask("info")
 
 

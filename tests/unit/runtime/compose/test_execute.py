@@ -71,7 +71,7 @@ def test_the_context_comes_on_stdin_and_the_environment_is_given(docker: FakeDoc
 
 def test_a_failed_build_stops_the_plan(docker: FakeDocker) -> None:
     docker.says("build", out="ERROR: no space left on device\n", code=1)
-    with pytest.raises(UserError, match=r"^a:1: no space is left on the disk"):
+    with pytest.raises(UserError, match=r"^a:1: no space left on the disk"):
         act((build("a:1", Freshness.ALL), build("b:1", Freshness.ALL)))
     assert len(docker.calls) == 1
 
@@ -95,7 +95,7 @@ def test_a_failed_command_is_explained_by_whoever_knows_more(docker: FakeDocker,
     with pytest.raises(UserError) as raised:
         act((step,), explain=lambda step, said: [Problem(where=step.purpose, what=said, hint="")])
     assert raised.value.problems == (Problem(where="starting", what="it broke", hint=""),)
-    with pytest.raises(UserError, match=r"^starting: docker failed: it broke; agent-sandbox doctor"):
+    with pytest.raises(UserError, match=r"^starting: docker failed: it broke; run agent-sandbox doctor"):
         act((step,))
 
 

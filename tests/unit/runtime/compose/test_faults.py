@@ -13,37 +13,37 @@ SAID = {
     ),
     "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock: Get"
     ' "http://%2Fvar%2Frun%2Fdocker.sock/v1.45/info": dial unix /var/run/docker.sock: connect: permission denied': (
-        "unix:///var/run/docker.sock: you may not talk to the Docker daemon; add yourself to its group"
+        "unix:///var/run/docker.sock: no permission to use the Docker daemon; add yourself to its group"
     ),
     'Failed to initialize: unable to resolve docker endpoint: context "nope": context not found: open /m.json': (
         'docker: the Docker context "nope" does not exist; see `docker context ls`'
     ),
     'error during connect: Get "http://foo:2375/v1.50/containers/json": dial tcp: lookup foo: no such host': (
-        "docker: the Docker daemon can't be reached: tcp: lookup foo: no such host; see what DOCKER_HOST"
+        "docker: cannot reach the Docker daemon: tcp: lookup foo: no such host; check where DOCKER_HOST"
     ),
     'error during connect: Get "http://docker.example.com/v1.50/info": command [ssh -- h docker system dial-stdio] has'
     " exited with exit status 255: stderr=ssh: connect to host h port 1: Connection refused": (
-        "docker: the Docker daemon can't be reached: ssh: connect to host h port 1: Connection refused; see what"
+        "docker: cannot reach the Docker daemon: ssh: connect to host h port 1: Connection refused; check"
     ),
     "Error response from daemon: client version 1.52 is too new. Maximum supported API version is 1.45": (
-        "docker: the docker command and the Docker daemon do not fit together (API 1.52 is too new for 1.45)"
+        "docker: the docker command does not match the Docker daemon (API 1.52 is too new for 1.45)"
     ),
     "client version 1.22 is too old. Minimum supported API version is 1.44, please upgrade your client": (
-        "docker: the docker command and the Docker daemon do not fit together (API 1.22 is too old for 1.44)"
+        "docker: the docker command does not match the Docker daemon (API 1.22 is too old for 1.44)"
     ),
-    "write /var/lib/docker/tmp/x: no space left on device": "disk: no space is left on the disk that Docker uses",
+    "write /var/lib/docker/tmp/x: no space left on device": "disk: no space left on the disk that Docker uses",
     "runc create failed: unable to start container process: error setting rlimits for ready process: "
     "error setting rlimit type 7: operation not permitted: unknown": (
-        "docker: this engine may not give a container as many open files as the stack asks for"
+        "docker: this Docker engine cannot give a container as many open files as the stack needs"
     ),
     "driver failed programming external connectivity: Bind for 127.0.0.1:8080 failed: port is already allocated": (
-        "127.0.0.1:8080: the port is taken by something else; stop what listens there"
+        "127.0.0.1:8080: the port is already in use; stop the program that listens there"
     ),
     "Error starting userland proxy: listen tcp4 0.0.0.0:80: bind: address already in use": (
-        "0.0.0.0:80: the port is taken by something else"
+        "0.0.0.0:80: the port is already in use"
     ),
     "failed to create network x: Error response from daemon: Pool overlaps with other one on this address space": (
-        ".devcontainer/docker-compose.yml: the stack's subnet is in use by another Docker network; see `agent-sandbox"
+        ".devcontainer/docker-compose.yml: the stack's subnet is in use by another Docker network; `agent-sandbox"
     ),
     "Error response from daemon: all predefined address pools have been fully subnetted": (
         "docker: Docker has no subnet left for another network"
@@ -55,13 +55,13 @@ SAID = {
     "docker: unknown command: docker compose": "docker: the docker command has no compose v2",
     "unknown flag: --project-name\nSee 'docker --help'.": "docker: the docker command has no compose v2",
     "Error response from daemon: pull access denied for agent-sandbox/proxy, repository does not exist": (
-        "agent-sandbox/proxy: the image is not there; agent-sandbox build"
+        "agent-sandbox/proxy: the image does not exist; agent-sandbox build"
     ),
     "Error response from daemon: No such image: agent-sandbox/proxy:0.1.0": (
-        "agent-sandbox/proxy:0.1.0: the image is not there; agent-sandbox build"
+        "agent-sandbox/proxy:0.1.0: the image does not exist; agent-sandbox build"
     ),
     'Error response from daemon: invalid mount config for type "bind": bind source path does not exist: /a b/x\n': (
-        "/a b/x: it was protected, and is not there any more; put it back, or have it left out: agent-sandbox init"
+        "/a b/x: it was protected, but no longer exists; restore it, or run agent-sandbox init"
     ),
     "validating /p/.devcontainer/docker-compose.yml: services.agent Additional property x is not allowed": (
         "/p/.devcontainer/docker-compose.yml: services.agent Additional property x is not allowed"
@@ -84,10 +84,10 @@ def test_what_is_not_known_is_given_in_dockers_own_last_lines() -> None:
     expected = Problem(
         where="starting the stack",
         what="docker failed: " + "\n  ".join(f"line {number}" for number in range(8, 20)),
-        hint="agent-sandbox doctor looks for the cause",
+        hint="run agent-sandbox doctor to find the cause",
     )
     assert problem_of(said, doing="starting the stack") == expected
 
 
 def test_silence_is_told_as_such() -> None:
-    assert problem_of(" \n", doing="x").what == "docker failed: it said nothing"
+    assert problem_of(" \n", doing="x").what == "docker failed: no output"

@@ -30,4 +30,4 @@ def test_room_is_looked_for_where_images_are_kept(
 
 def test_a_disk_of_another_system_is_not_guessed_at(docker: FakeDocker, tmp_path: Path) -> None:
     found = disk(machine(docker, tmp_path, "another kernel"))
-    assert (found.status, found.what.partition(";")[0]) == (Status.OK, "the engine's disk can't be seen from here")
+    assert (found.status, found.what.partition(";")[0]) == (Status.OK, "the Docker engine's disk is not on this system")

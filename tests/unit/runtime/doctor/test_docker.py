@@ -49,7 +49,7 @@ def test_an_engine_has_to_be_new_enough(
         ("Cannot connect to the Docker daemon at unix:///x.sock. Is it?", "the Docker daemon does not answer"),
         (
             "permission denied while trying to connect to the Docker daemon socket at unix:///x.sock: Get",
-            "you may not talk to the Docker daemon",
+            "no permission to use the Docker daemon",
         ),
         ('unable to resolve docker endpoint: context "x": context not found', 'the Docker context "x" does not exist'),
     ],

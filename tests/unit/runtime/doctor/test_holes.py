@@ -43,7 +43,7 @@ def test_each_hole_is_a_warning_with_its_cve_and_the_version_that_mends_it(docke
     assert found[0] == warn(
         "holes",
         "runc 1.1.12+ds1 has CVE-2025-31133: a container writes to the host's /proc by swapping a masked path",
-        "update runc to 1.2.8, 1.3.3 or newer; your distribution may have mended it in this one",
+        "update runc to 1.2.8, 1.3.3 or newer; your distribution may have fixed it in this version",
     )
     assert [result.what.split(":")[0] for result in found[1:3]] == [
         "runc 1.1.12+ds1 has CVE-2025-52565",

@@ -51,5 +51,5 @@ def test_a_project_is_looked_for_upwards(tmp_path: Path) -> None:
     (tmp_path / ".devcontainer" / "docker-compose.yml").touch()
     assert machine(tmp_path / "src").has_project is True
     assert Machine(path=tmp_path, cwd=Path("/")).has_project is True
-    with pytest.raises(UserError, match="this compose file is not agent-sandbox's"):
+    with pytest.raises(UserError, match="not a compose file of agent-sandbox"):
         assert machine(tmp_path).project.name

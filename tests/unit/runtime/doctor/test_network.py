@@ -9,7 +9,7 @@ from agent_sandbox.runtime.doctor.machine import Machine
 from agent_sandbox.runtime.doctor.network import read_routes, stack_subnet, subnet
 from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok
 
-HINT = "`docker network rm` what is not needed, or move the project to another path and run init again"
+HINT = "remove unused ones with `docker network rm`, or move the project to another path and run init again"
 COMPOSE = """\
 name: app-1
 x-agent-sandbox: {agent: example, dev: "1000:1000"}
@@ -51,7 +51,7 @@ def test_another_network_of_the_engine_collides(tmp_path: Path, monkeypatch: pyt
 
 def test_a_stack_that_has_the_subnet_is_one_that_can_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = {**docker_network("old-1_sandbox", "10.130.0.16/28"), "Labels": {"com.docker.compose.project": "old-1"}}
-    ended = "end what you do not need: cd / && docker compose --project-name old-1 down"
+    ended = "remove a stack that you do not need: cd / && docker compose --project-name old-1 down"
     expected = fail(
         "subnet",
         "10.130.0.16/28 is also used by docker network old-1_sandbox",

@@ -61,7 +61,7 @@ def test_a_copied_project_is_told_from_its_original(machine: Machine) -> None:
 def test_what_the_user_has_not_looked_at_is_a_warning(machine: Machine) -> None:
     file = machine.project.root / ".devcontainer" / "docker-compose.yml"
     file.write_text(f"{file.read_text()}# mine\n")
-    what = "you have not said yes to .devcontainer/docker-compose.yml as it is now"
+    what = ".devcontainer/docker-compose.yml is not trusted"
     assert checks.stack(machine) == warn("stack", what, "agent-sandbox trust shows it and asks")
 
 
@@ -72,7 +72,7 @@ def test_a_policy_that_denies_everything_is_a_warning(machine: Machine) -> None:
 
 def test_a_policy_that_is_closed_to_the_proxy_is_a_failure(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = machine.project.policy
-    what = "closed to the proxy, which is another user and denies everything: "
+    what = "the proxy runs as another user, cannot read these and denies everything: "
     monkeypatch.setattr(Machine, "is_local", True)
     policy.chmod(0o640)
     assert checks.policy(machine) == fail("policy", f"{what}{policy}", f"chmod -R o+rX {shlex.quote(str(policy))}")
@@ -100,7 +100,7 @@ def test_a_layer_that_is_closed_to_the_proxy_is_a_failure_where_the_stack_has_it
     assert checks.policy(machine).status is Status.WARN  # the stack was made without it
     said = compose.read_text()
     compose.write_text(said.replace("proxy: {", f'proxy: {{volumes: [{{source: "{folder}", target: /layers/user}}], '))
-    what = f"closed to the proxy, which is another user and denies everything: {layer}"
+    what = f"the proxy runs as another user, cannot read these and denies everything: {layer}"
     assert checks.policy(machine) == fail("policy", what, f"chmod o+rX {shlex.quote(str(layer))}")
     folder.chmod(0o700)
     both = f"{shlex.quote(str(folder))} {shlex.quote(str(layer))}"
@@ -112,7 +112,7 @@ def test_a_layer_that_is_closed_to_the_proxy_is_a_failure_where_the_stack_has_it
 
 def test_a_policy_without_the_service_of_its_agent_is_a_warning(machine: Machine) -> None:
     machine.project.policy.write_text("version: 1\ndomains: [example.org]\n")
-    told = f"no policy names the service `{AGENT}`, by which {AGENT} reaches its API"
+    told = f"no policy names the service `{AGENT}`, which {AGENT} needs for its API"
     assert checks.policy(machine) == warn(
         "policy", f"{told}: add `- {AGENT}` under `services` in .devcontainer/policy.yaml"
     )
@@ -174,7 +174,7 @@ def with_engine(machine: Machine, *security: str, local: bool = True) -> Machine
 def test_the_owner_inside_is_the_owner_outside(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "belongs_to_root", lambda _: False)
     owner = owner_of(machine.project.root)
-    expected = ok("owner", f"dev is {owner.uid}:{owner.gid}, as the project's owner")
+    expected = ok("owner", f"dev is {owner.uid}:{owner.gid}, like the project's owner")
     assert checks.owner(with_engine(machine, "name=seccomp,profile=builtin")) == expected
 
 
@@ -189,7 +189,7 @@ def test_an_engine_that_maps_users_is_asked_who_dev_is_outside(
     machine: Machine, docker: FakeDocker, option: str, kind: str
 ) -> None:
     docker.says("ps --all")
-    what = f"this engine maps users ({kind}): who dev is outside is known once the stack runs"
+    what = f"this Docker engine maps users ({kind}): the uid of dev on the host is known once the stack runs"
     expected = warn("owner", what, "agent-sandbox up, then agent-sandbox doctor")
     assert checks.owner(with_engine(machine, option)) == expected
 
@@ -202,7 +202,7 @@ def test_a_layer_that_the_stack_does_not_see_is_a_warning(machine: Machine, fenc
     (fenced / "etc").mkdir()
     (fenced / "etc" / "policy.yaml").write_text("deny: [a.test]")
     mended = f"agent-sandbox init {AGENT}, then agent-sandbox up"
-    told = f"{fenced}/etc/policy.yaml is there, but the stack was made without it: {mended}"
+    told = f"{fenced}/etc/policy.yaml exists, but the stack was made without it: {mended}"
     assert checks.policy(machine) == warn("policy", told)
 
 
@@ -211,7 +211,7 @@ def test_a_project_of_roots_is_one_that_the_agent_cannot_write(
 ) -> None:
     monkeypatch.setattr(checks, "belongs_to_root", lambda _: True)
     owner = owner_of(machine.project.root)
-    what = f"the files belong to root, and dev inside is {owner.uid}:{owner.gid}: the agent can only read them"
+    what = f"the files belong to root, but dev inside is {owner.uid}:{owner.gid}: the agent can only read them"
     hint = f"chown -R {owner.uid}:{owner.gid} {shlex.quote(str(machine.project.root))}"
     assert checks.owner(with_engine(machine, "name=seccomp,profile=builtin")) == fail("owner", what, hint)
 
@@ -228,7 +228,7 @@ def test_limits_that_fit_the_engines_machine_are_fine(docker: FakeDocker, machin
 def test_an_agent_that_may_use_all_of_the_machine_is_told(docker: FakeDocker, machine: Machine) -> None:
     with_machine(docker, memory=4 << 30, cpus=2)
     hint = f"agent-sandbox init {AGENT} --memory SIZE --cpus NUMBER, then agent-sandbox up"
-    what = "the agent may use more than the engine's machine has: memory 8g of 4.0 GiB"
+    what = "the agent's limits are above what the Docker host has: memory 8g of 4.0 GiB"
     assert checks.limits(machine) == warn("limits", what, hint)
 
 
@@ -239,11 +239,11 @@ def test_processors_that_somebody_asked_for_and_there_are_not_are_told(docker: F
         f"{{agent: {AGENT},", f"{{agent: {AGENT}, title: x, ide: none, limits: {{cpus: 3}},"
     )
     compose.write_text(text)
-    assert checks.limits(machine).what == "the agent may use more than the engine's machine has: cpus 3 of 2"
+    assert checks.limits(machine).what == "the agent's limits are above what the Docker host has: cpus 3 of 2"
 
 
 def test_limits_that_the_engine_cannot_hold_are_told(docker: FakeDocker, machine: Machine) -> None:
     held = {"MemTotal": 16 << 30, "NCPU": 4, "MemoryLimit": True, "CpuCfsQuota": False, "PidsLimit": False}
     docker.says("info --format", out=json.dumps(held))
-    what = "this engine cannot limit cpus, pids: the agent may use all that the machine has"
+    what = "this engine cannot limit cpus, pids: the agent may use all of the machine"
     assert checks.limits(machine).what == what

@@ -29,7 +29,7 @@ def examined(root: Path, policy: str = "") -> CheckResult:
 
 def test_no_proxy_is_fine(folder: Path, tmp_path: Path) -> None:
     assert folder.exists()
-    assert examined(tmp_path) == ok("upstream", "no proxy on the way")
+    assert examined(tmp_path) == ok("upstream", "no upstream proxy")
 
 
 @pytest.mark.parametrize("name", ["HTTPS_PROXY", "http_proxy"])
@@ -41,7 +41,7 @@ def test_a_proxy_of_this_machine_that_the_policy_does_not_name_is_told_without_i
         "if it is the only way out, write `settings: {upstream: {proxy: http://HOST:PORT}}` "
         f"into {folder}/policy.yaml"
     )
-    assert examined(tmp_path) == warn("upstream", f"{name} is set here, and the policy names no proxy", hint)
+    assert examined(tmp_path) == warn("upstream", f"{name} is set here, but the policy names no upstream proxy", hint)
 
 
 def test_without_a_home_there_is_no_policy_of_one_s_own(
@@ -65,7 +65,7 @@ def test_a_proxy_that_the_policy_names_is_shown(folder: Path, tmp_path: Path, mo
 def test_credentials_that_the_proxy_can_t_read_are_told(folder: Path, tmp_path: Path) -> None:
     (folder / "policy.yaml").write_text(SAID)
     (folder / "upstream-auth").touch(0o600)
-    expected = warn("upstream", f"{folder}/upstream-auth is closed to the proxy, which is another user", OPEN)
+    expected = warn("upstream", f"{folder}/upstream-auth cannot be read by the proxy, which runs as another user", OPEN)
     assert examined(tmp_path) == expected
 
 

@@ -69,7 +69,7 @@ def looked(
 
 
 COUNTED = [
-    (PLAIN, "no user namespace: the kernel counts what the agent uses for uid 1234, with that user's programs outside"),
+    (PLAIN, "no user namespace: the kernel counts what the agent uses together with other programs of uid 1234"),
     (REMAP, "userns-remap: the kernel counts the agent's inotify instances for root, not for your user"),
     (ROOTLESS, "rootless: the kernel counts the agent's inotify instances for the engine's user"),
 ]
@@ -92,12 +92,12 @@ def test_a_project_of_another_user_takes_nothing_from_this_one(
 
 
 def test_root_is_told_of_the_projects_owner(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "for uid 1234, with that user's" in looked(machine, monkeypatch, PLAIN, instances=128, mine=0).what
+    assert "other programs of uid 1234" in looked(machine, monkeypatch, PLAIN, instances=128, mine=0).what
 
 
 def test_an_engine_with_another_kernel_shares_no_limits(machine: Machine) -> None:
     machine.info = {"KernelVersion": "elsewhere"}
-    what = "the engine runs on another kernel: the agent shares no limits with your programs"
+    what = "the Docker engine runs on another kernel: the agent shares no limits with your programs"
     assert kernel(machine) == ok("kernel", what)
 
 
@@ -110,7 +110,7 @@ def map_of(docker: FakeDocker, start: int, *, writable: bool) -> None:
 def test_dev_that_is_the_owner_outside_is_well(machine: Machine, docker: FakeDocker) -> None:
     owner = machine.project.root.stat().st_uid
     map_of(docker, owner - OWNER, writable=True)
-    expected = ok("owner", f"dev is uid {owner} outside (userns-remap), as the project's owner")
+    expected = ok("owner", f"dev is uid {owner} outside (userns-remap), like the project's owner")
     assert mapped_owner(machine, "userns-remap") == expected
 
 

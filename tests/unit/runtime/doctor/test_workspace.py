@@ -61,7 +61,7 @@ def test_directories_that_were_not_searched_are_told_with_the_remedy(
 ) -> None:
     monkeypatch.setattr("agent_sandbox.runtime.git.repositories.MAX_FOLDERS", 1)
     what = (
-        ".devcontainer: not searched for repositories: the project has too many directories, or these can't be listed"
+        ".devcontainer: not searched for repositories: the project has too many directories, or these cannot be listed"
     )
     hint = (
         "move large directories (dependencies, build output) out of the project or make these readable, "
@@ -85,5 +85,5 @@ def test_a_disk_that_is_blind_to_case_is_told(machine: Machine, monkeypatch: pyt
 
 def test_a_second_directory_in_capitals_is_not_taken_for_such_a_disk(machine: Machine) -> None:
     (machine.cwd / ".DEVCONTAINER").mkdir()
-    what = f".DEVCONTAINER (the box itself: compose file, policy, editor's settings): {MADE}"
+    what = f".DEVCONTAINER (the sandbox itself: compose file, policy, editor settings): {MADE}"
     assert [result.what for result in workspace.names(machine)] == [what]

@@ -47,7 +47,7 @@ def test_settings_that_keep_git_waiting_are_named_at_once(tmp_path: Path) -> Non
     with pytest.raises(UserError) as refused:
         ask_git("rev-parse", "HEAD", cwd=tmp_path / "a")
     assert str(refused.value) == (
-        f"{git}: git does not answer: the repository's settings include something that never ends; "
+        f"{git}: git does not answer: the repository's settings include a file that blocks; "
         "look for a named pipe among the files that `git config --list --show-origin` reads"
     )
 

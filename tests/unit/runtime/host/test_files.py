@@ -58,33 +58,33 @@ def test_a_directory_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "f").write_text("x")
     (tmp_path / FOLDER).symlink_to("elsewhere")
-    assert problems(tmp_path) == (Problem(where=str(tmp_path / FOLDER), what="can't be used", hint=A_LINK),)
+    assert problems(tmp_path) == (Problem(where=str(tmp_path / FOLDER), what="cannot be used", hint=A_LINK),)
 
 
 def test_a_pipe_does_not_hang(root: Path) -> None:
     os.mkfifo(root / FILE)
-    assert problems(root)[0].what == "can't be used: is no regular file"
+    assert problems(root)[0].what == "cannot be used: not a regular file"
 
 
 def test_a_directory_is_no_file(root: Path) -> None:
     (root / FILE).mkdir()
-    assert problems(root)[0].what == "can't be used: is a directory"
+    assert problems(root)[0].what == "cannot be used: is a directory"
 
 
 def test_a_file_where_the_directory_should_be_is_told(tmp_path: Path) -> None:
     (tmp_path / FOLDER).write_text("x")
-    assert problems(tmp_path)[0].what == "can't be used: not a directory"
+    assert problems(tmp_path)[0].what == "cannot be used: not a directory"
 
 
 def test_fifty_megabytes_are_not_read(root: Path) -> None:
     with (root / FILE).open("wb") as file:
         file.truncate(50 << 20)
-    assert problems(root)[0].what == "is larger than 1 MiB, and not what it should be"
+    assert problems(root)[0].what == "larger than 1 MiB"
 
 
 def test_what_is_not_utf8_is_told_with_the_byte(root: Path) -> None:
     (root / FILE).write_bytes(b"ab\xff")
-    assert problems(root)[0].what == "is not UTF-8 text: see byte 2"
+    assert problems(root)[0].what == "not UTF-8 text at byte 2"
 
 
 def test_all_files_are_written_and_their_directory_is_made(tmp_path: Path) -> None:
@@ -202,8 +202,8 @@ def test_a_full_disk_is_told_in_the_users_words(tmp_path: Path, monkeypatch: pyt
     assert raised.value.problems == (
         Problem(
             where=str(tmp_path / ".env"),
-            what="can't be used: no space left on device",
-            hint="make room and run it again; nothing was changed",
+            what="cannot be used: no space left on device",
+            hint="free some space and run it again; nothing was changed",
         ),
     )
 

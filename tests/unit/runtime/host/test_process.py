@@ -109,7 +109,7 @@ def test_a_full_disk_is_told_before_anything_is_started(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(
-        UserError, match=r"^disk: a temporary file can't be written: No space left on device; make room"
+        UserError, match=r"^disk: cannot write a temporary file: No space left on device; free some space"
     ):
         follow(("touch", str(tmp_path / "ran")), on_line=lambda _: None)
     assert not (tmp_path / "ran").exists()

@@ -59,8 +59,8 @@ def test_nothing_to_build_names_what_could_be(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         names((), None, tmp_path)
     expected = (
-        f"{tmp_path}: there is no stack here, and no agent is named; agent-sandbox build AGENT, with one of: "
-        + ", ".join(AGENTS)
+        f"{tmp_path}: there is no stack here, and no agent was named; "
+        f"agent-sandbox build AGENT, where AGENT is one of: " + ", ".join(AGENTS)
     )
     assert str(raised.value) == expected
 
@@ -85,9 +85,9 @@ def test_an_extra_ca_is_given_by_its_whole_path(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"\x30\x82", "this is no PEM certificate; it has to hold `-----BEGIN CERTIFICATE-----`"),
-        (CERTIFICATE + b"-----BEGIN PRIVATE KEY-----\n", "this holds a private key, which no build may see; give"),
-        (None, "the extra CA can't be read: No such file or directory"),
+        (b"\x30\x82", "not a PEM certificate; it must contain `-----BEGIN CERTIFICATE-----`"),
+        (CERTIFICATE + b"-----BEGIN PRIVATE KEY-----\n", "contains a private key, which must not be in a build; use"),
+        (None, "cannot read the extra CA: No such file or directory"),
     ],
 )
 def test_an_extra_ca_that_is_none_is_refused_before_the_build(

@@ -32,13 +32,13 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_file_is_no_project(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
-    assert problem(tmp_path / "f").what == "is no directory"
+    assert problem(tmp_path / "f").what == "not a directory"
 
 
 def test_a_link_that_goes_round_in_circles(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    assert problem(tmp_path / "a").what.startswith("can't be used")
+    assert problem(tmp_path / "a").what.startswith("cannot be used")
 
 
 def test_a_path_that_is_no_utf8(tmp_path: Path) -> None:
@@ -56,8 +56,14 @@ def test_the_home_directory_and_all_above_it_are_refused(tmp_path: Path, name: s
     if name == "project":
         assert find_project(home / name, environ) == home / name
     else:
-        assert problem(home / name, environ).what == "holds your home directory: the agent would have all of it"
-        assert problem(home.parent, environ).what == "holds your home directory: the agent would have all of it"
+        assert (
+            problem(home / name, environ).what
+            == "contains your home directory: the agent would have access to all of it"
+        )
+        assert (
+            problem(home.parent, environ).what
+            == "contains your home directory: the agent would have access to all of it"
+        )
 
 
 @pytest.mark.parametrize("path", ["/", "//", "/.."])

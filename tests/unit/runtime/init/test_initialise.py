@@ -55,8 +55,8 @@ def submodule(project: Path) -> Path:
     return module
 
 
-def protected(project: Path, *, let_go: frozenset[str] = frozenset()) -> set[str]:
-    return {one.path for one in prepare(replace(wish(project), let_go=let_go), {}).workspace.protected}
+def protected(project: Path, *, unprotect: frozenset[str] = frozenset()) -> set[str]:
+    return {one.path for one in prepare(replace(wish(project), unprotect=unprotect), {}).workspace.protected}
 
 
 def test_what_is_protected_stays_so_though_the_next_search_does_not_find_it(
@@ -73,7 +73,7 @@ def test_what_is_protected_stays_so_though_the_next_search_does_not_find_it(
     assert [change.verdict for change in prepared.changes if change.path == COMPOSE] != [Verdict.KEPT]
     assert prepared.notes[0] == (
         ".git/modules/fe/config, .git/modules/fe/hooks, nested/deep/.git/config, nested/deep/.git/hooks: "
-        "still protected, though this search found nothing that refers to it"
+        "still protected, though this search found no reference to it"
     )
     assert prepared.notes[1].startswith(".git/modules, .devcontainer, nested: not searched for repositories")
 
@@ -99,9 +99,9 @@ def test_a_person_may_let_go_of_what_is_protected(tmp_path: Path) -> None:
     prepare(wish(tmp_path), {}).write()
     (module / "HEAD").unlink()
     assert {".git/modules/fe/config", ".git/modules/fe/hooks"} <= protected(tmp_path)
-    let_go = frozenset({".git/modules/fe/config"})
-    assert protected(tmp_path) - protected(tmp_path, let_go=let_go) == let_go
-    (*_, note) = prepare(replace(wish(tmp_path), let_go=let_go), {}).notes
+    unprotect = frozenset({".git/modules/fe/config"})
+    assert protected(tmp_path) - protected(tmp_path, unprotect=unprotect) == unprotect
+    (*_, note) = prepare(replace(wish(tmp_path), unprotect=unprotect), {}).notes
     assert note == ".git/modules/fe/config: no longer protected: the agent can write it after the next start"
 
 
@@ -115,11 +115,11 @@ def test_a_protected_path_that_is_a_link_now_is_not_dropped_without_a_yes(tmp_pa
     with pytest.raises(UserError) as refused:
         prepared.write()
     assert str(refused.value) == (
-        ".vscode: was protected and is now a link or a pipe, which can't be protected; "
-        "replace it with a file or a directory or remove it; or run agent-sandbox init at a terminal and agree"
+        ".vscode: was protected and is now a link or a pipe, which cannot be protected; "
+        "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
     )
     assert (tmp_path / COMPOSE).read_text() == before
-    prepare(replace(wish(tmp_path), let_go=frozenset({".vscode"})), {}).write()
+    prepare(replace(wish(tmp_path), unprotect=frozenset({".vscode"})), {}).write()
     assert "vscode" not in (tmp_path / COMPOSE).read_text().partition("services:")[2]
 
 
@@ -169,11 +169,11 @@ def test_a_limit_that_is_none_on_this_machine_is_told(tmp_path: Path, monkeypatc
     monkeypatch.setattr("agent_sandbox.runtime.init.initialise.machine", lambda: {"memory": GIB, "cpus": 1})
     assert prepare(wish(tmp_path), {}).notes == ()
     (note,) = prepare(replace(wish(tmp_path), limits={"memory": "2g", "cpus": "1"}), {}).notes
-    assert note == "--memory 2g is more than this machine has, which is 1.0 GiB: here it limits nothing"
+    assert note == "--memory 2g is more than this machine has (1.0 GiB), so it limits nothing"
 
 
 def test_limits_that_mean_nothing_are_told_as_they_were_spelled(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--memory: `much` is no size"):
+    with pytest.raises(UserError, match="--memory: `much` is not a size"):
         prepare(replace(wish(tmp_path), limits={"memory": "much"}), {})
 
 
@@ -193,7 +193,7 @@ def test_files_that_a_person_has_to_decide_on_are_conflicts(tmp_path: Path) -> N
 def test_a_stack_of_the_projects_own_is_seen(tmp_path: Path) -> None:
     (tmp_path / "docker-compose.yml").write_text("services: {}\n")
     (note,) = prepare(wish(tmp_path), {}).notes
-    assert note.endswith("your own stack: docker compose --project-name NAME --file docker-compose.yml")
+    assert note.endswith("your own stack, use: docker compose --project-name NAME --file docker-compose.yml")
 
 
 def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:

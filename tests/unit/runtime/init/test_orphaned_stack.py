@@ -10,7 +10,7 @@ from agent_sandbox.runtime.init.orphaned_stack import left_behind
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 
 KEPT = (
-    "if it ever ran, its containers and volumes, sign-in and history among them, stay until: "
+    "if it ever ran, its containers and volumes (with sign-in and history) remain until: "
     "cd / && docker compose --project-name {} down --volumes"
 )
 
@@ -44,7 +44,7 @@ def test_a_stack_that_is_called_anew_leaves_the_one_of_before(made: tuple[Path, 
     project, trusted = made
     former = name_in(trusted)
     (note,) = left_behind(prepare(wish(project, "other"), {}), [trusted])
-    assert note == f"the stack was called {former}: {KEPT.format(former)}"
+    assert note == f"the stack was named {former}: {KEPT.format(former)}"
 
 
 def test_a_project_that_moved_leaves_its_stack_and_a_copy_or_a_clone_leaves_none(made: tuple[Path, Standing]) -> None:
@@ -52,7 +52,7 @@ def test_a_project_that_moved_leaves_its_stack_and_a_copy_or_a_clone_leaves_none
     former, moved = name_in(trusted), project.with_name("moved")
     project.rename(moved)
     (note,) = left_behind(prepare(wish(moved), {}), [trusted])
-    assert note == f"the project lay in {project}, and its stack was {former}: {KEPT.format(former)}"
+    assert note == f"the project was in {project}, and its stack was {former}: {KEPT.format(former)}"
     assert [*left_behind(prepare(wish(moved), {}), [])] == []
     assert [*left_behind(prepare(wish(moved), {}), [replace(trusted, files={})])] == []
     project.mkdir()

@@ -54,7 +54,7 @@ def test_the_layers_around_the_file_count(file: Path, tmp_path: Path) -> None:
 def test_a_file_that_changed_meanwhile_is_kept(file: Path) -> None:
     plan = planned(file)
     file.write_bytes(b"deny: []\n")
-    with pytest.raises(UserError, match=r"policy\.yaml: was changed by somebody else meanwhile; try again"):
+    with pytest.raises(UserError, match=r"policy\.yaml: changed in the meantime; try again"):
         write_edit(file, *plan)
     assert file.read_bytes() == b"deny: []\n"
 
@@ -62,7 +62,7 @@ def test_a_file_that_changed_meanwhile_is_kept(file: Path) -> None:
 def test_nothing_is_written_through_a_link(file: Path) -> None:
     real = file.parent.rename(file.parent.with_name("elsewhere"))
     file.parent.symlink_to(real)
-    with pytest.raises(UserError, match="it is a symbolic link, which agent-sandbox does not follow"):
+    with pytest.raises(UserError, match="agent-sandbox does not follow symbolic links"):
         write_edit(file, *planned(file))
     assert (real / "policy.yaml").read_bytes() == BEFORE
     (real / "policy.yaml").rename(real / "other.yaml")

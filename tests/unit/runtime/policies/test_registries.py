@@ -145,7 +145,7 @@ def test_apt_is_asked_on_a_debian_alone(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         registries("debian", tmp_path, machine(tmp_path))
     assert str(error.value) == (
-        "debian: nothing on this machine or in the project names a registry with a public name; "
+        "debian: no configuration on this machine or in the project names a public registry; "
         "configure apt, or name a file of its configuration: --from FILE; "
         "a mirror in a private network goes under `host_services` in policy.yaml"
     )

@@ -63,7 +63,7 @@ def test_what_somebody_has_edited_is_kept_unless_forced(policy: Path) -> None:
     file = policy.parent / "services" / "node.yaml"
     file.write_text(f"{file.read_text()}# mine\n")
     plan = resolve("node", policy, machine(policy.parent))
-    assert [(change.why, change.verdict) for change in plan.kept] == [("it has been edited", Verdict.KEPT)]
+    assert [(change.why, change.verdict) for change in plan.kept] == [("it was edited", Verdict.KEPT)]
     write(policy, plan)
     assert file.read_text().endswith("# mine\n")
     write(policy, resolve("node", policy, machine(policy.parent), force=True))
@@ -81,7 +81,7 @@ def test_no_other_service_is_resolved(policy: Path) -> None:
     with pytest.raises(UserError) as error:
         resolve("rust", policy, machine(policy.parent))
     assert str(error.value) == (
-        "rust: is no service that is resolved; known are debian, node, python: all others ship with agent-sandbox"
+        "rust: not a resolved service; one of: debian, node, python; all other services ship with agent-sandbox"
     )
 
 
@@ -114,7 +114,7 @@ def test_where_only_the_project_names_any_no_file_is_written(policy: Path) -> No
             [
                 "not encrypted: anyone on the network path can read and change it",
                 "the host is displayed as b\u00fccher.example: check each letter",
-                "port 8443 is not where the web is: look at what listens there",
+                "port 8443 is not a usual web port: check what listens there",
             ],
         ),
     ],
@@ -128,6 +128,6 @@ def test_nothing_is_written_where_a_link_in_the_project_leads(policy: Path, tmp_
     policy.parent.rename(tmp_path / "elsewhere")
     policy.parent.symlink_to(tmp_path / "elsewhere")
     for act in (lambda: write(policy, plan), lambda: resolve("node", policy, machine(policy.parent))):
-        with pytest.raises(UserError, match="it is a symbolic link, which agent-sandbox does not follow"):
+        with pytest.raises(UserError, match="agent-sandbox does not follow symbolic links"):
             act()
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["policy.yaml"]

@@ -46,8 +46,8 @@ def test_what_is_neither_is_said(tmp_path: Path, version: str, monkeypatch: pyte
     with pytest.raises(UserError) as error:
         services_of(version or "no such", root=root)
     assert str(error.value) == (
-        f"{version or 'no such'}: is no folder, and no version of the repository that the services lie in; "
-        "name a folder with services in it: a checkout, or an unpacked release"
+        f"{version or 'no such'}: not a folder, and not a version of the repository that contains the services; "
+        "name a folder of services, from a checkout or an unpacked release"
     )
 
 

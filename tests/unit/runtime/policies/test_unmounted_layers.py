@@ -19,7 +19,7 @@ def test_a_layer_that_the_stack_was_made_without_is_told(tmp_path: Path, monkeyp
     assert left_out(project, environ) == ()
     (folder / "policy.yaml").touch()
     mended = "agent-sandbox init claude, then agent-sandbox up"
-    told = f"{folder}/policy.yaml is there, but the stack was made without it: {mended}"
+    told = f"{folder}/policy.yaml exists, but the stack was made without it: {mended}"
     assert left_out(project, environ) == (told,)
     file.write_text(f"{record}services: {{proxy: {{volumes: [{{source: '{folder}'}}]}}}}")
     assert left_out(project, environ) == ()

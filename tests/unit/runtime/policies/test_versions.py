@@ -46,7 +46,7 @@ def test_a_file_with_the_name_of_a_commit_is_never_taken_for_it(word: str) -> No
     with pytest.raises(UserError) as raised:
         read_version(word, find=lambda: FILE)
     hint = f"write ./{word} for the file; move it away to mean the commit"
-    what = "is a file here, and a commit of git as well"
+    what = "is both a file here and a git commit"
     assert raised.value.problems == (Problem(where=word, what=what, hint=hint),)
     assert read_version(f"./{word}", find=lambda: FILE).content == b"domains: [c.test]\n"
     assert read_committed(FILE).content == b"domains: [a.test]\n"

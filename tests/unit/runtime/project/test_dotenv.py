@@ -61,7 +61,7 @@ def test_a_dotenv_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"COMPOSE_FILE=\xff\n")
     with pytest.raises(UserError) as raised:
         compose_files(tmp_path, OURS)
-    assert str(raised.value) == f"{tmp_path}/.env: is not UTF-8 text: see byte 13; save it as UTF-8"
+    assert str(raised.value) == f"{tmp_path}/.env: not UTF-8 text at byte 13; save it as UTF-8"
 
 
 def test_more_files_than_anybody_names_are_a_problem(tmp_path: Path) -> None:
@@ -72,5 +72,5 @@ def test_more_files_than_anybody_names_are_a_problem(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         compose_files(tmp_path, OURS)
     assert str(raised.value) == (
-        f"{tmp_path}/.env: `COMPOSE_FILE` names 33 files, and at most 32 are read; merge some of them"
+        f"{tmp_path}/.env: `COMPOSE_FILE` names 33 files; at most 32 are allowed; merge some of them"
     )

@@ -68,7 +68,9 @@ def test_a_path_names_the_project_itself(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     assert find_project(root, cwd=tmp_path) == expected(root)
     (root / "src").mkdir()
-    with pytest.raises(UserError, match="there is no stack here; agent-sandbox init AGENT makes one, with one of: "):
+    with pytest.raises(
+        UserError, match="there is no stack here; agent-sandbox init AGENT makes one, where AGENT is one of: "
+    ):
         open_project(root / "src", cwd=tmp_path)
 
 
@@ -76,17 +78,17 @@ def test_where_there_is_no_stack_the_next_step_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         open_project(None, cwd=tmp_path)
     known = ", ".join(known_agents(data_root() / "templates"))
-    what = f"there is no stack here; agent-sandbox init AGENT makes one, with one of: {known}"
+    what = f"there is no stack here; agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
     assert str(raised.value) == f"{tmp_path}: {what}"
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("services: {}\n", ": this compose file is not agent-sandbox's: it has no `name` or no `x-agent-sandbox`; "),
-        ("[1, 2]\n", ": this compose file is not agent-sandbox's: it has no `name` or no `x-agent-sandbox`; "),
-        ("a: [1\nb: 2\n", ":4:2: this is no YAML: "),
-        ("name: a\nx-agent-sandbox: {agent: b, dev: '1:x'}\n", ": `x-agent-sandbox.dev` is `1:x`; it has to be two"),
+        ("services: {}\n", ": not a compose file of agent-sandbox: it has no `name` or no `x-agent-sandbox`; "),
+        ("[1, 2]\n", ": not a compose file of agent-sandbox: it has no `name` or no `x-agent-sandbox`; "),
+        ("a: [1\nb: 2\n", ":4:2: not YAML: "),
+        ("name: a\nx-agent-sandbox: {agent: b, dev: '1:x'}\n", ": `x-agent-sandbox.dev` is `1:x`; it must be two"),
     ],
 )
 def test_a_file_that_is_not_ours_is_a_problem_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
@@ -99,7 +101,7 @@ def test_a_file_that_is_not_ours_is_a_problem_with_its_place(tmp_path: Path, tex
 def test_a_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
     root = project_at(tmp_path / "app")
     (root / ".devcontainer" / "docker-compose.yml").write_bytes(b"\xff")
-    with pytest.raises(UserError, match=r"docker-compose.yml: is not UTF-8 text: see byte 0; save it as UTF-8$"):
+    with pytest.raises(UserError, match=r"docker-compose.yml: not UTF-8 text at byte 0; save it as UTF-8$"):
         open_project(root, cwd=tmp_path)
 
 
@@ -118,9 +120,9 @@ def test_a_stack_of_another_version_says_how_to_bring_it_up_to_date(tmp_path: Pa
     with pytest.raises(UserError) as raised:
         images_of(project)
     assert str(raised.value) == (
-        f"{tmp_path}/.devcontainer/docker-compose.yml: this agent-sandbox does not make the image"
-        f" agent-sandbox/proxy:0.0.1: the stack is of another version; agent-sandbox init {AGENT} brings the stack up"
-        " to date"
+        f"{tmp_path}/.devcontainer/docker-compose.yml: this version of agent-sandbox does not build the image"
+        " agent-sandbox/proxy:0.0.1: the stack was made by another version;"
+        f" agent-sandbox init {AGENT} updates the stack"
     )
 
 
@@ -132,7 +134,7 @@ def test_a_copied_project_does_not_touch_the_stack_of_its_original(tmp_path: Pat
         open_project(copy, cwd=tmp_path)
     assert str(raised.value) == (
         f"{copy}/.devcontainer/docker-compose.yml: the stack {name} belongs to another directory: this project was"
-        f" moved, copied or cloned; agent-sandbox init {AGENT} gives it a stack of its own"
+        f" moved, copied or cloned; agent-sandbox init {AGENT} makes a new stack for this directory"
     )
     assert find_project(copy, cwd=tmp_path).name == name
 
@@ -151,8 +153,8 @@ def test_a_stack_below_a_project_that_has_one_is_refused(tmp_path: Path) -> None
     with pytest.raises(UserError) as raised:
         require_outermost(root / "src")
     assert str(raised.value) == (
-        f"{root}/src: this lies in {root}, which has a stack already;"
-        f" --path '{root}' means that one, --path . makes another one here"
+        f"{root}/src: this directory is in {root}, which already has a stack;"
+        f" --path '{root}' uses that one; --path . makes another one here"
     )
 
 
@@ -182,7 +184,7 @@ def test_a_stack_below_a_project_is_not_taken_for_the_projects(tmp_path: Path) -
     root = project_at(tmp_path / "app")
     nested = project_at(root / "vendor" / "lib")
     assert find_project(None, cwd=nested).root == root
-    with pytest.raises(UserError, match=f"{nested}: this lies in {root}, which has a stack already"):
+    with pytest.raises(UserError, match=f"{nested}: this directory is in {root}, which already has a stack"):
         require_outermost(nested)
 
 
@@ -194,15 +196,15 @@ def test_a_stack_below_a_project_counts_once_the_user_has_looked_at_it(tmp_path:
     require_outermost(nested)
 
 
-A_LINK = "can't be used: too many levels of symbolic links; it is a symbolic link, which agent-sandbox does not follow:"
-NO_FILE = "move it away: a plain file of text belongs there"
+A_LINK = "cannot be used: too many levels of symbolic links; agent-sandbox does not follow symbolic links:"
+NO_FILE = "move it away: a regular text file belongs there"
 MAKE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "link": (lambda file: file.symlink_to("/dev/zero"), f"{A_LINK} put a real one in its place"),
-    "pipe": (os.mkfifo, f"can't be used: is no regular file; {NO_FILE}"),
-    "directory": (Path.mkdir, f"can't be used: is a directory; {NO_FILE}"),
+    "link": (lambda file: file.symlink_to("/dev/zero"), f"{A_LINK} replace it with a real file or directory"),
+    "pipe": (os.mkfifo, f"cannot be used: not a regular file; {NO_FILE}"),
+    "directory": (Path.mkdir, f"cannot be used: is a directory; {NO_FILE}"),
     "huge": (
         lambda file: file.write_bytes(b"#" * (2 << 20)),
-        f"is larger than 1 MiB, and not what it should be; {NO_FILE}",
+        f"larger than 1 MiB; {NO_FILE}",
     ),
 }
 
@@ -225,7 +227,7 @@ def test_a_file_that_is_nested_without_end_is_a_problem(tmp_path: Path) -> None:
         find_project(root, cwd=tmp_path)
     assert str(raised.value) == (
         f"{root}/.devcontainer/docker-compose.yml:3:33: this is more than 32 levels deep;"
-        " agent-sandbox init AGENT shows what it should be"
+        " agent-sandbox init AGENT shows the expected file"
     )
 
 

@@ -77,8 +77,8 @@ def test_a_stack_behind_a_link_is_refused(root: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         look(root, os.environ)
     assert str(raised.value) == (
-        f"{root}/.devcontainer: can't be used; it is a symbolic link, which agent-sandbox does not follow:"
-        " put a real one in its place"
+        f"{root}/.devcontainer: cannot be used; agent-sandbox does not follow symbolic links:"
+        " replace it with a real file or directory"
     )
 
 
@@ -86,7 +86,7 @@ def test_a_file_that_is_named_and_not_there_is_a_problem(root: Path) -> None:
     (root / ".env").write_text(f"COMPOSE_FILE={COMPOSE}:gone.yml\n")
     with pytest.raises(UserError) as raised:
         look(root, os.environ)
-    assert str(raised.value) == f"{root}/gone.yml: `COMPOSE_FILE` in .env names it, and it is not there"
+    assert str(raised.value) == f"{root}/gone.yml: `COMPOSE_FILE` in .env names it, but it does not exist"
 
 
 def test_a_directory_of_somebody_else_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from agent_sandbox.runtime.project.trust_snapshot import Standing
 from agent_sandbox.runtime.project.trust_store import Store, open_store
 
 COMPOSE = ".devcontainer/docker-compose.yml"
-HINT = "set XDG_STATE_HOME to a directory of yours, outside of every project"
+HINT = "set XDG_STATE_HOME to a directory that only you can write, outside all projects"
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_record_that_is_broken_is_a_problem_and_no_yes(store: Store, standing:
     (place / "trusted.json").write_text("{}")
     with pytest.raises(UserError) as raised:
         store.load(standing.root)
-    assert str(raised.value) == f"{place}: this record is broken; remove the folder: you will be asked again"
+    assert str(raised.value) == f"{place}: this trust record is damaged; remove the folder; you will be asked again"
 
 
 def test_a_record_that_was_put_in_anothers_place_is_none(store: Store, standing: Standing, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_record_that_was_put_in_anothers_place_is_none(store: Store, standing:
 def test_a_folder_that_others_may_write_to_is_no_store(store: Store, standing: Standing, mode: int) -> None:
     store.save(standing)
     store.folder.chmod(mode)
-    what = "others may write to this folder, and so say yes in your place"
+    what = "others may write to this folder, and so could trust projects for you"
     with pytest.raises(UserError) as raised:
         store.load(standing.root)
     assert str(raised.value) == f"{store.folder}: {what}; chmod 700 it, or {HINT}"
@@ -100,14 +100,14 @@ def test_a_folder_in_the_project_itself_is_no_store(store: Store, standing: Stan
     inside = replace(store, folder=standing.root / "state")
     with pytest.raises(UserError) as raised:
         inside.save(standing)
-    what = "this folder lies in the project: the agent could say yes in your place"
+    what = "this folder is in the project, where the agent could trust projects for you"
     assert str(raised.value) == f"{inside.folder}: {what}; {HINT}"
 
 
 def test_a_place_that_can_not_be_made_is_a_problem(tmp_path: Path, standing: Standing) -> None:
     (tmp_path / "file").touch()
     store = Store(folder=tmp_path / "file" / "trust", owners=frozenset({os.geteuid()}))
-    with pytest.raises(UserError, match=f"{tmp_path}/file/trust: can't be used: not a directory"):
+    with pytest.raises(UserError, match=f"{tmp_path}/file/trust: cannot be used: not a directory"):
         store.save(standing)
 
 

@@ -126,7 +126,7 @@ def test_a_project_that_cannot_be_listed_is_refused(tmp_path: Path, monkeypatch:
         matching(tmp_path, ".envrc")
     assert str(refused.value) == (
         f"{tmp_path}: cannot be listed: permission denied; "
-        "`ls -ld` shows who may read it; `chmod u+rwx` gives it back to you"
+        "`ls -ld` shows who may read it; `chmod u+rwx` gives you access"
     )
 
 

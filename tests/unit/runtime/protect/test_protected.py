@@ -217,8 +217,8 @@ def test_where_git_does_not_say_what_it_acts_on_nothing_is_taken_for_protected(
     with pytest.raises(UserError) as refused:
         find_protected(tmp_path)
     assert str(refused.value) == (
-        ".git: git did not say in time what its settings name: what it runs from there could not be protected; "
-        "see what `git config --list` waits for there: a pipe among the files that they include, perhaps"
+        ".git: git did not report its settings in time, so the programs that they name could not be protected; "
+        "find out what `git config --list` waits for there, perhaps a named pipe among the included files"
     )
     told = [one.why for one in candidates(tmp_path, patience=Patience(0.0)).rows if one.path == ".git"]
     assert told == [NOT_SAID]
@@ -261,7 +261,7 @@ def test_a_repository_whose_name_can_not_be_printed_is_refused_and_told(tmp_path
     with pytest.raises(UserError) as refused:
         find_protected(tmp_path)
     assert str(refused.value) == (
-        f"{shown}: this name can't be printed, so nothing in it can be protected: "
+        f"{shown}: this name is not printable, so nothing in it can be protected: "
         f"{where.format(UNSEEN[sign])}/.git/hooks (programs that git on the host runs); "
         "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
     )
@@ -295,7 +295,9 @@ def test_a_search_that_misses_something_ends_no_protection(tmp_path: Path) -> No
 
 def test_what_a_person_has_let_go_is_not_protected_any_more(tmp_path: Path) -> None:
     make(tmp_path, "tools/hooks/x", "other", ".vscode/tasks.json")
-    protection = find_protected(tmp_path, before=("tools/hooks", "other", ".vscode"), let_go={"tools/hooks", ".vscode"})
+    protection = find_protected(
+        tmp_path, before=("tools/hooks", "other", ".vscode"), unprotect={"tools/hooks", ".vscode"}
+    )
     assert protection.kept == ("other",)
     assert found(tmp_path) == ["read .vscode"]  # what is found is none to let go
 

@@ -89,7 +89,7 @@ def test_a_branch_follows_a_remote_that_has_an_address() -> None:
 def test_what_is_gone_may_have_held_something_back(line: str) -> None:
     key = line.partition("=")[0]
     found = rewritten(CONFIG, settings(line, "user.name=Ann"), settings("core.bare=false"))
-    assert found.runs == (f"{CONFIG}: {key}, which is gone",)
+    assert found.runs == (f"{CONFIG}: {key}, which was removed",)
     assert rewritten(CONFIG, settings(line), Held()).runs == found.runs
 
 
@@ -115,4 +115,4 @@ def test_what_has_changed_while_nobody_could_tell_is_found_but_for_what_trust_as
 
 def test_a_long_difference_says_how_much_more_there_is() -> None:
     found = rewritten("x", Held(), Held(texts={"x": "a\n" * 100}))
-    assert (len(found.lines), found.lines[-1]) == (MOST_LINES + 1, "... and 43 more lines: look into the file")
+    assert (len(found.lines), found.lines[-1]) == (MOST_LINES + 1, "... and 43 more lines: see the file")

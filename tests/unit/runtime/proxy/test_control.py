@@ -67,8 +67,8 @@ def test_what_a_stack_is_told_goes_to_its_stdin_and_what_it_prints_comes_back(do
             [
                 Problem(
                     where="asking the proxy",
-                    what="docker failed: it said nothing",
-                    hint="agent-sandbox doctor looks for the cause",
+                    what="docker failed: no output",
+                    hint="run agent-sandbox doctor to find the cause",
                 )
             ],
         ),
@@ -78,7 +78,7 @@ def test_what_a_stack_is_told_goes_to_its_stdin_and_what_it_prints_comes_back(do
             [
                 Problem(
                     where="proxy",
-                    what="the one that runs is of another version",
+                    what="the running proxy is of another version",
                     hint="agent-sandbox init, then agent-sandbox up",
                 )
             ],
@@ -90,7 +90,7 @@ def test_what_a_stack_is_told_goes_to_its_stdin_and_what_it_prints_comes_back(do
                 Problem(
                     where="asking the proxy",
                     what="docker failed: killed",
-                    hint="agent-sandbox doctor looks for the cause",
+                    hint="run agent-sandbox doctor to find the cause",
                 )
             ],
         ),
@@ -115,7 +115,7 @@ def test_something_else_that_answers_is_told(serve: Serve, answer: bytes) -> Non
     path = serve(answer)
     with pytest.raises(UserError) as raised:
         ask_socket(path, "reload")
-    assert str(raised.value) == f"{path}: what answers here is no proxy of agent-sandbox"
+    assert str(raised.value) == f"{path}: the program that answers here is not an agent-sandbox proxy"
 
 
 def test_a_socket_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -138,11 +138,11 @@ def test_the_lines_of_a_stack_are_handed_on(docker: FakeDocker) -> None:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ("", "proxy: it was stopped or restarted while it was read; agent-sandbox status"),
-        ('{"decision": "deny"}\n', "proxy: it was stopped or restarted while it was read; agent-sandbox status"),
+        ("", "proxy: it stopped or restarted during the request; agent-sandbox status"),
+        ('{"decision": "deny"}\n', "proxy: it stopped or restarted during the request; agent-sandbox status"),
         (
             '{"decision": "deny"}\nno log\n',
-            "asking the proxy: docker failed: no log; agent-sandbox doctor looks for the cause",
+            "asking the proxy: docker failed: no log; run agent-sandbox doctor to find the cause",
         ),
     ],
 )

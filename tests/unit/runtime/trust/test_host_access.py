@@ -89,9 +89,9 @@ def test_a_file_that_takes_in_others_can_not_be_said_yes_to(text: str, keys: lis
         return
     with pytest.raises(UserError) as raised:
         require_whole(standing(text))
-    hint = "write it here, or name the file in `COMPOSE_FILE` in .env; a variable may be your shell's"
+    hint = "write it here, or name the file in `COMPOSE_FILE` in .env; a variable may come from your shell"
     assert [str(problem) for problem in raised.value.problems] == [
-        f"/p/{COMPOSE}: `{key}` takes in what a yes to this file does not cover; {hint}" for key in keys
+        f"/p/{COMPOSE}: `{key}` includes another file, which trust in this file does not cover; {hint}" for key in keys
     ]
 
 

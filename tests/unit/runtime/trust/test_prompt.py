@@ -117,8 +117,8 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
         injects=("TOKEN",),
         editor=('on this machine, initializeCommand: "make"',),
         notes=(
-            "this directory belongs to user 7, who can change all of it",
-            "more.yml, named by COMPOSE_FILE in .env, is the agent's to write: move it into .devcontainer",
+            "this directory belongs to user 7, who can change everything in it",
+            "more.yml, named by COMPOSE_FILE in .env, can be written by the agent: move it into .devcontainer",
         ),
         differences=(
             "--- a/more.yml",
@@ -146,7 +146,7 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
     [
         (
             (COMPOSE,),
-            f"{COMPOSE}, x.yml, y.yml; by `COMPOSE_FILE` in .env it is now made of {COMPOSE}",
+            f"{COMPOSE}, x.yml, y.yml; by `COMPOSE_FILE` in .env it now consists of {COMPOSE}",
             (
                 *("--- a/x.yml", "+++ b/x.yml", "@@ -1 +0,0 @@", "-services: {agent: {read_only: true}}"),
                 *("--- a/y.yml", "+++ b/y.yml", "@@ -1 +0,0 @@", "-services: {}"),
@@ -154,7 +154,7 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
         ),
         (
             (COMPOSE, "y.yml", "x.yml"),
-            f"{COMPOSE}, x.yml, y.yml; by `COMPOSE_FILE` in .env it is now made of {COMPOSE}, y.yml, x.yml",
+            f"{COMPOSE}, x.yml, y.yml; by `COMPOSE_FILE` in .env it now consists of {COMPOSE}, y.yml, x.yml",
             (),
         ),
     ],
@@ -167,18 +167,18 @@ def test_a_file_that_the_stack_has_lost_is_shown(
     now = replace(trusted, compose=compose, files={**FILES, **{path: files[path] for path in compose}})
     got = question_about(now, trusted, WRITTEN)
     writable = tuple(
-        f"{path}, named by COMPOSE_FILE in .env, is the agent's to write: move it into .devcontainer"
+        f"{path}, named by COMPOSE_FILE in .env, can be written by the agent: move it into .devcontainer"
         for path in compose[1:]
     )
     assert got.changed == (".env",)
-    assert got.notes == (f"the stack was made of {note}", *writable)
+    assert got.notes == (f"the stack consisted of {note}", *writable)
     assert got.differences == differences
 
 
 @each("text", [STACK.replace("\n", "\r\n"), STACK.removesuffix("\n")])
 def test_a_file_whose_line_ends_alone_have_changed_is_said_to_differ_in_them(text: str) -> None:
     got = question_about(with_file(COMPOSE, text), TRUSTED, WRITTEN)
-    assert (got.changed, got.differences) == ((COMPOSE,), (f"{COMPOSE} differs in how its lines end",))
+    assert (got.changed, got.differences) == ((COMPOSE,), (f"{COMPOSE} differs only in its line endings",))
 
 
 def test_a_policy_of_a_great_many_lines_is_not_compared_by_line() -> None:

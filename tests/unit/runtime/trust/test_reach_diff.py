@@ -13,7 +13,7 @@ from table_tests import each
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "policy" / "examples"
 POLICY = ".devcontainer/policy.yaml"
-UNOPENED = "example.org, without a look into TLS"
+UNOPENED = "example.org, TLS not inspected"
 UNINSPECTED = "the setting `inspect`: false; not set here before"
 WATCHED = 'the setting `reload`: "watch"; not set here before'
 SECRET = "{request: {headers: {X: {secret: s, transform: {type: bearer}}}}}"
@@ -66,7 +66,7 @@ def test_only_what_is_new_is_told(after: str, expected: tuple[str, ...]) -> None
 
 def test_a_deny_that_goes_is_something_new() -> None:
     denied = made_of(f"{BASE}deny: [GET https://example.org/private]\n")
-    assert widens(made_of(BASE), denied) == ("GET, HEAD https://example.org/private, which was denied",)
+    assert widens(made_of(BASE), denied) == ("GET, HEAD https://example.org/private, denied before",)
 
 
 def test_a_deny_that_a_wider_one_takes_in_is_not_missed() -> None:
@@ -77,7 +77,7 @@ def test_a_deny_that_a_wider_one_takes_in_is_not_missed() -> None:
 
 def test_a_ceiling_that_goes_is_something_new() -> None:
     layered = "domains: [example.org]\nservices: [{name: github, merge_mode: replace}]\n"
-    assert "what `merge_mode: replace` held back" in widens(made_of(f"version: 1\n{BASE[11:]}"), made_of(layered))
+    assert "what `merge_mode: replace` removed" in widens(made_of(f"version: 1\n{BASE[11:]}"), made_of(layered))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_ceiling_that_goes_is_something_new() -> None:
 )
 def test_a_ceiling_of_a_project_that_allows_nothing_by_itself_is_no_less_a_wall(after: str) -> None:
     before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
-    assert widens(made_of(f"version: 1\n{after}\n"), before) == ("what layer project held back",)
+    assert widens(made_of(f"version: 1\n{after}\n"), before) == ("what layer project restricted",)
 
 
 @pytest.mark.parametrize("after", ["domains: [a.test]", "allow: [GET https://a.test/x]", "domains: []"])
@@ -118,7 +118,7 @@ def test_a_policy_that_can_not_be_read_is_never_taken_for_narrow(text: str) -> N
 
 def test_what_is_no_longer_denied_counts_whatever_the_project_allows_since_other_layers_may() -> None:
     before = made_of("version: 1\ndomains: [a.test]\ndeny: [b.test]\n")
-    told = ("any method b.test, which was denied",)
+    told = ("any method b.test, denied before",)
     assert widens(made_of("version: 1\ndomains: [a.test]\n"), before) == told
     assert widens(made_of("version: 1\n"), before) == told
     assert widens(made_of("version: 1\ndeny: [b.test]\n"), before) == ()
@@ -127,7 +127,7 @@ def test_what_is_no_longer_denied_counts_whatever_the_project_allows_since_other
 def test_what_is_said_against_other_layers_counts_when_it_goes() -> None:
     plain = "version: 1\ndomains: [{host: a.test, rules: [{methods: [GET]}]}]\n"
     replacing = made_of(plain.replace("a.test,", "a.test, merge_mode: replace,"))
-    assert widens(made_of(plain), replacing) == ("what `merge_mode: replace` held back",)
+    assert widens(made_of(plain), replacing) == ("what `merge_mode: replace` removed",)
     teapot = made_of(f"{plain}settings: {{block_status: 418}}\n")
     assert widens(made_of(plain), teapot) == ("the setting `block_status`: no longer set here; before: 418",)
 
@@ -215,11 +215,11 @@ def test_all_that_a_policy_is_made_of_is_looked_at(tmp_path: Path, example: str)
 def test_a_private_place_is_told_with_where_it_is() -> None:
     text = "version: 1\nhost_services: {ollama: {to: 'host:11434'}, lab: {to: 10.1.2.0/24, ports: [80]}}\n"
     assert set(widens(made_of(text), NOTHING)) >= {
-        "the private place ollama on port 11434, which is host",
-        "the private place 10.1.2.0/24 on port 80",
+        "the host service ollama on port 11434, which is host",
+        "the host service 10.1.2.0/24 on port 80",
     }
     assert widens(made_of(text), made_of(text.replace("11434", "5432"))) == (
-        "the private place ollama on port 11434, which is host",
+        "the host service ollama on port 11434, which is host",
         "any method ollama on port 11434",
     )
     assert widens(made_of("version: 1\nhost_services: {ollama: {to: 'host:11434'}}\n"), made_of(text)) == ()
@@ -233,8 +233,8 @@ def test_what_opens_much_stands_before_what_there_may_be_many_of() -> None:
     )
     assert widens(wide, before)[:5] == (
         UNINSPECTED,
-        "what layer project held back",
-        "the private place o on port 1, which is host",
+        "what layer project restricted",
+        "the host service o on port 1, which is host",
         "service rust: 5 rules",
         "any method h0.test",
     )
