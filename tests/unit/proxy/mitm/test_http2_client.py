@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from agent_sandbox.proxy.mitm.held_fields import HeldFields
 from agent_sandbox.proxy.mitm.http2_client import StrictHttp2Client
 from agent_sandbox.proxy.wire.hpack import BoundedEncoder
 from layer_harness import PLAIN, Wire
@@ -22,3 +23,35 @@ def test_why_a_connection_ended_is_told_without_what_the_server_said() -> None:
     wire.server_sends(b"\0\0\0\4\0\0\0\0\0")
     wire.server_sends(b"\0\0\x10\7\0\0\0\0\0" + b"\0\0\0\0" + b"\0\0\0\1" + b"hunter22")
     assert b'"reason": "HTTP/2 connection closed"' in wire.to_client
+
+
+SETTINGS = b"\0\0\0\4\0\0\0\0\0"
+STATUS_200 = b"\0\0\1\1%c\0\0\0\1\x88"  # HEADERS with `:status: 200`, which counts as 10 bytes
+
+
+def held_by(wire: Wire, *, limit: int) -> HeldFields:
+    """Return what the connection to the wire's server holds, with another limit."""
+    end = wire.layer._http.connections[wire.servers[0]].child_layer  # type: ignore[attr-defined]
+    end._held_fields = HeldFields(limit=limit)
+    held: HeldFields = end._held_fields
+    return held
+
+
+def test_a_server_that_sends_too_many_header_fields_is_disconnected() -> None:
+    wire = Wire(PLAIN)
+    wire.server_alpn = b"h2"
+    wire.client_sends(b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    held_by(wire, limit=9)
+    wire.server_sends(SETTINGS + STATUS_200 % 4)
+    assert wire.to_client.startswith(b"HTTP/1.1 502")
+    assert wire.servers[0] in wire.closed
+
+
+def test_header_fields_of_a_response_that_has_ended_no_longer_count() -> None:
+    wire = Wire(PLAIN)
+    wire.server_alpn = b"h2"
+    wire.client_sends(b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    held = held_by(wire, limit=10)
+    wire.server_sends(SETTINGS + STATUS_200 % 5)
+    assert wire.to_client.startswith(b"HTTP/1.1 200")
+    assert held._total == 0

@@ -582,3 +582,11 @@ def test_no_other_request_has_the_answer_to_one_with_a_secret() -> None:
         assert len(wire.servers) == servers
         wire.feed(events.DataReceived(wire.servers[path == b"/x"], OK))
     assert wire.to_client == OK * 4
+
+
+def test_the_rest_of_a_refused_response_is_dropped() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    got = wire.server_sends(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: a\rb\r\n\r\nzz\r\n")
+    assert got.startswith(b"HTTP/1.1 502")
+    assert got.count(b"HTTP/1.1") == 1
