@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy_stand import get
+from proxy_stand import ProxyProcess, get
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from attack_stand import Stand
 
 
@@ -127,3 +129,20 @@ def test_the_log_has_no_query_in_it_no_field_and_no_body(stand: Stand) -> None:
         stand.proxy.ask("allowed.test", request)
         stand.proxy.line(path=path)
     assert "hunter2" not in json.dumps(stand.proxy.lines)
+
+
+def test_a_denial_that_rests_on_query_or_header_logs_no_value(tmp_path: Path) -> None:
+    policy = """version: 1
+domains:
+- host: allowed.test
+  rules:
+  - {path: {exact: /q}, query: {exact: {page: "1"}}}
+  - {path: {exact: /h}, headers: {authorization: none}}
+"""
+    with ProxyProcess(tmp_path, policy) as proxy:
+        proxy.say(get("http://allowed.test/q?page=1&token=hunter2&hunter2", "allowed.test"))
+        proxy.say(get("http://allowed.test/h", "allowed.test", "Authorization: Bearer hunter2"))
+        reason = proxy.line(path="/q")["reason"]
+        proxy.line(path="/h")
+        assert reason.startswith("host allowed.test is allowed, query page=...&token=...&... is not: ")
+        assert "hunter2" not in json.dumps(proxy.lines) + proxy.command("denials").stdout

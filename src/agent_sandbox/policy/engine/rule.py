@@ -9,7 +9,7 @@ from agent_sandbox.policy.http.body_size import shown_size
 from agent_sandbox.policy.http.graphql_operation import OperationPattern
 from agent_sandbox.policy.http.headers import HeaderPattern, Sent
 from agent_sandbox.policy.http.method import STANDARD
-from agent_sandbox.policy.http.query import QueryPattern
+from agent_sandbox.policy.http.query import QueryPattern, without_values
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, USUAL_PORTS, Request
 from agent_sandbox.policy.match.host_pattern import HostPattern
 from agent_sandbox.policy.match.injection import Injection
@@ -129,7 +129,7 @@ class Rule:
         return pattern.is_all_of(headers) if self.effect is Effect.ALLOW else pattern.is_within(headers)
 
     def differences(self, request: Request, readings: Readings) -> Iterator[str]:
-        """Yield each part of the request that does not match, as text for a denial."""
+        """Yield each part of the request that does not match, as text for a denial, without values of queries."""
         asked = self.conditions
         if asked.ports is not None and request.port not in asked.ports:
             yield f"port {request.port}"
@@ -140,7 +140,7 @@ class Rule:
         if asked.path is not None and not self._path_matches(asked.path, readings):
             yield f"path {request.path}"
         if asked.query is not None and not self._query_matches(asked.query, request.query):
-            yield f"query {request.query or '(none)'}"
+            yield f"query {without_values(request.query) if request.query else '(none)'}"
         if asked.headers is not None and not self._headers_match(asked.headers, request.headers):
             yield from asked.headers.differences(request.headers)
         if not asked.takes_size(request.body_size):

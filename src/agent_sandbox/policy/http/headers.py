@@ -74,7 +74,7 @@ class HeaderPattern:
         return all(sent.holds(_folded(name), wanted.casefold()) for name, wanted in self.named)
 
     def differences(self, headers: Sent) -> Iterator[str]:
-        """Yield each header that does not match in an allow, with the values that were sent."""
+        """Yield each header that does not match in an allow. Only media types are shown as values: denials are logged."""
         sent = _read(headers)
         for name, wanted in self.named:
             values = sent.values.get(name, ())
@@ -82,7 +82,8 @@ class HeaderPattern:
                 if other != name:
                     yield f"header {other} beside {name}"
             if {_exactly(name, value) for value in values} != {wanted}:
-                yield f"header {name} {', '.join(map(safe_repr, values)) or '(none)'}"
+                shown = ", ".join(map(safe_repr, values)) if name == MEDIA_TYPE else ""
+                yield f"header {name} {shown if values else '(none)'}".rstrip()
 
     @override
     def __str__(self) -> str:

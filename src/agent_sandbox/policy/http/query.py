@@ -67,6 +67,16 @@ def parameters_of(query: str) -> list[Parameter]:
     return [(_decoded(name), _decoded(value)) for name, _, value in pieces]
 
 
+def without_values(query: str) -> str:
+    """Return the query as a denial may show it: denials are logged, and a value can be secret.
+
+    >>> without_values("ref=main&x")
+    'ref=...&...'
+    """
+    pieces = (piece.partition("=") for piece in query.split("&"))
+    return "&".join(f"{name}=..." if mark else "..." for name, mark, _ in pieces)
+
+
 def other_method(query: str, method: str) -> str:
     """Return another method that the query names as an override, or an empty string.
 

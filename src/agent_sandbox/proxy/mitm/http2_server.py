@@ -1,5 +1,6 @@
 """HTTP/2 from the client: mitmproxy's class with limits, and an audit record for malformed input."""
 
+import re
 from typing import override
 
 import h2.errors
@@ -13,6 +14,8 @@ from agent_sandbox.proxy.exchange.hooks import MalformedHook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.held_fields import TOO_MANY, HeldFields
 from agent_sandbox.proxy.wire.hpack import BoundedDecoder, BoundedEncoder
+
+QUOTED_BYTES = re.compile(r"""\s*:?\s*\bb["'].*""", re.DOTALL)
 
 
 class StrictHttp2Server(Http2Server):
@@ -48,5 +51,7 @@ class StrictHttp2Server(Http2Server):
     def protocol_error(
         self, message: str, error_code: int = h2.errors.ErrorCodes.PROTOCOL_ERROR
     ) -> layer.CommandGenerator[None]:
-        yield MalformedHook(message)
-        yield from super().protocol_error(message, error_code)
+        # h2 quotes the field that is wrong, and that may be a token with a line break behind it.
+        reason = QUOTED_BYTES.sub("", message)
+        yield MalformedHook(reason)
+        yield from super().protocol_error(reason, error_code)

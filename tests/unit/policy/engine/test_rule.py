@@ -73,8 +73,8 @@ def test_a_rule_is_a_conjunction() -> None:
         (asked(method="POST"), "method POST"),
         (asked(path="/v2"), "path /v2"),
         (asked(query=""), "query (none)"),
-        (asked(query="ref=main&x=1"), "query ref=main&x=1"),
-        (asked(accept="y"), "header accept 'y'"),
+        (asked(query="ref=main&x=1"), "query ref=...&x=..."),
+        (asked(accept="y"), "header accept"),
         (asked(size=1025), "a body of 1025B"),
     ],
 )

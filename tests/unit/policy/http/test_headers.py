@@ -49,7 +49,7 @@ def test_an_allow_wants_each_header_with_no_other_value_a_deny_wants_it_among_ot
     [
         (sent("application/json"), []),
         ([*sent("application/json"), ("X_Mode", "Dry")], ["header x_mode beside x-mode"]),
-        ([("x-mode", "a\x1b"), ("x-mode", "Dry")], ["header content-type (none)", r"header x-mode 'a\x1b', 'Dry'"]),
+        ([("x-mode", "a\x1b"), ("x-mode", "Dry")], ["header content-type (none)", "header x-mode"]),
     ],
 )
 def test_each_header_that_differs_is_named_with_what_was_sent(headers: Sent, told: list[str]) -> None:

@@ -88,3 +88,13 @@ def test_a_malformed_request_is_logged() -> None:
     client.client_sends(client.h2.data_to_send())
     assert len(log.reasons) == 1
     assert log.reasons[0].startswith("HTTP/2 protocol error: ")
+
+
+def test_a_malformed_field_is_logged_without_its_value() -> None:
+    log = Malformed()
+    client = Http2Wire(log)
+    client.h2.send_headers(1, [*HTTP2_FIELDS, ("authorization", "hunter2\n")], end_stream=True)
+    client.client_sends(client.h2.data_to_send())
+    assert len(log.reasons) == 1
+    assert log.reasons[0].startswith("HTTP/2 protocol error: ")
+    assert "hunter2" not in log.reasons[0]
