@@ -74,7 +74,7 @@ class HeaderPattern:
         return all(sent.holds(_folded(name), wanted.casefold()) for name, wanted in self.named)
 
     def differences(self, headers: Sent) -> Iterator[str]:
-        """Yield each header that does not match in an allow. Only media types are shown as values: denials are logged."""
+        """Yield each header that does not match in an allow. Of values, only media types: denials are logged."""
         sent = _read(headers)
         for name, wanted in self.named:
             values = sent.values.get(name, ())

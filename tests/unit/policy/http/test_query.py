@@ -3,7 +3,7 @@ from typing import Any
 
 import yaml
 
-from agent_sandbox.policy.http.query import other_method, parameters_of, query_pattern
+from agent_sandbox.policy.http.query import other_method, parameters_of, query_pattern, without_values
 from table_tests import each
 
 PATTERN = query_pattern({"ref": ["main"], "q": ["a b", "é"]})
@@ -107,3 +107,11 @@ def test_a_condition_on_the_query_takes_what_it_says_and_nothing_beside(vector: 
 )
 def test_a_method_that_a_query_names_is_found_however_it_is_written(query: str, method: str, named: str) -> None:
     assert other_method(query, method) == named
+
+
+@each(
+    ("query", "shown"),
+    [("ref=main&x", "ref=...&..."), ("a=b=c", "a=..."), ("", "..."), ("a=&b", "a=...&..."), ("a%3Db", "...")],
+)
+def test_a_query_is_shown_without_values(query: str, shown: str) -> None:
+    assert without_values(query) == shown
