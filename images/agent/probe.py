@@ -543,7 +543,7 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="try everything, not only what runs at every start")
     parser.add_argument("--json", action="store_true", help="for a program")
     parser.add_argument(
-        "--capture", metavar="HOST:PORT", default="", help="a listener of yours; a connection to it is a leak"
+        "--capture", metavar="HOST:PORT", default="", help="your own listener; a connection to it is a leak"
     )
     asked = parser.parse_args()
     found = list(results(full=asked.full, listener=asked.capture))

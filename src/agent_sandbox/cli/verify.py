@@ -21,7 +21,7 @@ from agent_sandbox.stack.services.agent import PROBE
 
 Full = Annotated[bool, Option(help="Try everything, not only what is tried at every start.")]
 Capture = Annotated[
-    str, Option(help="A listener of yours that the agent must not reach; it is tried too.", metavar="HOST:PORT")
+    str, Option(help="Your own listener that the agent must not reach; it is tried too.", metavar="HOST:PORT")
 ]
 CODES = {0: DONE, 1: MENDABLE}
 SHOWN = 200

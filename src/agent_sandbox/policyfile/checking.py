@@ -77,7 +77,7 @@ def _by_place(problem: Problem) -> tuple[int, int, str]:
 def _unknown_key(details: ErrorDetails) -> Words:
     *parents, key = details["loc"]
     if parents[:1] == ["host_services"]:
-        del parents[1:2]  # a name that the user chose, which may equal a key of ours
+        del parents[1:2]  # a name that the user chose, which may equal one of our keys
     named = ["", *(str(name) for name in parents if name in MODELS)]
     above = "/".join(named[-2:]) if "/".join(named[-2:]) in MODELS else named[-1]
     if (above, str(key)) in RESERVED_KEYS:

@@ -24,7 +24,7 @@ POLICY = re.compile(r"^(?:services|domains|version)\s*:", re.MULTILINE)
 
 
 def import_(files: Files) -> int:
-    """Print the files as one policy of ours; notes report what means something else here.
+    """Print the files as one policy in our language; notes report what changes its meaning.
 
     Exit 1 if anything was left out.
     """

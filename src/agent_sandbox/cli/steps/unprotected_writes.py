@@ -75,7 +75,7 @@ def _require_confirmation(project: Project, doubtful: Sequence[Rewritten]) -> No
         what = f"this may run on your machine: {runs}; the agent was stopped, and nothing was started"
         hint = "fix it, or run agent-sandbox up at a terminal and confirm"
         raise UserError([Problem(where=str(project.root), what=what, hint=hint)])
-    sys.stderr.write(f"This may run on your machine: {runs}. Did you, or a tool of yours, write it? [y/N] ")
+    sys.stderr.write(f"This may run on your machine: {runs}. Did you, or one of your tools, write it? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         what = "you did not confirm it, so the agent stays stopped"

@@ -1,4 +1,4 @@
-"""Find a project's earlier stack of another name, which no command of ours finds after `init`."""
+"""Find a project's earlier stack of another name, which none of our commands finds after `init`."""
 
 from collections.abc import Iterable, Iterator
 

@@ -62,7 +62,9 @@ def test_what_may_run_is_asked_about_and_a_second_start_is_no_yes(
     what = "you did not confirm it, so the agent stays stopped"
     assert str(no.value) == f"{repository.root}: {what}; fix the file, then run agent-sandbox up"
     told = capsys.readouterr().err
-    question = f"This may run on your machine: {CONFIG}: core.fsmonitor. Did you, or a tool of yours, write it? [y/N] "
+    question = (
+        f"This may run on your machine: {CONFIG}: core.fsmonitor. Did you, or one of your tools, write it? [y/N] "
+    )
     assert (told.endswith(question), "\x1b" in told, "\\x1b[31m./x" in told) == (True, False, True)
     monkeypatch.setattr(sys, "stdin", Person("y\n"))
     assert review(repository, [], Inside()) == (CONFIG,)
