@@ -31,11 +31,18 @@ class Listening(ABC):
             self._context.load_cert_chain(self.certificate)
             if self.protocols:
                 self._context.set_alpn_protocols([*self.protocols])
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop listening."""
+        """Stop listening.
+
+        Closing a socket does not end an `accept` that waits on it. A signal makes the kernel start that call again, by
+        the number of a descriptor that may be another server's by then, and this server would take its connection.
+        """
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join()
         self._socket.close()
 
     @abstractmethod

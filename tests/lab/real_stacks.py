@@ -186,8 +186,11 @@ def proxy_image() -> str:
 
 
 def remove_internet(name: str = INTERNET) -> None:
-    """Remove the stand-in, also one that an interrupted run left."""
-    run("docker", "rm", "--force", name, check=False)
+    """Remove the stand-in with everything on its network, also when an interrupted run left it."""
+    found = run(
+        "docker", "network", "inspect", "--format={{range $id, $_ := .Containers}}{{$id}} {{end}}", name, check=False
+    )
+    run("docker", "rm", "--force", name, *found.stdout.split(), check=False)
     run("docker", "network", "rm", name, check=False)
 
 
