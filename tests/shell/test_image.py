@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import agent_sandbox, run
+from real_stacks import agent_sandbox, make_network, remove_network, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,9 +137,9 @@ def test_java_finds_every_certificate_in_a_store_of_its_own(version: str) -> Non
 def unlocked() -> Iterator[str]:
     """An internal network as a stack has it, with Docker's resolver, and no firewall."""
     name = "agent-sandbox-test-unlocked"
-    run("docker", "network", "create", "--internal", "--subnet=198.51.100.240/28", name)
+    make_network(name, "--internal", "--subnet=198.51.100.240/28")
     yield name
-    run("docker", "network", "rm", name)
+    remove_network(name)
 
 
 def test_the_agent_does_not_start_without_its_firewall_and_proxy(version: str, unlocked: str) -> None:
