@@ -29,4 +29,5 @@ def test_a_home_that_cannot_hold_them_is_reported(shell: Shell) -> None:
     (shell.home / ".cargo").write_text("a file")
     said = shell("messages caches", "link_caches").stderr
     for name in ("registry", "git"):
-        assert f"agent-sandbox: {shell.home}/.cargo/{name} is not kept: it cannot be linked to ~/.cache\n" in said
+        link = f"{shell.home}/.cargo/{name}"
+        assert f"agent-sandbox: cannot link {link} to ~/.cache: Cargo's downloads are lost with the container\n" in said

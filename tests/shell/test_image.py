@@ -165,7 +165,7 @@ def test_the_firewall_says_what_it_lacks(version: str) -> None:
     assert "agent-sandbox: iptables-restore could not load the firewall; " in err
 
 
-def test_the_firewall_denies_before_it_looks_at_anything_else(version: str) -> None:
+def test_firewall_drops_all_output_before_it_checks_its_variables(version: str) -> None:
     script = "/usr/local/lib/agent-sandbox/firewall; iptables -S OUTPUT; ip6tables -S OUTPUT"
     options = ("--user=0:0", "--cap-drop=ALL", "--cap-add=NET_ADMIN", "--env=AGENT_SANDBOX_PROXY=not-an-address")
     _, out, _ = inside(f"agent-sandbox/claude:{version}", "sh", "-c", script, options=options)

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Each file of ~/.dotfiles becomes a link at the same place in ~. Nothing that is there already is replaced or hidden.
-# The settings of the agent itself become copies, since it writes them.
+# Each file of ~/.dotfiles becomes a link at the same place in ~. Existing files are not replaced or hidden.
+# The agent's own settings are copied, because the agent writes to them.
 
 dotfiles=$HOME/.dotfiles
-# Volumes that the sandbox mounts for files of the user's and the agent's.
+# Volumes for the user's and the agent's files.
 volumes=("$HOME/.cache" "$HOME/.local" ${AGENT_SANDBOX_STATE:+"$AGENT_SANDBOX_STATE"})
 
 dotfile_paths() { # NUL-terminated, relative to ~/.dotfiles; links are linked to, not followed

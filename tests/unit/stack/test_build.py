@@ -61,7 +61,7 @@ def test_only_the_firewall_is_root(stack: Stack) -> None:
     assert [service.name for service in stack.services if service.user.split(":")[0] == "0"] == ["firewall"]
 
 
-def test_nothing_starts_before_what_guards_it_is_healthy(stack: Stack) -> None:
+def test_each_container_waits_until_the_one_it_needs_is_healthy(stack: Stack) -> None:
     needs = {
         service.name: [(need.service, need.condition) for need in service.depends_on] for service in stack.services
     }
