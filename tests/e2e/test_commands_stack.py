@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import make_network, remove_network, run, trust
+from real_stacks import agent_sandbox, make_network, remove_network, run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +48,19 @@ def test_run_is_the_agents_own_command_with_its_exit_code(claude: Project) -> No
     done = claude.sandbox("run", "--", "--version")
     assert done.stdout.split()[0][0].isdigit()
     assert claude.sandbox("run", "--", "--no-such-option", check=False).returncode == 1
+
+
+def test_run_needs_no_other_command_first(projects: Projects) -> None:
+    fresh = projects.folder / "fresh"
+    fresh.mkdir()
+    os.chown(fresh, 1000, 1000)
+    try:
+        done = agent_sandbox("run", "claude", "--", "--version", cwd=fresh)
+        assert done.stdout.endswith(" (Claude Code)\n")
+        assert done.stderr.startswith("written    .devcontainer/docker-compose.yml\n")
+        assert agent_sandbox("run", "--quiet", "--", "--version", cwd=fresh).stderr == ""
+    finally:
+        agent_sandbox("destroy", "--yes", cwd=fresh)
 
 
 def test_shell_has_a_terminal_when_its_caller_has_one(claude: Project) -> None:
