@@ -9,7 +9,7 @@ from agent_sandbox.render import jsonc
 from agent_sandbox.render.faithful import require_same
 from agent_sandbox.render.template import Templates
 from agent_sandbox.stack.build import VOLUMES
-from agent_sandbox.stack.services.agent import READY, WORKSPACE, state_volume
+from agent_sandbox.stack.services.agent import READY, WORKSPACE, local_volume, state_volume
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 FILE = "devcontainer.json"
@@ -71,7 +71,7 @@ OPENERS: Mapping[str, str] = {
 # All that an entry of `mounts` may contain. The editor makes `SOURCE:TARGET` of it, whatever its type: a path as source
 # or a colon in the target would mount a part of this machine, and an external volume may be another project's. The
 # stack's volumes contain the CA's key, secrets, the audit log and the sign-ins of other agents.
-OF_THE_STACK = "|".join((*VOLUMES, state_volume(".*")))
+OF_THE_STACK = "|".join((*VOLUMES, local_volume(".*"), state_volume(".*")))
 OWN_VOLUME = re.compile(
     rf"type=(volume|tmpfs)|(source|src)=(?!(?:{OF_THE_STACK})\Z)[A-Za-z0-9][A-Za-z0-9_.-]*"
     r"|(target|dst|destination)=/[A-Za-z0-9_./-]*|readonly"

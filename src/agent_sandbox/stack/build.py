@@ -17,7 +17,7 @@ VOLUMES = {
     "log": "the audit log: one line of JSON per decision",
     "trust": "the agent's trust store: the system's certificates and the CA's",
     "history": "the shell history",
-    "cache": "what the tools in the sandbox downloaded: ~/.cache",
+    "home-cache": "what the tools in the sandbox downloaded: ~/.cache",
 }
 STATE = "the agent's sign-in, settings and sessions"
 LOCAL = "programs and data that were installed under ~/.local"

@@ -94,6 +94,8 @@ def test_a_volume_of_its_own_opens_nothing(mount: object) -> None:
         [{"type": "volume", "source": "other_state", "target": "/theirs", "external": True}],
         ["/etc:/host"],
         ["source=state-other,target=/theirs,type=volume"],
+        ["source=local-other,target=/theirs,type=volume"],
+        ["source=home-cache,target=/theirs,type=volume"],
         ["src=log,dst=/log"],
         [{"type": "volume", "source": "ca-private", "target": "/key"}],
         ["type=volume,source=secrets,target=/secrets"],

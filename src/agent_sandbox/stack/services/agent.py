@@ -94,7 +94,7 @@ def _kept(manifest: AgentManifest) -> Iterator[Mount]:
         kind=MountKind.VOLUME, source=state_volume(manifest.name), target=f"{HOME}/{manifest.state}", read_only=False
     )
     yield Mount(kind=MountKind.VOLUME, source=local_volume(manifest.name), target=f"{HOME}/.local", read_only=False)
-    for source, folder in (("cache", ".cache"), ("history", ".history")):
+    for source, folder in (("home-cache", ".cache"), ("history", ".history")):
         yield Mount(kind=MountKind.VOLUME, source=source, target=f"{HOME}/{folder}", read_only=False)
 
 

@@ -46,7 +46,7 @@ def test_state_caches_and_history_are_kept() -> None:
         "/usr/local/share/agent-sandbox/ca": "ca-public",
         "/home/dev/.claude": "state-claude",
         "/home/dev/.local": "local-claude",
-        "/home/dev/.cache": "cache",
+        "/home/dev/.cache": "home-cache",
         "/home/dev/.history": "history",
     }
 
