@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +22,14 @@ LAB = Path(__file__).resolve().parents[1] / "tests" / "lab"
 sys.path.insert(0, str(LAB))
 
 CPUCLOCK_SCHED = 2  # with a process id, the number of that process's clock: clock_getcpuclockid(3)
+
+# Other code, and then the proxy as its command starts it.
+STARTING = """
+import sys
+{without}
+import agent_sandbox.proxy.__main__ as program
+program.leave(program.main())
+"""
 
 REDIRECT = """
 def server_connect(data):
@@ -47,6 +56,12 @@ class Server:
             line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if line.startswith("VmRSS")
         )
         return int(line.split()[1]) / 1024
+
+    def stop(self) -> float:
+        """Stop the process; return the CPU seconds that it used in its whole life."""
+        os.kill(self.pid, signal.SIGTERM)
+        _, _, used = os.wait4(self.pid, 0)
+        return used.ru_utime + used.ru_stime
 
 
 @contextlib.contextmanager
@@ -76,13 +91,14 @@ def direct(folder: Path, port: int) -> Server:
 
 
 @contextlib.contextmanager
-def ours(folder: Path, port: int) -> Iterator[Server]:
-    """Run our proxy with a policy that allows the upstream."""
+def ours(folder: Path, port: int, *, without: str = "") -> Iterator[Server]:
+    """Run our proxy with a policy that allows the upstream. `without` is Python that the process runs first."""
     policy = folder / "policy.yaml"
     policy.write_text(f"version: 1\ndomains: [{HOST}]\n")
     start = time.perf_counter()
+    program = STARTING.format(without=without)
     command = (
-        sys.executable, "-P", "-m", "agent_sandbox.proxy", "run", "--policy", policy, "--listen", "127.0.0.1:0",
+        sys.executable, "-P", "-c", program, "run", "--policy", policy, "--listen", "127.0.0.1:0",
         "--state", folder / "state", "--upstream-ca", folder / "ca.crt", "--resolve", f"{HOST}:443:127.0.0.1:{port}",
     )  # fmt: skip
     with process(*command) as running:

@@ -192,8 +192,15 @@ LIES = {
     "a question": (says(b"HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic\r\n\r\n"), "requires credentials"),
     "a refusal": (says(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"), "denies allowed.test:443"),
     "nothing": (lambda _: None, "closed the connection without a response"),
-    "no HTTP": (says(b"SSH-2.0-x\r\n\r\n"), "sent a response that is not HTTP"),
-    "bare line feeds": (says(b"HTTP/1.1 200 OK\nX: y\n\r\n\r\n"), "sent a response that is not HTTP"),
+    "no HTTP": (says(b"SSH-2.0-x\r\n\r\n"), "sent a malformed response: it is not HTTP/1"),
+    "bare line feeds": (
+        says(b"HTTP/1.1 200 OK\nX: y\n\r\n\r\n"),
+        "sent a malformed response: a bare CR or LF in the response head",
+    ),
+    "a folded line": (
+        says(b"HTTP/1.1 200 OK\r\nVia: x\r\n y\r\n\r\n"),
+        "sent a malformed response: a folded header line",
+    ),
     "an endless head": (endless, "sent an overlong response head"),
     "a slow head": (drip, "did not answer within 1 s"),
     "silence": (lambda _: time.sleep(3), "did not answer within 1 s"),

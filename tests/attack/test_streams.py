@@ -377,8 +377,3 @@ def test_what_follows_a_refused_head_in_its_packet_is_dropped(stand: Stand) -> N
             stream.sendall(f"GET /api/{path} HTTP/1.1\r\nHost: allowed.test\r\n\r\n".encode())
             assert read_answer(stream)[0] == status
     assert [line for line in stand.proxy.lines if line["event"] == "fault"] == []
-
-
-def test_a_folded_line_of_an_answer_is_one(stand: Stand) -> None:
-    stand.allowed.answers["/api/folded"] = ok(b"x", b"X: a\r\n b")
-    assert b"\r\nX: a b\r\n" in stand.proxy.ask("allowed.test", get("/api/folded", "allowed.test"))

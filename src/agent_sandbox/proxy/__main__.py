@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import gc
 import json
 import logging
 import os
@@ -46,7 +45,6 @@ def run_command(options: argparse.Namespace) -> int:
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     # SIGHUP reloads the policy; until the handler is set, it must not end the process.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    gc.disable()  # imports create no garbage, and looking for it takes a twentieth of the start
     # Imported here, because the other commands run every few seconds and do not need mitmproxy.
     from agent_sandbox.proxy.limits import Limits  # noqa: PLC0415
     from agent_sandbox.proxy.net.address import parse_address  # noqa: PLC0415
@@ -54,7 +52,6 @@ def run_command(options: argparse.Namespace) -> int:
     from agent_sandbox.proxy.settings import Entrances, Settings, parse_layer  # noqa: PLC0415
     from agent_sandbox.proxy.upstream.overrides import parse_override  # noqa: PLC0415
 
-    gc.enable()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     os.umask(0o022)
     settings = Settings(

@@ -12,6 +12,8 @@ class Limits:
     head_bytes: int = 65_536  # a request line with all its header fields; more is answered with 431
     head_fields: int = MAX_FIELDS  # browsers send about 20
     head_seconds: float = 10.0  # from the first byte of a head to its last, against slowloris
+    response_head_bytes: int = 262_144  # the interim responses (1xx) before it included
+    response_head_fields: int = 2_000  # as in Node.js; few servers send more than 100
     hello_bytes: int = 65_536  # a ClientHello with post-quantum key shares is about 2 KiB
     hello_seconds: float = 10.0  # from our 200 to a complete ClientHello
     chunk_line_bytes: int = 256  # a chunk size with its extensions

@@ -32,7 +32,6 @@ from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.front.listeners import Opened, open_entrances
 from agent_sandbox.proxy.front.transparent import Transparent
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.malloc import keep_freed_memory
 from agent_sandbox.proxy.mitm import bulk_tls, http1_client, http2_client
 from agent_sandbox.proxy.mitm.options import EngineOptions
 from agent_sandbox.proxy.mitm.session import Engine
@@ -53,11 +52,9 @@ from agent_sandbox.proxy.upstream.proxy_selector import UpstreamProxySelector
 async def run(settings: Settings, limits: Limits) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP reloads the policy."""
     signals = _Signals()
-    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
     http1_client.install()
     http2_client.install()
     bulk_tls.install()
-    keep_freed_memory()
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from agent_sandbox.policy import Ambiguous, Decision, Policy, advise, decide_connect, parse_authority
 from agent_sandbox.policy.http.host import is_address
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, RequestHead
 
 # On the HTTPS port, a denial is sent inside the tunnel, because most clients do not show the response to a CONNECT.
 EXPLAINED_PORT = 443
@@ -35,7 +35,7 @@ class ConnectDeniedError(Exception):
         self.port = port
 
 
-def decide_tunnel(head: Head, policy: Callable[[], Policy]) -> Opened:
+def decide_tunnel(head: RequestHead, policy: Callable[[], Policy]) -> Opened:
     """Decide the CONNECT in `head`. Raises `ConnectDeniedError`, `BadHeadError`."""
     host, port = _destination(head)
     current = policy()
@@ -56,7 +56,7 @@ def decide_tunnel(head: Head, policy: Callable[[], Policy]) -> Opened:
     raise ConnectDeniedError(denial, port)
 
 
-def _destination(head: Head) -> tuple[str, int]:
+def _destination(head: RequestHead) -> tuple[str, int]:
     if head.body != 0:
         raise BadHeadError("CONNECT with a body")
     try:

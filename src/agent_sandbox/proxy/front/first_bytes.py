@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
-from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head, find_end, parse_head
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, RequestHead, find_request_end, parse_request
 from agent_sandbox.proxy.wire.sniff import RawTunnelError
 
 
@@ -29,16 +29,16 @@ async def judged[T](peekable: PeekableReader, judge: Callable[[bytes], T | None]
         raise RawTunnelError("the client's first message did not arrive in time") from None
 
 
-async def whole_head(peekable: PeekableReader, limits: Limits) -> tuple[Head, int]:
+async def whole_head(peekable: PeekableReader, limits: Limits) -> tuple[RequestHead, int]:
     """Return the first request head and its length in bytes; it stays in `peekable`.
 
     Raises `BadHeadError`, and `OSError` if the client closes the connection.
     """
     try:
         async with asyncio.timeout(limits.head_seconds):
-            while not (end := find_end(peekable.ahead, limits)):
+            while not (end := find_request_end(peekable.ahead, limits)):
                 if not await peekable.more():
                     raise ConnectionAbortedError
     except TimeoutError:
         raise BadHeadError("the request head did not arrive in time", 408) from None
-    return parse_head(peekable.ahead[:end], limits), end
+    return parse_request(peekable.ahead[:end], limits), end

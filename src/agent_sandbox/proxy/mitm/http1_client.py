@@ -1,12 +1,16 @@
-"""HTTP/1 to the server: mitmproxy's state machine, with fixes where it hangs, crashes or misreports."""
+"""HTTP/1 to the server: mitmproxy's state machine with our parser in front of it.
 
-import re
-from typing import override
+On its own, mitmproxy accepts bare LF and folded lines, takes an interim response for the final one, and buffers a head
+of any size.
+"""
+
+from typing import cast, override
 
 import h11
-from h11._readers import ChunkedReader
+from h11._readers import ChunkedReader, ContentLengthReader, Http10Reader
 from h11._receivebuffer import ReceiveBuffer
 from mitmproxy import http
+from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers import http as http_layer
@@ -17,16 +21,25 @@ from mitmproxy.proxy.layers.http._events import (
     RequestHeaders,
     RequestProtocolError,
     RequestTrailers,
+    ResponseHeaders,
     ResponseProtocolError,
 )
-from mitmproxy.proxy.layers.http._http1 import Http1Client
+from mitmproxy.proxy.layers.http._http1 import Http1Client, TBodyReader
 
+from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
+from agent_sandbox.proxy.wire.http1_head import (
+    BadHeadError,
+    Body,
+    BodyEnd,
+    ResponseHead,
+    check_response_start,
+    parse_response,
+)
 
 Commands = layer.CommandGenerator[None]
-HEAD_BYTES = 256 * 1024
-SAMPLE = b"HTTP/1.1 200 "
-STATUS = re.compile(rb"HTTP/1\.[01] (?P<status>[1-9][0-9]{2})[ \r\n]")
+LIMITS = Limits()
+HALF_A_HEAD = "the server closed the connection before the end of its response head"
 
 
 class CutConnection(commands.CloseConnection):
@@ -52,14 +65,16 @@ class TrailerDropper(ChunkedReader):
 
     def _piece(self, buf: ReceiveBuffer) -> bytes:
         event = None if self._ended else super().__call__(buf)
-        if event is None and not self._ended and len(buf) > HEAD_BYTES:
-            raise h11.RemoteProtocolError(f"a chunk size line or trailers of more than {HEAD_BYTES} bytes")
+        if event is None and not self._ended and len(buf) > LIMITS.response_head_bytes:
+            raise h11.RemoteProtocolError(
+                f"a chunk size line or trailers of more than {LIMITS.response_head_bytes} bytes"
+            )
         self._ended = self._ended or isinstance(event, h11.EndOfMessage)
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 
 
 class StrictHttp1Client(Http1Client):
-    """Adds missing framing to requests, skips interim responses, limits the size of response heads."""
+    """Reads response heads with `parse_response`, skips interim responses, and adds missing framing to requests."""
 
     buf: BodyBuffer
 
@@ -82,16 +97,25 @@ class StrictHttp1Client(Http1Client):
 
     @override
     def read_headers(self, event: events.ConnectionEvent) -> Commands:
-        if isinstance(event, events.DataReceived):
-            self._skip_interim()
-            unfinished = 0 if self.buf.head_end() else len(self.buf)
-            if self._interim_bytes + unfinished > HEAD_BYTES:
-                yield from self._refuse(f"the response head is larger than {HEAD_BYTES} bytes")
-                return
-            if self.stream_id is not None and not self._status():
-                yield from self._refuse("the server's response is not HTTP/1")
-                return
-        yield from super().read_headers(event)
+        if self.request is None or self.stream_id is None:
+            yield from self._close()  # a response to nothing, or the server has left
+            return
+        if not isinstance(event, events.DataReceived):
+            yield from self._refuse(self.stream_id, HALF_A_HEAD if self.buf else "server closed connection")
+            return
+        try:
+            head = self._final_head()
+            body = head.body(self.request.method) if head else 0
+        except BadHeadError as problem:
+            yield from self._refuse(self.stream_id, f"malformed response from the server: {problem}")
+            return
+        if head is None:
+            return
+        self.response = _response(head)
+        yield ReceiveHttp(ResponseHeaders(self.stream_id, self.response, body == 0))
+        self.body_reader = cast("TBodyReader", _reader(body))
+        self.state = self.read_body
+        yield from self.state(event)
 
     @override
     def read_body(self, event: events.Event) -> Commands:
@@ -103,27 +127,58 @@ class StrictHttp1Client(Http1Client):
         if isinstance(event, events.ConnectionClosed) and self.conn.error and self.stream_id is not None:
             yield ReceiveHttp(ResponseProtocolError(self.stream_id, self.conn.error, ErrorCode.GENERIC_SERVER_ERROR))
             return
-        if type(self.body_reader) is ChunkedReader:
-            self.body_reader = TrailerDropper()
         yield from super().read_body(event)
 
-    def _skip_interim(self) -> None:
-        # mitmproxy would take an interim response such as `103 Early Hints` for the final one, and then reject the
-        # final one. All of them count towards the limit for heads.
-        while (end := self.buf.head_end()) and self._status() != "101" and self._status().startswith("1"):
-            self.buf.maybe_extract_at_most(end)
+    def _final_head(self) -> ResponseHead | None:
+        """Return the head of the response, None while it is incomplete. Raises `BadHeadError`."""
+        # Skip interim responses such as `103 Early Hints`: mitmproxy would take one for the final response. All of them
+        # count towards the limit for heads.
+        while end := self.buf.head_end():
+            head = parse_response(bytes(self.buf.maybe_extract_at_most(end) or b""), LIMITS)
+            if not head.interim:
+                return head
             self._interim_bytes += end
+            self._check_size(self._interim_bytes)
+        check_response_start(bytes(self.buf), LIMITS)
+        self._check_size(self._interim_bytes + len(self.buf))
+        return None
 
-    def _status(self) -> str:
-        """Return the response's status as far as it has arrived, "" if the data cannot be the start of a response."""
-        begun = self.buf.first(len(SAMPLE))
-        found = STATUS.fullmatch(begun + SAMPLE[len(begun) :])
-        return found["status"].decode() if found else ""
+    @staticmethod
+    def _check_size(size: int) -> None:
+        if size > LIMITS.response_head_bytes:
+            raise BadHeadError(f"its head is larger than {LIMITS.response_head_bytes} bytes")
 
-    def _refuse(self, reason: str) -> Commands:
-        yield commands.CloseConnection(self.conn)
-        if self.stream_id is not None:
-            yield ReceiveHttp(ResponseProtocolError(self.stream_id, reason, ErrorCode.GENERIC_SERVER_ERROR))
+    def _refuse(self, stream_id: int, reason: str) -> Commands:
+        yield from self._close()
+        yield ReceiveHttp(ResponseProtocolError(stream_id, reason, ErrorCode.GENERIC_SERVER_ERROR))
+
+    def _close(self) -> Commands:
+        self.state = self.done
+        if self.conn.state & ConnectionState.CAN_WRITE:
+            yield commands.CloseConnection(self.conn)
+
+
+def _response(head: ResponseHead) -> http.Response:
+    return http.Response(
+        http_version=head.version.encode(),
+        status_code=head.status,
+        reason=head.reason,
+        headers=http.Headers(head.forwarded),
+        content=None,
+        trailers=None,
+        timestamp_start=0.0,
+        timestamp_end=None,
+    )
+
+
+def _reader(body: Body) -> TrailerDropper | ContentLengthReader | Http10Reader:
+    match body:
+        case BodyEnd.CHUNKED:
+            return TrailerDropper()
+        case BodyEnd.CLOSE:
+            return Http10Reader()
+        case length:
+            return ContentLengthReader(length)
 
 
 def _frame(event: RequestHeaders) -> None:

@@ -30,14 +30,14 @@ from agent_sandbox.proxy.mitm.stream import MalformedBody
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
 from agent_sandbox.proxy.wire.http1_chunks import ChunkReader
-from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head, find_end, parse_head
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, RequestHead, find_request_end, parse_request
 from agent_sandbox.proxy.wire.http1_target import split_target
 
 Commands = layer.CommandGenerator[None]
 
 
 class StrictHttp1Server(Http1Server):
-    """Reads request heads with `parse_head`, within the limits, and closes the connection on a malformed one."""
+    """Reads request heads with `parse_request`, within the limits, and closes the connection on a malformed one."""
 
     def __init__(self, context: Context, tunnel: Tunnel, limits: Limits) -> None:
         super().__init__(context)
@@ -61,8 +61,8 @@ class StrictHttp1Server(Http1Server):
             yield from super().read_headers(event)
             return
         try:
-            end = find_end(bytes(self.buf), self._limits)
-            head = parse_head(bytes(self.buf.maybe_extract_at_most(end) or b""), self._limits) if end else None
+            end = find_request_end(bytes(self.buf), self._limits)
+            head = parse_request(bytes(self.buf.maybe_extract_at_most(end) or b""), self._limits) if end else None
             request = self._request(head) if head else None
         except BadHeadError as problem:
             yield from self.refuse(str(problem), problem.status)
@@ -135,7 +135,7 @@ class StrictHttp1Server(Http1Server):
         yield commands.CloseConnection(self.conn)
         self.state = self.done
 
-    def _request(self, head: Head) -> http.Request:
+    def _request(self, head: RequestHead) -> http.Request:
         target = split_target(head, self._tunnel)
         return http.Request(
             host=target.host,
@@ -152,10 +152,10 @@ class StrictHttp1Server(Http1Server):
             timestamp_end=None,
         )
 
-    def _reader(self, head: Head) -> ChunkReader | ContentLengthReader:
-        if head.body is None:
-            return ChunkReader(line_bytes=self._limits.chunk_line_bytes)
-        return ContentLengthReader(head.body)
+    def _reader(self, head: RequestHead) -> ChunkReader | ContentLengthReader:
+        if isinstance(head.body, int):
+            return ContentLengthReader(head.body)
+        return ChunkReader(line_bytes=self._limits.chunk_line_bytes)
 
     def _start_clock(self) -> Commands:
         # mitmproxy's own timeout restarts with each byte, so a slow head would never time out.

@@ -40,7 +40,6 @@ from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redactable import safe_reason, why_unreadable
 from agent_sandbox.proxy.secrets.redaction import Echoes
 from agent_sandbox.proxy.upstream.dialler import NotReached
-from agent_sandbox.proxy.wire.header_fields import unfolded
 
 Commands = layer.CommandGenerator[None]
 Carried = dict[Connection, Echoes]
@@ -259,7 +258,6 @@ class StrictStream(HttpStream):
         try:
             validate_headers(message)  # type: ignore[arg-type] # there is a response when one is checked
             if isinstance(message, http.Response):
-                message.data.headers.fields = unfolded(message.data.headers.fields)
                 self._check_readable(message)
         except ValueError as error:
             return str(error)

@@ -38,8 +38,7 @@ class PeekableReader(BulkReader):
     async def read(self, _: int = -1) -> bytes:
         """Read what is available, beginning with what was read ahead."""
         if self._ahead:
-            # Tasks start eagerly, but mitmproxy expects a read to yield to the task that started it.
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # mitmproxy expects a read to yield to the task that started it
             return self.take(len(self._ahead))
         data = await super().read()
         self.place.used()

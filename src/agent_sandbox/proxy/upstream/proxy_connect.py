@@ -6,21 +6,17 @@ response head belongs to the tunnel.
 
 import asyncio
 import base64
-import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from agent_sandbox.policy.match.upstream import CREDENTIALS, UpstreamProxy
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.wire.http1_head import END, BadHeadError, parse_response
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-TEXT = rb"[\t\x20-\x7e\x80-\xff]*"
-ANSWER = re.compile(
-    rb"HTTP/1\.[01] (?P<status>[1-5][0-9]{2})(?: " + TEXT + rb")?\r\n"
-    rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:" + TEXT + rb"\r\n)*\r\n"
-)
-END = b"\r\n\r\n"
+LIMITS = Limits()
 REFUSALS: Mapping[int, str] = {
     403: "denies {where}",
     405: "does not support a tunnel to {where}",
@@ -72,10 +68,10 @@ async def open_tunnel(streams: Streams, host: str, port: int, *, credentials: st
         raise NoTunnelError("sent an overlong response head") from None
     except OSError as error:
         raise NoTunnelError(f"aborted the connection: {error.strerror or error}") from error
-    answer = ANSWER.fullmatch(head)
-    if answer is None:
-        raise NoTunnelError("sent a response that is not HTTP")
-    status = int(answer["status"])
+    try:
+        status = parse_response(head, LIMITS).status
+    except BadHeadError as problem:
+        raise NoTunnelError(f"sent a malformed response: {problem}") from problem
     if status == 407:
         raise NoTunnelError(REJECTED if credentials else REQUIRED)
     if not 200 <= status < 300:

@@ -45,7 +45,3 @@ class BodyBuffer(ReceiveBuffer):
         """Return the length of the first head including its empty line, 0 while it is incomplete."""
         end = self._data.find(END)
         return end + len(END) if end >= 0 else 0
-
-    def first(self, count: int) -> bytes:
-        """Return up to `count` bytes without removing them."""
-        return bytes(self._data[:count])

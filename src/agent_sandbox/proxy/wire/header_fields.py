@@ -1,7 +1,5 @@
 """Select the header fields to forward: no hop-by-hop ones, and none that name another method, path or host."""
 
-import re
-
 from mitmproxy import http
 
 from agent_sandbox.policy import Ambiguous
@@ -44,10 +42,6 @@ FROM_SERVERS = frozenset(
         b"x-agent-sandbox",
     }
 )
-
-
-FOLD = re.compile(rb"\r?\n[ \t]+")
-BREAK = re.compile(rb"[\r\n\0]")
 
 
 class NotWebSocketError(ValueError):
@@ -110,15 +104,6 @@ def check_expect(request: http.Request) -> None:
     expected = request.headers.get("expect", "100-continue").lower()
     if expected != "100-continue":
         raise Ambiguous(f"unknown Expect: {expected[:40]!a}")
-
-
-def unfolded(fields: Fields) -> Fields:
-    """Return response fields with folded lines joined, as HTTP requires of a proxy. Raises ValueError."""
-    whole = tuple((name, FOLD.sub(b" ", value)) for name, value in fields)
-    for name, value in whole:
-        if BREAK.search(value):
-            raise ValueError(f"a line break or NUL in the field {name!r}")
-    return whole
 
 
 def from_server(fields: Fields, *, switching: bool) -> Fields:

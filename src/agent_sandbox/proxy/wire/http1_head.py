@@ -1,52 +1,101 @@
-"""The parser for HTTP/1 request heads. It rejects everything that is not fully valid.
+"""The grammar of HTTP/1 heads: requests, responses, and an upstream proxy's answer to CONNECT.
 
-The input comes from a hostile client. There is no lenient mode, and nothing is corrected.
+The input comes from a hostile peer. There is no lenient mode, and nothing is corrected: what two programs could read
+differently is rejected. For example, RFC 9112 allows repeating an identical Content-Length, which curl and browsers
+accept, and joining folded lines in responses. Here, both are errors.
 """
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 
 from agent_sandbox.proxy.limits import Limits
 
 END = b"\r\n\r\n"
 TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") ([\x21-\x7e]+) HTTP/1\.([01])")
+# Some servers send neither a reason nor the space before it.
+STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*))?")
+STATUS_LINE_START = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}[ \r\n]")
+SAMPLE = b"HTTP/1.1 200 "
 FIELD = re.compile(
     rb"(" + TOKEN + rb"):[ \t]*([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?[ \t]*"
 )
 LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
 METHOD_BYTES = 32
+SWITCHING, NO_CONTENT, NOT_MODIFIED = 101, 204, 304
+
+Fields = tuple[tuple[bytes, bytes], ...]
 
 
 class BadHeadError(ValueError):
-    """A request head is rejected; `status` is the status of the response."""
+    """A head is rejected; `status` is the status of the response to a request."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.status = status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """A valid request line with its header fields.
+class BodyEnd(Enum):
+    """How the end of a body without a length is found."""
 
-    `body` is the length of the body in bytes, None if it is chunked.
-    """
+    CHUNKED = "the last chunk"
+    CLOSE = "the connection closes"
+
+
+Body = int | BodyEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHead:
+    """A valid request line with its header fields. `body` is the length of the body in bytes, or `CHUNKED`."""
 
     method: str
     target: str
     version: str
-    fields: tuple[tuple[bytes, bytes], ...]
+    fields: Fields
     host: str | None
-    body: int | None
+    body: Body
 
 
-def find_end(data: bytes, limits: Limits) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseHead:
+    """A valid status line with its header fields."""
+
+    version: str
+    status: int
+    reason: bytes
+    fields: Fields
+
+    @property
+    def interim(self) -> bool:
+        """Whether another response follows, such as after `103 Early Hints`."""
+        return self.status < 200 and self.status != SWITCHING
+
+    def body(self, method: str) -> Body:
+        """Return the body's length or how it ends, if this is the response to `method`. Raises `BadHeadError`."""
+        declared = _body(self.fields, self.version, absent=BodyEnd.CLOSE)
+        bodiless = self.status < 200 or self.status in (NO_CONTENT, NOT_MODIFIED) or method.upper() == "HEAD"
+        return 0 if bodiless else declared
+
+    @property
+    def forwarded(self) -> Fields:
+        """The fields without those that declare a body although the status rules one out.
+
+        Clients and servers disagree on whether such a body follows. Only the Content-Length of a 304 is legitimate.
+        """
+        if self.status >= 200 and self.status not in (NO_CONTENT, NOT_MODIFIED):
+            return self.fields
+        names = (b"transfer-encoding",) if self.status == NOT_MODIFIED else (b"transfer-encoding", b"content-length")
+        return tuple(field for field in self.fields if field[0].lower() not in names)
+
+
+def find_request_end(data: bytes, limits: Limits) -> int:
     r"""Return the length of the head, 0 while it is incomplete. Raises `BadHeadError`.
 
     Rejects a malformed head as early as possible, so the client need not wait for a timeout.
 
-    >>> find_end(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nbody", Limits())
+    >>> find_request_end(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nbody", Limits())
     27
     """
     end = data.find(END, 0, limits.head_bytes + len(END))
@@ -56,41 +105,69 @@ def find_end(data: bytes, limits: Limits) -> int:
         raise BadHeadError(f"the request head is larger than {limits.head_bytes} bytes", 431)
     if data and not re.match(TOKEN, data):
         raise BadHeadError("the request does not begin with a method")
-    _check_breaks(data, limits)
+    _check_breaks(data, "request", limits.head_fields)
     first = data.find(b"\r\n")
     if first >= 0:
         _request_line(data[:first])
     return 0
 
 
-def parse_head(data: bytes, limits: Limits) -> Head:
+def parse_request(data: bytes, limits: Limits) -> RequestHead:
     r"""Parse `data`, which ends with the empty line. Raises `BadHeadError`.
 
-    >>> parse_head(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n", Limits()).target
+    >>> parse_request(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n", Limits()).target
     '/x'
     """
-    _check_breaks(data[:-2], limits)
-    first, *lines = data[: -len(END)].split(b"\r\n")
+    _check_breaks(data[:-2], "request", limits.head_fields)
+    first, fields = _lines(data)
     line = _request_line(first)
-    fields = tuple(map(_field, lines))
     version = f"HTTP/1.{line[3].decode()}"
-    return Head(
+    return RequestHead(
         method=line[1].decode(),
         target=line[2].decode(),
         version=version,
         fields=fields,
         host=_host(fields),
-        body=_body(fields, version),
+        body=_body(fields, version, absent=0),
     )
 
 
-def _check_breaks(data: bytes, limits: Limits) -> None:
+def check_response_start(data: bytes, limits: Limits) -> None:
+    """Raise `BadHeadError` if `data` cannot be the start of a response, so that nothing waits for the rest of it."""
+    if len(data) > limits.response_head_bytes:
+        raise BadHeadError(f"its head is larger than {limits.response_head_bytes} bytes")
+    begun = data[: len(SAMPLE)]
+    if not STATUS_LINE_START.match(begun + SAMPLE[len(begun) :]):
+        raise BadHeadError("it is not HTTP/1")
+    _check_breaks(data, "response", limits.response_head_fields)
+
+
+def parse_response(data: bytes, limits: Limits) -> ResponseHead:
+    r"""Parse `data`, which ends with the empty line. Raises `BadHeadError`.
+
+    >>> parse_response(b"HTTP/1.1 404 Not Found\r\n\r\n", Limits()).status
+    404
+    """
+    check_response_start(data[:-2], limits)
+    first, fields = _lines(data)
+    line = STATUS_LINE.fullmatch(first)
+    if line is None:
+        raise BadHeadError("the status line is not `HTTP/1.1 status reason`")
+    return ResponseHead(version=f"HTTP/1.{line[1].decode()}", status=int(line[2]), reason=line[3] or b"", fields=fields)
+
+
+def _lines(data: bytes) -> tuple[bytes, Fields]:
+    first, *lines = data[: -len(END)].split(b"\r\n")
+    return first, tuple(map(_field, lines))
+
+
+def _check_breaks(data: bytes, what: str, limit: int) -> None:
     # Checked again for each packet of an unfinished head: `re` takes a millisecond each time, `count` a tenth of that.
     breaks = data.count(b"\r\n")
     if not breaks == data.count(b"\n") == data.count(b"\r") - data.endswith(b"\r"):
-        raise BadHeadError("a bare CR or LF in the request head")
-    if breaks > limits.head_fields + 1:
-        raise BadHeadError(f"more than {limits.head_fields} header fields", 431)
+        raise BadHeadError(f"a bare CR or LF in the {what} head")
+    if breaks > limit + 1:
+        raise BadHeadError(f"more than {limit} header fields", 431)
 
 
 def _request_line(first: bytes) -> re.Match[bytes]:
@@ -110,11 +187,11 @@ def _field(line: bytes) -> tuple[bytes, bytes]:
     return found[1], found[2] or b""
 
 
-def _values(fields: tuple[tuple[bytes, bytes], ...], name: bytes) -> list[bytes]:
+def _values(fields: Fields, name: bytes) -> list[bytes]:
     return [value for key, value in fields if key.lower() == name]
 
 
-def _host(fields: tuple[tuple[bytes, bytes], ...]) -> str | None:
+def _host(fields: Fields) -> str | None:
     hosts = _values(fields, b"host")
     if len(hosts) > 1:
         raise BadHeadError("more than one Host header")
@@ -123,7 +200,7 @@ def _host(fields: tuple[tuple[bytes, bytes], ...]) -> str | None:
     return hosts[0].decode() if hosts else None
 
 
-def _body(fields: tuple[tuple[bytes, bytes], ...], version: str) -> int | None:
+def _body(fields: Fields, version: str, *, absent: Body) -> Body:
     lengths, codings = _values(fields, b"content-length"), _values(fields, b"transfer-encoding")
     if lengths and codings:
         raise BadHeadError("both Content-Length and Transfer-Encoding")
@@ -132,7 +209,7 @@ def _body(fields: tuple[tuple[bytes, bytes], ...], version: str) -> int | None:
     if codings:
         if version != "HTTP/1.1" or codings[0].lower() != b"chunked":
             raise BadHeadError("a Transfer-Encoding other than `chunked`")
-        return None
+        return BodyEnd.CHUNKED
     if lengths and not LENGTH.fullmatch(lengths[0]):
         raise BadHeadError("the Content-Length is not a plain number")
-    return int(lengths[0]) if lengths else 0
+    return int(lengths[0]) if lengths else absent

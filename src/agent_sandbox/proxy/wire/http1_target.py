@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent_sandbox.policy import Ambiguous, parse_authority
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, RequestHead
 
 ABSOLUTE = re.compile(r"http://(?P<authority>[^/?#@]+)(?P<path>[/?].*)?", re.IGNORECASE)
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -20,7 +20,7 @@ class Target:
     path: str
 
 
-def split_target(head: Head, tunnel: Tunnel) -> Target:
+def split_target(head: RequestHead, tunnel: Tunnel) -> Target:
     """Parse the target of `head`. Raises `BadHeadError`."""
     if head.method == "CONNECT":
         raise BadHeadError("CONNECT is valid only as the first request to the proxy")
@@ -35,7 +35,7 @@ def split_target(head: Head, tunnel: Tunnel) -> Target:
     raise BadHeadError(f"the request target {head.target[:40]!r} is not a path")
 
 
-def _absolute(head: Head) -> Target:
+def _absolute(head: RequestHead) -> Target:
     found = ABSOLUTE.fullmatch(head.target)
     if found is None and head.target.startswith("/"):
         raise BadHeadError("this is a proxy: send CONNECT, or a request with a full http:// URL")

@@ -7,7 +7,7 @@ import pytest
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.front.connect import ConnectDeniedError, Opened, decide_tunnel
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.wire.http1_head import BadHeadError, parse_head
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, parse_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def decide(target: str, policy: Policy, fields: str = "") -> Opened:
-    head = parse_head(f"CONNECT {target} HTTP/1.1\r\n{fields}\r\n".encode(), Limits())
+    head = parse_request(f"CONNECT {target} HTTP/1.1\r\n{fields}\r\n".encode(), Limits())
     return decide_tunnel(head, lambda: policy)
 
 

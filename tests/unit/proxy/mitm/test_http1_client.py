@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from agent_sandbox.proxy.exchange.hooks import hook
-from agent_sandbox.proxy.mitm.http1_client import HEAD_BYTES
+from agent_sandbox.proxy.limits import Limits
 from layer_harness import PLAIN, Http2Wire, Wire
+from response_shapes import ACCEPTED, REJECTED
+from table_tests import each
 
 if TYPE_CHECKING:
     from mitmproxy import http
 
     from agent_sandbox.proxy.tunnel import Tunnel
 
+HEAD_BYTES = Limits().response_head_bytes
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -55,12 +59,108 @@ def test_response_that_is_not_http1_fails_immediately(said: bytes) -> None:
     assert (b"is not HTTP/1" in wire.to_client, wire.closed) == (True, [wire.servers[0]])
 
 
+def sent_in(pieces: list[bytes]) -> Wire:
+    """Return what comes of a response that arrives like this, after which the server leaves."""
+    wire = Wire(PLAIN, Streaming())
+    wire.client_sends(GET)
+    for piece in pieces:
+        wire.server_sends(piece)
+    if wire.servers[0] not in wire.closed:
+        wire.closes(wire.servers[0])
+    return wire
+
+
+@each("name", REJECTED)
+def test_malformed_response_head_is_a_502_that_quotes_nothing(name: str) -> None:
+    data, problem = REJECTED[name]
+    wire = sent_in([data])
+    page = json.loads(wire.to_client.partition(b"\r\n\r\n")[2])
+    assert page["reason"] == f"malformed response from the server: {problem}"
+    assert wire.to_client.startswith(b"HTTP/1.1 502 ")
+    assert (b"bad-head" in wire.to_client, b"orged" in wire.to_client) == (False, False)
+    assert wire.closed == [wire.servers[0]]
+
+
+@each("name", ACCEPTED)
+def test_response_of_a_real_server_is_forwarded(name: str) -> None:
+    data, wanted = ACCEPTED[name]
+    assert sent_in([data]).to_client == wanted
+
+
+@each("name", [name for name, (data, _) in (REJECTED | ACCEPTED).items() if len(data) < 500])
+def test_response_is_read_the_same_if_each_byte_comes_alone(name: str) -> None:
+    data, _ = (REJECTED | ACCEPTED)[name]
+    whole, apart = sent_in([data]), sent_in([bytes([byte]) for byte in data])
+    if name in REJECTED:
+        assert apart.to_client.startswith(b"HTTP/1.1 502 ")
+        assert (b"bad-head" in apart.to_client, b"orged" in apart.to_client) == (False, False)
+        assert apart.closed == [apart.servers[0]]
+    else:
+        assert body_of(apart.to_client) == body_of(whole.to_client)
+
+
+def body_of(response: bytes) -> tuple[bytes, bytes]:
+    """Return a response with its chunks joined: how they are split depends on the packets."""
+    head, _, body = response.partition(b"\r\n\r\n")
+    lines = body.split(b"\r\n")
+    return head, b"".join(lines[1::2]) if b"chunked" in head.lower() else body
+
+
+@pytest.mark.parametrize("behind", [b"", b"x", OK, b"0\r\n\r\n", b"\r\n"])
+@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+def test_bytes_after_a_response_without_a_body_end_the_connection(status: bytes, behind: bytes) -> None:
+    wire = asked()
+    response = b"HTTP/1.1 " + status + b"\r\n\r\n"
+    assert wire.server_sends(response + behind) == response
+    assert wire.closed == ([wire.servers[0]] if behind else [])
+
+
+def test_response_to_head_has_no_body_whatever_it_declares() -> None:
+    for declared in (b"Content-Length: 9", b"Transfer-Encoding: chunked"):
+        wire = Wire(PLAIN)
+        wire.client_sends(GET.replace(b"GET", b"HEAD"))
+        response = b"HTTP/1.1 200 OK\r\n" + declared + b"\r\n\r\n"
+        assert wire.server_sends(response) == response
+        wire.client_sends(GET)
+        assert wire.server_sends(OK) == response + OK
+        assert wire.closed == []
+
+
+def test_response_to_head_with_ambiguous_framing_is_a_502() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(GET.replace(b"GET", b"HEAD"))
+    both = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert wire.server_sends(both).startswith(b"HTTP/1.1 502 ")
+
+
+@pytest.mark.parametrize(
+    "begun", [b"H", b"HTTP/1.1 200 OK\r\nX-Mark: bad-head\r\n", b"HTTP/1.1 100 Continue\r\n\r\nHTTP"]
+)
+def test_server_that_leaves_within_its_response_head_is_a_502_that_quotes_nothing(begun: bytes) -> None:
+    wire = asked()
+    wire.server_sends(begun)
+    wire.closes(wire.servers[0])
+    page = json.loads(wire.to_client.partition(b"\r\n\r\n")[2])
+    assert page["reason"] == "the server closed the connection before the end of its response head"
+
+
+@pytest.mark.parametrize("early", [OK, b"HTTP/1.1 408 Request Timeout\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"x"])
+def test_response_that_no_request_asked_for_goes_nowhere(early: bytes) -> None:
+    wire = asked()
+    wire.server_sends(OK)
+    wire.server_sends(early)
+    assert (wire.to_client, wire.closed) == (OK, [wire.servers[0]])
+    wire.client_sends(GET)
+    assert len(wire.servers) == 2
+    assert wire.server_sends(OK) == OK + OK
+
+
 def test_interim_answers_without_end_are_a_failure() -> None:
     wire = asked()
     interim = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
     got = wire.server_sends(interim * (HEAD_BYTES // len(interim)))
     assert got == b""
-    assert b"the response head is larger than" in wire.server_sends(interim)
+    assert b"malformed response from the server: its head is larger than" in wire.server_sends(interim)
     assert wire.closed == [wire.servers[0]]
 
 
@@ -116,7 +216,7 @@ def test_a_head_without_end_is_a_failure() -> None:
     wire = asked()
     got = wire.server_sends(b"HTTP/1.1 200 OK\r\nX: " + b"y" * HEAD_BYTES)
     assert got.startswith(b"HTTP/1.1 502 Bad Gateway")
-    assert b"the response head is larger than 262144 bytes" in got
+    assert b"malformed response from the server: its head is larger than 262144 bytes" in got
 
 
 def test_a_head_without_end_that_nobody_asked_for_closes_the_server() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from agent_sandbox.proxy.mitm.held_fields import HeldFields
 from agent_sandbox.proxy.mitm.http2_client import StrictHttp2Client
 from agent_sandbox.proxy.wire.hpack import BoundedEncoder
@@ -55,3 +57,15 @@ def test_header_fields_of_a_response_that_has_ended_no_longer_count() -> None:
     wire.server_sends(SETTINGS + STATUS_200 % 5)
     assert wire.to_client.startswith(b"HTTP/1.1 200")
     assert held._total == 0
+
+
+@pytest.mark.parametrize("value", [b"a\rb", b"a\nb", b"a\0b", b"a\r\n b"])
+def test_line_break_or_nul_in_a_field_is_not_forwarded(value: bytes) -> None:
+    wire = Wire(PLAIN)
+    wire.server_alpn = b"h2"
+    wire.client_sends(b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    block = b"\x88\0\1x%c%s" % (len(value), value)
+    wire.server_sends(SETTINGS + b"\0\0%c\1\5\0\0\0\1" % len(block) + block)
+    assert wire.to_client.startswith(b"HTTP/1.1 502 ")
+    assert b"a" + value[1:2] not in wire.to_client.partition(b"\r\n\r\n")[2]
+    assert wire.servers[0] in wire.closed

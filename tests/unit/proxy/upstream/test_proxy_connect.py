@@ -87,24 +87,25 @@ async def test_credentials_that_are_not_taken_are_told_as_such() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "problem"),
     [
-        b"\r\n\r\n",
-        b"SSH-2.0-x\r\n\r\n",
-        b"HTTP/2 200\r\n\r\n",
-        b"HTTP/1.1 200OK\r\n\r\n",
-        b"HTTP/1.1 0200 OK\r\n\r\n",
-        b"HTTP/1.1  200 OK\r\n\r\n",
-        b"HTTP/1.1 200 OK\nVia: x\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nVia: x\r\n folded\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nVia : x\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nno field\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nVia: \0\r\n\r\n",
-        b"HTTP/1.1 200 O\rK\r\n\r\n",
+        (b"\r\n\r\n", "it is not HTTP/1"),
+        (b"SSH-2.0-x\r\n\r\n", "it is not HTTP/1"),
+        (b"HTTP/2 200\r\n\r\n", "it is not HTTP/1"),
+        (b"HTTP/1.1 200OK\r\n\r\n", "it is not HTTP/1"),
+        (b"HTTP/1.1 0200 OK\r\n\r\n", "it is not HTTP/1"),
+        (b"HTTP/1.1  200 OK\r\n\r\n", "it is not HTTP/1"),
+        (b"HTTP/1.1 200 OK\nVia: x\r\n\r\n", "a bare CR or LF in the response head"),
+        (b"HTTP/1.1 200 OK\r\nVia: x\r\n folded\r\n\r\n", "a folded header line"),
+        (b"HTTP/1.1 200 OK\r\nVia : x\r\n\r\n", "a malformed header line"),
+        (b"HTTP/1.1 200 OK\r\nno field\r\n\r\n", "a malformed header line"),
+        (b"HTTP/1.1 200 OK\r\nVia: \0\r\n\r\n", "a malformed header line"),
+        (b"HTTP/1.1 200 O\rK\r\n\r\n", "a bare CR or LF in the response head"),
+        (b"HTTP/1.1 200 O\0K\r\n\r\n", "the status line is not `HTTP/1.1 status reason`"),
     ],
 )
-async def test_a_head_that_others_may_read_otherwise_opens_nothing(answer: bytes) -> None:
-    assert await refusal(answer) == "sent a response that is not HTTP"
+async def test_malformed_response_head_opens_no_tunnel(answer: bytes, problem: str) -> None:
+    assert await refusal(answer) == f"sent a malformed response: {problem}"
 
 
 async def test_an_answer_is_waited_for_so_long_and_no_longer() -> None:

@@ -10,7 +10,6 @@ from agent_sandbox.proxy.wire.header_fields import (
     end_to_end,
     forwarded,
     from_server,
-    unfolded,
     wants_websocket,
 )
 
@@ -60,13 +59,6 @@ def test_http2_has_its_host_elsewhere() -> None:
 @pytest.mark.parametrize(("fields", "wanted"), [((), False), (((b"Upgrade", b"h2c"),), False), (WEBSOCKET, True)])
 def test_a_whole_handshake_is_known(fields: tuple[tuple[bytes, bytes], ...], wanted: bool) -> None:  # noqa: FBT001
     assert wants_websocket(request(*fields)) is wanted
-
-
-def test_a_folded_line_of_a_server_becomes_one_and_any_other_break_is_refused() -> None:
-    assert unfolded(((b"A", b"b\r\n  c\n\td"), (b"E", b"f"))) == ((b"A", b"b c d"), (b"E", b"f"))
-    for value in (b"a\rb", b"a\nb", b"a\0b", b"a\r\nb"):
-        with pytest.raises(ValueError, match="a line break or NUL in the field b'X'"):
-            unfolded(((b"X", value),))
 
 
 def test_any_other_upgrade_is_refused() -> None:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_sandbox.proxy.limits import Limits
-from agent_sandbox.proxy.wire.http1_head import BadHeadError, Head, find_end, parse_head
+from agent_sandbox.proxy.wire.http1_head import (
+    BadHeadError,
+    BodyEnd,
+    RequestHead,
+    ResponseHead,
+    check_response_start,
+    find_request_end,
+    parse_request,
+    parse_response,
+)
 from table_tests import each
 
 if TYPE_CHECKING:
@@ -16,23 +25,23 @@ if TYPE_CHECKING:
 LIMITS = Limits(head_bytes=100, head_fields=3)
 
 
-def parse(text: bytes) -> Head:
-    return parse_head(text, Limits(head_fields=3))
+def parse(text: bytes) -> RequestHead:
+    return parse_request(text, Limits(head_fields=3))
 
 
 def test_a_head_is_its_line_its_fields_and_the_body_it_promises() -> None:
     got = parse(b"POST /x?y HTTP/1.1\r\nHost:  a.test \r\nContent-Length: 12\r\nX-Empty:\r\n\r\n")
     fields = ((b"Host", b"a.test"), (b"Content-Length", b"12"), (b"X-Empty", b""))
-    assert Head(method="POST", target="/x?y", version="HTTP/1.1", fields=fields, host="a.test", body=12) == got
+    assert RequestHead(method="POST", target="/x?y", version="HTTP/1.1", fields=fields, host="a.test", body=12) == got
 
 
 def test_chunks_are_a_body_of_no_known_length() -> None:
-    assert parse(b"POST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n").body is None
+    assert parse(b"POST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n").body is BodyEnd.CHUNKED
 
 
 def test_a_head_without_fields_has_no_host_and_no_body() -> None:
     got = parse(b"GET / HTTP/1.0\r\n\r\n")
-    assert Head(method="GET", target="/", version="HTTP/1.0", fields=(), host=None, body=0) == got
+    assert RequestHead(method="GET", target="/", version="HTTP/1.0", fields=(), host=None, body=0) == got
 
 
 def test_a_value_may_hold_bytes_that_are_no_ascii() -> None:
@@ -73,12 +82,12 @@ def test_what_is_not_fully_understood_is_refused(head: bytes, problem: str, stat
 
 
 def test_the_end_is_behind_the_empty_line() -> None:
-    assert find_end(b"GET / HTTP/1.1\r\n\r\nbody\r\n\r\n", LIMITS) == 18
+    assert find_request_end(b"GET / HTTP/1.1\r\n\r\nbody\r\n\r\n", LIMITS) == 18
 
 
 @pytest.mark.parametrize("data", [b"", b"GE", b"GET / HTTP/1.1\r", b"GET / HTTP/1.1\r\nHost: a\r\n"])
 def test_a_head_that_is_not_all_there_is_waited_for(data: bytes) -> None:
-    assert find_end(data, LIMITS) == 0
+    assert find_request_end(data, LIMITS) == 0
 
 
 @pytest.mark.parametrize(
@@ -94,7 +103,7 @@ def test_a_head_that_is_not_all_there_is_waited_for(data: bytes) -> None:
 )
 def test_nobody_waits_for_the_end_of_what_is_wrong_already(data: bytes, problem: str, status: int) -> None:
     with pytest.raises(BadHeadError) as caught:
-        find_end(data, LIMITS)
+        find_request_end(data, LIMITS)
     assert (problem, status) == (str(caught.value), caught.value.status)
 
 
@@ -108,9 +117,92 @@ def test_an_unfinished_head_costs_less_to_look_at_than_one_search() -> None:
             look()
         return time.process_time() - began
 
-    assert seconds(lambda: find_end(head, Limits())) < seconds(lambda: bare_break.search(head))
+    assert seconds(lambda: find_request_end(head, Limits())) < seconds(lambda: bare_break.search(head))
 
 
 def test_too_many_fields_are_refused_before_the_head_ends() -> None:
     with pytest.raises(BadHeadError, match="more than 3 header fields"):
-        find_end(b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 4, LIMITS)
+        find_request_end(b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 4, LIMITS)
+
+
+def response(*lines: bytes, status: bytes = b"200 OK") -> ResponseHead:
+    head = b"".join(line + b"\r\n" for line in (b"HTTP/1.1 " + status, *lines))
+    return parse_response(head + b"\r\n", Limits())
+
+
+def test_a_response_head_is_its_status_line_and_its_fields() -> None:
+    got = response(b"Content-Length:  2 ", b"X:", status=b"404 Not \xff")
+    fields = ((b"Content-Length", b"2"), (b"X", b""))
+    assert got == ResponseHead(version="HTTP/1.1", status=404, reason=b"Not \xff", fields=fields)
+
+
+@each(
+    ("head", "method", "body"),
+    [
+        (response(), "GET", BodyEnd.CLOSE),
+        (response(b"Content-Length: 2"), "GET", 2),
+        (response(b"Transfer-Encoding: chunked"), "GET", BodyEnd.CHUNKED),
+        (response(b"Content-Length: 2"), "HEAD", 0),
+        (response(b"Content-Length: 2"), "head", 0),
+        (response(b"Content-Length: 2", status=b"101 Switching Protocols"), "GET", 0),
+        (response(b"Content-Length: 2", status=b"204"), "GET", 0),
+        (response(b"Transfer-Encoding: chunked", status=b"304"), "GET", 0),
+        (response(status=b"205"), "GET", BodyEnd.CLOSE),
+    ],
+)
+def test_status_method_and_fields_give_the_body_of_a_response(
+    head: ResponseHead, method: str, body: int | BodyEnd
+) -> None:
+    assert head.body(method) is body
+
+
+@each(("status", "interim"), [(b"100", True), (b"103 Early Hints", True), (b"101", False), (b"200", False)])
+def test_all_of_1xx_but_101_are_interim(status: bytes, interim: bool) -> None:  # noqa: FBT001
+    assert response(status=status).interim is interim
+
+
+@each(
+    ("status", "kept"),
+    [
+        (b"101", ["X"]),
+        (b"200", ["Content-Length", "Transfer-Encoding", "X"]),
+        (b"204", ["X"]),
+        (b"304", ["Content-Length", "X"]),
+    ],
+)
+def test_fields_that_declare_a_body_are_not_forwarded_where_there_is_none(status: bytes, kept: list[str]) -> None:
+    head = response(b"Content-Length: 2", b"Transfer-Encoding: chunked", b"X: y", status=status)
+    assert [name.decode() for name, _ in head.forwarded] == kept
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"H", b"HTTP/1.", b"HTTP/1.0 4", b"HTTP/1.1 200\r", b"HTTP/1.1 200 OK\r\nX: y\r\n"]
+)
+def test_the_start_of_a_response_is_waited_for(data: bytes) -> None:
+    check_response_start(data, Limits())
+
+
+@each(
+    ("data", "problem"),
+    [
+        (b"h", "it is not HTTP/1"),
+        (b"\r\n", "it is not HTTP/1"),
+        (b"HTTP/2", "it is not HTTP/1"),
+        (b"HTTP/1.1 2x", "it is not HTTP/1"),
+        (b"HTTP/1.1 200x", "it is not HTTP/1"),
+        (b"HTTP/1.1 200\n", "a bare CR or LF in the response head"),
+        (b"HTTP/1.1 200 \rx", "a bare CR or LF in the response head"),
+        (b"HTTP/1.1 200 " + b"x" * 88, "its head is larger than 100 bytes"),
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 4, "more than 3 header fields"),
+    ],
+)
+def test_a_malformed_response_is_rejected_before_its_head_ends(data: bytes, problem: str) -> None:
+    with pytest.raises(BadHeadError) as caught:
+        check_response_start(data, Limits(response_head_bytes=100, response_head_fields=3))
+    assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize("status", [b"200 O\0K", b"200 O\x7fK"])
+def test_a_reason_with_control_characters_is_rejected(status: bytes) -> None:
+    with pytest.raises(BadHeadError, match=r"^the status line is not `HTTP/1\.1 status reason`$"):
+        response(status=status)

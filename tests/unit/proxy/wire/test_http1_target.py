@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-from agent_sandbox.proxy.wire.http1_head import BadHeadError, parse_head
+from agent_sandbox.proxy.wire.http1_head import BadHeadError, parse_request
 from agent_sandbox.proxy.wire.http1_target import Target, split_target
 from table_tests import each
 
@@ -13,7 +13,7 @@ PROXY = Tunnel(client="", carries=Carries.PROXY)
 
 
 def split(target: str, tunnel: Tunnel, *, method: str = "GET", host: str = "Host: a.test\r\n") -> Target:
-    return split_target(parse_head(f"{method} {target} HTTP/1.1\r\n{host}\r\n".encode(), Limits()), tunnel)
+    return split_target(parse_request(f"{method} {target} HTTP/1.1\r\n{host}\r\n".encode(), Limits()), tunnel)
 
 
 def test_a_tunnel_takes_a_path() -> None:
