@@ -14,6 +14,8 @@ KNOWN_ABOVE = (
 
 CA_NAME = "p:1:27: `ca` has to be in the directory of the policy file; write only the file name: `ca: corp-ca.pem`"
 NOTHING_BETWEEN = "p:1:22: `upstream` has neither `proxy` nor `ca`; write `proxy`, `ca`, or both"
+EVERY = "remove `methods`: without it, a rule matches every method; without any condition, remove the rule too"
+OVER_HTTPS = "git uses https in the sandbox: allow the host `git.test`"
 SIZES = "write a number of bytes, or a number with B, KB, MB, GB, KiB, MiB, GiB, such as `1MiB`"
 
 
@@ -241,6 +243,44 @@ def test_a_good_document_is_its_spec() -> None:
                 "`GET https://example.com/path`; entries with keys go under `domains`"
             ),
         ),
+        (
+            "domains: [{host: a.test, paths: [/x]}]",
+            "p:1:26: unknown key 'paths'; conditions go into rules: `rules: [{path: {glob: /v1/**}}]`",
+        ),
+        (
+            "deny: [{host: a.test, methods: [GET]}]",
+            "p:1:23: unknown key 'methods'; conditions go into rules: `rules: [{methods: [GET]}]`",
+        ),
+        (
+            "services: {python: {readonly: true}}",
+            "p:1:11: list expected, not a mapping; write `- name: python`, and its options below, beside `name`",
+        ),
+        (
+            "services: [npm: {readonly: true}]",
+            "p:1:12: `name` is missing; write `- name: node`, and its options below, beside `name`",
+        ),
+        ("services: [{readonly: true}]", "p:1:12: `name` is missing"),
+        (
+            "github: {write: true}",
+            "p:1:1: unknown key 'github'; put the service under `services`: `- name: github`",
+        ),
+        (
+            "domains: [git@git.test:team/r.git]",
+            f"p:1:11: 'git@git.test:team/r.git' is an SSH address; {OVER_HTTPS}, or its service with `repos: [team/r]`",
+        ),
+        (
+            "allow: [ssh://git@git.test:22/a/b/c]",
+            f"p:1:9: 'ssh://git@git.test:22/a/b/c' is an SSH address; {OVER_HTTPS}",
+        ),
+        ("allow: ['* https://a.test/']", "p:1:9: unknown method '*'; name them: `GET,POST`"),
+        ("allow: ['GET,PSOT https://a.test/']", "p:1:9: unknown method 'PSOT'; did you mean `POST`?"),
+        (
+            "allow: ['GET, POST https://a.test/']",
+            (
+                "p:1:9: not `METHOD URL`: 'GET, POST https://a.test/'; "
+                "write the methods without spaces: `GET,POST https://a.test/`"
+            ),
+        ),
         ("allow: [GTE https://a.test/]", "p:1:9: unknown method 'GTE'; did you mean `GET`?"),
         (
             "allow: [GET https://a.test/../b]",
@@ -256,6 +296,10 @@ def test_each_mistake_is_told_where_it_stands_and_how_to_mend_it(text: str, mess
     ("rule", "message"),
     [
         ("methods: GET", "p:1:44: list expected, not 'GET'; write [GET]"),
+        ("methods: '*'", f"p:1:44: list expected, not '*'; {EVERY}"),
+        ("methods: ['*']", f"p:1:45: unknown method '*'; {EVERY}"),
+        ("methods: [ANY]", f"p:1:45: unknown method 'ANY'; {EVERY}"),
+        ("paths: [/x]", "p:1:35: unknown key 'paths'; a rule has one path: `path: {glob: /v1/**}`"),
         ("methods: [GTE]", "p:1:45: unknown method 'GTE'; did you mean `GET`?"),
         ("methods: [get]", "p:1:45: unknown method 'get'; did you mean `GET`?"),
         ("method: gte", "p:1:34: unknown method 'GTE'; did you mean `GET`?"),

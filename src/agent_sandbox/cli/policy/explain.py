@@ -16,10 +16,10 @@ from agent_sandbox.policy.explain.advice import APPLY, WITHOUT
 from agent_sandbox.policytools.explain.explaining import Explanation, Miss
 from agent_sandbox.policytools.explain.explaining import explain as explain_request
 from agent_sandbox.policytools.explain.remedy import Choice, Remedy
-from agent_sandbox.policytools.explain.request_line import RequestLine, read_header, read_size
+from agent_sandbox.policytools.explain.request_line import RequestLine, method_and_url, read_header, read_size
 
-Method = Annotated[str, Argument(help="GET, POST, ...")]
-Url = Annotated[str, Argument(help="https://host/path?query")]
+Method = Annotated[str, Argument(help="GET, POST, ...; if left out, GET.")]
+Url = Annotated[str | None, Argument(help="https://host/path?query")]
 VERBS = {Effect.ALLOW: "allows", Effect.DENY: "denies"}
 
 
@@ -30,7 +30,7 @@ Body = Annotated[str | None, Option(help="The size of the request body: 300, 1Mi
 
 def explain(  # noqa: PLR0913 - each is an option
     method: Method,
-    url: Url,
+    url: Url = None,
     *,
     header: Headers = None,
     body: Body = None,
@@ -43,9 +43,10 @@ def explain(  # noqa: PLR0913 - each is an option
     from agent_sandbox.runtime.policies.layers import choices_here, load_here, offers_here  # noqa: PLC0415 - not needed for `--help`
 
     where = named_policy(policy, path=path)
+    verb, address = method_and_url((method, *([] if url is None else [url])))
     line = RequestLine(
-        method=method.upper(),
-        url=url,
+        method=verb,
+        url=address,
         headers=tuple(map(read_header, header or ())),
         body_size=None if body is None else read_size(body),
         graphql=graphql,

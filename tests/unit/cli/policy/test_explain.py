@@ -32,6 +32,12 @@ def test_a_denial_shows_where_it_differs_and_what_would_allow_it(
     assert capsys.readouterr() == (expected, "")
 
 
+def test_explain_without_a_method_explains_a_get(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.exists()
+    assert exit_code(lambda: explain("https://api.example.com/v1/x")) == 0
+    assert capsys.readouterr().out.startswith("allow  GET https://api.example.com/v1/x\n")
+
+
 def test_a_service_that_allows_the_request_is_named_after_the_line(
     policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
