@@ -1,8 +1,8 @@
 """No text tells users to install agent-sandbox from a package index.
 
 Nothing is published yet, and `agent-sandbox` on the public Python index belongs to another project: a user who follows
-such an instruction runs a stranger's code. `agent-sandbox-cli` is the name that we will publish under; until then anyone
-could take it. A checkout (`pipx install .`) and a URL are fine.
+such an instruction runs a stranger's code. We will publish as `agent-sandbox-cli`; until then anyone could take that
+name. A checkout (`pipx install .`) and a URL are fine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 import pytest
 
 from agent_sandbox.policy.file.spec import PolicySpec
+from agent_sandbox.policy.match.other_protocols import HINT
 from agent_sandbox.policyfile.checking import ELSEWHERE, check_document, nearest
 from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.policyfile.text.document import Document, parse_document
@@ -16,6 +17,7 @@ CA_NAME = "p:1:27: `ca` has to be in the directory of the policy file; write onl
 NOTHING_BETWEEN = "p:1:22: `upstream` has neither `proxy` nor `ca`; write `proxy`, `ca`, or both"
 EVERY = "remove `methods`: without it, a rule matches every method; without any condition, remove the rule too"
 OVER_HTTPS = "git uses https in the sandbox: allow the host `git.test`"
+ONLY_HTTP = f"and only HTTP and TLS leave the sandbox; {HINT}"
 SIZES = "write a number of bytes, or a number with B, KB, MB, GB, KiB, MiB, GiB, such as `1MiB`"
 
 
@@ -139,10 +141,12 @@ def test_a_good_document_is_its_spec() -> None:
         (
             "host_services: {db: {to: host}}",
             (
-                "p:1:26: not a target: 'host': the port is missing; write `host:11434`, `db.internal:5432`, "
+                "p:1:26: not a target: 'host': the port is missing; write `host:11434`, `wiki.internal:443`, "
                 "`10.1.2.3:8080`, or `10.1.2.0/24` with `ports`"
             ),
         ),
+        ("host_services: {db: {to: host:5432}}", f"p:1:21: port 5432 is PostgreSQL, {ONLY_HTTP}"),
+        ("host_services: {db: {to: 10.1.2.0/24, ports: [80, 22]}}", f"p:1:21: port 22 is SSH, {ONLY_HTTP}"),
         (
             "host_services: {db: {to: 10.1.2.0/24}}",
             "p:1:21: `ports` is missing for the network `10.1.2.0/24`; write `ports: [8080]` beside it",
@@ -337,6 +341,11 @@ def test_each_mistake_of_a_rule_is_told_where_it_stands(rule: str, message: str)
 def test_a_private_address_may_be_denied_and_a_public_one_allowed() -> None:
     assert str(check("deny: [10.0.0.1]").deny[0].host) == "10.0.0.1"
     assert str(check("domains: [203.0.113.7]").domains[0].host) == "203.0.113.7"
+
+
+def test_host_service_at_a_port_of_another_protocol_is_valid_if_its_scheme_is_named() -> None:
+    spec = check("host_services: {db: {to: host:6379, schemes: [http]}}")
+    assert spec.host_services["db"].to.port == 6379
 
 
 def test_everything_is_told_at_once_in_the_order_of_the_file() -> None:
