@@ -12,6 +12,7 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, require_running
 from agent_sandbox.cli.steps.policy_edit import put
 from agent_sandbox.cli.steps.policy_file import named_policy
+from agent_sandbox.cli.steps.reload_policy import reload_stack, report
 from agent_sandbox.cli.terminal.output import emit, emit_json, say, say_problems
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policy.explain.advice import APPLY
@@ -52,7 +53,11 @@ def suggest(
     if json:
         emit_json({"policy": str(where), **as_json(found)})
     elif choose:
-        _choose(found, where)
+        added = _choose(found, where)
+        if added and file is None and policy is None:
+            report(reload_stack(path))
+        elif added:
+            say(APPLY)
     else:
         emit(as_text(found))
         if any(proposal.values for proposal in found.proposals):
@@ -144,8 +149,8 @@ def _require_terminal(file: Path | None) -> None:
         raise UserError([Problem(where="", what=what, hint="run it without --choose to print the suggestions")])
 
 
-def _choose(found: Suggestions, file: Path) -> None:
-    """Ask about each suggestion; no answer means no."""
+def _choose(found: Suggestions, file: Path) -> int:
+    """Ask about each suggestion and return how many were added; no answer means no."""
     added = 0
     for number, proposal in enumerate(found.proposals, start=1):
         emit("\n".join(_proposal(proposal)).rstrip())
@@ -154,8 +159,7 @@ def _choose(found: Suggestions, file: Path) -> None:
             break
         if answer == "y":
             added += _put(proposal, file)
-    if added:
-        say(APPLY)
+    return added
 
 
 def _put(proposal: Proposal, file: Path) -> bool:

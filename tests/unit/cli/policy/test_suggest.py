@@ -178,3 +178,14 @@ def test_without_a_file_the_running_proxy_is_asked(
     )
     assert exit_code(suggest) == 0
     assert capsys.readouterr().out.startswith("agent-sandbox policy allow 'POST https://api.example.com/i/*'\n")
+
+
+def test_choosing_from_a_running_stack_reloads_its_policy(
+    docker: FakeDocker, project: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers("y")
+    with_containers(docker, proxy="healthy").says("--denied", out="\n".join(ITEMS) + "\n")
+    docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef"}')
+    assert exit_code(lambda: suggest(choose=True)) == 0
+    assert "POST https://api.example.com/i/*" in (project / ".devcontainer" / "policy.yaml").read_text()
+    assert capsys.readouterr().err == "policy loaded, digest 0123456789ab\n"
