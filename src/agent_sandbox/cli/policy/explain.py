@@ -13,6 +13,7 @@ from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.advice import APPLY, WITHOUT
+from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policytools.explain.explaining import Explanation, Miss
 from agent_sandbox.policytools.explain.explaining import explain as explain_request
 from agent_sandbox.policytools.explain.remedy import Choice, Remedy
@@ -26,6 +27,11 @@ VERBS = {Effect.ALLOW: "allows", Effect.DENY: "denies"}
 Headers = Annotated[list[str] | None, Option(help="A header of the request; may be repeated.", metavar="NAME:VALUE")]
 Graphql = Annotated[str | None, Option(help="The GraphQL document of the request.", metavar="DOCUMENT")]
 Body = Annotated[str | None, Option(help="The size of the request body: 300, 1MiB.", metavar="SIZE")]
+
+
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the methods, for shell completion."""
+    return () if before else tuple(sorted(STANDARD))
 
 
 def explain(  # noqa: PLR0913 - each is an option

@@ -10,6 +10,7 @@ from agent_sandbox.cli.steps.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.cli.terminal.output import emit, say
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.explain.advice import APPLY
+from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Url = Annotated[str | None, Argument(help="The URL, if RULE is only the method.")]
 Reload = Annotated[bool, Option(help="Then reload the policy into the running proxy.")]
+METHODS = tuple(sorted(STANDARD))
 DONE = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}
 
 
