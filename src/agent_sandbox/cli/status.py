@@ -24,7 +24,7 @@ from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
-CHECKED = "; {starts} more by the agent's startup check"
+CHECKED = "; {starts} more by the sandbox's own checks"
 UNSEEN = "{} is not trusted: agent-sandbox trust"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs --denied"
 CLOCK = "the proxy's clock is {}, so certificates fail: set the clock of the Docker host"

@@ -42,7 +42,7 @@ def test_a_person_sees_services_policy_and_denials(
         "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
         "limits  memory 8g, cpus 4, pids 4096",
-        "requests  1 allowed, 2 denied since the proxy started; 3 more by the agent's startup check",
+        "requests  1 allowed, 2 denied since the proxy started; 3 more by the sandbox's own checks",
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
