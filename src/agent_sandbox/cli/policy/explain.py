@@ -14,6 +14,7 @@ from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.advice import APPLY, WITHOUT
 from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.policytools.explain.explaining import Explanation, Miss
 from agent_sandbox.policytools.explain.explaining import explain as explain_request
 from agent_sandbox.policytools.explain.remedy import Choice, Remedy
@@ -139,30 +140,44 @@ def _listed(rules: Iterable[Rule]) -> Iterator[str]:
 
 
 def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
+    """Yield the ways to allow the request; for git servers and registries the service first, because they need many."""
     if remedy is None:
         return
+    line, services = [*_line(remedy, file)], [*_services(remedy)]
+    first = bool(remedy.choices or remedy.package_manager) or any(map(is_source, remedy.services))
+    title = "to allow"
+    for way in (services, line) if first else (line, services):
+        yield from ((title, text) for text in way)
+        if way and title == "to allow":
+            yield title, APPLY
+            title = "or"
+        if way is line and remedy.without:
+            yield "but", f"it {WITHOUT.format(remedy.without)}"
+    if remedy.in_the_way:
+        yield "and" if line else "to allow", remedy.in_the_way
+
+
+def _line(remedy: Remedy, file: Path) -> Iterator[str]:
     if remedy.line:
-        yield "to allow", remedy.line
+        yield remedy.line
         # A line that needs quotes in YAML cannot be a `policy allow` command.
         named = "" if file == POLICY_FILE else f" --policy {quote(str(file))}"
         command = f", or: agent-sandbox policy allow {quote(text)}{named}" if (text := _short(remedy)) else ""
-        yield "to allow", f"under `{remedy.section}` in {file}{command}"
-        yield "to allow", APPLY
-        if remedy.without:
-            yield "but", f"it {WITHOUT.format(remedy.without)}"
-    if remedy.in_the_way:
-        yield "and" if remedy.line else "to allow", remedy.in_the_way
+        yield f"under `{remedy.section}` in {file}{command}"
+
+
+def _services(remedy: Remedy) -> Iterator[str]:
     for choice in remedy.choices:
-        yield "or", choice.line
-        yield "or", _place(choice)
+        yield choice.line
+        yield _place_of(choice)
     for service in remedy.services:
-        yield "or", f"- {service}"
-        yield "or", "under `services`, with everything else that it allows"
+        yield f"- {service}"
+        yield "under `services`, with everything else that it allows"
     if remedy.package_manager:
-        yield "or", f"for everything that {remedy.package_manager.tool} fetches: {remedy.package_manager.way}"
+        yield f"for everything that {remedy.package_manager.tool} fetches: {remedy.package_manager.way}"
 
 
-def _place(choice: Choice) -> str:
+def _place_of(choice: Choice) -> str:
     if choice.instead_of is None:
         return "under `services`"
     closing = " for all repositories: it then denies the others" if choice.closes_others else ""

@@ -64,6 +64,18 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
     return False
 
 
+def put_service(name: str, file: Path) -> None:
+    """Add the service to the file and print where."""
+    # Not needed for `--help`.
+    from agent_sandbox.runtime.policies.edit import planned_service, write_edit  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
+
+    before, after = planned_service(file, name, os.environ)
+    with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
+        write_edit(file, before, after)
+    emit(f"{file}:{after.line}: added `- {name}` under `services`")
+
+
 def difference(file: Path, before: str, after: str) -> str:
     """Return the unified diff of two texts, ignoring line endings."""
     lines = unified_diff(before.splitlines(), after.splitlines(), f"a/{file}", f"b/{file}", lineterm="")

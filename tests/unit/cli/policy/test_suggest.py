@@ -58,14 +58,14 @@ def test_a_service_and_what_is_resolved_stand_beside_the_rule(log: Path, capsys:
     log.write_text("\n".join((denied("GET https://go.dev/dl/"), denied("GET https://a.test/a", tool="npm"))))
     assert exit_code(lambda: suggest(log)) == 0
     assert capsys.readouterr().out == (
-        "agent-sandbox policy allow 'GET https://a.test/a'\n"
-        "  once, 2026-01-02 10:00:00 UTC\n"
-        "  or for everything that npm fetches: `agent-sandbox policy services resolve node`, then `- node` "
+        "for everything that npm fetches: `agent-sandbox policy services resolve node`, then `- node` "
         "under `services`\n"
-        "\n"
-        "agent-sandbox policy allow 'GET https://go.dev/dl/'\n"
         "  once, 2026-01-02 10:00:00 UTC\n"
-        "  or `- go` under `services`, with everything else that it allows\n"
+        "  or agent-sandbox policy allow 'GET https://a.test/a'\n"
+        "\n"
+        "`- go` under `services`, with everything else that it allows\n"
+        "  once, 2026-01-02 10:00:00 UTC\n"
+        "  or agent-sandbox policy allow 'GET https://go.dev/dl/'\n"
     )
 
 
@@ -137,6 +137,34 @@ def test_a_person_chooses_one_by_one(
     told = capsys.readouterr()
     assert told.out.endswith(f"\n{policy}:9: added `- GET https://docs.test/` under `allow`\n")
     assert told.err == "then: agent-sandbox proxy reload\n"
+
+
+def test_a_person_can_choose_the_service_instead_of_the_rule(
+    log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.write_text("\n".join((denied("GET https://go.dev/dl/"), denied("GET https://docs.test/"))))
+    policy = Path(".devcontainer/policy.yaml")
+    before = policy.read_text()
+    answers("s", "s")
+    assert exit_code(lambda: suggest(log, choose=True)) == 0
+    # The other one offers no service, so `s` is no answer there.
+    assert {*policy.read_text().splitlines()} - {*before.splitlines()} == {"services:", "  - go"}
+    assert f"{policy}:9: added `- go` under `services`\n" in capsys.readouterr().out
+
+
+def test_what_a_person_declined_is_not_asked_again(
+    log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers("n", "q")
+    assert exit_code(lambda: suggest(log, choose=True)) == 0
+    capsys.readouterr()
+    answers("q")
+    assert exit_code(lambda: suggest(log, choose=True)) == 0
+    told = capsys.readouterr()
+    assert told.err == "1 that you declined before left out; agent-sandbox policy suggest lists them\n"
+    assert told.out.startswith("agent-sandbox policy allow 'GET https://docs.test/'\n")
+    assert exit_code(lambda: suggest(log)) == 0
+    assert capsys.readouterr().out == TEXT
 
 
 def test_what_can_not_be_put_in_stops_no_other(
