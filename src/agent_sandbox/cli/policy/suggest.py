@@ -26,6 +26,7 @@ from agent_sandbox.runtime.policies.declined import load_declined, save_declined
 from agent_sandbox.runtime.policies.layers import load_here, offers_here
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import watch_stack
+from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 
 File = Annotated[Path | None, Argument(help="An audit log, `-` for standard input; by default the running stack's.")]
@@ -129,10 +130,10 @@ def _times(seen: Seen) -> str:
 
 
 def _span(seen: Seen) -> str:
-    first, last = (time.partition(".")[0].removesuffix("Z").replace("T", " ") for time in (seen.first, seen.last))
+    first, last = (local_time(time) for time in (seen.first, seen.last))
     if not first:
         return ""
-    return f", {first} UTC" if first == last else f", {first} to {last} UTC"
+    return f", {first}" if first == last else f", {first} to {last}"
 
 
 def _seen(seen: Seen) -> dict[str, Any]:

@@ -16,12 +16,12 @@ ITEMS = [denied(f"POST https://api.example.com/i/{number}", at=f"10:0{number}:00
 LOG = [*ITEMS, denied("GET https://docs.test/"), denied("POST https://example.org/admin", cause="rule"), "no json"]
 TEXT = """\
 agent-sandbox policy allow 'POST https://api.example.com/i/*'
-  4 times, 2026-01-02 10:01:00 to 2026-01-02 10:04:00 UTC
+  4 times, 2026-01-02 10:01:00 to 2026-01-02 10:04:00
   `*` stands for 4 values: 1, 2, 3, ...
   careful: it writes: the agent can send data out this way
 
 agent-sandbox policy allow 'GET https://docs.test/'
-  once, 2026-01-02 10:00:00 UTC
+  once, 2026-01-02 10:00:00
 
 left out:
   once, denied by a rule: POST example.org/admin
@@ -60,11 +60,11 @@ def test_a_service_and_what_is_resolved_stand_beside_the_rule(log: Path, capsys:
     assert capsys.readouterr().out == (
         "for everything that npm fetches: `agent-sandbox policy services resolve node`, then `- node` "
         "under `services`\n"
-        "  once, 2026-01-02 10:00:00 UTC\n"
+        "  once, 2026-01-02 10:00:00\n"
         "  or agent-sandbox policy allow 'GET https://a.test/a'\n"
         "\n"
         "`- go` under `services`, with everything else that it allows\n"
-        "  once, 2026-01-02 10:00:00 UTC\n"
+        "  once, 2026-01-02 10:00:00\n"
         "  or agent-sandbox policy allow 'GET https://go.dev/dl/'\n"
     )
 
