@@ -2,6 +2,7 @@
 
 import gc
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +23,9 @@ settings.register_profile(
     derandomize=False,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# Commands print times in the local zone; the tests expect UTC.
+os.environ["TZ"] = "UTC"
+time.tzset()
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 # What is imported and collected stays until the end: walking it again and again finds nothing to free. What a test

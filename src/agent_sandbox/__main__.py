@@ -3,12 +3,12 @@
 import sys
 from typing import NoReturn, cast
 
-from agent_sandbox.cli.framework.static_help import COMPLETE, answer, usage
+from agent_sandbox.cli.framework.static_help import COMPLETE, answer, usage, without_help_word
 
 
 def main() -> NoReturn:
     """Run the command line."""
-    argv = sys.argv[1:]
+    argv = without_help_word(sys.argv[1:])
     text, instead = answer(argv), usage(argv)
     try:
         if instead is not None:

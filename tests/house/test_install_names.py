@@ -1,20 +1,26 @@
 """No text tells users to install agent-sandbox from a package index.
 
 Nothing is published yet, and `agent-sandbox` on the public Python index belongs to another project: a user who follows
-such an instruction runs a stranger's code. A checkout (`pipx install .`) and a URL are fine.
+such an instruction runs a stranger's code. We will publish as `agent-sandbox-cli`; until then anyone could take that
+name. A checkout (`pipx install .`) and a URL are fine.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from agent_sandbox import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
-OURS = "agent-sandbox"
-# Add the name that we publish under here, once there is one.
+LIKE_OURS = re.compile(r"agent-sandbox(?:-.+)?")
+DISTRIBUTION = "agent-sandbox-cli"
+# Add DISTRIBUTION here once it is published.
 PUBLISHED: frozenset[str] = frozenset()
 
 INSTALLER = re.compile(
@@ -39,7 +45,7 @@ def _takes_our_name(tool: str, rest: str) -> bool:
     words = [word.strip(",.;:()") for word in options.split()]
     if tool != "uvx" and not VERBS & set(words[:2]):
         return False
-    return any(_distribution(word) == OURS for word in words)
+    return any(LIKE_OURS.fullmatch(_distribution(word)) for word in words)
 
 
 def _distribution(word: str) -> str:
@@ -85,6 +91,9 @@ def test_no_document_installs_us_from_a_package_index() -> None:
         "pipx inject other 'agent-sandbox[proxy]'",
         "pipx run --spec agent-sandbox==0.1.0 agent-sandbox",
         "uvx agent-sandbox",
+        "uvx agent-sandbox-cli up",
+        "pipx install agent-sandbox-cli",
+        "pip install agent-sandbox-tools",
         "uvx agent-sandbox@latest up",
         "uvx --from 'agent-sandbox[proxy]' agent-sandbox",
         "uv tool install agent-sandbox",
@@ -109,11 +118,11 @@ def test_finds_install_from_an_index_in_every_spelling(command: str) -> None:
         "pipx install '.[proxy]'",
         "pipx install ./agent-sandbox",
         "pip install git+https://github.com/OWNER/agent-sandbox@v0.1.0",
-        "pip install 'agent-sandbox @ git+https://github.com/OWNER/agent-sandbox'",
+        "pip install 'agent-sandbox-cli @ git+https://github.com/OWNER/agent-sandbox'",
         "uvx --from git+https://github.com/OWNER/agent-sandbox agent-sandbox up",
         "uvx --from . agent-sandbox up",
         "pipx run --spec . agent-sandbox up",
-        "pip install agent-sandbox-tools",
+        "pip install agent-sandboxes",
         "pip install hello && agent-sandbox up",
         "Run `pipx install .` and then `agent-sandbox up`.",
         "what pip fetches through agent-sandbox",
@@ -122,3 +131,12 @@ def test_finds_install_from_an_index_in_every_spelling(command: str) -> None:
 )
 def test_accepts_install_from_a_checkout_or_a_url(command: str) -> None:
     assert not installed_from_an_index(command)
+
+
+def test_the_distribution_has_a_name_of_our_own_and_the_command_keeps_its_name() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert (project["name"], list(project["scripts"])) == (DISTRIBUTION, ["agent-sandbox"])
+    assert project["entry-points"]["pipx.run"] == {DISTRIBUTION: project["scripts"]["agent-sandbox"]}
+    installed = metadata.distribution(DISTRIBUTION)
+    assert installed.version == __version__
+    assert {entry.name for entry in installed.entry_points.select(group="console_scripts")} == {"agent-sandbox"}

@@ -40,17 +40,24 @@ complete -o default -F _agent_sandbox agent-sandbox""",
   while IFS=$'\t' read -r name help; do
     found+=("${name//:/\\:}:$help")
   done < <(agent-sandbox __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
-  if (( $#found )); then _describe -o command found; else _files; fi
+  if (( ! $#found )); then _files
+  elif [[ $words[CURRENT] == -* ]]; then _describe -o option found
+  else _describe command found; fi
 }
 compdef _agent_sandbox agent-sandbox""",
     Shell.FISH: r"""function __agent_sandbox_complete
     set -l words (commandline -opc)
-    agent-sandbox __complete $words[2..-1] (commandline -ct) 2>/dev/null
+    set -l found (agent-sandbox __complete $words[2..-1] (commandline -ct) 2>/dev/null)
+    if test (count $found) -gt 0
+        printf '%s\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
 end
 complete -c agent-sandbox -f -a '(__agent_sandbox_complete)'""",
 }
 
 
-def completions() -> tuple[str, ...]:
+def completions(*before: str) -> tuple[str, ...]:
     """Return the supported shells, for shell completion."""
-    return tuple(shell.value for shell in Shell)
+    return () if before else tuple(shell.value for shell in Shell)

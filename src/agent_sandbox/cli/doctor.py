@@ -1,13 +1,15 @@
 """`agent-sandbox doctor`."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 
 from agent_sandbox.cli.framework.errors import DONE, MENDABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, Status
+from agent_sandbox.runtime.doctor.result import CheckResult, Status, warn
 from agent_sandbox.runtime.doctor.table import examine
 
 
@@ -15,7 +17,7 @@ def doctor(*, path: ProjectPath = None, json: Json = False) -> int:
     """Check this machine, and the project if there is one; exit 1 if something needs fixing."""
     machine = Machine(path=path, cwd=Path.cwd())
     results = []
-    for result in examine(machine):
+    for result in examine(machine) if json else folded(examine(machine)):
         results.append(result)
         if not json:
             emit(as_text(result))
@@ -25,6 +27,21 @@ def doctor(*, path: ProjectPath = None, json: Json = False) -> int:
     else:
         emit(_verdict(failed, has_project=machine.has_project))
     return MENDABLE if failed else DONE
+
+
+def folded(results: Iterable[CheckResult]) -> Iterator[CheckResult]:
+    """Yield the results, with one in place of several known vulnerabilities; `--json` has each."""
+    for (name, status), found in groupby(results, key=lambda result: (result.name, result.status)):
+        if (name, status) != ("holes", Status.WARN):
+            yield from found
+            continue
+        first, *others = found
+        if not others:
+            yield first
+            continue
+        components = ", ".join(dict.fromkeys(one.what.partition(" has ")[0] for one in (first, *others)))
+        hint = "update them, unless your distribution has fixed these versions; agent-sandbox doctor --json lists each"
+        yield warn(name, f"{len(others) + 1} known vulnerabilities in {components}", hint)
 
 
 def as_text(result: CheckResult) -> str:

@@ -32,9 +32,9 @@ NEXT = {
 AGAIN = {"agent-sandbox up": "applies the changes to the stack"}
 
 
-def completions() -> tuple[str, ...]:
+def completions(*before: str) -> tuple[str, ...]:
     """Return the known agents, for shell completion."""
-    return known_agents(data_root() / "templates")
+    return () if before else known_agents(data_root() / "templates")
 
 
 def init(  # noqa: PLR0913 - each is an option

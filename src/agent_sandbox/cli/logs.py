@@ -24,6 +24,11 @@ Services = Annotated[
 ]
 
 
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the stack's containers, for shell completion."""
+    return tuple(service for service in ("proxy", "firewall", "agent") if service not in before)
+
+
 def logs(
     services: Services = None,
     *,

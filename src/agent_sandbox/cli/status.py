@@ -20,11 +20,12 @@ from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, STRANGER, listed
 from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.proxy.decisions import as_text as decision_as_text
+from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
-CHECKED = "; {starts} more by the agent's startup check"
+CHECKED = "; {starts} more by the sandbox's own checks"
 UNSEEN = "{} is not trusted: agent-sandbox trust"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs --denied"
 CLOCK = "the proxy's clock is {}, so certificates fail: set the clock of the Docker host"
@@ -162,7 +163,9 @@ def _policy_files(found: Status) -> list[str]:
 def _kept(policy: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a line with the times of a failed reload and of the policy in force, if the proxy reports one."""
     since, loaded = policy.get("problems_since"), policy.get("loaded")
-    return (f"  invalid since {since}; the policy from {loaded} is in force",) if since and loaded else ()
+    if not (since and loaded):
+        return ()
+    return (f"  invalid since {local_time(str(since))}; the policy from {local_time(str(loaded))} is in force",)
 
 
 def _ended(containers: Iterable[Container]) -> Iterator[str]:

@@ -20,6 +20,8 @@ def up(  # noqa: PLR0913 - each is an option
 ) -> int:
     """Build missing or outdated images, start the stack and wait until it is healthy.
 
+    A stack of another version of agent-sandbox is updated first, as `init` does, unless its files were edited.
+
     `docker compose up -d` does the same without building.
     """
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)

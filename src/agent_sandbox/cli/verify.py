@@ -1,14 +1,17 @@
 """`agent-sandbox verify`."""
 
 import json as jsonlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.errors import DONE, MENDABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.execute import require_running
+from agent_sandbox.cli.steps.execute import backend, require_running
 from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
@@ -17,6 +20,7 @@ from agent_sandbox.runtime.compose.engine import ask
 from agent_sandbox.runtime.compose.faults import problem_of
 from agent_sandbox.runtime.compose.sharing import mending, sharers
 from agent_sandbox.runtime.project.installed import open_project
+from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.stack.services.agent import PROBE
 
 Full = Annotated[bool, Option(help="Try everything, not only what is tried at every start.")]
@@ -25,6 +29,7 @@ Capture = Annotated[
 ]
 CODES = {0: DONE, 1: MENDABLE}
 SHOWN = 200
+LONGEST_SECONDS = 120
 HARMLESS = {"closed", "note"}
 KEYS = ("group", "tried", "verdict", "told", "mend")
 
@@ -32,12 +37,14 @@ KEYS = ("group", "tried", "verdict", "told", "mend")
 def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "", json: Json = False) -> int:
     """Try every way out of the running agent container, and print what happened; exit 1 if something got out.
 
-    No third party is contacted: probes go to the proxy, or to reserved addresses and names.
+    No third party is contacted: probes go to the proxy, or to reserved addresses and names. `status` counts the
+    denials as the sandbox's own checks.
     """
     project = open_project(path, cwd=Path.cwd())
     agent = require_running(project, "agent")
     options = ("--json", *(("--full",) if full else ()), *(("--capture", capture) if capture else ()))
-    done = ask("exec", agent.id, PROBE, *options)
+    with _announced(project):
+        done = ask("exec", agent.id, PROBE, *options)
     if done.code not in CODES:
         raise UserError([problem_of(done.err or done.out, doing="running the probe")])
     probes = (*_probes(done.out), _sharing(project.name))
@@ -48,6 +55,21 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
     else:
         emit("\n".join((*map(_line, probes), _sum(len(probes), len(leaks)))))
     return code
+
+
+@contextmanager
+def _announced(project: Project) -> Iterator[None]:
+    """Tell the proxy that the denials until the end of the block are not the agent's."""
+    _announce(project, LONGEST_SECONDS)
+    try:
+        yield
+    finally:
+        _announce(project, 0)
+
+
+def _announce(project: Project, seconds: int) -> None:
+    with suppress(UserError):  # a proxy that is down or of another version counts them as before
+        ask_stack(backend().plan(project, AskProxy(argv=("verify", "--seconds", str(seconds)))))
 
 
 def _probes(output: str) -> tuple[Mapping[str, Any], ...]:

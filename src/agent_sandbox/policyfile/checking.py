@@ -19,7 +19,20 @@ from agent_sandbox.problems import Problem, UserError
 Words = tuple[str, str]
 # Hints for keys without a short form, and for keys that belong elsewhere.
 LONG_FORMS = {"path": "write `path: {prefix: /v1/}`", "tests": "write `- allow: GET https://example.com/`"}
-BELONGS = {("domains", "name"): "services go under `services`"}
+BELONGS = {
+    ("domains", "name"): "services go under `services`",
+    ("rules", "paths"): "a rule has one path: `path: {glob: /v1/**}`",
+}
+# Conditions of a rule, as people write them directly into an entry.
+CONDITIONS = {
+    **dict.fromkeys(("method", "methods"), "methods: [GET]"),
+    **dict.fromkeys(("path", "paths"), "path: {glob: /v1/**}"),
+    **dict.fromkeys(("scheme", "schemes"), "schemes: [https]"),
+    "query": "query: {exact: {a: b}}",
+    "headers": "headers: {accept: text/html}",
+}
+EVERY_METHOD = frozenset({"*", "all", "any"})
+NO_METHODS = "remove `methods`: without it, a rule matches every method; without any condition, remove the rule too"
 ELSEWHERE = (
     "there is no such service: name its hosts under `domains`;"
     " for a policy of another product, use `agent-sandbox policy import FILE`"
@@ -82,14 +95,25 @@ def _unknown_key(details: ErrorDetails) -> Words:
     above = "/".join(named[-2:]) if "/".join(named[-2:]) in MODELS else named[-1]
     if (above, str(key)) in RESERVED_KEYS:
         return f"`{key}` is not supported yet", "remove it: this version would ignore it"
-    known = list(MODELS[above].model_fields)
-    return f"unknown key {safe_repr(str(key))}", BELONGS.get((above, str(key)), "") or nearest(str(key), known)
+    hint = BELONGS.get((above, str(key)), "") or _belongs(above, str(key))
+    return f"unknown key {safe_repr(str(key))}", hint or nearest(str(key), list(MODELS[above].model_fields))
+
+
+def _belongs(above: str, key: str) -> str:
+    """Return the hint for a condition outside a rule, and for a service outside `services`; empty for other keys."""
+    if above in {"domains", "deny"} and key in CONDITIONS:
+        return f"conditions go into rules: `rules: [{{{CONDITIONS[key]}}}]`"
+    meant = "" if above else service_meant(key)
+    return f"put the service under `services`: `- name: {meant}`" if meant else ""
 
 
 def _unknown_word(details: ErrorDetails) -> Words:
     context = details.get("ctx", {})
     if context["kind"] == "service" and context["word"] in RESOLVED:
         return f"service {safe_repr(context['word'])} has not been resolved yet", advice_for(context["word"])
+    if context["kind"] == "method" and context["word"].casefold() in EVERY_METHOD:
+        short = details["loc"][:1] == ("allow",)
+        return f"unknown method {safe_repr(context['word'])}", "name them: `GET,POST`" if short else NO_METHODS
     near = nearest_service if context["kind"] == "service" else nearest
     return f"unknown {context['kind']} {safe_repr(context['word'])}", near(context["word"], context["words"])
 
@@ -126,6 +150,10 @@ def _not_text(details: ErrorDetails) -> Words:
 def _not_list(details: ErrorDetails) -> Words:
     value = details["input"]
     word = str(value) if isinstance(value, str | int) else ""
+    if details["loc"][-1:] == ("methods",) and word.casefold() in EVERY_METHOD:
+        return f"list expected, not {_shown(value)}", NO_METHODS
+    if details["loc"] == ("services",) and (hint := _named(value)):
+        return f"list expected, not {_shown(value)}", hint
     return f"list expected, not {_shown(value)}", f"write [{word}]" if ONE_WORD.fullmatch(word) else ""
 
 
@@ -134,6 +162,17 @@ def _not_mapping(details: ErrorDetails) -> Words:
     expected = "keys and values" if not location or isinstance(location[-1], str) else "entry"
     key = next((part for part in reversed(location) if isinstance(part, str)), "")
     return f"{expected} expected, not {_shown(details['input'])}", LONG_FORMS.get(key, "")
+
+
+def _missing(details: ErrorDetails) -> Words:
+    return f"`{details['loc'][-1]}` is missing", _named(details["input"]) if details["loc"][:1] == ("services",) else ""
+
+
+def _named(value: object) -> str:
+    """Return the hint for `github: {...}` in place of `- name: github`; empty if the first key is not a service."""
+    word = str(next(iter(value), "")) if isinstance(value, dict) else ""
+    meant = service_meant(word)
+    return f"write `- name: {meant}`, and its options below, beside `name`" if meant else ""
 
 
 def _says(what: str, hint: str = "") -> Callable[[ErrorDetails], Words]:
@@ -197,6 +236,6 @@ WORDS: Mapping[str, Callable[[ErrorDetails], Words]] = {
     "greater_than_equal": _port,
     "less_than_equal": _port,
     "bool_type": lambda details: (f"`true` or `false` expected, not {_shown(details['input'])}", ""),
-    "missing": lambda details: (f"`{details['loc'][-1]}` is missing", ""),
+    "missing": _missing,
     "string_too_long": _says("text longer than 1000 characters"),
 }

@@ -1,4 +1,4 @@
-"""`python -P -m agent_sandbox.proxy run|status|reload|denials|log|secret|health`."""
+"""`python -P -m agent_sandbox.proxy run|status|reload|denials|verify|log|secret|health`."""
 
 import argparse
 import asyncio
@@ -91,6 +91,12 @@ def denials_command(options: argparse.Namespace) -> int:
     return OK
 
 
+def verify_command(options: argparse.Namespace) -> int:
+    """Announce that denials come from a verification."""
+    _ask(options, {"verb": "verify", "seconds": options.seconds})
+    return OK
+
+
 def log_command(options: argparse.Namespace) -> int:
     """Print the audit log."""
     from agent_sandbox.proxy.audit.reader import show, wanted  # noqa: PLC0415 - as above
@@ -171,6 +177,8 @@ def _parser() -> argparse.ArgumentParser:
     _asking(commands, "reload", reload_command, "reload the policy; exit 1 if it has problems")
     denials = _asking(commands, "denials", denials_command, "list the last denials")
     denials.add_argument("--count", type=int, default=20)
+    verifying = _asking(commands, "verify", verify_command, "count the next denials as those of a verification")
+    verifying.add_argument("--seconds", type=int, required=True, metavar="N", help="for so long; 0 ends it")
     log = commands.add_parser("log", help="print the audit log", allow_abbrev=False)
     log.set_defaults(command=log_command)
     log.add_argument("--file", type=Path, required=True, metavar="FILE")

@@ -8,6 +8,7 @@ from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.reloader import Reloader
 
 MOST = 1_000
+MOST_SECONDS = 120
 
 
 def control_verbs(
@@ -26,4 +27,9 @@ def control_verbs(
         wanted = count if isinstance(count, int) and not isinstance(count, bool) else 20
         return {"denials": audit_log.denials(min(wanted, MOST))}
 
-    return {"status": status, "reload": reload, "denials": denials}
+    async def verify(question: Mapping[str, object]) -> Answer:
+        seconds = question.get("seconds")
+        audit_log.verify_for(min(seconds, MOST_SECONDS) if isinstance(seconds, int) else 0)
+        return {"ok": True}
+
+    return {"status": status, "reload": reload, "denials": denials, "verify": verify}

@@ -1,3 +1,5 @@
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -6,6 +8,7 @@ import pytest
 
 from agent_sandbox.cli.completion import SCRIPTS, Shell, completions
 from run_cli import Ask
+from typed_shell import TypedShell
 
 
 @pytest.mark.parametrize("shell", Shell)
@@ -24,20 +27,82 @@ def test_the_shells_themselves_are_completed() -> None:
     assert completions() == ("bash", "zsh", "fish")
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"), [("agent-sandbox ini", ["init"]), ("agent-sandbox policy e", ["explain"])]
-)
-def test_a_real_bash_completes(tmp_path: Path, line: str, expected: list[str]) -> None:
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return an environment with the command on PATH, and no settings of a user."""
     program = tmp_path / "agent-sandbox"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m agent_sandbox "$@"\n')
     program.chmod(0o755)
+    return {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb", "COLUMNS": "80"}
+
+
+def where_installed[T](shell: Shell, rows: list[T]) -> list[T]:
+    """Return the rows, or none if the machine lacks the shell: pytest then reports the test as left out."""
+    return rows if shutil.which(shell.value) else []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("agent-sandbox ini", ["init"]),
+        ("agent-sandbox policy e", ["explain"]),
+        ("agent-sandbox policy services show gith", ["github"]),
+        ("agent-sandbox init --ide j", ["jetbrains"]),
+    ],
+)
+def test_a_real_bash_completes(environment: dict[str, str], line: str, expected: list[str]) -> None:
     words = line.split()
     script = f"""
-        PATH={tmp_path}:$PATH
         {SCRIPTS[Shell.BASH]}
         COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}
         _agent_sandbox
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    where_installed(
+        Shell.FISH,
+        [
+            ("agent-sandbox ini", "init"),
+            ("agent-sandbox policy explain DEL", "DELETE"),
+            ("agent-sandbox policy check policy-f", "policy-file.yaml"),
+        ],
+    ),
+)
+def test_a_real_fish_completes_and_offers_files_where_nothing_is_known(
+    environment: dict[str, str], tmp_path: Path, line: str, expected: str
+) -> None:
+    (tmp_path / "policy-file.yaml").touch()
+    script = f"{SCRIPTS[Shell.FISH]}\ncomplete --do-complete '{line}'"
+    command = ["fish", "--no-config", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
+    assert [row.split("\t")[0] for row in done.stdout.splitlines()] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    where_installed(
+        Shell.ZSH,
+        [
+            ("agent-sandbox ini", "agent-sandbox init "),
+            ("agent-sandbox ", "-- Check this machine and this project."),
+            ("agent-sandbox policy services show gith", "agent-sandbox policy services show github "),
+            ("agent-sandbox policy explain DEL", "agent-sandbox policy explain DELETE "),
+            ("agent-sandbox init --ide jet", "agent-sandbox init --ide jetbrains "),
+            ("agent-sandbox init --dry", "agent-sandbox init --dry-run "),
+        ],
+    ),
+)
+def test_a_real_zsh_completes(environment: dict[str, str], tmp_path: Path, typed: str, expected: str) -> None:
+    (tmp_path / "completion.zsh").write_text(SCRIPTS[Shell.ZSH])
+    shell = TypedShell(["zsh", "-f", "-i"], environment | {"PS1": "%% "}, tmp_path)
+    try:
+        ready = "autoload -U compinit; compinit -D -u; source ./completion.zsh; print ready-$((1))\n"
+        shell.type(ready, until="ready-1")
+        shell.type(f"{typed}\t", until=expected)
+    finally:
+        shell.close()

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.doctor import as_text, doctor
+from agent_sandbox.cli.doctor import as_text, doctor, folded
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.runtime.doctor.result import ok, warn
 
@@ -37,3 +37,21 @@ def test_a_program_gets_every_result(nowhere: Path, capsys: pytest.CaptureFixtur
 def test_a_result_is_a_line_and_its_hint_another() -> None:
     assert as_text(ok("disk", "room")) == "ok    disk        room"
     assert as_text(warn("disk", "little", "make room")) == "warn  disk        little\n                  make room"
+
+
+def test_several_known_vulnerabilities_are_one_line() -> None:
+    found = [
+        ok("seccomp", "on"),
+        warn("holes", "runc 1 has CVE-1: a", "update runc"),
+        warn("holes", "runc 1 has CVE-2: b", "update runc"),
+        warn("holes", "engine 2 has CVE-3: c", "update engine"),
+        ok("holes", "none known in compose 3"),
+    ]
+    hint = "update them, unless your distribution has fixed these versions; agent-sandbox doctor --json lists each"
+    one = warn("holes", "3 known vulnerabilities in runc 1, engine 2", hint)
+    assert [*folded(found)] == [found[0], one, found[-1]]
+
+
+def test_one_known_vulnerability_is_shown_as_it_is() -> None:
+    found = [warn("holes", "runc 1 has CVE-1: a", "update runc"), warn("disk", "little"), warn("disk", "less")]
+    assert [*folded(found)] == found

@@ -42,7 +42,7 @@ def test_a_person_sees_services_policy_and_denials(
         "  agent     healthy  agent-sandbox/x:1",
         f"policy  .devcontainer/policy.yaml {digest} loaded",
         "limits  memory 8g, cpus 4, pids 4096",
-        "requests  1 allowed, 2 denied since the proxy started; 3 more by the agent's startup check",
+        "requests  1 allowed, 2 denied since the proxy started; 3 more by the sandbox's own checks",
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
@@ -205,8 +205,8 @@ def test_a_policy_that_was_not_taken_is_told_until_it_is(
     kept = {
         "digest": "0",
         "valid": True,
-        "loaded": "10:00Z",
-        "problems_since": "10:05Z",
+        "loaded": "2026-01-02T10:00:00Z",
+        "problems_since": "2026-01-02T10:05:00Z",
         "problems": [f".devcontainer/policy.yaml:{line}:1: no" for line in range(1, 9)],
     }
     up.rules.clear()
@@ -214,7 +214,7 @@ def test_a_policy_that_was_not_taken_is_told_until_it_is(
     with_containers(up, proxy="healthy")
     assert exit_code(status) == 0
     assert capsys.readouterr().out.splitlines()[-4:] == [
-        "  invalid since 10:05Z; the policy from 10:00Z is in force",
+        "  invalid since 2026-01-02 10:05:00; the policy from 2026-01-02 10:00:00 is in force",
         "  .devcontainer/policy.yaml:1:1: no",
         "  .devcontainer/policy.yaml:2:1: no",
         "  .devcontainer/policy.yaml:3:1: no",

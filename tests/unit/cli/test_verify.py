@@ -148,3 +148,12 @@ def test_a_container_without_the_probe_is_told(
     with_containers(docker, agent="healthy")
     assert exit_code(verify) == 1
     assert "no such file or directory" in capsys.readouterr().err
+
+
+def test_the_proxy_is_told_when_verification_starts_and_ends(project: Path, docker: FakeDocker) -> None:
+    assert project.exists()
+    docker.says("agent_sandbox.proxy verify", out='{"ok": true}').says(PROBE, out="no json")
+    with_containers(docker, agent="healthy")
+    assert exit_code(verify) == 1
+    told = [line for line in docker.calls if "agent_sandbox.proxy verify" in line or PROBE in line]
+    assert [line.partition(" --seconds ")[2].partition(" ")[0] for line in told] == ["120", "", "0"]

@@ -1,6 +1,7 @@
 import pytest
 
 from agent_sandbox.policy.file.spec import PolicySpec
+from agent_sandbox.policy.match.other_protocols import HINT
 from agent_sandbox.policyfile.checking import ELSEWHERE, check_document, nearest
 from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.policyfile.text.document import Document, parse_document
@@ -14,6 +15,9 @@ KNOWN_ABOVE = (
 
 CA_NAME = "p:1:27: `ca` has to be in the directory of the policy file; write only the file name: `ca: corp-ca.pem`"
 NOTHING_BETWEEN = "p:1:22: `upstream` has neither `proxy` nor `ca`; write `proxy`, `ca`, or both"
+EVERY = "remove `methods`: without it, a rule matches every method; without any condition, remove the rule too"
+OVER_HTTPS = "git uses https in the sandbox: allow the host `git.test`"
+ONLY_HTTP = f"and only HTTP and TLS leave the sandbox; {HINT}"
 SIZES = "write a number of bytes, or a number with B, KB, MB, GB, KiB, MiB, GiB, such as `1MiB`"
 
 
@@ -137,10 +141,12 @@ def test_a_good_document_is_its_spec() -> None:
         (
             "host_services: {db: {to: host}}",
             (
-                "p:1:26: not a target: 'host': the port is missing; write `host:11434`, `db.internal:5432`, "
+                "p:1:26: not a target: 'host': the port is missing; write `host:11434`, `wiki.internal:443`, "
                 "`10.1.2.3:8080`, or `10.1.2.0/24` with `ports`"
             ),
         ),
+        ("host_services: {db: {to: host:5432}}", f"p:1:21: port 5432 is PostgreSQL, {ONLY_HTTP}"),
+        ("host_services: {db: {to: 10.1.2.0/24, ports: [80, 22]}}", f"p:1:21: port 22 is SSH, {ONLY_HTTP}"),
         (
             "host_services: {db: {to: 10.1.2.0/24}}",
             "p:1:21: `ports` is missing for the network `10.1.2.0/24`; write `ports: [8080]` beside it",
@@ -241,6 +247,44 @@ def test_a_good_document_is_its_spec() -> None:
                 "`GET https://example.com/path`; entries with keys go under `domains`"
             ),
         ),
+        (
+            "domains: [{host: a.test, paths: [/x]}]",
+            "p:1:26: unknown key 'paths'; conditions go into rules: `rules: [{path: {glob: /v1/**}}]`",
+        ),
+        (
+            "deny: [{host: a.test, methods: [GET]}]",
+            "p:1:23: unknown key 'methods'; conditions go into rules: `rules: [{methods: [GET]}]`",
+        ),
+        (
+            "services: {python: {readonly: true}}",
+            "p:1:11: list expected, not a mapping; write `- name: python`, and its options below, beside `name`",
+        ),
+        (
+            "services: [npm: {readonly: true}]",
+            "p:1:12: `name` is missing; write `- name: node`, and its options below, beside `name`",
+        ),
+        ("services: [{readonly: true}]", "p:1:12: `name` is missing"),
+        (
+            "github: {write: true}",
+            "p:1:1: unknown key 'github'; put the service under `services`: `- name: github`",
+        ),
+        (
+            "domains: [git@git.test:team/r.git]",
+            f"p:1:11: 'git@git.test:team/r.git' is an SSH address; {OVER_HTTPS}, or its service with `repos: [team/r]`",
+        ),
+        (
+            "allow: [ssh://git@git.test:22/a/b/c]",
+            f"p:1:9: 'ssh://git@git.test:22/a/b/c' is an SSH address; {OVER_HTTPS}",
+        ),
+        ("allow: ['* https://a.test/']", "p:1:9: unknown method '*'; name them: `GET,POST`"),
+        ("allow: ['GET,PSOT https://a.test/']", "p:1:9: unknown method 'PSOT'; did you mean `POST`?"),
+        (
+            "allow: ['GET, POST https://a.test/']",
+            (
+                "p:1:9: not `METHOD URL`: 'GET, POST https://a.test/'; "
+                "write the methods without spaces: `GET,POST https://a.test/`"
+            ),
+        ),
         ("allow: [GTE https://a.test/]", "p:1:9: unknown method 'GTE'; did you mean `GET`?"),
         (
             "allow: [GET https://a.test/../b]",
@@ -256,6 +300,10 @@ def test_each_mistake_is_told_where_it_stands_and_how_to_mend_it(text: str, mess
     ("rule", "message"),
     [
         ("methods: GET", "p:1:44: list expected, not 'GET'; write [GET]"),
+        ("methods: '*'", f"p:1:44: list expected, not '*'; {EVERY}"),
+        ("methods: ['*']", f"p:1:45: unknown method '*'; {EVERY}"),
+        ("methods: [ANY]", f"p:1:45: unknown method 'ANY'; {EVERY}"),
+        ("paths: [/x]", "p:1:35: unknown key 'paths'; a rule has one path: `path: {glob: /v1/**}`"),
         ("methods: [GTE]", "p:1:45: unknown method 'GTE'; did you mean `GET`?"),
         ("methods: [get]", "p:1:45: unknown method 'get'; did you mean `GET`?"),
         ("method: gte", "p:1:34: unknown method 'GTE'; did you mean `GET`?"),
@@ -293,6 +341,11 @@ def test_each_mistake_of_a_rule_is_told_where_it_stands(rule: str, message: str)
 def test_a_private_address_may_be_denied_and_a_public_one_allowed() -> None:
     assert str(check("deny: [10.0.0.1]").deny[0].host) == "10.0.0.1"
     assert str(check("domains: [203.0.113.7]").domains[0].host) == "203.0.113.7"
+
+
+def test_host_service_at_a_port_of_another_protocol_is_valid_if_its_scheme_is_named() -> None:
+    spec = check("host_services: {db: {to: host:6379, schemes: [http]}}")
+    assert spec.host_services["db"].to.port == 6379
 
 
 def test_everything_is_told_at_once_in_the_order_of_the_file() -> None:

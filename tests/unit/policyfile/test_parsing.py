@@ -25,14 +25,14 @@ OPTIONS = "options: {repos: repositories, git: {access: [read, readwrite]}}\n"
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("{name: forge, repo: [a/b]}", "2:25: service forge has no option 'repo'; did you mean `repos`?"),
+        ("{name: forge, repo: [a/b]}", "2:19: service forge has no option 'repo'; did you mean `repos`?"),
         (
             "{name: forge, repos: [a]}",
             "2:27: not a repository: 'a'; write `owner/name`, or \"owner/*\" for all of an owner",
         ),
         ("{name: forge, git: {access: write}}", "2:33: unknown access 'write'; did you mean `readwrite`?"),
         ("{name: forge, git: {acces: read}}", "2:24: `git` needs `access`; write `git: {access: read}`"),
-        ("{name: plain, git: {}}", "2:24: service plain has no option 'git'; known: merge_mode, readonly"),
+        ("{name: plain, git: {}}", "2:19: service plain has no option 'git'; known: merge_mode, readonly"),
         ("{name: plain, readonly: 1}", "2:29: `true` or `false` expected, not `1`"),
     ],
 )

@@ -70,3 +70,26 @@ async def test_denials_are_as_many_as_were_asked_for() -> None:
         assert isinstance(denials, list)
         counts.append(len(denials))
     assert counts == [3, 20, 20]
+
+
+async def test_verify_sets_denials_apart_for_a_bounded_time() -> None:
+    desk = Desk()
+    refused = AuditRecord(event=Event.REQUEST, decision="deny")
+    for seconds, counted in ((1, 0), (0, 1), ("x", 2), (None, 3)):
+        assert await desk.verbs["verify"]({"seconds": seconds}) == {"ok": True}
+        desk.audit_log.record(refused)
+        assert desk.audit_log.counts == {"allowed": 0, "denied": counted, "starts": 1}
+    assert len(desk.lines) == 4
+    assert len(desk.audit_log.denials(9)) == 3
+
+
+async def test_verify_is_over_after_two_minutes_at_most() -> None:
+    now = [0.0]
+    desk = Desk()
+    desk.audit_log = AuditLog([], clock=lambda: now[0])
+    desk.audit_log.verify_for(120)
+    now[0] = 119.0
+    desk.audit_log.record(AuditRecord(event=Event.REQUEST, decision="deny"))
+    now[0] = 120.0
+    desk.audit_log.record(AuditRecord(event=Event.REQUEST, decision="deny"))
+    assert desk.audit_log.counts == {"allowed": 0, "denied": 1, "starts": 1}

@@ -46,6 +46,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], 
         (["status"], {"verb": "status"}, {"x": 1}, 0),
         (["reload"], {"verb": "reload"}, {"ok": True}, 0),
         (["reload"], {"verb": "reload"}, {"ok": False}, 1),
+        (["verify", "--seconds=9"], {"verb": "verify", "seconds": 9}, {"ok": True}, 0),
         (["denials", "--count=3"], {"verb": "denials", "count": 3}, {"denials": []}, 0),
     ],
 )

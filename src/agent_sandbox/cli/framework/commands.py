@@ -71,6 +71,16 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
+# Commands of other programs, and the command to use here.
+OTHER_WORDS: dict[str, str] = {
+    "attach": "agent-sandbox shell opens a shell in the container; agent-sandbox run starts the agent",
+    "ps": "agent-sandbox status shows the stack",
+    "restart": "agent-sandbox down, then agent-sandbox up; agent-sandbox proxy restart, for the proxy alone",
+    "start": "agent-sandbox up starts the stack; agent-sandbox run also starts the agent",
+    "stop": "agent-sandbox down stops the stack",
+}
+
+
 def load(*path: str) -> "ModuleType":
     """Import the module of one command: `load("policy", "check")` is `agent_sandbox.cli.policy.check`."""
     return import_module(".".join(("agent_sandbox.cli", *map(in_python, path))))

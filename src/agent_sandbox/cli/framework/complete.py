@@ -1,6 +1,7 @@
-"""Completion candidates that the static table lacks: a command's options and its first argument."""
+"""Completion candidates that the static table lacks: a command's options, their values, and its arguments."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from agent_sandbox.cli.framework.commands import command_path, load
 from agent_sandbox.cli.framework.main import command_for
@@ -9,28 +10,37 @@ from agent_sandbox.cli.framework.main import command_for
 def candidates(words: Sequence[str]) -> str:
     """Return the candidates for the last word, one `name<TAB>help` per line; empty for an unknown command.
 
-    A command's module may define `completions`, which returns the words for its first argument.
+    A command's module may define `completions`: it gets the arguments before the last word, and returns words for it.
     """
     path = command_path(words[:-1])
     if path is None:
         return ""
-    current = words[-1]
-    found = _options(path) if current.startswith("-") else _words(path, words)
+    before, current = words[len(path) : -1], words[-1]
+    options = _options(path)
+    if current.startswith("-"):
+        found = {name: getattr(one, "help", None) or "" for name, one in options.items()}
+        found["--help"] = "Show this message and exit."
+    elif before and (option := options.get(before[-1])) and not option.is_flag:
+        choices = str(option.metavar or "").split("|")  # `vscode|none`, or one word that is not a value
+        found = dict.fromkeys(choices, "") if choices[1:] else {}
+    else:
+        known: Callable[..., Iterable[str]] = getattr(load(*path), "completions", lambda *_: ())
+        found = dict.fromkeys(known(*_arguments(before, options)), "")
     return "\n".join(f"{name}\t{text}" for name, text in found.items() if name.startswith(current))
 
 
-def _options(path: tuple[str, ...]) -> dict[str, str]:
-    parameters = command_for(path).params
-    return {
-        name: getattr(parameter, "help", None) or ""
-        for parameter in parameters
-        for name in parameter.opts
-        if name.startswith("--")
-    } | {"--help": "Show this message and exit."}
+def _options(path: tuple[str, ...]) -> dict[str, Any]:
+    """Return the options of a command as click's objects, by their long names."""
+    return {name: one for one in command_for(path).params for name in one.opts if name.startswith("--")}
 
 
-def _words(path: tuple[str, ...], words: Sequence[str]) -> dict[str, str]:
-    if len(words) != len(path) + 1:
-        return {}
-    known: Callable[[], Iterable[str]] = getattr(load(*path), "completions", tuple)
-    return dict.fromkeys(known(), "")
+def _arguments(words: Sequence[str], options: dict[str, Any]) -> list[str]:
+    """Return the words that are neither options nor values of options."""
+    found: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-"):
+            found.append(word)
+        elif (option := options.get(word)) and not option.is_flag:
+            next(rest, None)
+    return found

@@ -7,7 +7,7 @@ static help with typer's output.
 from collections.abc import Mapping, Sequence
 
 from agent_sandbox import __version__
-from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY
+from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, OTHER_WORDS, PROGRAM, SUMMARY
 
 VERSION = f"{PROGRAM} {__version__}"
 COMPLETE = "__complete"
@@ -33,9 +33,16 @@ def answer(argv: Sequence[str]) -> str | None:
     return None
 
 
+def without_help_word(argv: Sequence[str]) -> list[str]:
+    """Return the arguments with `help policy check` written as `policy check --help`."""
+    return [*argv[1:], HELP[0]] if argv[:1] == ["help"] else [*argv]
+
+
 def usage(argv: Sequence[str]) -> str | None:
-    """Return the help to print if the command is missing, which is a usage error."""
+    """Return what to print if the command is missing or another program's word, which is a usage error."""
     match tuple(argv):
+        case (word, *_) if word in OTHER_WORDS:
+            return f"error: there is no command `{word}`\n  hint: {OTHER_WORDS[word]}"
         case ():
             return root_help()
         case (group,) if group in GROUPS:

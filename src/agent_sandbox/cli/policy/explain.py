@@ -13,13 +13,15 @@ from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.advice import APPLY, WITHOUT
+from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.policytools.explain.explaining import Explanation, Miss
 from agent_sandbox.policytools.explain.explaining import explain as explain_request
 from agent_sandbox.policytools.explain.remedy import Choice, Remedy
-from agent_sandbox.policytools.explain.request_line import RequestLine, read_header, read_size
+from agent_sandbox.policytools.explain.request_line import RequestLine, method_and_url, read_header, read_size
 
-Method = Annotated[str, Argument(help="GET, POST, ...")]
-Url = Annotated[str, Argument(help="https://host/path?query")]
+Method = Annotated[str, Argument(help="GET, POST, ...; if left out, GET.")]
+Url = Annotated[str | None, Argument(help="https://host/path?query")]
 VERBS = {Effect.ALLOW: "allows", Effect.DENY: "denies"}
 
 
@@ -28,9 +30,14 @@ Graphql = Annotated[str | None, Option(help="The GraphQL document of the request
 Body = Annotated[str | None, Option(help="The size of the request body: 300, 1MiB.", metavar="SIZE")]
 
 
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the methods, for shell completion."""
+    return () if before else tuple(sorted(STANDARD))
+
+
 def explain(  # noqa: PLR0913 - each is an option
     method: Method,
-    url: Url,
+    url: Url = None,
     *,
     header: Headers = None,
     body: Body = None,
@@ -43,9 +50,10 @@ def explain(  # noqa: PLR0913 - each is an option
     from agent_sandbox.runtime.policies.layers import choices_here, load_here, offers_here  # noqa: PLC0415 - not needed for `--help`
 
     where = named_policy(policy, path=path)
+    verb, address = method_and_url((method, *([] if url is None else [url])))
     line = RequestLine(
-        method=method.upper(),
-        url=url,
+        method=verb,
+        url=address,
         headers=tuple(map(read_header, header or ())),
         body_size=None if body is None else read_size(body),
         graphql=graphql,
@@ -132,30 +140,44 @@ def _listed(rules: Iterable[Rule]) -> Iterator[str]:
 
 
 def _to_allow(remedy: Remedy | None, file: Path) -> Iterator[tuple[str, str]]:
+    """Yield the ways to allow the request; for git servers and registries the service first, because they need many."""
     if remedy is None:
         return
+    line, services = [*_line(remedy, file)], [*_services(remedy)]
+    first = bool(remedy.choices or remedy.package_manager) or any(map(is_source, remedy.services))
+    title = "to allow"
+    for way in (services, line) if first else (line, services):
+        yield from ((title, text) for text in way)
+        if way and title == "to allow":
+            yield title, APPLY
+            title = "or"
+        if way is line and remedy.without:
+            yield "but", f"it {WITHOUT.format(remedy.without)}"
+    if remedy.in_the_way:
+        yield "and" if line else "to allow", remedy.in_the_way
+
+
+def _line(remedy: Remedy, file: Path) -> Iterator[str]:
     if remedy.line:
-        yield "to allow", remedy.line
+        yield remedy.line
         # A line that needs quotes in YAML cannot be a `policy allow` command.
         named = "" if file == POLICY_FILE else f" --policy {quote(str(file))}"
         command = f", or: agent-sandbox policy allow {quote(text)}{named}" if (text := _short(remedy)) else ""
-        yield "to allow", f"under `{remedy.section}` in {file}{command}"
-        yield "to allow", APPLY
-        if remedy.without:
-            yield "but", f"it {WITHOUT.format(remedy.without)}"
-    if remedy.in_the_way:
-        yield "and" if remedy.line else "to allow", remedy.in_the_way
+        yield f"under `{remedy.section}` in {file}{command}"
+
+
+def _services(remedy: Remedy) -> Iterator[str]:
     for choice in remedy.choices:
-        yield "or", choice.line
-        yield "or", _place(choice)
+        yield choice.line
+        yield _place_of(choice)
     for service in remedy.services:
-        yield "or", f"- {service}"
-        yield "or", "under `services`, with everything else that it allows"
+        yield f"- {service}"
+        yield "under `services`, with everything else that it allows"
     if remedy.package_manager:
-        yield "or", f"for everything that {remedy.package_manager.tool} fetches: {remedy.package_manager.way}"
+        yield f"for everything that {remedy.package_manager.tool} fetches: {remedy.package_manager.way}"
 
 
-def _place(choice: Choice) -> str:
+def _place_of(choice: Choice) -> str:
     if choice.instead_of is None:
         return "under `services`"
     closing = " for all repositories: it then denies the others" if choice.closes_others else ""

@@ -12,6 +12,7 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy_file import POLICY_FILE, find_policy
 from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
@@ -42,6 +43,24 @@ Project = Annotated[
     bool, Option(help="For resolve: include hosts that only the project's files name.", name="--from-project")
 ]
 Force = Annotated[bool, Option(help="For resolve: replace a file that was edited.")]
+
+
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the actions and the names of services, for shell completion."""
+    match before:
+        case ():
+            return (*Do, *_names())
+        case (Do.SHOW,):
+            return _names()
+        case (Do.RESOLVE,):
+            return tuple(RESOLVED)
+    return ()
+
+
+def _names() -> tuple[str, ...]:
+    from agent_sandbox.policyfile.catalogue import shipped_services  # noqa: PLC0415 - not needed for `--help`
+
+    return tuple(sorted({*shipped_services(), *RESOLVED}))
 
 
 def services(  # noqa: PLR0913 - each is an option

@@ -10,19 +10,23 @@ from agent_sandbox.backends.verbs import ReadTraffic, Terminal
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.execute import backend, require_running
-from agent_sandbox.cli.steps.policy_edit import put
+from agent_sandbox.cli.steps.policy_edit import put, put_service
 from agent_sandbox.cli.steps.policy_file import named_policy
+from agent_sandbox.cli.steps.reload_policy import reload_stack, report
 from agent_sandbox.cli.terminal.output import emit, emit_json, say, say_problems
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policy.explain.advice import APPLY
+from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.policytools.suggest.denials import Denials, Seen, read_denials
 from agent_sandbox.policytools.suggest.generalising import IDS, WORDS
 from agent_sandbox.policytools.suggest.suggesting import Proposal, Suggestions
 from agent_sandbox.policytools.suggest.suggesting import suggest as suggest_rules
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.policies.declined import load_declined, save_declined
 from agent_sandbox.runtime.policies.layers import load_here, offers_here
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import watch_stack
+from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.proxy.traffic import STDIN, traffic_lines
 
 File = Annotated[Path | None, Argument(help="An audit log, `-` for standard input; by default the running stack's.")]
@@ -52,7 +56,11 @@ def suggest(
     if json:
         emit_json({"policy": str(where), **as_json(found)})
     elif choose:
-        _choose(found, where)
+        added = _choose(found, where)
+        if added and file is None and policy is None:
+            report(reload_stack(path))
+        elif added:
+            say(APPLY)
     else:
         emit(as_text(found))
         if any(proposal.values for proposal in found.proposals):
@@ -91,17 +99,21 @@ def as_text(found: Suggestions) -> str:
 
 
 def _proposal(proposal: Proposal) -> Iterator[str]:
-    yield f"agent-sandbox policy allow {shlex.quote(proposal.rule.text)}"
+    rule = f"agent-sandbox policy allow {shlex.quote(proposal.rule.text)}"
+    services = [f"`- {service}` under `services`, with everything else that it allows" for service in proposal.services]
+    if proposal.package_manager:
+        services = [f"for everything that {proposal.package_manager.tool} fetches: {proposal.package_manager.way}"]
+    # One clone or installation needs many requests.
+    first = proposal.package_manager is not None or any(map(is_source, proposal.services))
+    title, *others = (*services, rule) if first else (rule, *services)
+    yield title
     yield f"  {_times(proposal.seen)}{_span(proposal.seen)}"
     for values in proposal.values:
         more = ", ..." if len(values) > MOST_VALUES else ""
         yield f"  `*` stands for {len(values)} values: {', '.join(values[:MOST_VALUES])}{more}"
     for warning in proposal.warnings:
         yield f"  careful: {warning}"
-    for service in proposal.services:
-        yield f"  or `- {service}` under `services`, with everything else that it allows"
-    if proposal.package_manager:
-        yield f"  or for everything that {proposal.package_manager.tool} fetches: {proposal.package_manager.way}"
+    yield from (f"  or {other}" for other in others)
     yield ""
 
 
@@ -118,10 +130,10 @@ def _times(seen: Seen) -> str:
 
 
 def _span(seen: Seen) -> str:
-    first, last = (time.partition(".")[0].removesuffix("Z").replace("T", " ") for time in (seen.first, seen.last))
+    first, last = (local_time(time) for time in (seen.first, seen.last))
     if not first:
         return ""
-    return f", {first} UTC" if first == last else f", {first} to {last} UTC"
+    return f", {first}" if first == last else f", {first} to {last}"
 
 
 def _seen(seen: Seen) -> dict[str, Any]:
@@ -144,27 +156,37 @@ def _require_terminal(file: Path | None) -> None:
         raise UserError([Problem(where="", what=what, hint="run it without --choose to print the suggestions")])
 
 
-def _choose(found: Suggestions, file: Path) -> None:
-    """Ask about each suggestion; no answer means no."""
-    added = 0
-    for number, proposal in enumerate(found.proposals, start=1):
+def _choose(found: Suggestions, file: Path) -> int:
+    """Ask about each suggestion and return how many were added; no answer means no."""
+    added, declined = 0, {*load_declined(file, os.environ)}
+    proposals = [proposal for proposal in found.proposals if proposal.rule.text not in declined]
+    if left := len(found.proposals) - len(proposals):
+        say(f"{left} that you declined before left out; agent-sandbox policy suggest lists them")
+    for number, proposal in enumerate(proposals, start=1):
         emit("\n".join(_proposal(proposal)).rstrip())
-        answer = _ask(f"add it? ({number} of {len(found.proposals)}) [y/N/q] ")
+        service = next(iter(proposal.services), "")
+        keys = f"y/s/N/q; s adds the service {service}" if service else "y/N/q"
+        answer = _ask(f"add the rule? ({number} of {len(proposals)}) [{keys}] ")
         if answer == "q":
             break
-        if answer == "y":
-            added += _put(proposal, file)
-    if added:
-        say(APPLY)
+        if answer == "y" or (answer == "s" and service):
+            added += _put(proposal, file, service=service if answer == "s" else "")
+        else:
+            declined.add(proposal.rule.text)
+    save_declined(file, declined, os.environ)
+    return added
 
 
-def _put(proposal: Proposal, file: Path) -> bool:
-    """Add one rule and return whether it was added; print why if it cannot be."""
+def _put(proposal: Proposal, file: Path, *, service: str) -> bool:
+    """Add the service or the rule, and return whether it was added; print why if it cannot be."""
     try:
-        return put(proposal.rule, file)
+        if not service:
+            return put(proposal.rule, file)
+        put_service(service, file)
     except UserError as error:
         say_problems(error.problems)
         return False
+    return True
 
 
 def _ask(question: str) -> str:

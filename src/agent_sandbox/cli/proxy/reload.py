@@ -1,21 +1,14 @@
 """`agent-sandbox proxy reload`."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath, Yes
-from agent_sandbox.cli.steps.execute import backend, require_running
-from agent_sandbox.cli.steps.policy_file import require_policy
-from agent_sandbox.cli.steps.trust_gate import open_trusted
-from agent_sandbox.cli.terminal.output import emit, emit_json, say
-from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.proxy.control import ask_socket, ask_stack
+from agent_sandbox.cli.steps.reload_policy import reload_stack, report, require_loaded
+from agent_sandbox.cli.terminal.output import emit_json
+from agent_sandbox.runtime.proxy.control import ask_socket
 
 Control = Annotated[
     Path | None,
@@ -25,63 +18,8 @@ Control = Annotated[
 
 def reload(*, path: ProjectPath = None, control: Control = None, json: Json = False, yes: Yes = "") -> None:
     """Reload the policy into the running proxy. An invalid policy changes nothing; the command reports its problems."""
-    answer = ask_socket(control, "reload") if control else _in_stack(path, yes)
-    if answer.get("ok") is not True:
-        texts = answer.get("problems") or [str(answer.get("error", "the proxy did not load the policy"))]
-        problems = [Problem(where="", what=str(text)) for text in texts]
-        raise UserError([*problems, _in_force(answer)])
+    answer = require_loaded(ask_socket(control, "reload")) if control else reload_stack(path, yes=yes)
     if json:
         emit_json(answer)
-        return
-    for line in _changes(answer.get("change", {})):
-        emit(line)
-    closed = f", {answer['closed']} connections closed" if answer.get("closed") else ""
-    say(f"policy loaded, digest {str(answer.get('digest', ''))[:12]}{closed}")
-
-
-def _changes(change: Mapping[str, Any]) -> Iterator[str]:
-    counts = change.get("counts", {})
-    for kind, sign in (("added", "+"), ("removed", "-")):
-        yield from (f"{sign} {rule['effect']} {rule['rule']}  ({rule['origin']})" for rule in change.get(kind, ()))
-        yield from _more(change, kind, f"{sign} and {{}} more rules")
-    yield from change.get("others", ())
-    yield from _more(change, "others", "and {} more changes other than rules")
-    yield from (f"no longer reachable: {host}" for host in change.get("unreachable", ()))
-    yield from _more(change, "unreachable", "no longer reachable: {} more hosts")
-    if counts and not any(counts.values()):
-        yield "nothing changed"
-
-
-def _more(change: Mapping[str, Any], kind: str, text: str) -> Iterator[str]:
-    left = change.get("counts", {}).get(kind, 0) - len(change.get(kind, ()))
-    if left > 0:
-        yield text.format(left)
-
-
-def _in_stack(path: Path | None, yes: str) -> Mapping[str, Any]:
-    project = open_project(path, cwd=Path.cwd())
-    try:
-        require_policy(project)  # the same check as the proxy's, with paths of this machine
-    except UserError as error:
-        raise UserError([*error.problems, *_what_holds(project)]) from error
-    return _asked(open_trusted(path, cwd=Path.cwd(), yes=yes), "reload")
-
-
-def _what_holds(project: Project) -> Sequence[Problem]:
-    try:
-        answer = _asked(project, "status")
-    except UserError as error:
-        return error.problems
-    return (_in_force(answer.get("policy", {})),)
-
-
-def _asked(project: Project, verb: str) -> Mapping[str, Any]:
-    require_running(project, "proxy")
-    return ask_stack(backend().plan(project, AskProxy(argv=(verb,))))
-
-
-def _in_force(policy: Mapping[str, Any]) -> Problem:
-    """Return a note on the policy in force when a reload failed."""
-    if policy.get("valid") is False:
-        return Problem(where="", what="the proxy denies everything until the policy is fixed")
-    return Problem(where="", what="nothing was changed: the previous policy stays in force until the proxy restarts")
+    else:
+        report(answer)

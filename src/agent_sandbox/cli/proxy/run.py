@@ -51,7 +51,7 @@ def run(  # noqa: PLR0913 - each is an option
     if find_spec("mitmproxy") is None:
         what = "the proxy needs mitmproxy, which is not installed"
         hint = "in a checkout of agent-sandbox: pipx install --force '.[proxy]'"
-        raise UserError([Problem(where="agent-sandbox[proxy]", what=what, hint=hint)])
+        raise UserError([Problem(where="agent-sandbox-cli[proxy]", what=what, hint=hint)])
     ca = ("--upstream-ca", str(upstream_ca)) if upstream_ca else ()
     layers = tuple(word for entry in layer or () for word in ("--layer", entry))
     resolved = tuple(word for entry in resolve or () for word in ("--resolve", entry))

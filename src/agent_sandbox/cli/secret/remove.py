@@ -7,12 +7,17 @@ from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.execute import backend, require_running
-from agent_sandbox.cli.steps.secret_binding import read_binding
+from agent_sandbox.cli.steps.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import tell_stack
 
 Name = Annotated[str, Argument(help="The secret's name in the policy.")]
+
+
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the secrets that the policy names, for shell completion."""
+    return () if before else named_secrets(Path.cwd())
 
 
 def remove(name: Name, *, path: ProjectPath = None) -> None:

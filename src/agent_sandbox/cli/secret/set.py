@@ -11,7 +11,7 @@ from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.steps.execute import backend, require_running
 from agent_sandbox.cli.steps.policy_file import shown
-from agent_sandbox.cli.steps.secret_binding import read_binding
+from agent_sandbox.cli.steps.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.steps.secret_value import read_value
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
@@ -29,6 +29,11 @@ Hosts = Annotated[
         "--host", help="A host that the secret may be sent to, by its exact name; may be repeated.", metavar="HOST"
     ),
 ]
+
+
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the secrets that the policy names, for shell completion."""
+    return () if before else named_secrets(Path.cwd())
 
 
 def set(context: typer.Context, name: Name, *, host: Hosts, path: ProjectPath = None) -> None:  # noqa: A001 - its name

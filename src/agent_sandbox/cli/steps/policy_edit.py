@@ -5,27 +5,39 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from agent_sandbox.cli.framework.parameters import Argument
+from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy_file import POLICY_FILE, named_policy
 from agent_sandbox.cli.terminal.output import emit, say
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.explain.advice import APPLY
+from agent_sandbox.policy.http.method import STANDARD
+from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
     from agent_sandbox.policytools.edit.short_rule import ShortRule
 
 Url = Annotated[str | None, Argument(help="The URL, if RULE is only the method.")]
+Reload = Annotated[bool, Option(help="Then reload the policy into the running proxy.")]
+METHODS = tuple(sorted(STANDARD))
 DONE = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}
 
 
 def add_rule(  # noqa: PLR0913 - the command's options
-    effect: Effect, rule: str, url: str | None, *, policy: Path | None, path: Path | None, dry_run: bool
+    effect: Effect, rule: str, url: str | None, *, policy: Path | None, path: Path | None, dry_run: bool, reload: bool
 ) -> None:
-    """Add the rule to the policy file and print where, or print the diff."""
+    """Add the rule to the policy file and print where, or print the diff; then reload the policy if asked to."""
     from agent_sandbox.policytools.edit.short_rule import read_short_rule  # noqa: PLC0415 - not needed for `--help`
 
+    if reload and policy:
+        what, hint = "--reload loads the project's policy", "leave out --policy or --reload"
+        raise UserError([Problem(where="--policy", what=what, hint=hint)])
     wanted = read_short_rule(effect, (rule, *([] if url is None else [url])))
-    if put(wanted, named_policy(policy, path=path), dry_run=dry_run):
+    added = put(wanted, named_policy(policy, path=path), dry_run=dry_run)
+    if reload and not dry_run:
+        from agent_sandbox.cli.steps.reload_policy import reload_stack, report  # noqa: PLC0415 - only with --reload
+
+        report(reload_stack(path))
+    elif added:
         say(APPLY)
 
 
@@ -50,6 +62,18 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
             say(f"part of it is still denied, by {deny.origin}: {deny}")
         return True
     return False
+
+
+def put_service(name: str, file: Path) -> None:
+    """Add the service to the file and print where."""
+    # Not needed for `--help`.
+    from agent_sandbox.runtime.policies.edit import planned_service, write_edit  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
+
+    before, after = planned_service(file, name, os.environ)
+    with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
+        write_edit(file, before, after)
+    emit(f"{file}:{after.line}: added `- {name}` under `services`")
 
 
 def difference(file: Path, before: str, after: str) -> str:

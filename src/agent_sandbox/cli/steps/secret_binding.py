@@ -1,12 +1,16 @@
-"""Parse a secret's name and hosts from the command line."""
+"""Parse a secret's name and hosts from the command line, and list the names that shells complete."""
 
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from agent_sandbox.cli.steps.policy_file import find_policy
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.match.host_pattern import Reach, parse_host_pattern
 from agent_sandbox.policy.match.injection import parse_secret_name
-from agent_sandbox.policytools.unset_secrets import Bound
+from agent_sandbox.policytools.unset_secrets import Bound, wanted
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.policies.layers import load_here
 
 
 def read_binding(name: str, hosts: Sequence[str]) -> Bound:
@@ -15,6 +19,12 @@ def read_binding(name: str, hosts: Sequence[str]) -> Bound:
     if problems:
         raise UserError(problems)
     return Bound(name=name, hosts=tuple(dict.fromkeys(parse_host_pattern(host).name for host in hosts)))
+
+
+def named_secrets(cwd: Path) -> tuple[str, ...]:
+    """Return the secrets that the project's policy injects."""
+    policy = load_here(find_policy(None, cwd=cwd), os.environ)
+    return tuple(dict.fromkeys(one.secret for one in wanted(policy, ())))
 
 
 def _name_problems(name: str) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.steps.execute import backend, execute
 from agent_sandbox.cli.steps.policy_file import require_policy
 from agent_sandbox.cli.steps.unprotected_writes import review
+from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.render.paths import COMPOSE
 from agent_sandbox.runtime.compose.containers import Container, containers
@@ -28,6 +29,8 @@ def start(
     project: Project, *, base_image: str = "", extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False
 ) -> int:
     """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code."""
+    if not dry_run:
+        project = updated(project, quiet=quiet)
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     try:

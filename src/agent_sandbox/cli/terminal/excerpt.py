@@ -7,6 +7,10 @@ from agent_sandbox.problems import Problem
 
 PLACE = re.compile(r".*:(?P<line>[0-9]+):(?P<column>[0-9]+)", re.DOTALL)
 WIDEST = 100
+QUOTED = r"\"[^\"]*\"|'[^']*'"
+WORD = re.compile(rf"{QUOTED}|(?:[^\s:]|:(?=\S))+")
+IN_FLOW = re.compile(rf"{QUOTED}|(?:[^\s:,\]}}]|:(?=[^\s,\]}}]))+")
+OPEN = re.compile(r"[\[{][^\]}]*$")
 
 
 def excerpt(problem: Problem, lines: Sequence[str]) -> str:
@@ -24,6 +28,8 @@ def excerpt(problem: Problem, lines: Sequence[str]) -> str:
     line = lines[int(number) - 1].rstrip()
     if column > WIDEST or "\t" in line:
         return f"  {number} | {line[:WIDEST]}"
-    word = re.match(r"[\"'][^\"']*[\"']|[^\s,:\]}]+", line[column - 1 :])
+    # In a list or mapping on one line, a comma ends a word; a colon does before a space.
+    in_flow = bool(OPEN.search(line[: column - 1]))
+    word = (IN_FLOW if in_flow else WORD).match(line, column - 1)
     carets = "^" * min(len(word[0]) if word else 1, WIDEST)
     return f"  {number} | {line[:WIDEST]}\n  {' ' * len(number)} | {' ' * (column - 1)}{carets}"

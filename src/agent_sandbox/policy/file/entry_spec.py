@@ -39,6 +39,7 @@ from agent_sandbox.policy.http.headers import HeaderPattern, header_pattern
 from agent_sandbox.policy.http.query import QueryPattern, query_pattern
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policy.match.host_service import HostServiceRow, Target, host_service_row, parse_target
+from agent_sandbox.policy.match.other_protocols import require_http
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern
 from agent_sandbox.policy.match.private_hosts import how_to_name, why_private
 from agent_sandbox.policy.match.public_suffix import require_no_public_suffix
@@ -187,7 +188,7 @@ class HostServiceSpec(RuleSpec):
     ports: Ports = ()
 
     @model_validator(mode="after")
-    def _has_its_ports_once(self) -> "HostServiceSpec":
+    def _has_usable_ports_once(self) -> "HostServiceSpec":
         network = self.to.network
         if network is not None and not self.ports:
             what, hint = f"`ports` is missing for the network `{network}`", "write `ports: [8080]` beside it"
@@ -195,6 +196,7 @@ class HostServiceSpec(RuleSpec):
         if network is None and self.ports:
             what, hint = f"`to` already has the port {self.to.port}", "remove `ports`"
             raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        call_parser(partial(require_http, schemes=self.schemes), (self.to.port, *self.ports))
         return self
 
     def row(self, name: str) -> HostServiceRow:

@@ -9,6 +9,7 @@ from typing import Literal, override
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.match.injection import Credential, Injection, parse_secret_name
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
+from agent_sandbox.policy.match.ssh_address import repository_of
 from agent_sandbox.policy.text import safe_repr
 
 Repositories = Literal["repositories"]
@@ -39,6 +40,10 @@ PLACEHOLDER = "{repo}"
 ANY_REPOSITORY = "*/*"
 REPOSITORIES: Repositories = "repositories"
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?:\*|[A-Za-z0-9._-]{1,100})")
+# After a key in `UnfitOption.at`: the key itself, not its value.
+KEY = "[key]"
+# Options that other products have, and people try.
+ACCESS_WORDS = frozenset({"access", "level", "permission", "permissions", "push", "read", "readwrite", "write"})
 # Values of `when` in a rule: whether the policy names repositories.
 ANY, NAMED = "any", "named"
 
@@ -109,7 +114,9 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
     """
     for name in given:
         if name not in declared:
-            raise UnfitOption(f"service {service} has no option {safe_repr(name)}", _known(name, declared), name)
+            raise UnfitOption(
+                f"service {service} has no option {safe_repr(name)}", _access_hint(name, declared), name, KEY
+            )
     repositories: tuple[str, ...] = ()
     levels: dict[str, Levels] = {}
     secrets: dict[tuple[str, str], Injection] = {}
@@ -137,11 +144,14 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
 
 def _repositories(option: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise UnfitOption(f"`{option}` has to be a list of repositories", f"write `{option}: [owner/name]`", option)
+        example = value if isinstance(value, str) and is_repository(value) else "owner/name"
+        raise UnfitOption(f"`{option}` has to be a list of repositories", f"write `{option}: [{example}]`", option)
     for number, name in enumerate(value):
         if not isinstance(name, str) or not is_repository(name):
             what = f"not a repository{f': {safe_repr(name)}' if isinstance(name, str) else ''}"
-            raise UnfitOption(what, 'write `owner/name`, or "owner/*" for all of an owner', option, number)
+            meant = repository_of(name) if isinstance(name, str) else ""
+            example = f"`{meant}`" if is_repository(meant) else '`owner/name`, or "owner/*" for all of an owner'
+            raise UnfitOption(what, f"write {example}", option, number)
     return tuple(sorted({name.lower() for name in value}))
 
 
@@ -188,7 +198,16 @@ def _secret(option: str, auth: Auth, value: object) -> Injection:
 def _refuse_unknown(value: Mapping[str, object], known: Sequence[str], hint: str, *at: str) -> None:
     for key in value:
         if key not in known:
-            raise UnfitOption(f"unknown key {safe_repr(key)}", hint, *at, key)
+            raise UnfitOption(f"unknown key {safe_repr(key)}", hint, *at, key, KEY)
+
+
+def _access_hint(name: str, declared: Declared) -> str:
+    """Return the hint for an unknown option; one that sounds like access is answered with the highest level."""
+    kinds = ((option, kind) for option, kind in declared.items() if isinstance(kind, Access) and kind.levels[1:])
+    parts = [f"`{option}: {{access: {kind.levels[-1]}}}`" for option, kind in kinds]
+    if name.casefold() not in ACCESS_WORDS or not parts:
+        return _known(name, declared)
+    return f"access is set for each part: {', '.join(parts)}"
 
 
 def _known(word: str, known: Sequence[str] | Mapping[str, object]) -> str:

@@ -2,6 +2,8 @@
 
 >>> write_out_allow("GET https://api.example.com/v1/*")["rules"]
 [{'methods': ['GET'], 'schemes': ['https'], 'path': {'glob': '/v1/*'}}]
+>>> write_out_deny("PUT,DELETE https://api.example.com")["rules"]
+[{'methods': ['PUT', 'DELETE'], 'schemes': ['https']}]
 """
 
 import re
@@ -11,6 +13,7 @@ from typing import Any
 from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.http.query import parameters_of
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
+from agent_sandbox.policy.match.ssh_address import require_no_ssh
 from agent_sandbox.policy.text import safe_repr
 
 ONE_REQUEST = re.compile(
@@ -43,10 +46,11 @@ def write_out_allow(value: object) -> object:
 def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
     found = ONE_REQUEST.fullmatch(text)
     if found is None:
+        require_no_ssh(text)
         raise Unfit(f"not `METHOD URL`: {safe_repr(text)}", _how(text))
     if "#" in (found["query"] or ""):
         raise Unfit(f"{safe_repr(text)} has a fragment", "remove it: clients never send it")
-    rule: dict[str, Any] = {"methods": [found["method"]], "schemes": [found["scheme"]]}
+    rule: dict[str, Any] = {"methods": found["method"].split(","), "schemes": [found["scheme"]]}
     # In an allow, a URL without a path means `/`; in a deny, it means every path.
     path = found["path"] or ("/" if is_exact else None)
     if path is not None:
@@ -62,12 +66,12 @@ def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
 
 
 def _how(text: str) -> str:
-    """Return the hint; a URL that only lacks its method is shown with one."""
-    whole = f"GET {text}"
+    """Return the hint; a URL that only lacks its method is shown with one, and methods with spaces without them."""
     if A_HOST.fullmatch(text):
         return f"a host alone goes under `domains`; for one request {HOW}"
+    variants = {"add a method": f"GET {text}", "write the methods without spaces": re.sub(r", +", ",", text)}
     shown = safe_repr(text)[1:-1] == text
-    return f"add a method: `{whole}`" if shown and ONE_REQUEST.fullmatch(whole) else HOW
+    return next((f"{do}: `{whole}`" for do, whole in variants.items() if shown and ONE_REQUEST.fullmatch(whole)), HOW)
 
 
 def _values_by_name(query: str) -> dict[str, list[str]]:

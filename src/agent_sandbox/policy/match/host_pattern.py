@@ -13,6 +13,7 @@ from typing import override
 from agent_sandbox.policy.errors import Ambiguous, Unfit
 from agent_sandbox.policy.http.addresses import is_liftable
 from agent_sandbox.policy.http.host import canonical_host, is_address
+from agent_sandbox.policy.match.ssh_address import require_no_ssh
 from agent_sandbox.policy.text import safe_repr
 
 HOST_CHARACTERS = re.compile(r"[\w.:\[\]-]*")
@@ -104,6 +105,7 @@ def parse_host_pattern(text: str) -> HostPattern:
 
 
 def _require_host(text: str, name: str) -> None:
+    require_no_ssh(text)
     shown = safe_repr(text)
     if "://" in text:
         raise Unfit(f"{shown} is a URL, not a host", "write only the host; paths go under `rules`")

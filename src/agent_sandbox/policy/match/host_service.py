@@ -14,7 +14,7 @@ from agent_sandbox.policy.text import safe_repr
 
 # In `to: host:11434`: the Docker host, whatever its address is.
 ENGINE = "host"
-HOW = "write `host:11434`, `db.internal:5432`, `10.1.2.3:8080`, or `10.1.2.0/24` with `ports`"
+HOW = "write `host:11434`, `wiki.internal:443`, `10.1.2.3:8080`, or `10.1.2.0/24` with `ports`"
 NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 NOT_A_NAME = frozenset({"localhost", ENGINE})
 

@@ -1,6 +1,7 @@
 """Turn `METHOD URL`, as a user writes it, into the request that a client would send."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import override
 
@@ -9,7 +10,9 @@ from agent_sandbox.policy.errors import Unfit
 from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.body_size import parse_body_size
 from agent_sandbox.policy.http.graphql_body import with_body
+from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
+from agent_sandbox.policy.match.ssh_address import https_address
 from agent_sandbox.problems import Problem, UserError
 
 Headers = tuple[tuple[str, str], ...]
@@ -31,6 +34,26 @@ class RequestLine:
         return f"{self.method} {self.url}"
 
 
+def method_and_url(words: Sequence[str]) -> tuple[str, str]:
+    """Return the method and the URL of one or two words; without a method it is GET. Raise UserError for anything else.
+
+    >>> method_and_url(["https://a.test/"]), method_and_url(["post https://a.test/"])
+    (('GET', 'https://a.test/'), ('POST', 'https://a.test/'))
+    """
+    match " ".join(words).split():
+        case [url] if url.upper() not in NAMEABLE:
+            method = "GET"
+        case [method, url]:
+            pass
+        case _:
+            what, hint = "not one request", "write `GET https://host/path`"
+            raise UserError([Problem(where=" ".join(words), what=what, hint=hint)])
+    if "," in method:
+        what, hint = "more than one method", f"explain one at a time: `{method.partition(',')[0].upper()} {url}`"
+        raise UserError([Problem(where=method, what=what, hint=hint)])
+    return method.upper(), url
+
+
 def read_request(policy: Policy, line: RequestLine) -> Request:
     """Return the request; raise UserError for an invalid URL, and Ambiguous as the proxy would.
 
@@ -38,7 +61,8 @@ def read_request(policy: Policy, line: RequestLine) -> Request:
     """
     scheme, separator, rest = line.url.partition("://")
     if not separator or scheme.lower() not in DEFAULT_PORTS:
-        hint = "write it as https://host/path"
+        address = https_address(line.url)
+        hint = f"git uses https in the sandbox: {address}" if address else "write it as https://host/path"
         raise UserError([Problem(where=line.url, what="not an http or https URL", hint=hint)])
     scheme, rest = scheme.lower(), rest.partition("#")[0]
     end = next((index for index, letter in enumerate(rest) if letter in "/?"), len(rest))

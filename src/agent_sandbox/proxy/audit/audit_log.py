@@ -21,6 +21,14 @@ class AuditLog:
         self._denials: deque[dict[str, object]] = deque(maxlen=REMEMBERED)
         self._counts: Counter[str] = Counter()
         self._health = ""
+        self._verifying_until = 0.0
+
+    def verify_for(self, seconds: float) -> None:
+        """Count the denials of the next seconds with the start checks, for `agent-sandbox verify`; 0 ends it.
+
+        They keep their audit records: the agent could see that a verification runs, and hide its own among them.
+        """
+        self._verifying_until = self._clock() + seconds
 
     def record(self, line: AuditRecord) -> None:
         """Write `line` to all sinks."""
@@ -30,8 +38,13 @@ class AuditLog:
             self._health = line.reason
         if line.event is Event.START:
             self._counts["start"] += 1
-        values = render(line, now=self._clock())
-        if line.event not in UNCOUNTED:
+        now = self._clock()
+        values = render(line, now=now)
+        if line.event in UNCOUNTED:
+            pass
+        elif line.decision == "deny" and now < self._verifying_until:
+            self._counts["start"] += 1
+        else:
             self._counts[line.decision] += 1
             if line.decision == "deny":
                 self._denials.append(values)
@@ -45,5 +58,5 @@ class AuditLog:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The numbers of allowed and denied requests and of start checks, since the proxy started."""
+        """The numbers of allowed and denied requests and of the sandbox's own checks, since the proxy started."""
         return {"allowed": self._counts["allow"], "denied": self._counts["deny"], "starts": self._counts["start"]}

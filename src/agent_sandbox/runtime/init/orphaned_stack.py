@@ -5,10 +5,8 @@ from collections.abc import Iterable, Iterator
 from agent_sandbox.render.paths import COMPOSE
 from agent_sandbox.render.record import parse_record
 from agent_sandbox.runtime.init.initialise import Prepared
+from agent_sandbox.runtime.project.installed import removal_of
 from agent_sandbox.runtime.project.trust_snapshot import Standing
-
-# From `/`, because `.env` would point compose to the new stack's file and remove its volumes.
-REMOVED = "until: cd / && docker compose --project-name {} down --volumes"
 
 
 def left_behind(prepared: Prepared, trusted: Iterable[Standing]) -> Iterator[str]:
@@ -18,7 +16,7 @@ def left_behind(prepared: Prepared, trusted: Iterable[Standing]) -> Iterator[str
     former, name = record.name if record else prepared.stack.name, prepared.stack.name
     if former == name:
         return
-    kept = f"if it ever ran, its containers and volumes (with sign-in and history) remain {REMOVED.format(former)}"
+    kept = f"if it ever ran, its containers and volumes (with sign-in and history) remain until: {removal_of(former)}"
     if _place(former) == _place(name):
         yield f"the stack was named {former}: {kept}"
     for place in trusted:

@@ -10,6 +10,7 @@ from agent_sandbox.policyfile import LayerFile, load_layer, parse_layer, service
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
+from agent_sandbox.policytools.edit.adding_service import add_service
 from agent_sandbox.policytools.edit.editing import AlreadyCovered, Edited, Readers, edit
 from agent_sandbox.policytools.edit.short_rule import ShortRule
 from agent_sandbox.problems import Problem, UserError
@@ -24,6 +25,12 @@ def planned_edit(file: Path, wanted: ShortRule, environ: Mapping[str, str]) -> t
     """Return the file's text and the text with the rule added; raise UserError if it cannot be added."""
     text = decode_policy(read_policy(file), file=str(file))
     return text, edit(text, wanted, _readers(file, environ))
+
+
+def planned_service(file: Path, name: str, environ: Mapping[str, str]) -> tuple[str, Edited]:
+    """Return the file's text and the text with the service added; raise UserError if it cannot be added."""
+    text = decode_policy(read_policy(file), file=str(file))
+    return text, add_service(text, name, _readers(file, environ))
 
 
 def write_edit(file: Path, before: str, after: Edited) -> None:

@@ -11,6 +11,7 @@ from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import Image, base_name, images_for
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.record import parse_record
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import compose_files
@@ -50,8 +51,26 @@ def require_own(project: Project) -> None:
     """Raise UserError if the stack belongs to another directory."""
     if not is_own(project):
         what = f"the stack {project.name} belongs to another directory: this project was moved, copied or cloned"
-        hint = f"agent-sandbox init {project.agent} makes a new stack for this directory"
+        removal = f"; `{removal_of(project.name)}` removes the one of {gone}" if (gone := _gone(project)) else ""
+        hint = f"agent-sandbox init {project.agent} makes a new stack for this directory{removal}"
         raise UserError([Problem(where=str(project.root / COMPOSE_FILE), what=what, hint=hint)])
+
+
+def removal_of(name: str) -> str:
+    """Return the command that removes a stack that no directory has any more, with its volumes.
+
+    It starts from `/`, because `.env` would point compose to the new stack's file.
+    """
+    return f"cd / && docker compose --project-name {shlex.quote(name)} down --volumes"
+
+
+def _gone(project: Project) -> Path | None:
+    """Return the directory that the user trusted with this stack, if it no longer exists: the project was moved."""
+    for trusted in open_store(os.environ):
+        record = parse_record(trusted.files.get(str(COMPOSE_FILE), ""))
+        if record and record.name == project.name and not trusted.root.exists():
+            return trusted.root
+    return None
 
 
 def require_outermost(folder: Path) -> None:
@@ -143,15 +162,23 @@ def own_images(project: Project) -> tuple[str, ...]:
 
 def images_of(project: Project) -> tuple[Image, ...]:
     """Return the images to build for the project; raise UserError if another version made the stack."""
-    known = images_for(load_manifest(data_root() / "templates", project.agent), project.owner)
-    names = {image.name for image in known}
-    foreign = [image for image in project.images if image.startswith(OURS) and image not in names]
-    if foreign:
-        where = str(project.root / COMPOSE_FILE)
+    if foreign := foreign_images(project):
+        what = (
+            f"the stack was made by another version of agent-sandbox: this one does not build {' and '.join(foreign)}"
+        )
         hint = f"agent-sandbox init {project.agent} updates the stack"
-        what = "this version of agent-sandbox does not build the image {}: the stack was made by another version"
-        raise UserError(Problem(where=where, what=what.format(image), hint=hint) for image in foreign)
-    return tuple(image for image in known if image.name in (*project.images, base_name()))
+        raise UserError([Problem(where=str(project.root / COMPOSE_FILE), what=what, hint=hint)])
+    return tuple(image for image in _known(project) if image.name in (*project.images, base_name()))
+
+
+def foreign_images(project: Project) -> tuple[str, ...]:
+    """Return the images of ours in the stack that only another version of agent-sandbox builds."""
+    known = {image.name for image in _known(project)}
+    return tuple(image for image in project.images if image.startswith(OURS) and image not in known)
+
+
+def _known(project: Project) -> tuple[Image, ...]:
+    return images_for(load_manifest(data_root() / "templates", project.agent), project.owner)
 
 
 def _document(text: str, file: Path) -> Mapping[str, Any]:

@@ -27,7 +27,11 @@ def read_line(text: str) -> Mapping[str, Any] | None:
 
 def as_text(line: Mapping[str, Any], *, zone: tzinfo | None = None) -> str:
     """Return a decision as one line (time, request, reason), in `zone` or the local time zone."""
-    parts = (_clock(str(line.get("time", "")), zone), f"{line.get('decision', ''):<5}", _asked(line))
+    parts = (
+        local_time(str(line.get("time", "")), zone=zone, shape="%H:%M:%S"),
+        f"{line.get('decision', ''):<5}",
+        _asked(line),
+    )
     reason = line.get("reason") or ""
     return "  ".join((*parts, str(reason))).rstrip()
 
@@ -41,8 +45,13 @@ def _asked(line: Mapping[str, Any]) -> str:
     return f"{line.get('method') or line.get('event', '')} {where}{line.get('path') or ''}"
 
 
-def _clock(time: str, zone: tzinfo | None) -> str:
+def local_time(time: str, *, zone: tzinfo | None = None, shape: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """Return a time of the proxy, which is in UTC, in `zone` or the local time zone; other text as it is.
+
+    >>> local_time("2026-01-02T10:00:00.000Z", zone=UTC), local_time("never")
+    ('2026-01-02 10:00:00', 'never')
+    """
     try:
-        return datetime.fromisoformat(time).replace(tzinfo=UTC).astimezone(zone).strftime("%H:%M:%S")
+        return datetime.fromisoformat(time).replace(tzinfo=UTC).astimezone(zone).strftime(shape)
     except ValueError:
         return time

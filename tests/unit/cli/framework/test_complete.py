@@ -1,8 +1,13 @@
+from pathlib import Path
+
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.complete import candidates
 from agent_sandbox.resources import data_root
+from agent_sandbox.stack.workspace import Ide
+
+POLICY = "services: [{name: github, repos: [o/r], git: {access: read, auth: {secret: github.push}}}]\n"
 
 
 def names(*words: str) -> list[str]:
@@ -29,6 +34,45 @@ def test_where_there_is_no_command_there_are_no_candidates(words: tuple[str, ...
 
 def test_a_second_word_is_not_guessed() -> None:
     assert names("init", "claude", "") == []
+    assert names("completion", "zsh", "") == []
+    assert names("policy", "explain", "GET", "") == []
+
+
+def test_values_of_an_option_are_completed() -> None:
+    assert names("init", "claude", "--ide", "") == [ide.value for ide in Ide]
+    assert names("init", "--ide", "v") == ["vscode"]
+    assert names("init", "--name", "") == []
+
+
+def test_options_and_their_values_are_not_arguments() -> None:
+    assert names("init", "--force", "--name", "x", "cl") == ["claude"]
+
+
+def test_methods_are_completed() -> None:
+    for command in ("explain", "allow", "deny"):
+        assert names("policy", command, "P") == ["PATCH", "POST", "PUT"]
+
+
+def test_containers_and_agents_are_completed_once_each() -> None:
+    assert names("logs", "") == ["proxy", "firewall", "agent"]
+    assert names("logs", "agent", "") == ["proxy", "firewall"]
+    assert "claude" not in names("build", "claude", "")
+
+
+def test_services_are_completed_where_they_are_named() -> None:
+    assert names("policy", "services", "gith") == ["github"]
+    assert names("policy", "services", "show", "no") == ["node"]
+    assert names("policy", "services", "resolve", "") == ["debian", "node", "python"]
+    assert names("policy", "services", "diff", "") == []
+    assert {"list", "show", "diff", "resolve"} < {*names("policy", "services", "")}
+
+
+def test_secrets_that_the_policy_names_are_completed(empty_project: Path) -> None:
+    (empty_project / ".devcontainer").mkdir()
+    (empty_project / ".devcontainer" / "policy.yaml").write_text(POLICY)
+    for command in ("set", "remove"):
+        assert names("secret", command, "") == ["github.push"]
+    assert names("secret", "set", "github.push", "") == []
 
 
 def test_a_command_without_words_has_none() -> None:

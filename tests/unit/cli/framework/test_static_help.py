@@ -1,12 +1,20 @@
+import re
 import sys
 from collections.abc import Callable
 
 import pytest
 
 from agent_sandbox import __version__
-from agent_sandbox.cli.framework.commands import GROUPS
+from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, command_path
 from agent_sandbox.cli.framework.main import run
-from agent_sandbox.cli.framework.static_help import answer, complete, group_help, root_help, usage
+from agent_sandbox.cli.framework.static_help import (
+    answer,
+    complete,
+    group_help,
+    root_help,
+    usage,
+    without_help_word,
+)
 from table_tests import each
 
 
@@ -29,6 +37,31 @@ def test_the_static_help_is_what_typer_prints(
     path: tuple[str, ...], option: str, typers_own: Callable[..., str]
 ) -> None:
     assert f"{answer((*path, option))}\n" == typers_own(*path, option)
+
+
+@each(
+    ("argv", "expected"),
+    [
+        (["help"], ["--help"]),
+        (["help", "policy"], ["policy", "--help"]),
+        (["help", "policy", "check"], ["policy", "check", "--help"]),
+        (["policy", "help"], ["policy", "help"]),
+        (["init", "help"], ["init", "help"]),
+        ([], []),
+    ],
+)
+def test_help_before_a_command_is_its_help_option(argv: list[str], expected: list[str]) -> None:
+    assert without_help_word(argv) == expected
+
+
+@each("word", ["attach", "ps", "restart", "start", "stop"])
+def test_a_command_of_another_program_names_ours(word: str) -> None:
+    text = usage([word, "x"]) or ""
+    assert text.startswith(f"error: there is no command `{word}`\n  hint: agent-sandbox ")
+    assert command_path([word]) is None
+    named = re.findall("agent-sandbox ([a-z]+)", text)
+    assert named
+    assert all(name in {*COMMANDS, *GROUPS} for name in named)
 
 
 def test_the_version_is_known() -> None:

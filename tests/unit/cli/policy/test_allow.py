@@ -4,6 +4,8 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.allow import allow
+from fake_docker import FakeDocker
+from fake_stack import with_containers
 
 APPLY = "then: agent-sandbox proxy reload\n"
 WHERE = ".devcontainer/policy.yaml"
@@ -60,3 +62,36 @@ def test_what_is_no_rule_says_how_to_write_one(policy: Path, capsys: pytest.Capt
         "error: https://a.test/: not `METHOD URL`: 'https://a.test/'\n  hint: add a method: `GET https://a.test/`\n"
     )
     assert capsys.readouterr() == ("", expected)
+
+
+def test_reload_loads_the_added_rule_into_the_running_proxy(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef"}')
+    with_containers(docker, proxy="healthy")
+    assert exit_code(lambda: allow("GET https://a.test/x", reload=True)) == 0
+    assert "- GET https://a.test/x\n" in (project / WHERE).read_text()
+    assert capsys.readouterr().err == "policy loaded, digest 0123456789ab\n"
+
+
+def test_reload_of_a_rule_that_is_there_already_still_loads_it(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef"}')
+    with_containers(docker, proxy="healthy")
+    assert exit_code(lambda: allow("GET https://example.org/x", reload=True)) == 0
+    assert capsys.readouterr().err == "policy loaded, digest 0123456789ab\n"
+
+
+def test_dry_run_with_reload_loads_nothing(project: Path, docker: FakeDocker) -> None:
+    assert project.exists()
+    assert exit_code(lambda: allow("GET https://a.test/x", dry_run=True, reload=True)) == 0
+    assert docker.calls == []
+
+
+def test_reload_is_refused_for_another_policy_file(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = policy.read_text()
+    assert exit_code(lambda: allow("GET https://a.test/", policy=policy, reload=True)) == 1
+    expected = "error: --policy: --reload loads the project's policy\n  hint: leave out --policy or --reload\n"
+    assert (capsys.readouterr(), policy.read_text()) == (("", expected), before)

@@ -8,6 +8,9 @@ from agent_sandbox.cli.policy.explain import explain
 from agent_sandbox.policy.explain.advice import PLAINLY
 from imports import brought_along
 
+LINE = """\
+            under `allow` in .devcontainer/policy.yaml, or: agent-sandbox policy allow '{}'
+"""
 APPLY = """\
             under `allow` in .devcontainer/policy.yaml, or: agent-sandbox policy allow '{}'
             then: agent-sandbox proxy reload
@@ -32,18 +35,23 @@ def test_a_denial_shows_where_it_differs_and_what_would_allow_it(
     assert capsys.readouterr() == (expected, "")
 
 
-def test_a_service_that_allows_the_request_is_named_after_the_line(
-    policy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_explain_without_a_method_explains_a_get(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.exists()
+    assert exit_code(lambda: explain("https://api.example.com/v1/x")) == 0
+    assert capsys.readouterr().out.startswith("allow  GET https://api.example.com/v1/x\n")
+
+
+def test_a_git_server_is_offered_as_a_service_before_the_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert policy.exists()
     assert exit_code(lambda: explain("GET", "https://github.com/o/n/info/refs?service=git-upload-pack")) == 0
     expected = (
-        "  to allow  - GET https://github.com/o/n/info/refs?service=git-upload-pack\n"
-        f"{APPLY.format('GET https://github.com/o/n/info/refs?service=git-upload-pack')}"
-        "  or        - {name: github, repos: [o/n], git: {access: read}}\n"
+        "  to allow  - {name: github, repos: [o/n], git: {access: read}}\n"
         "            under `services`\n"
         "            - github\n"
         "            under `services`, with everything else that it allows\n"
+        "            then: agent-sandbox proxy reload\n"
+        "  or        - GET https://github.com/o/n/info/refs?service=git-upload-pack\n"
+        f"{LINE.format('GET https://github.com/o/n/info/refs?service=git-upload-pack')}"
     )
     assert capsys.readouterr().out.endswith(expected)
 
@@ -72,9 +80,11 @@ def test_a_push_is_told_which_option_of_the_service_it_wants(
     policy.write_text(f"services:\n  - {named}\n")
     assert exit_code(lambda: explain("POST", PUSH)) == 0
     expected = (
-        f"{APPLY.format(f'POST {PUSH}')}"
-        f"  or        - {{name: github, repos: [o/n], {options}}}\n"
+        f"  to allow  - {{name: github, repos: [o/n], {options}}}\n"
         f"            under `services`, {place}\n"
+        "            then: agent-sandbox proxy reload\n"
+        f"  or        - POST {PUSH}\n"
+        f"{LINE.format(f'POST {PUSH}')}"
     )
     assert capsys.readouterr().out.endswith(expected)
 
@@ -224,7 +234,7 @@ def test_what_looks_like_a_registry_is_told_with_what_finds_it(
     policy.write_text("domains: [a.test]\n")
     assert exit_code(lambda: explain("GET", "https://b.test/x", header=["User-Agent: npm/10.2 node/v20"])) == 0
     way = "`agent-sandbox policy services resolve node`, then `- node` under `services`"
-    assert capsys.readouterr().out.splitlines()[-1] == f"  or        for everything that npm fetches: {way}"
+    assert f"\n  to allow  for everything that npm fetches: {way}\n" in capsys.readouterr().out
 
 
 ONE = "methods: [POST], schemes: [https], path: {exact: '/graphql'}, graphql: {mutation: [addComment]}"

@@ -16,12 +16,12 @@ ITEMS = [denied(f"POST https://api.example.com/i/{number}", at=f"10:0{number}:00
 LOG = [*ITEMS, denied("GET https://docs.test/"), denied("POST https://example.org/admin", cause="rule"), "no json"]
 TEXT = """\
 agent-sandbox policy allow 'POST https://api.example.com/i/*'
-  4 times, 2026-01-02 10:01:00 to 2026-01-02 10:04:00 UTC
+  4 times, 2026-01-02 10:01:00 to 2026-01-02 10:04:00
   `*` stands for 4 values: 1, 2, 3, ...
   careful: it writes: the agent can send data out this way
 
 agent-sandbox policy allow 'GET https://docs.test/'
-  once, 2026-01-02 10:00:00 UTC
+  once, 2026-01-02 10:00:00
 
 left out:
   once, denied by a rule: POST example.org/admin
@@ -58,14 +58,14 @@ def test_a_service_and_what_is_resolved_stand_beside_the_rule(log: Path, capsys:
     log.write_text("\n".join((denied("GET https://go.dev/dl/"), denied("GET https://a.test/a", tool="npm"))))
     assert exit_code(lambda: suggest(log)) == 0
     assert capsys.readouterr().out == (
-        "agent-sandbox policy allow 'GET https://a.test/a'\n"
-        "  once, 2026-01-02 10:00:00 UTC\n"
-        "  or for everything that npm fetches: `agent-sandbox policy services resolve node`, then `- node` "
+        "for everything that npm fetches: `agent-sandbox policy services resolve node`, then `- node` "
         "under `services`\n"
+        "  once, 2026-01-02 10:00:00\n"
+        "  or agent-sandbox policy allow 'GET https://a.test/a'\n"
         "\n"
-        "agent-sandbox policy allow 'GET https://go.dev/dl/'\n"
-        "  once, 2026-01-02 10:00:00 UTC\n"
-        "  or `- go` under `services`, with everything else that it allows\n"
+        "`- go` under `services`, with everything else that it allows\n"
+        "  once, 2026-01-02 10:00:00\n"
+        "  or agent-sandbox policy allow 'GET https://go.dev/dl/'\n"
     )
 
 
@@ -139,6 +139,34 @@ def test_a_person_chooses_one_by_one(
     assert told.err == "then: agent-sandbox proxy reload\n"
 
 
+def test_a_person_can_choose_the_service_instead_of_the_rule(
+    log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.write_text("\n".join((denied("GET https://go.dev/dl/"), denied("GET https://docs.test/"))))
+    policy = Path(".devcontainer/policy.yaml")
+    before = policy.read_text()
+    answers("s", "s")
+    assert exit_code(lambda: suggest(log, choose=True)) == 0
+    # The other one offers no service, so `s` is no answer there.
+    assert {*policy.read_text().splitlines()} - {*before.splitlines()} == {"services:", "  - go"}
+    assert f"{policy}:9: added `- go` under `services`\n" in capsys.readouterr().out
+
+
+def test_what_a_person_declined_is_not_asked_again(
+    log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers("n", "q")
+    assert exit_code(lambda: suggest(log, choose=True)) == 0
+    capsys.readouterr()
+    answers("q")
+    assert exit_code(lambda: suggest(log, choose=True)) == 0
+    told = capsys.readouterr()
+    assert told.err == "1 that you declined before left out; agent-sandbox policy suggest lists them\n"
+    assert told.out.startswith("agent-sandbox policy allow 'GET https://docs.test/'\n")
+    assert exit_code(lambda: suggest(log)) == 0
+    assert capsys.readouterr().out == TEXT
+
+
 def test_what_can_not_be_put_in_stops_no_other(
     log: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,3 +206,14 @@ def test_without_a_file_the_running_proxy_is_asked(
     )
     assert exit_code(suggest) == 0
     assert capsys.readouterr().out.startswith("agent-sandbox policy allow 'POST https://api.example.com/i/*'\n")
+
+
+def test_choosing_from_a_running_stack_reloads_its_policy(
+    docker: FakeDocker, project: Path, answers: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers("y")
+    with_containers(docker, proxy="healthy").says("--denied", out="\n".join(ITEMS) + "\n")
+    docker.says("agent_sandbox.proxy reload", out='{"ok": true, "digest": "0123456789abcdef"}')
+    assert exit_code(lambda: suggest(choose=True)) == 0
+    assert "POST https://api.example.com/i/*" in (project / ".devcontainer" / "policy.yaml").read_text()
+    assert capsys.readouterr().err == "policy loaded, digest 0123456789ab\n"

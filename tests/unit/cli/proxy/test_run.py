@@ -44,7 +44,7 @@ def test_without_mitmproxy_it_says_how_to_get_it(
     monkeypatch.setattr(module, "find_spec", lambda _: None)
     assert exit_code(lambda: module.run(policy=Path("p"), listen="x", state=Path("s"))) == 1
     expected = (
-        "error: agent-sandbox[proxy]: the proxy needs mitmproxy, which is not installed\n"
+        "error: agent-sandbox-cli[proxy]: the proxy needs mitmproxy, which is not installed\n"
         "  hint: in a checkout of agent-sandbox: pipx install --force '.[proxy]'\n"
     )
     assert capsys.readouterr().err == expected

@@ -2,7 +2,8 @@ from agent_sandbox.cli.terminal.excerpt import excerpt
 from agent_sandbox.problems import Problem
 from table_tests import each
 
-LINES = ["version: 1", "domains: [a b, c]", '  - "x y"  ', "\t- a", f"{' ' * 200}a", ""]
+YAML = 'version: 1\ndomains: [a b, c]\n  - "x y"  \n\t- a'
+LINES = [*YAML.split("\n"), f"{' ' * 200}a", "", "- git@a.test:o/r,s  # x", "x: {a:b, c: d}"]
 
 
 @each(
@@ -15,7 +16,12 @@ LINES = ["version: 1", "domains: [a b, c]", '  - "x y"  ', "\t- a", f"{' ' * 200
         ("p:4:2", ["  4 | \t- a"]),
         ("p:5:201", [f"  5 | {' ' * 100}"]),
         ("p:6:1", ["  6 | ", "    | ^"]),
-        ("p:7:1", []),
+        ("p:7:3", ["  7 | - git@a.test:o/r,s  # x", "    |   ^^^^^^^^^^^^^^^^"]),
+        ("p:8:1", ["  8 | x: {a:b, c: d}", "    | ^"]),
+        ("p:8:5", ["  8 | x: {a:b, c: d}", "    |     ^^^"]),
+        ("p:8:10", ["  8 | x: {a:b, c: d}", "    |          ^"]),
+        ("p:8:13", ["  8 | x: {a:b, c: d}", "    |             ^"]),
+        ("p:9:1", []),
         ("p:0:1", []),
         ("p:1", []),
         ("", []),

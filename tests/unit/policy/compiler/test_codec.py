@@ -37,7 +37,7 @@ domains:
       on_existing_header: replace
 allow: [GET https://e.test/]
 deny: [POST https://a.test/admin/**]
-host_services: {db: {to: 10.1.2.3:5432}, net: {to: 10.2.0.0/16, ports: [80, 81]}}
+host_services: {db: {to: 10.1.2.3:5433}, net: {to: 10.2.0.0/16, ports: [80, 81]}}
 settings: {block_status: 418, inspect: true, reload: watch}
 """
 

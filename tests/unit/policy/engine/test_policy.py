@@ -86,11 +86,11 @@ def test_a_digest_changes_with_a_ceiling(layer_of: Callable[..., Layer], policy_
 
 
 def test_a_private_place_leads_where_the_policy_says_and_counts_in_the_digest(policy_of: PolicyOf) -> None:
-    one, other = (policy_of(f"host_services: {{db: {{to: {to}}}}}") for to in ("host:5432", "10.1.2.3:5432"))
-    assert one.host_service("db", 5432) == HostService(name="db", to="host", port=5432)
+    one, other = (policy_of(f"host_services: {{db: {{to: {to}}}}}") for to in ("host:5433", "10.1.2.3:5433"))
+    assert one.host_service("db", 5433) == HostService(name="db", to="host", port=5433)
     assert one.host_service("db", 80) is None
-    assert other.host_service("10.1.2.3", 5432) == HostService(name="db", to="10.1.2.3", port=5432)
-    assert one.digest != policy_of("host_services: {db: {to: db:5432}}").digest
+    assert other.host_service("10.1.2.3", 5433) == HostService(name="db", to="10.1.2.3", port=5433)
+    assert one.digest != policy_of("host_services: {db: {to: db:5433}}").digest
 
 
 def test_a_host_is_reached_through_the_company_s_proxy_that_the_policy_names(layer_of: LayerOf) -> None:

@@ -35,6 +35,9 @@ def test_what_is_not_named_is_at_its_least_unless_another_is(given: dict[str, An
     assert choose("github", DECLARED, given) == chosen
 
 
+PARTS = "access is set for each part: " + ", ".join(
+    f"`{part}: {{access: readwrite}}`" for part in ("git", "api", "wiki")
+)
 LIST = "write `repos: [owner/name]`"
 NAME = 'write `owner/name`, or "owner/*" for all of an owner'
 ACCESS = "write `git: {access: read}`"
@@ -48,14 +51,21 @@ def with_auth(**auth: object) -> dict[str, object]:
 @each(
     ("given", "what", "hint", "at"),
     [
-        ({"repo": []}, "service github has no option 'repo'", "did you mean `repos`?", ("repo",)),
+        ({"repo": []}, "service github has no option 'repo'", "did you mean `repos`?", ("repo", "[key]")),
         (
             {"zzz": 1},
             "service github has no option 'zzz'",
             "known: api, git, merge_mode, readonly, repos, wiki",
-            ("zzz",),
+            ("zzz", "[key]"),
         ),
-        ({"repos": "a/b"}, "`repos` has to be a list of repositories", LIST, ("repos",)),
+        (
+            {"write": True},
+            "service github has no option 'write'",
+            PARTS,
+            ("write", "[key]"),
+        ),
+        ({"repos": "a/b"}, "`repos` has to be a list of repositories", "write `repos: [a/b]`", ("repos",)),
+        ({"repos": "a b"}, "`repos` has to be a list of repositories", LIST, ("repos",)),
         ({"repos": []}, "`repos` has to be a list of repositories", LIST, ("repos",)),
         ({"repos": ["a/b", 1]}, "not a repository", NAME, ("repos", 1)),
         ({"repos": ["a"]}, "not a repository: 'a'", NAME, ("repos", 0)),
@@ -64,18 +74,23 @@ def with_auth(**auth: object) -> dict[str, object]:
         ({"repos": ["a/b/c"]}, "not a repository: 'a/b/c'", NAME, ("repos", 0)),
         ({"repos": ["a/.."]}, "not a repository: 'a/..'", NAME, ("repos", 0)),
         ({"repos": ["a/b.git"]}, "not a repository: 'a/b.git'", NAME, ("repos", 0)),
-        ({"repos": ["https://example.com/a/b"]}, "not a repository: 'https://example.com/a/b'", NAME, ("repos", 0)),
+        (
+            {"repos": ["https://a.test/a/b"]},
+            "not a repository: 'https://a.test/a/b'",
+            "write `a/b`",
+            ("repos", 0),
+        ),
         ({"git": "read"}, "`git` needs `access`", ACCESS, ("git",)),
         ({"git": {}}, "`git` needs `access`", ACCESS, ("git",)),
         (
             {"wiki": {"access": "read", "auth": {}}},
             "unknown key 'auth'",
             "write `wiki: {access: read}`",
-            ("wiki", "auth"),
+            ("wiki", "auth", "[key]"),
         ),
         ({"git": {"access": "read", "auth": {}}}, "`auth` needs a secret", AUTH, ("git", "auth")),
         ({"git": {"access": "read", "auth": "token"}}, "`auth` needs a secret", AUTH, ("git", "auth")),
-        (with_auth(secret="t", x="y"), "unknown key 'x'", AUTH, ("git", "auth", "x")),
+        (with_auth(secret="t", x="y"), "unknown key 'x'", AUTH, ("git", "auth", "x", "[key]")),
         (
             with_auth(secret="a b"),
             "not a secret name: 'a b'",

@@ -35,6 +35,13 @@ def test_a_line_is_written_out_as_an_entry(line: str, host: str, ports: list[int
     assert write_out_allow(line) == {"host": host, "ports": ports, "rules": [rule]}
 
 
+@each(("line", "methods"), [("GET,POST https://a.test", ["GET", "POST"]), ("GET,,x https://a.test", ["GET", "", "x"])])
+def test_a_line_with_several_methods_is_one_rule(line: str, methods: list[str]) -> None:
+    rule = {"methods": methods, "schemes": ["https"]}
+    assert write_out_deny(line) == {"host": "a.test", "rules": [rule]}
+    assert write_out_allow(line) == {"host": "a.test", "ports": [443], "rules": [{**rule, "path": {"exact": "/"}}]}
+
+
 def test_a_deny_without_a_port_is_for_every_port() -> None:
     rule = {"methods": ["POST"], "schemes": ["https"], "path": {"exact": "/x"}}
     assert write_out_deny("POST https://a.test/x") == {"host": "a.test", "rules": [rule]}

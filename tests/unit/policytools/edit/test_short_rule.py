@@ -22,6 +22,12 @@ from table_tests import each
             "http://a.test:8080/x?y=1",
         ),
         (
+            ("put,delete", "https://b.test/x"),
+            "PUT,DELETE https://b.test/x",
+            "DELETE, PUT https://b.test/x",
+            "https://b.test/x",
+        ),
+        (
             ("GET https://b.test",),
             "GET https://b.test",
             "GET, HEAD https://b.test/",

@@ -1,7 +1,13 @@
 import pytest
 
 from agent_sandbox.policy import Ambiguous, Operation, Policy, Request
-from agent_sandbox.policytools.explain.request_line import RequestLine, read_header, read_request, read_size
+from agent_sandbox.policytools.explain.request_line import (
+    RequestLine,
+    method_and_url,
+    read_header,
+    read_request,
+    read_size,
+)
 from agent_sandbox.problems import UserError
 from table_tests import each
 
@@ -34,6 +40,44 @@ def test_what_is_no_url_is_a_problem(url: str) -> None:
 def test_a_doubtful_authority_is_ambiguous(url: str) -> None:
     with pytest.raises(Ambiguous):
         read_request(NOTHING, RequestLine(method="GET", url=url))
+
+
+@each(
+    ("words", "expected"),
+    [
+        (("https://a.test/",), ("GET", "https://a.test/")),
+        (("post https://a.test/",), ("POST", "https://a.test/")),
+        (("get", "https://a.test/"), ("GET", "https://a.test/")),
+        (("a.test",), ("GET", "a.test")),
+    ],
+)
+def test_request_without_a_method_is_a_get(words: tuple[str, ...], expected: tuple[str, str]) -> None:
+    assert method_and_url(words) == expected
+
+
+@each(
+    ("words", "message"),
+    [
+        (("GET",), "GET: not one request; write `GET https://host/path`"),
+        (("",), "not one request; write `GET https://host/path`"),
+        (("GET https://a.test/", "x"), "GET https://a.test/ x: not one request; write `GET https://host/path`"),
+        (
+            ("get,post", "https://a.test/"),
+            "get,post: more than one method; explain one at a time: `GET https://a.test/`",
+        ),
+    ],
+)
+def test_explain_takes_exactly_one_request(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        method_and_url(words)
+    assert str(error.value) == message
+
+
+def test_ssh_address_is_shown_as_https() -> None:
+    with pytest.raises(UserError) as error:
+        read_request(NOTHING, RequestLine(method="GET", url="git@a.test:o/r.git"))
+    hint = "git uses https in the sandbox: https://a.test/o/r.git"
+    assert str(error.value) == f"git@a.test:o/r.git: not an http or https URL; {hint}"
 
 
 def test_headers_and_the_size_of_the_body_go_along() -> None:

@@ -47,3 +47,17 @@ def test_what_a_start_asks_leaves_its_line_and_is_counted_for_itself() -> None:
     for _ in range(2):
         audit_log.record(AuditRecord(event=Event.START))
     assert (len(written), audit_log.counts, audit_log.denials(9)) == (2, {"allowed": 0, "denied": 0, "starts": 2}, [])
+
+
+def test_denials_of_a_verification_are_written_and_counted_apart() -> None:
+    now = [0.0]
+    written: list[bytes] = []
+    audit_log = AuditLog([written.append], clock=lambda: now[0])
+    audit_log.verify_for(9)
+    audit_log.record(AuditRecord(event=Event.REQUEST, host="a.test"))
+    audit_log.record(AuditRecord(event=Event.REQUEST, decision="allow"))
+    now[0] = 9.0
+    audit_log.record(AuditRecord(event=Event.REQUEST, host="b.test"))
+    assert audit_log.counts == {"allowed": 1, "denied": 1, "starts": 1}
+    assert [line["host"] for line in audit_log.denials(9)] == ["b.test"]
+    assert len(written) == 3

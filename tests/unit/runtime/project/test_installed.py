@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox import __version__
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.backends.project import Project
 from agent_sandbox.images import agent_name, base_name, proxy_name
@@ -25,6 +24,9 @@ from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
+from init_project import Init, init
+
+__all__ = ["init"]
 
 AGENT = known_agents(data_root() / "templates")[0]
 OWNER = Owner(uid=501, gid=20)
@@ -110,19 +112,34 @@ def test_the_images_of_a_project_are_what_its_stack_runs_and_their_base(tmp_path
     assert names == [proxy_name(), base_name(), agent_name(AGENT, OWNER)]
 
 
+def test_a_moved_project_names_the_command_that_removes_its_former_stack(tmp_path: Path, init: Init) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    prepared = init(first)
+    open_store(os.environ).save(look(first, os.environ))
+    first.rename(second)
+    with pytest.raises(UserError) as raised:
+        open_project(second, cwd=tmp_path)
+    name = prepared.stack.name
+    assert str(raised.value) == (
+        f"{second}/.devcontainer/docker-compose.yml: the stack {name} belongs to another directory: this project was"
+        f" moved, copied or cloned; agent-sandbox init {AGENT} makes a new stack for this directory;"
+        f" `cd / && docker compose --project-name {name} down --volumes` removes the one of {first}"
+    )
+
+
 def test_an_image_of_the_users_own_is_left_to_the_user(tmp_path: Path) -> None:
     project = replace(expected(tmp_path), images=(proxy_name(), "registry.example.com/our/agent:7"))
     assert [image.name for image in images_of(project)] == [proxy_name(), base_name()]
 
 
 def test_a_stack_of_another_version_says_how_to_bring_it_up_to_date(tmp_path: Path) -> None:
-    project = replace(expected(tmp_path), images=(proxy_name().replace(__version__, "0.0.1"),))
+    project = replace(expected(tmp_path), images=("agent-sandbox/proxy:0.0.1", "agent-sandbox/base:0.0.1"))
     with pytest.raises(UserError) as raised:
         images_of(project)
     assert str(raised.value) == (
-        f"{tmp_path}/.devcontainer/docker-compose.yml: this version of agent-sandbox does not build the image"
-        " agent-sandbox/proxy:0.0.1: the stack was made by another version;"
-        f" agent-sandbox init {AGENT} updates the stack"
+        f"{tmp_path}/.devcontainer/docker-compose.yml: the stack was made by another version of agent-sandbox: "
+        "this one does not build agent-sandbox/proxy:0.0.1 and agent-sandbox/base:0.0.1; "
+        f"agent-sandbox init {AGENT} updates the stack"
     )
 
 

@@ -1,9 +1,9 @@
-from datetime import UTC
+from datetime import UTC, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from agent_sandbox.runtime.proxy.decisions import as_text, is_probe, read_line
+from agent_sandbox.runtime.proxy.decisions import as_text, is_probe, local_time, read_line
 from table_tests import each
 
 LINE: dict[str, Any] = {
@@ -66,3 +66,9 @@ def test_what_the_stack_asks_of_itself_is_known(line: dict[str, Any], *, expecte
 def test_a_line_that_nobody_can_read_is_none() -> None:
     lines = ('{"a":' * 100_000, f'{{"decision": "deny", "port": {"9" * 5_000}}}', "{", "[1]")
     assert [read_line(line) for line in lines] == [None, None, None, None]
+
+
+def test_a_time_of_the_proxy_is_shown_in_the_users_zone() -> None:
+    zone = timezone(timedelta(hours=2))
+    assert local_time("2026-01-02T23:00:00.000Z", zone=zone) == "2026-01-03 01:00:00"
+    assert as_text(LINE, zone=zone).startswith("05:04:05  ")

@@ -218,7 +218,7 @@ def test_a_private_place_is_told_with_where_it_is() -> None:
         "the host service ollama on port 11434, which is host",
         "the host service 10.1.2.0/24 on port 80",
     }
-    assert widens(made_of(text), made_of(text.replace("11434", "5432"))) == (
+    assert widens(made_of(text), made_of(text.replace("11434", "5433"))) == (
         "the host service ollama on port 11434, which is host",
         "any method ollama on port 11434",
     )

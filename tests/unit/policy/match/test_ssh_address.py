@@ -1,0 +1,34 @@
+import pytest
+
+from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.match.ssh_address import https_address, repository_of, require_no_ssh
+from table_tests import each
+
+
+@each(
+    ("text", "address", "repository"),
+    [
+        ("git@a.test:o/r.git", "https://a.test/o/r.git", "o/r"),
+        ("git@a.test:o/r", "https://a.test/o/r.git", "o/r"),
+        ("ssh://git@a.test:22/o/r.git/", "https://a.test/o/r.git", "o/r"),
+        ("me@git.a.test:/srv/team/r.git", "https://git.a.test/srv/team/r.git", ""),
+        ("https://a.test/o/r.git", None, "o/r"),
+        ("https://a.test/o", None, ""),
+        ("o/r", None, ""),
+        ("a.test", None, ""),
+        ("git@a.test", None, ""),
+        ("git@localhost:o/r", None, ""),
+        ("git@a.test:o r", None, ""),
+        (f"git@a.test:o/{'r' * 300}", None, ""),
+    ],
+)
+def test_recognises_ssh_addresses_of_repositories(text: str, address: str | None, repository: str) -> None:
+    assert (https_address(text), repository_of(text)) == (address, repository)
+
+
+def test_refuses_an_ssh_address_with_what_to_write_instead() -> None:
+    require_no_ssh("a.test")
+    with pytest.raises(Unfit) as unfit:
+        require_no_ssh("git@a.test:o/r.git")
+    hint = "git uses https in the sandbox: allow the host `a.test`, or its service with `repos: [o/r]`"
+    assert (unfit.value.what, unfit.value.hint) == ("'git@a.test:o/r.git' is an SSH address", hint)

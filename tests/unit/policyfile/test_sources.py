@@ -1,0 +1,11 @@
+from agent_sandbox.policyfile.catalogue import shipped_services
+from agent_sandbox.policyfile.sources import _sources, is_source
+
+
+def test_every_source_is_a_shipped_service() -> None:
+    assert _sources() <= {*shipped_services()}
+
+
+def test_git_servers_and_registries_are_sources_and_agents_are_not() -> None:
+    assert all(map(is_source, ("github", "rust", "python", "node", "debian")))
+    assert not any(map(is_source, ("claude", "github-x", "rust-publish", "claude-telemetry")))
