@@ -16,9 +16,9 @@ from mitmproxy.proxy import commands, events, mode_specs, server
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.audit.record import AuditRecord, Event
-from agent_sandbox.proxy.exchange.hook_runner import HookRunner
 from agent_sandbox.proxy.exchange.hooks import Hooks
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.net.bulk_reader import BulkReader

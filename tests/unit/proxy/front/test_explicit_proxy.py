@@ -16,6 +16,7 @@ from agent_sandbox.proxy.mitm.options import EngineOptions
 from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from layer_harness import hooks_of
 from memory_streams import memory_streams
 from table_tests import each
 
@@ -38,7 +39,7 @@ class Stage:
         self.ended: list[int] = []
         self.sessions: list[tuple[Tunnel, bytes]] = []
         engine = Engine(
-            hooks={},
+            hooks=hooks_of(),
             dialler=cast("Dialler", None),
             limits=limits or Limits(),
             options=EngineOptions(),

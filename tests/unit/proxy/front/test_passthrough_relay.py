@@ -17,6 +17,7 @@ from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached, Refused
+from layer_harness import hooks_of
 from memory_streams import memory_streams
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Stage:
         self.server, self.server_writer, self.to_server = memory_streams()
         self.dialled: asyncio.Future[Streams] = asyncio.get_running_loop().create_future()
         engine = Engine(
-            hooks={},
+            hooks=hooks_of(),
             dialler=cast("Dialler", self),
             limits=limits or Limits(),
             options=EngineOptions(),
