@@ -6,7 +6,9 @@ The health check sends the same request every few seconds; it gets a record only
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
-from agent_sandbox.proxy.audit.record import AuditRecord, Event, encode, render
+from agent_sandbox.policy import Effect
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
 
 REMEMBERED = 1_000
 UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.TLS})
@@ -33,7 +35,7 @@ class AuditLog:
         values = render(line, now=self._clock())
         if line.event not in UNCOUNTED:
             self._counts[line.decision] += 1
-            if line.decision == "deny":
+            if line.decision is Effect.DENY:
                 self._denials.append(values)
         encoded = encode(values)
         for sink in self._sinks:
@@ -46,4 +48,5 @@ class AuditLog:
     @property
     def counts(self) -> dict[str, int]:
         """The numbers of allowed and denied requests and of start checks, since the proxy started."""
-        return {"allowed": self._counts["allow"], "denied": self._counts["deny"], "starts": self._counts["start"]}
+        counts = self._counts
+        return {"allowed": counts[Effect.ALLOW], "denied": counts[Effect.DENY], "starts": counts["start"]}

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from agent_sandbox.policy import Decision, Effect, parse_request
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Verdict, open_exchange
 from agent_sandbox.proxy.secrets.redaction import Redactor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from agent_sandbox.policy import Policy
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.front import explicit_proxy as subject
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, is_own
 from agent_sandbox.proxy.limits import Limits
@@ -23,6 +23,7 @@ from table_tests import each
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.net.peekable_reader import PeekableReader
     from agent_sandbox.proxy.upstream.dialler import Dialler
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from agent_sandbox.policy import Decision, Effect, Policy
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.options import EngineOptions
@@ -23,6 +23,7 @@ from memory_streams import memory_streams
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.front.transparent import Transparent
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, Opening
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
