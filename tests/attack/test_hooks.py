@@ -73,7 +73,7 @@ for name in {functions}:
 """
 # Where these fall over, no request is sent.
 ON_THE_WAY_THERE = {
-    *("FlowHooks.requestheaders", "FlowHooks._call", "FlowHooks.run"),
+    *("FlowHooks.requestheaders", "FlowHooks._call"),
     *("read_request", "write_decision", "write_request"),
 }
 # What they write down was allowed, and has gone its way.

@@ -114,8 +114,9 @@ class Enforcer:
         else:
             services = self._matching_services(request, policy)
             advice = advise(request, decision, services=services, package_manager=package_manager)
-        denial = exchange.denial(decision.reason, status=policy.settings.block_status, rule=decision.rule, hint=advice)
-        exchange.deny(replace(denial, near_miss=decision.near_miss), cause=str(decision.cause))
+        status, near_miss = policy.settings.block_status, decision.near_miss
+        denial = exchange.denial(decision.reason, status=status, rule=decision.rule, near_miss=near_miss, hint=advice)
+        exchange.deny(denial, cause=str(decision.cause))
 
     def _answer(
         self, policy: Policy, request: Request, exchange: Exchange

@@ -8,7 +8,7 @@ from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.header_fields import from_server
-from agent_sandbox.proxy.wire.message import Fields, value_of
+from agent_sandbox.proxy.wire.message import Fields, ResponseHead, value_of
 
 
 class Streamer:
@@ -30,7 +30,7 @@ class Streamer:
         if exchange.echoes:
             fields, reason = _redacted(fields, exchange.echoes), redact(exchange.echoes, reason)
             exchange.received.redactor = Redactor(exchange.echoes)
-        exchange.returned = head._replace(fields=fields, reason=reason)
+        exchange.returned = ResponseHead(head.status, reason, fields)
 
     @hook
     def response(self, exchange: Exchange, _: Tunnel) -> None:

@@ -119,10 +119,19 @@ class Exchange:
         self.forwarded, self.held = None, False
         self.verdict = Verdict(Effect.DENY, denial.reason, self.verdict.rule, cause)
 
-    def denial(self, reason: str, *, status: int = 403, rule: str | None = None, hint: str = "") -> Denial:
+    def denial(
+        self, reason: str, *, status: int = 403, rule: str | None = None, near_miss: str = "", hint: str = ""
+    ) -> Denial:
         """Return a denial of what is asked for."""
         return Denial(
-            reason=reason, status=status, host=self.host, method=self.method, path=self.path, rule=rule, hint=hint
+            reason=reason,
+            status=status,
+            host=self.host,
+            method=self.method,
+            path=self.path,
+            rule=rule,
+            near_miss=near_miss,
+            hint=hint,
         )
 
     def render(self, denial: Denial) -> Page:

@@ -34,10 +34,6 @@ class FlowHooks:
         self._tunnel = tunnel
         self._clock = clock
 
-    def run(self, name: str, flow: http.HTTPFlow, owner: ExchangeOwner) -> None:
-        """Run one of the `STEPS`."""
-        getattr(self, name)(flow, owner)
-
     def requestheaders(self, flow: http.HTTPFlow, owner: ExchangeOwner) -> None:
         """Open the exchange of a flow and have it decided."""
         flow.response, flow.request.stream = NOT_DECIDED, False

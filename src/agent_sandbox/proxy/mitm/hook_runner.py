@@ -44,7 +44,7 @@ class HookRunner:
         (data,) = hook.args()
         with _FaultIsDenial(self, hook.name, data, owner):
             if of_flow:
-                self._flow_hooks.run(hook.name, data, owner)
+                getattr(self._flow_hooks, hook.name)(data, owner)
                 return
             # What an audit record needs of a failed handshake is its error.
             subject = str(data.conn.error) if hook.name == "tls_failed_client" else data

@@ -38,7 +38,7 @@ class Mapped:
 
     def run(self, name: str) -> Exchange:
         """Run the step of that name."""
-        self.hooks.run(name, self.flow, self.owner)
+        getattr(self.hooks, name)(self.flow, self.owner)
         assert self.owner.exchange
         return self.owner.exchange
 
