@@ -17,6 +17,7 @@ from agent_sandbox.policy import (
 )
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
+from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.exchange.body_quota import BodyQuota
@@ -82,12 +83,22 @@ class Enforcer:
             return
         exchange.scheme, exchange.path = request.scheme, request.path
         request = request if body is None else with_body(request, body)
-        if tunnel.refused is None and awaits_operation(policy, request):
+        decision, injection = decide_with_secrets(policy, request)
+        if tunnel.refused is None and awaits_operation(policy, request, decision):
             request = with_doubt(request)
             if request.operation is None:
                 self._hold(exchange)
                 return
-        request, decision, put_in = self._answer(policy, request, exchange)
+            decision, injection = decide_with_secrets(policy, request)
+        put_in = self._fill(policy, request, exchange, injection) if injection else None
+        if isinstance(put_in, Filling):
+            request = request._replace(secrets=True)
+            decision = replace(decision, reason=f"{decision.reason}, with {injection}")
+        elif put_in is not None:
+            # Without the secret, the request is allowed only if the policy allows it as it is.
+            plain = decide(policy, request)
+            denial = replace(decision, effect=Effect.DENY, reason=str(put_in), cause=Cause.INJECTION)
+            decision = plain if plain.allowed else denial
         if decision.allowed:
             decision = tunnel.refused or decision
         if decision.allowed:
@@ -118,24 +129,15 @@ class Enforcer:
         denial = exchange.denial(decision.reason, status=status, rule=decision.rule, near_miss=near_miss, hint=advice)
         exchange.deny(denial, cause=str(decision.cause))
 
-    def _answer(
-        self, policy: Policy, request: Request, exchange: Exchange
-    ) -> tuple[Request, Decision, Filling | WithoutSecretError | None]:
-        """Decide, and return what to inject or why it cannot be injected.
-
-        Without the secret, the request is allowed only if the policy allows it as it is.
-        """
-        decision, injection = decide_with_secrets(policy, request)
-        if injection is None:
-            return request, decision, None
+    def _fill(
+        self, policy: Policy, request: Request, exchange: Exchange, injection: Injection
+    ) -> Filling | WithoutSecretError:
+        """Return what to inject, or why it cannot be injected."""
         try:
             self._injector.check_authorities(policy.settings.upstream)
-            filling = self._injector.filling(injection, request, exchange.head.fields, websocket=exchange.websocket)
+            return self._injector.filling(injection, request, exchange.head.fields, websocket=exchange.websocket)
         except WithoutSecretError as why:
-            plain = decide(policy, request)
-            denial = replace(decision, effect=Effect.DENY, reason=str(why), cause=Cause.INJECTION)
-            return request, plain if plain.allowed else denial, why
-        return request._replace(secrets=True), replace(decision, reason=f"{decision.reason}, with {injection}"), filling
+            return why
 
     def _hold(self, exchange: Exchange) -> None:
         """Leave the request denied until its body is complete."""

@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 
-from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
@@ -72,9 +71,8 @@ class ExplicitProxy:
                 await linger_close(writer, seconds=self._limits.closing_seconds)
 
     async def _go_on(self, tunnel: Tunnel, peekable: PeekableReader, writer: asyncio.StreamWriter) -> None:
-        policy = self._policy()
-        if is_passthrough(tunnel, peekable.ahead, policy):
-            relay = Relay(self._engine, tunnel, peekable, writer, policy=policy)
+        if is_passthrough(tunnel, peekable.ahead, self._policy()):
+            relay = Relay(self._engine, tunnel, peekable, writer)
             with self._connections.holding(relay), closing_with(writer, relay.abort):
                 await relay.run()
         else:
@@ -118,9 +116,9 @@ class ExplicitProxy:
         except (RawTunnelError, WrongNameError) as fault:
             await rejection.refuse(fault, _record(client, opened.host, opened.port, opened.decision.rule))
             return None
-        # Decide again: a reload does not review a tunnel that is still being opened.
-        now = replace(opened, decision=decide_connect(self._policy(), host=opened.host, port=opened.port))
-        return Tunnel(client=client, carries=carries, host=now.host, port=now.port, refused=now.refused)
+        # A reload does not review a tunnel that is still being opened.
+        decision = opened.under(self._policy())
+        return Tunnel(client=client, carries=carries, host=opened.host, port=opened.port, decision=decision)
 
 
 def _record(client: str, host: str, port: int, rule: str | None) -> AuditRecord:

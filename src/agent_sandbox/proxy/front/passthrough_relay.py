@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from agent_sandbox.policy import Effect, Policy, decide_connect
+from agent_sandbox.policy import Decision, Effect, Policy
 from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import UNDECIDED
@@ -23,6 +23,8 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Refused
 from agent_sandbox.proxy.upstream.proxy_connect import Streams
 from agent_sandbox.proxy.wire.client_hello import read_hello
+
+NOT_DECIDED = Decision(effect=Effect.DENY, rule=None, origin=None, reason=UNDECIDED.reason)
 
 Read = Callable[[], Awaitable[bytes]]
 
@@ -41,15 +43,13 @@ def is_passthrough(tunnel: Tunnel, hello: bytes, policy: Policy) -> bool:
 class Relay:
     """The connections to the client and to the server, and their audit record."""
 
-    def __init__(
-        self, engine: Engine, tunnel: Tunnel, peekable: PeekableReader, writer: asyncio.StreamWriter, *, policy: Policy
-    ) -> None:
+    def __init__(self, engine: Engine, tunnel: Tunnel, peekable: PeekableReader, writer: asyncio.StreamWriter) -> None:
         self._engine = engine
         self._tunnel = tunnel
         self._peekable = peekable
         self._writers = [writer]
         self._sent, self._received = Meter(), Meter()
-        self._allowed = decide_connect(policy, host=tunnel.host, port=tunnel.port)
+        self._allowed = tunnel.decision or NOT_DECIDED
         self._taken_back = self._over = False
         self._dialling: asyncio.Task[Streams | None] | None = None
         self._verdict = Verdict(Effect.DENY, UNDECIDED.reason, self._allowed.rule)

@@ -106,7 +106,7 @@ def test_a_doubt_is_a_denial(policy: Callable[[str], Policy], head: RequestHead,
 
 
 def test_a_tunnel_that_was_refused_stays_refused_when_the_policy_has_changed(policy: Callable[[str], Policy]) -> None:
-    refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, refused=NO)
+    refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
     exchange = enforce(asked(), policy(RULES), refused)
     assert (status(exchange), exchange.verdict.reason) == (403, "not at all")
 
@@ -232,7 +232,7 @@ def test_what_no_body_could_make_allowed_is_denied_at_its_head(
 
 
 def test_no_body_is_read_for_a_tunnel_that_was_refused(policy: Callable[[str], Policy]) -> None:
-    refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, refused=NO)
+    refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
     exchange = enforce(asking(JSON), policy(GRAPHQL), refused)
     assert (exchange.held, exchange.allowed) == (False, False)
 

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.policy import Decision, Effect, Policy, decide_connect
 from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.limits import Limits
@@ -47,7 +48,7 @@ def hello(*extensions: int) -> bytes:
         (TUNNEL, hello()[:20], UNOPENED, False),
         (TUNNEL, hello(), "domains: [a.test]", False),
         (Tunnel(client="", carries=Carries.HTTP, host="a.test", port=443), b"GET", UNOPENED, False),
-        (Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, refused=NO), hello(), UNOPENED, False),
+        (Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO), hello(), UNOPENED, False),
     ],
 )
 def test_tls_goes_unopened_where_the_policy_says_so(
@@ -88,7 +89,8 @@ class Stage:
         )
         self.client.feed_data(ahead or hello())
         lead = PeekableReader(self.client, Place(Held()))
-        self.relay = Relay(engine, TUNNEL, lead, writer, policy=policy)
+        tunnel = replace(TUNNEL, decision=decide_connect(policy, host=TUNNEL.host, port=TUNNEL.port))
+        self.relay = Relay(engine, tunnel, lead, writer)
         self.running = asyncio.create_task(self.relay.run())
 
     async def dial(self, _: str, __: int) -> Streams:

@@ -130,7 +130,7 @@ async def test_a_fault_while_dialling_is_answered(error: BaseException) -> None:
 
 
 NO = Decision(effect=Effect.DENY, rule=None, origin=None, reason="not at all")
-REFUSED = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80, refused=NO)
+REFUSED = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80, decision=NO)
 
 
 @pytest.mark.parametrize(
