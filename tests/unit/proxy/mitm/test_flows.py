@@ -233,3 +233,14 @@ def test_flows_have_no_metadata_of_ours() -> None:
     mapped = Mapped()
     mapped.run("requestheaders")
     assert mapped.flow.metadata == {}
+
+
+def test_a_flow_without_an_exchange_is_returned_to_nobody() -> None:
+    mapped = Mapped(response=True)
+    for name in ("request", "response", "error", "websocket_end"):
+        getattr(mapped.hooks, name)(mapped.flow, mapped.owner)
+        assert mapped.flow.response
+        assert mapped.flow.response.stream is False
+    mapped.hooks.responseheaders(mapped.flow, mapped.owner)
+    assert mapped.flow.error
+    assert mapped.flow.error.msg == Error.KILLED_MESSAGE

@@ -14,6 +14,7 @@ from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.flows import FlowHooks
 from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced
 from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
@@ -23,7 +24,10 @@ from layer_harness import PLAIN, Deny, LetThrough, Wire
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mitmproxy import http
+
     from agent_sandbox.proxy.exchange.exchange import Exchange
+    from agent_sandbox.proxy.mitm.flows import ExchangeOwner
     from agent_sandbox.proxy.tunnel import Tunnel
 
 POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\n"
@@ -478,6 +482,17 @@ def test_a_body_that_is_held_and_cannot_be_read_goes_nowhere(policy: Callable[[s
     asked = Asked(policy)
     answer = asked.wire.client_sends(head(b"Transfer-Encoding: chunked") + b"no chunk\r\n")
     assert (reason(answer), asked.ended.ended, asked.wire.servers) == (NO_CHUNK, ["400"], [])
+
+
+def test_a_body_whose_request_has_no_exchange_is_a_400_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    def let_through(_: FlowHooks, flow: http.HTTPFlow, __: ExchangeOwner) -> None:
+        flow.request.stream = True
+
+    monkeypatch.setattr(FlowHooks, "requestheaders", let_through)
+    assert Wire(PLAIN).client_sends(CHUNKED + b"no chunk\r\n").startswith(b"HTTP/1.1 400")
+    wire = Wire(PLAIN)
+    wire.refuse_dial = NotReached("gone")
+    assert wire.client_sends(GET).startswith(b"HTTP/1.1 502")
 
 
 class Filled(LetThrough):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mitmproxy.proxy import events
 
 from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from layer_harness import PLAIN, Wire
 
 if TYPE_CHECKING:
@@ -89,3 +90,15 @@ def test_what_is_no_frame_goes_nowhere_and_is_the_end() -> None:
     stage.wire.client_sends(SAID)
     assert (stage.to_server, stage.to_client, stage.closed) == (b"", HEARD, True)
     assert keeping.ended == [(0, 2, "the server sent a frame of unknown type")]
+
+
+def test_one_whose_exchange_is_not_known_ends_all_the_same() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(ASKED)
+    (stream,) = wire.layer._http.streams.values()
+    wire.server_sends(SWITCHED)
+    assert isinstance(stream.child_layer, WebSocketRelay)
+    stream.child_layer._exchange = None
+    wire.client_sends(SAID)
+    wire.closes(wire.client)
+    assert {wire.client, *wire.servers} == set(wire.closed)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from agent_sandbox.policy.engine.decide import allows, decide, decide_connect
+from agent_sandbox.policyfile import load_policy
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.exchange.exchange import open_exchange
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
 RULES = """
+version: 1
 domains:
   - {host: a.test, rules: [{path: {prefix: /x}}, {path: {exact: /graphql}, graphql: {query: [viewer]}}]}
   - {host: b.test, inspect: false}
@@ -69,6 +71,18 @@ def counted() -> Iterator[Counter[str]]:
         sys.setprofile(before)
 
 
+@pytest.fixture
+def policy(tmp_path: Path) -> Callable[[str], Policy]:
+    """Compile the text of a policy file."""
+
+    def compiled(text: str) -> Policy:
+        path = tmp_path / "policy.yaml"
+        path.write_text(text)
+        return load_policy(path)
+
+    return compiled
+
+
 def addons(policy: Policy, secrets: Path | None = None) -> tuple[Enforcer, Streamer]:
     return Enforcer(lambda: policy, clock=lambda: 0.0, injector=Injector(secrets)), Streamer()
 
@@ -82,7 +96,7 @@ def test_a_request_is_one_question(policy: Callable[[str], Policy]) -> None:
 
 
 def test_a_denied_request_is_one_question_where_no_rule_reads_bodies(policy: Callable[[str], Policy]) -> None:
-    wire = Wire(PLAIN, *addons(policy("domains: [b.test]")))
+    wire = Wire(PLAIN, *addons(policy("version: 1\ndomains: [b.test]")))
     with counted() as calls:
         assert wire.client_sends(GET).startswith(b"HTTP/1.1 403")
     assert calls == {"decide": 1}
@@ -125,6 +139,7 @@ def test_a_request_whose_secret_is_missing_is_asked_for_without_it(
     policy: Callable[[str], Policy], tmp_path: Path, *, stored: bool, questions: int
 ) -> None:
     current = policy("""
+version: 1
 domains:
 - host: a.test
   transform: {request: {headers: {Authorization: {secret: token, transform: {type: bearer}}}}}
