@@ -90,21 +90,13 @@ class Enforcer:
                 self._hold(exchange)
                 return
             decision, injection = decide_with_secrets(policy, request)
-        put_in = self._fill(policy, request, exchange, injection) if injection else None
-        if isinstance(put_in, Filling):
-            request = request._replace(secrets=True)
-            decision = replace(decision, reason=f"{decision.reason}, with {injection}")
-        elif put_in is not None:
-            # Without the secret, the request is allowed only if the policy allows it as it is.
-            plain = decide(policy, request)
-            denial = replace(decision, effect=Effect.DENY, reason=str(put_in), cause=Cause.INJECTION)
-            decision = plain if plain.allowed else denial
+        decision, put_in = self._inject(policy, request, exchange, decision, injection)
         if decision.allowed:
             decision = tunnel.refused or decision
         if decision.allowed:
             sent = _forwarded(head, kept, request, websocket=exchange.websocket)
             if isinstance(put_in, Filling):
-                sent = sent._replace(fields=put_in.into(sent.fields))
+                request, sent = request._replace(secrets=True), sent._replace(fields=put_in.into(sent.fields))
             exchange.allow(decision, request, sent, echoes=put_in.echoes if isinstance(put_in, Filling) else ())
         else:
             self._deny(exchange, request, decision, policy, put_in)
@@ -129,15 +121,23 @@ class Enforcer:
         denial = exchange.denial(decision.reason, status=status, rule=decision.rule, near_miss=near_miss, hint=advice)
         exchange.deny(denial, cause=str(decision.cause))
 
-    def _fill(
-        self, policy: Policy, request: Request, exchange: Exchange, injection: Injection
-    ) -> Filling | WithoutSecretError:
-        """Return what to inject, or why it cannot be injected."""
+    def _inject(
+        self, policy: Policy, request: Request, exchange: Exchange, decision: Decision, injection: Injection | None
+    ) -> tuple[Decision, Filling | WithoutSecretError | None]:
+        """Return the decision, and what to inject or why it cannot be injected.
+
+        Without the secret, the request is allowed only if the policy allows it as it is.
+        """
+        if injection is None:
+            return decision, None
         try:
             self._injector.check_authorities(policy.settings.upstream)
-            return self._injector.filling(injection, request, exchange.head.fields, websocket=exchange.websocket)
+            filling = self._injector.filling(injection, request, exchange.head.fields, websocket=exchange.websocket)
         except WithoutSecretError as why:
-            return why
+            plain = decide(policy, request)
+            denial = replace(decision, effect=Effect.DENY, reason=str(why), cause=Cause.INJECTION)
+            return plain if plain.allowed else denial, why
+        return replace(decision, reason=f"{decision.reason}, with {injection}"), filling
 
     def _hold(self, exchange: Exchange) -> None:
         """Leave the request denied until its body is complete."""
