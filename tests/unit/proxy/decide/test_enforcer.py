@@ -58,7 +58,7 @@ def status(exchange: Exchange) -> int:
     return exchange.answer.status
 
 
-def test_an_allowed_request_goes_on_as_it_was_decided(policy: Callable[[str], Policy]) -> None:
+def test_allowed_request_is_forwarded_in_canonical_form(policy: Callable[[str], Policy]) -> None:
     exchange = enforce(asked("/%61pi/x?y", (b"X-Method-Override", b"PUT")), policy(RULES))
     assert exchange.forwarded == RequestHead(
         b"GET", b"/api/x?y", b"HTTP/1.1", ((b"Host", b"a.test"),), b"", "a.test", 443, b"https"

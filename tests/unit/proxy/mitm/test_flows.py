@@ -171,7 +171,7 @@ def test_a_response_that_no_hook_returns_is_killed() -> None:
     assert mapped.flow.error.msg == Error.KILLED_MESSAGE
 
 
-def test_a_flow_that_failed_is_left_as_it_is() -> None:
+def test_failed_flow_keeps_its_error() -> None:
     mapped = Mapped()
     mapped.run("requestheaders")
     mapped.flow.error = Error("gone")
