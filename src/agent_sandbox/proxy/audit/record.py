@@ -61,6 +61,7 @@ def encode(values: dict[str, object]) -> bytes:
 def _bounded(name: str, value: object) -> object:
     if not isinstance(value, str):
         return value
-    text = value.encode("utf-8", "backslashreplace").decode()
+    # Most texts are ASCII, and need no conversion.
+    text = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     longest = LONGEST[name]
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
