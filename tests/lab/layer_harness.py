@@ -13,7 +13,7 @@ from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 
 from agent_sandbox.policy import Effect
-from agent_sandbox.proxy.exchange.exchange import Exchange, Verdict
+from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome
 from agent_sandbox.proxy.exchange.hooks import Hooks, hook, hook_table
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm import http1_client, http2_client
@@ -47,7 +47,7 @@ class LetThrough:
     @hook
     def requestheaders(self, exchange: Exchange, _: Tunnel) -> None:
         """Let it through."""
-        exchange.verdict = Verdict(Effect.ALLOW, "")
+        exchange.outcome = Outcome(Effect.ALLOW, "")
         exchange.forwarded = exchange.head
 
     @hook

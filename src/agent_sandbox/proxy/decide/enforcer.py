@@ -61,7 +61,7 @@ class Enforcer:
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
         """Decide a request by its head, unless its body is needed."""
         if exchange.malformed:
-            exchange.verdict = replace(exchange.verdict, reason=f"malformed: {exchange.malformed}")
+            exchange.outcome = replace(exchange.outcome, reason=f"malformed: {exchange.malformed}")
             return
         self._decide(exchange, tunnel, body=None)
 
@@ -142,7 +142,7 @@ class Enforcer:
     def _hold(self, exchange: Exchange) -> None:
         """Leave the request denied until its body is complete."""
         reason = "the request body, needed for the decision, did not arrive"
-        exchange.verdict = replace(exchange.verdict, reason=reason)
+        exchange.outcome = replace(exchange.outcome, reason=reason)
         if not self._holding.admits(exchange):
             exchange.deny(exchange.not_read("too many request bodies are being read at once", status=429))
 

@@ -23,7 +23,7 @@ class Streamer:
         switching, fields, reason = head.status == 101, head.fields, head.reason
         if switching and not (exchange.websocket and value_of(fields, b"upgrade").lower() == "websocket"):
             why = "the server switched to a protocol that the client did not request"
-            exchange.verdict = replace(exchange.verdict, reason=why)
+            exchange.outcome = replace(exchange.outcome, reason=why)
             return
         if exchange.allowed:
             fields = from_server(fields, switching=switching)

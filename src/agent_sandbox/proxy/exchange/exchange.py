@@ -36,7 +36,7 @@ class Meter:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Outcome:
     """What was decided about a request, as its audit record reports it."""
 
     effect: Effect
@@ -45,7 +45,7 @@ class Verdict:
     cause: str = ""
 
 
-NOT_DECIDED = Verdict(Effect.DENY, UNDECIDED.reason)
+NOT_DECIDED = Outcome(Effect.DENY, UNDECIDED.reason)
 
 
 @dataclass(slots=True, kw_only=True, weakref_slot=True)
@@ -72,7 +72,7 @@ class Exchange:
     held: bool = False
 
     event: Event = Event.REQUEST
-    verdict: Verdict = NOT_DECIDED
+    outcome: Outcome = NOT_DECIDED
     tool: str = ""
     # The response to a denied request.
     answer: Page | None = None
@@ -99,25 +99,25 @@ class Exchange:
     @property
     def allowed(self) -> bool:
         """Whether the request is allowed. It may have been aborted since."""
-        return self.verdict.effect is Effect.ALLOW
+        return self.outcome.effect is Effect.ALLOW
 
     def allow(self, decision: Decision, request: Request, forwarded: RequestHead, *, echoes: Echoes = ()) -> None:
         """Allow the request: `forwarded` is sent to the server."""
-        self.verdict = Verdict(Effect.ALLOW, decision.reason, decision.rule)
+        self.outcome = Outcome(Effect.ALLOW, decision.reason, decision.rule)
         self.request, self.echoes, self.sent.limit = request, echoes, decision.max_body
         self.forwarded = forwarded
 
     def deny(self, denial: Denial, *, cause: str = "") -> None:
         """Answer the request with `denial`."""
         self.forwarded = None
-        self.verdict = Verdict(Effect.DENY, denial.reason, denial.rule, cause)
+        self.outcome = Outcome(Effect.DENY, denial.reason, denial.rule, cause)
         self.answer = self.render(denial)
 
     def abort(self, denial: Denial, *, cause: str = "") -> None:
         """Record that an allowed request is now denied. A record that was already written is followed by a second."""
         self.aborted, self.written, self.event = denial, False, Event.REQUEST
         self.forwarded, self.held = None, False
-        self.verdict = Verdict(Effect.DENY, denial.reason, self.verdict.rule, cause)
+        self.outcome = Outcome(Effect.DENY, denial.reason, self.outcome.rule, cause)
 
     def denial(
         self, reason: str, *, status: int = 403, rule: str | None = None, near_miss: str = "", hint: str = ""
@@ -146,12 +146,12 @@ class Exchange:
 
     def not_read(self, reason: str, *, status: int) -> Denial:
         """Return the denial of a request whose body was needed for the decision but could not be read."""
-        self.held, self.verdict = False, replace(self.verdict, reason=reason)
+        self.held, self.outcome = False, replace(self.outcome, reason=reason)
         return self.denial(reason, status=status)
 
     def too_large(self) -> Denial:
         """Return the denial of a request whose body exceeds `max_body`."""
-        rule = self.verdict.rule
+        rule = self.outcome.rule
         reason = f"the body is larger than the {self.sent.limit} bytes that {rule} allows"
         return self.denial(reason, status=413, rule=rule, hint=f"raise `max_body` at {rule}, {APPLY}")
 
@@ -164,19 +164,19 @@ class Exchange:
             return self.aborted
         refused = isinstance(why, Refused)
         effect, cause = (Effect.DENY, "address") if refused else (Effect.ALLOW, "")
-        self.verdict = Verdict(effect, str(why), self.verdict.rule, cause)
+        self.outcome = Outcome(effect, str(why), self.outcome.rule, cause)
         return self.denial(str(why), status=403 if refused else 502, hint=PUBLIC_ALONE if refused else "")
 
     def record(self, *, now: float) -> AuditRecord:
         """Return the audit record of the exchange, which has ended."""
-        verdict = self.verdict
+        outcome = self.outcome
         broken_off = self.allowed and self.error
         return AuditRecord(
             event=self.event,
-            decision=verdict.effect,
-            rule=verdict.rule,
-            cause=verdict.cause,
-            reason=f"{verdict.reason}; aborted: {self.error}" if broken_off else verdict.reason,
+            decision=outcome.effect,
+            rule=outcome.rule,
+            cause=outcome.cause,
+            reason=f"{outcome.reason}; aborted: {self.error}" if broken_off else outcome.reason,
             scheme=self.scheme,
             host=self.host,
             port=self.port,

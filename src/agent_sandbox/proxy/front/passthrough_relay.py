@@ -13,7 +13,7 @@ from agent_sandbox.policy import Decision, Effect, Policy
 from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import UNDECIDED
-from agent_sandbox.proxy.exchange.exchange import Meter, Verdict
+from agent_sandbox.proxy.exchange.exchange import Meter, Outcome
 from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.net.bulk_reader import BulkReader
 from agent_sandbox.proxy.net.linger_close import linger_close
@@ -52,7 +52,7 @@ class Relay:
         self._allowed = tunnel.decision or NOT_DECIDED
         self._taken_back = self._over = False
         self._dialling: asyncio.Task[Streams | None] | None = None
-        self._verdict = Verdict(Effect.DENY, UNDECIDED.reason, self._allowed.rule)
+        self._outcome = Outcome(Effect.DENY, UNDECIDED.reason, self._allowed.rule)
 
     async def run(self) -> None:
         """Connect, relay, and write the audit record, however the connection ends."""
@@ -67,13 +67,13 @@ class Relay:
             await asyncio.gather(*(linger_close(writer, seconds=patience) for writer in self._writers))
 
     def _record(self, *, duration_ms: float) -> AuditRecord:
-        tunnel, verdict = self._tunnel, self._verdict
+        tunnel, outcome = self._tunnel, self._outcome
         return AuditRecord(
             event=Event.TUNNEL,
-            decision=verdict.effect,
-            rule=verdict.rule,
-            cause=verdict.cause,
-            reason=verdict.reason,
+            decision=outcome.effect,
+            rule=outcome.rule,
+            cause=outcome.cause,
+            reason=outcome.reason,
             scheme=str(tunnel.carries),
             host=tunnel.host,
             port=tunnel.port,
@@ -84,7 +84,7 @@ class Relay:
         )
 
     def _settle(self, effect: Effect, reason: str, cause: str = "") -> None:
-        self._verdict = Verdict(effect, reason, self._verdict.rule, cause)
+        self._outcome = Outcome(effect, reason, self._outcome.rule, cause)
 
     def abort(self) -> None:
         """Reset both connections, and stop connecting to the server."""
@@ -154,7 +154,7 @@ class Relay:
         except* OSError as broken:
             self.abort()
             if not self._taken_back:
-                self._settle(self._verdict.effect, f"{self._verdict.reason}; aborted: {_cause(broken)}")
+                self._settle(self._outcome.effect, f"{self._outcome.reason}; aborted: {_cause(broken)}")
 
     async def _read_server(self, server: BulkReader) -> bytes:
         data = await server.read()

@@ -5,7 +5,7 @@ import json
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.decide.access_log import AccessLog
-from agent_sandbox.proxy.exchange.exchange import Exchange, Verdict, open_exchange
+from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
 
@@ -24,7 +24,7 @@ class Book:
 
 def ended(*, status: int | None = None, effect: Effect = Effect.ALLOW) -> Exchange:
     exchange = open_exchange(RequestHead(b"GET", b"/x?y", b"HTTP/1.1", ()), TUNNEL, started=1.5)
-    exchange.verdict, exchange.status = Verdict(effect, "why"), status
+    exchange.outcome, exchange.status = Outcome(effect, "why"), status
     exchange.sent.count, exchange.received.count = 3, 4
     return exchange
 

@@ -13,7 +13,7 @@ from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.decide.enforcer import Enforcer
-from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Verdict, open_exchange
+from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.injector import Injector
@@ -63,7 +63,7 @@ def test_allowed_request_is_forwarded_in_canonical_form(policy: Callable[[str], 
     assert exchange.forwarded == RequestHead(
         b"GET", b"/api/x?y", b"HTTP/1.1", ((b"Host", b"a.test"),), b"", "a.test", 443, b"https"
     )
-    assert (exchange.allowed, exchange.path, exchange.verdict.rule) == (True, "/api/x", "policy.yaml:2")
+    assert (exchange.allowed, exchange.path, exchange.outcome.rule) == (True, "/api/x", "policy.yaml:2")
     assert exchange.request
     assert exchange.request.url == "https://a.test/api/x?y"
 
@@ -80,7 +80,7 @@ def test_a_denied_request_is_answered_with_the_reason(policy: Callable[[str], Po
     body = told(exchange)
     assert (status(exchange), body["host"], body["path"]) == (403, "a.test", "/admin")
     assert body["hint"].startswith("add `- GET https://a.test/admin` under `allow`")
-    assert exchange.verdict == Verdict(Effect.DENY, body["reason"], None, "request")
+    assert exchange.outcome == Outcome(Effect.DENY, body["reason"], None, "request")
     assert (exchange.scheme, exchange.host, exchange.path) == ("https", "a.test", "/admin")
 
 
@@ -101,14 +101,14 @@ def test_of_a_path_without_end_the_line_has_the_beginning(policy: Callable[[str]
 def test_a_doubt_is_a_denial(policy: Callable[[str], Policy], head: RequestHead, code: int, reason: str) -> None:
     exchange = enforce(head, policy(RULES))
     assert status(exchange) == code
-    assert exchange.verdict.reason.startswith(reason)
-    assert exchange.verdict.cause == ""
+    assert exchange.outcome.reason.startswith(reason)
+    assert exchange.outcome.cause == ""
 
 
 def test_a_tunnel_that_was_refused_stays_refused_when_the_policy_has_changed(policy: Callable[[str], Policy]) -> None:
     refused = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO)
     exchange = enforce(asked(), policy(RULES), refused)
-    assert (status(exchange), exchange.verdict.reason) == (403, "not at all")
+    assert (status(exchange), exchange.outcome.reason) == (403, "not at all")
 
 
 def test_the_policy_says_what_status_a_denial_has(policy: Callable[[str], Policy]) -> None:
@@ -119,7 +119,7 @@ def test_what_mitmproxy_calls_malformed_is_left_denied(policy: Callable[[str], P
     exchange, current = opened(asked()), policy(RULES)
     exchange.malformed = "bad header"
     Enforcer(lambda: current, clock=lambda: 5.0).requestheaders(exchange, TUNNEL)
-    assert (exchange.forwarded, exchange.verdict.reason) == (None, "malformed: bad header")
+    assert (exchange.forwarded, exchange.outcome.reason) == (None, "malformed: bad header")
 
 
 def test_a_fault_leaves_the_request_denied() -> None:
@@ -130,7 +130,7 @@ def test_a_fault_leaves_the_request_denied() -> None:
 
     with pytest.raises(LookupError):
         Enforcer(broken, clock=lambda: 0.0).requestheaders(exchange, TUNNEL)
-    assert (exchange.forwarded, exchange.verdict) == (None, NOT_DECIDED)
+    assert (exchange.forwarded, exchange.outcome) == (None, NOT_DECIDED)
 
 
 def test_the_health_check_is_known_by_its_question(policy: Callable[[str], Policy]) -> None:
@@ -189,15 +189,15 @@ def read(head: RequestHead, body: bytes, *policies: Policy) -> Exchange:
 def test_what_a_body_asks_for_is_decided_when_it_is_there(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}', policy(GRAPHQL))
     assert exchange.forwarded
-    assert (exchange.allowed, exchange.verdict.rule) == (True, "policy.yaml:4")
+    assert (exchange.allowed, exchange.outcome.rule) == (True, "policy.yaml:4")
     assert exchange.request
     assert (str(exchange.request.operation), exchange.request.body_size) == ("query viewer", 28)
 
 
 def test_a_body_that_asks_for_more_is_denied_with_what_it_asked(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON), b'{"query": "mutation {deleteRef{id}}"}', policy(GRAPHQL))
-    assert (status(exchange), exchange.verdict.cause) == (403, "operation")
-    assert "graphql mutation deleteRef is not" in exchange.verdict.reason
+    assert (status(exchange), exchange.outcome.cause) == (403, "operation")
+    assert "graphql mutation deleteRef is not" in exchange.outcome.reason
     assert exchange.request is None
 
 
@@ -209,7 +209,7 @@ def test_a_body_that_came_is_decided_by_the_policy_that_is_in_force_then(policy:
 
 def test_a_body_may_be_as_large_as_the_rule_says_and_no_larger(policy: Callable[[str], Policy]) -> None:
     exchange = read(asking(JSON), b'{"query": "{viewer{login}}"}' + b" " * 100, policy(GRAPHQL))
-    assert (exchange.allowed, exchange.verdict.cause) == (False, "request")
+    assert (exchange.allowed, exchange.outcome.cause) == (False, "request")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_too_many_bodies_at_once_are_told_so(policy: Callable[[str], Policy]) ->
     exchange, current = opened(asking(JSON)), policy(GRAPHQL)
     Enforcer(lambda: current, clock=lambda: 5.0, limits=Limits(bodies_held=0)).requestheaders(exchange, TUNNEL)
     assert (status(exchange), exchange.held) == (429, False)
-    assert exchange.verdict.reason == "too many request bodies are being read at once"
+    assert exchange.outcome.reason == "too many request bodies are being read at once"
 
 
 def test_the_end_of_a_body_that_was_not_held_decides_nothing(policy: Callable[[str], Policy]) -> None:
@@ -298,7 +298,7 @@ def test_a_secret_is_put_in_and_remembered_by_what_its_echo_looks_like(
     assert exchange.request is not None
     assert exchange.request.secrets
     reason = "allowed by policy.yaml:6, with secret token in authorization"
-    assert exchange.verdict == Verdict(Effect.ALLOW, reason, "policy.yaml:6")
+    assert exchange.outcome == Outcome(Effect.ALLOW, reason, "policy.yaml:6")
 
 
 def test_without_it_the_request_is_denied_with_what_is_missing(policy: Callable[[str], Policy], tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_without_it_the_request_is_denied_with_what_is_missing(policy: Callable[
         "policy.yaml:6",
         "agent-sandbox secret set token --host a.test",
     )
-    assert exchange.verdict == Verdict(Effect.DENY, body["reason"], "policy.yaml:6", "injection")
+    assert exchange.outcome == Outcome(Effect.DENY, body["reason"], "policy.yaml:6", "injection")
     assert (exchange.request, exchange.echoes) == (None, ())
 
 
@@ -317,4 +317,4 @@ def test_what_goes_without_it_as_well_goes_as_it_is(policy: Callable[[str], Poli
     exchange = filled(asked("/open/x"), policy(SECRETIVE), tmp_path)
     assert exchange.forwarded
     assert exchange.forwarded.fields == ((b"Host", b"a.test"),)
-    assert (exchange.allowed, exchange.verdict.rule, exchange.echoes) == (True, "policy.yaml:7", ())
+    assert (exchange.allowed, exchange.outcome.rule, exchange.echoes) == (True, "policy.yaml:7", ())

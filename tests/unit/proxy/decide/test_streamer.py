@@ -4,7 +4,7 @@ import pytest
 
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.decide.streamer import Streamer
-from agent_sandbox.proxy.exchange.exchange import Exchange, Verdict, open_exchange
+from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead
 
@@ -13,7 +13,7 @@ TUNNEL = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)
 
 def answered(status: int = 200, *fields: tuple[bytes, bytes], effect: Effect = Effect.ALLOW) -> Exchange:
     exchange = open_exchange(RequestHead(b"GET", b"/x", b"HTTP/1.1", ()), TUNNEL, started=0)
-    exchange.verdict = Verdict(effect, "why")
+    exchange.outcome = Outcome(effect, "why")
     exchange.response = ResponseHead(status, b"OK", fields)
     return exchange
 
@@ -45,7 +45,7 @@ def test_a_switch_that_was_not_asked_for_is_the_end(websocket: bool, upgrade: by
     exchange.websocket = websocket
     Streamer().responseheaders(exchange, TUNNEL)
     assert exchange.returned is None
-    assert exchange.verdict.reason == "the server switched to a protocol that the client did not request"
+    assert exchange.outcome.reason == "the server switched to a protocol that the client did not request"
 
 
 def test_no_response_is_returned_where_there_is_none() -> None:

@@ -9,7 +9,7 @@ from agent_sandbox.policy import Decision, Effect, parse_request
 from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Verdict, open_exchange
+from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Outcome, open_exchange
 from agent_sandbox.proxy.secrets.redaction import Redactor
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
@@ -49,7 +49,7 @@ def test_what_is_passed_on_is_looked_through_where_a_secret_was_put_in() -> None
 
 def test_an_exchange_begins_denied_and_names_what_is_asked_for() -> None:
     exchange = opened()
-    assert (exchange.verdict, exchange.forwarded, exchange.returned) == (NOT_DECIDED, None, None)
+    assert (exchange.outcome, exchange.forwarded, exchange.returned) == (NOT_DECIDED, None, None)
     assert (exchange.host, exchange.port, exchange.method, exchange.path) == ("a.test", 443, "GET", "/x")
     direct = open_exchange(HEAD, Tunnel(client="", carries=Carries.PROXY), started=0)
     assert (direct.host, direct.port) == ("b.test", 80)
@@ -63,7 +63,7 @@ def test_an_allowed_exchange_is_denied_again_when_it_is_aborted() -> None:
     exchange.abort(denial, cause="host")
     assert (exchange.forwarded, exchange.aborted) == (None, denial)
     assert (exchange.written, exchange.held) == (False, False)
-    assert exchange.verdict == Verdict(Effect.DENY, "no more", "policy.yaml:4", "host")
+    assert exchange.outcome == Outcome(Effect.DENY, "no more", "policy.yaml:4", "host")
 
 
 def test_a_denial_is_of_what_is_asked_for() -> None:
@@ -73,7 +73,7 @@ def test_a_denial_is_of_what_is_asked_for() -> None:
         reason="no", status=418, host="a.test", method="GET", path="/x", rule="r", near_miss="", hint="do"
     )
     exchange.deny(denial, cause="rule")
-    assert exchange.verdict == Verdict(Effect.DENY, "no", "r", "rule")
+    assert exchange.outcome == Outcome(Effect.DENY, "no", "r", "rule")
     assert exchange.answer
     assert (exchange.answer.status, json.loads(exchange.answer.body)["reason"]) == (418, "no")
 
@@ -93,19 +93,19 @@ def test_an_answer_is_in_the_format_that_the_client_accepts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "status", "verdict"),
+    ("why", "status", "outcome"),
     [
-        (NotReached("gone"), 502, Verdict(Effect.ALLOW, "gone", "policy.yaml:4")),
-        (Refused("loopback"), 403, Verdict(Effect.DENY, "loopback", "policy.yaml:4", "address")),
+        (NotReached("gone"), 502, Outcome(Effect.ALLOW, "gone", "policy.yaml:4")),
+        (Refused("loopback"), 403, Outcome(Effect.DENY, "loopback", "policy.yaml:4", "address")),
     ],
 )
 def test_a_server_that_is_not_reached_is_a_failure_and_a_refused_one_a_denial(
-    why: NotReached, status: int, verdict: Verdict
+    why: NotReached, status: int, outcome: Outcome
 ) -> None:
     exchange = allowed()
     denial = exchange.failure(why)
     assert (denial.status, denial.reason, denial.host, denial.path) == (status, str(why), "a.test", "/x")
-    assert exchange.verdict == verdict
+    assert exchange.outcome == outcome
 
 
 def test_a_failure_takes_nothing_back_of_a_denial() -> None:
@@ -113,7 +113,7 @@ def test_a_failure_takes_nothing_back_of_a_denial() -> None:
     denial = exchange.denial("no more")
     exchange.abort(denial, cause="host")
     assert exchange.failure(NotReached("gone")) is denial
-    assert exchange.verdict.reason == "no more"
+    assert exchange.outcome.reason == "no more"
 
 
 def test_a_body_that_is_too_large_is_told_with_what_would_allow_it() -> None:
@@ -129,7 +129,7 @@ def test_what_was_not_read_is_denied_and_held_no_longer() -> None:
     exchange = opened()
     exchange.held = True
     assert exchange.not_read("too slow", status=408) == exchange.denial("too slow", status=408)
-    assert (exchange.held, exchange.verdict.reason) == (False, "too slow")
+    assert (exchange.held, exchange.outcome.reason) == (False, "too slow")
 
 
 def test_the_record_has_all_of_an_exchange() -> None:

@@ -11,7 +11,7 @@ from mitmproxy.test import tflow
 
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.exchange.exchange import Verdict
+from agent_sandbox.proxy.exchange.exchange import Outcome
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.mitm.flows import NOT_DECIDED, ExchangeOwner, FlowHooks, deny
 from agent_sandbox.proxy.mitm.stream import MalformedHook
@@ -50,7 +50,7 @@ class Rewriting(LetThrough):
     @override
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
         """Rewrite it."""
-        exchange.verdict = Verdict(Effect.ALLOW, "yes")
+        exchange.outcome = Outcome(Effect.ALLOW, "yes")
         exchange.forwarded = RequestHead(
             b"GET", b"/y", b"HTTP/1.1", ((b"Host", b"b.test"),), b"b.test", "b.test", 8443, b"https"
         )

@@ -71,7 +71,7 @@ def test_a_request_that_no_hook_decides_is_denied() -> None:
     assert flow.response
     assert flow.response.status_code == 403
     assert owner.exchange
-    assert owner.exchange.verdict == NOT_DECIDED
+    assert owner.exchange.outcome == NOT_DECIDED
 
 
 def test_a_hook_of_a_connection_without_functions_is_nothing() -> None:
@@ -100,7 +100,7 @@ def test_a_fault_after_the_decision_leaves_a_denial_and_is_recorded_as_one(error
     exchange = ran.decide(flow)
     assert flow.response
     assert flow.response.status_code == 403
-    assert (exchange.forwarded, exchange.verdict.reason) == (None, UNDECIDED.reason)
+    assert (exchange.forwarded, exchange.outcome.reason) == (None, UNDECIDED.reason)
 
 
 def test_a_fault_while_a_body_is_awaited_leaves_it_denied_when_the_body_is_there() -> None:
