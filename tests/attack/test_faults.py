@@ -24,7 +24,8 @@ TAMPERED = """
 import asyncio, functools, pathlib
 from agent_sandbox.proxy.decide import enforcer, streamer
 from agent_sandbox.proxy.front import explicit_proxy
-from agent_sandbox.proxy.mitm import session, stream
+from agent_sandbox.proxy.exchange.exchange import Exchange
+from agent_sandbox.proxy.mitm import flows, session, stream
 from agent_sandbox.proxy.tls import contexts
 from agent_sandbox.proxy.upstream import dialler
 
@@ -40,18 +41,18 @@ def tamper(owner, name):
 
 tamper(enforcer, "decide_with_secrets")
 tamper(enforcer, "to_request")
-tamper(enforcer, "_rewrite")
+tamper(enforcer, "_forwarded")
 tamper(enforcer, "advise")
 tamper(explicit_proxy, "is_passthrough")
 tamper(session.Session, "review")
 tamper(stream.StrictStream, "revoke")
 tamper(stream.StrictStream, "abort")
-tamper(stream, "too_large")
+tamper(Exchange, "too_large")
 tamper(enforcer.Enforcer, "requestheaders")
 tamper(explicit_proxy, "decide_tunnel")
 tamper(explicit_proxy, "what_it_carries")
 tamper(dialler.Dialler, "dial")
-tamper(streamer.Streamer, "request")
+tamper(flows.FlowHooks, "request")
 tamper(streamer.Streamer, "responseheaders")
 tamper(streamer, "from_server")
 tamper(contexts.ClientTls, "tls_start_client")
@@ -97,7 +98,7 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("name", ["decide_with_secrets", "to_request", "_rewrite"])
+@pytest.mark.parametrize("name", ["decide_with_secrets", "to_request", "_forwarded"])
 def test_a_fault_while_deciding_is_a_403_and_a_line(sabotage: Sabotage, name: str, error: str) -> None:
     answer = sabotage.ask_with(f"{name} {error}")
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nx-agent-sandbox: blocked\r\n")

@@ -1,6 +1,8 @@
 """A fault, a cancellation or a time-out in any hook of any addon lets nothing through: invariant I2, row Y10.
 
-The hooks are found, not listed: one that is added is tried by itself, and has to be reached by what is asked here.
+Nor does one in any function that maps mitmproxy's flows to exchanges and back, before or after it has done its work.
+Hooks and functions are found, not listed: one that is added is tried by itself, and has to be reached by what is asked
+here.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ import pkgutil
 import ssl
 import time
 from dataclasses import dataclass
+from inspect import isfunction
 from typing import TYPE_CHECKING
 
 import pytest
 
 import agent_sandbox.proxy
+from agent_sandbox.proxy.mitm import flows
 from capture_server import ok
 from proxy_pair import Pair, start_pair
 from proxy_stand import get, read_head
@@ -35,24 +39,47 @@ domains:
       - {path: {exact: /ws}}
       - {methods: [POST], path: {exact: /graphql}, graphql: {query: [viewer]}}
 """
-# Each hook raises what the file says, when the file names it.
+# Each hook and each function of the mapping raises what the file says, when the file names it.
 TAMPERED = """
-import asyncio, pathlib
+import asyncio, pathlib, sys
 from agent_sandbox.proxy import run
+from agent_sandbox.proxy.mitm import flows
 table = run.hook_table
-def tamper(function):
-    name = f"{type(function.__self__).__name__}.{function.__name__}"
-    def tampered(*args):
-        wanted, _, error = pathlib.Path("{file}").read_text().partition(" ")
-        if wanted == name:
-            raise eval(error)
-        return function(*args)
+def fall_over(name):
+    wanted, _, error = pathlib.Path("{file}").read_text().partition(" ")
+    if wanted == name:
+        pathlib.Path("{file}.reached").touch()
+        raise eval(error)
+def tamper(function, name):
+    def tampered(*args, **kwargs):
+        fall_over(name)
+        result = function(*args, **kwargs)
+        fall_over(name + ":after")
+        return result
     return tampered
-run.hook_table = lambda *addons: {hook: tuple(map(tamper, found)) for hook, found in table(*addons).items()}
+def tampered_hook(function):
+    return tamper(function, f"{type(function.__self__).__name__}.{function.__name__}")
+run.hook_table = lambda *addons: {hook: tuple(map(tampered_hook, found)) for hook, found in table(*addons).items()}
+for name in {functions}:
+    owner, _, attribute = name.rpartition(".")
+    if owner:
+        owner = getattr(flows, owner)
+        setattr(owner, attribute, tamper(getattr(owner, attribute), name))
+        continue
+    original = getattr(flows, name)
+    for module in [*sys.modules.values()]:
+        if module.__name__.startswith("agent_sandbox.proxy.") and vars(module).get(name) is original:
+            setattr(module, name, tamper(original, name))
 """
+# Where these fall over, no request is sent.
+ON_THE_WAY_THERE = {
+    *("FlowHooks.requestheaders", "FlowHooks._call"),
+    *("read_request", "write_decision", "write_request"),
+}
 # What they write down was allowed, and has gone its way.
 WHEN_ALL_HAS_PASSED = ("response", "websocket_end")
 ERRORS = ("ValueError('x')", "asyncio.CancelledError()", "TimeoutError()")
+BAD_CHUNK = get("/plain", "allowed.test", "Transfer-Encoding: chunked", method="POST") + b"no chunk\r\n"
 QUESTION = b'{"query": "{viewer{login}}"}'
 
 
@@ -71,6 +98,16 @@ def hooks() -> list[str]:
     return sorted(found)
 
 
+def mapping() -> list[str]:
+    """Find the functions that map flows to exchanges."""
+    ours = {name: value for name, value in vars(flows).items() if isfunction(value)}
+    found = [name for name, value in ours.items() if value.__module__ == flows.__name__]
+    of_class = [
+        f"FlowHooks.{name}" for name, value in vars(flows.FlowHooks).items() if isfunction(value) and name != "__init__"
+    ]
+    return sorted([*found, *of_class])
+
+
 @dataclass
 class Sabotage:
     """A proxy that falls over where it is told to."""
@@ -85,6 +122,13 @@ class Sabotage:
             yield
         finally:
             self.file.write_text("")
+
+    def fell(self) -> bool:
+        """Return whether it has, once."""
+        mark = self.file.with_name(f"{self.file.name}.reached")
+        fell = mark.exists()
+        mark.unlink(missing_ok=True)
+        return fell
 
     def faults(self) -> list[str]:
         """Return the faults that were written down, those still on their way included."""
@@ -103,7 +147,8 @@ def sabotage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
     def half(stream: socket.socket, _: bytes) -> None:
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
 
-    with start_pair(folder, POLICY, sabotage=TAMPERED.replace("{file}", str(file))) as pair:
+    tampered = TAMPERED.replace("{file}", str(file)).replace("{functions}", repr(mapping()))
+    with start_pair(folder, POLICY, sabotage=tampered) as pair:
         pair.server.answers |= {"/plain": ok(b"whole"), "/graphql": ok(b"whole"), "/plain/half": half, "/ws": echo}
         yield Sabotage(pair, file)
 
@@ -141,6 +186,7 @@ ASKED: dict[str, tuple[Callable[[Pair], bool], bool]] = {
     "an upload": (lambda pair: ask(pair, upload("/plain")), True),
     "a body that is read": (lambda pair: ask(pair, upload("/graphql")), True),
     "a WebSocket": (chat, True),
+    "a body that cannot be read": (lambda pair: ask(pair, BAD_CHUNK), False),
     "half an answer": (lambda pair: ask(pair, get("/plain/half", "allowed.test")), False),
     "a denied request": (lambda pair: ask(pair, get("/denied", "allowed.test")), False),
     "no request": (lambda pair: ask(pair, b"GET /plain\n\n"), False),
@@ -163,6 +209,28 @@ def test_nothing_gets_through_a_hook_that_falls_over(sabotage: Sabotage, hook: s
         lines = [request.line for request in sabotage.pair.server.requests]
         assert not any("denied" in line for line in lines)
     assert reached, f"nothing that is asked here leads to {hook}"
+
+
+@pytest.mark.parametrize("error", ERRORS[:2])
+@pytest.mark.parametrize("when", ["", ":after"])
+@pytest.mark.parametrize("name", mapping())
+def test_nothing_gets_through_where_flows_are_mapped_and_a_function_falls_over(
+    sabotage: Sabotage, name: str, when: str, error: str
+) -> None:
+    reached, once_passed = False, name.rpartition(".")[2] in WHEN_ALL_HAS_PASSED
+    for what, (tried, _) in ASKED.items():
+        sabotage.pair.forget()
+        with sabotage.fault(name + when, error):
+            through = tried(sabotage.pair)
+            time.sleep(0.03)  # some run when the client is gone
+        fell = sabotage.fell()
+        assert not (through and fell and not once_passed), what
+        reached = reached or fell
+        lines = [request.line for request in sabotage.pair.server.requests]
+        assert not any("denied" in line for line in lines)
+        if fell and name in ON_THE_WAY_THERE:
+            assert lines == [], what
+    assert reached, f"nothing that is asked here leads to {name}"
 
 
 def test_without_a_fault_all_of_it_works(sabotage: Sabotage) -> None:

@@ -12,10 +12,12 @@ from mitmproxy.connection import Client, Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 
-from agent_sandbox.proxy.exchange.hook_runner import HookRunner
-from agent_sandbox.proxy.exchange.hooks import hook, hook_table
+from agent_sandbox.policy import Effect
+from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome
+from agent_sandbox.proxy.exchange.hooks import Hooks, hook, hook_table
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm import http1_client, http2_client
+from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -37,6 +39,35 @@ class Malformed:
     def malformed(self, reason: str, _: Tunnel) -> None:
         """Keep it."""
         self.reasons.append(reason)
+
+
+class LetThrough:
+    """Lets every request and every response through as it came, decided by no policy."""
+
+    @hook
+    def requestheaders(self, exchange: Exchange, _: Tunnel) -> None:
+        """Let it through."""
+        exchange.outcome = Outcome(Effect.ALLOW, "")
+        exchange.forwarded = exchange.head
+
+    @hook
+    def responseheaders(self, exchange: Exchange, _: Tunnel) -> None:
+        """Let it through."""
+        exchange.returned = exchange.response
+
+
+class Deny:
+    """Denies everything."""
+
+    @hook
+    def requestheaders(self, exchange: Exchange, _: Tunnel) -> None:
+        """Deny it."""
+        exchange.deny(exchange.denial("no"))
+
+
+def hooks_of(*addons: object) -> Hooks:
+    """Return the table of `addons`; where they have no hook of a name, that of `LetThrough`."""
+    return hook_table(LetThrough()) | hook_table(*addons)
 
 
 class Wire:
@@ -61,7 +92,7 @@ class Wire:
         self.patient = False  # servers are reached when the test says so
         self.opening: list[commands.OpenConnection] = []
         self.server_alpn: bytes | None = None
-        runner = HookRunner(hook_table(*addons), tunnel, on_fault=self.faults.append, close=self._abort)
+        runner = HookRunner(hooks_of(*addons), tunnel, on_fault=self.faults.append, close=self._abort)
         context = Context(self.client, as_mitmproxy(EngineOptions()))
         self.layer = Destination(context, tunnel, limits or Limits(), runner.run, self.reset.append)
         self.feed(events.Start())

@@ -18,8 +18,8 @@ class Carries(StrEnum):
 class Tunnel:
     """One client connection and the only destination of its requests.
 
-    `refused` is set for a denied tunnel that was opened anyway, only to answer each request in it with the reason:
-    many clients do not show the response to a CONNECT. The proxy connects to nothing for it.
+    `decision` is on the tunnel. A denied one is opened anyway, only to answer each request in it with the reason: many
+    clients do not show the response to a CONNECT. The proxy connects to nothing for it.
     `own` means that the client runs in the proxy container itself.
     """
 
@@ -27,5 +27,10 @@ class Tunnel:
     carries: Carries
     host: str = ""
     port: int = 0
-    refused: Decision | None = None
+    decision: Decision | None = None
     own: bool = False
+
+    @property
+    def refused(self) -> Decision | None:
+        """The denial of the tunnel, None if it is not denied."""
+        return None if self.decision is None or self.decision.allowed else self.decision

@@ -3,10 +3,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent_sandbox.policy import Policy
+from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.audit.audit_log import AuditLog
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.control_verbs import control_verbs
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.reloader import Reloader
@@ -74,7 +75,7 @@ async def test_denials_are_as_many_as_were_asked_for() -> None:
 
 async def test_verify_sets_denials_apart_for_a_bounded_time() -> None:
     desk = Desk()
-    refused = AuditRecord(event=Event.REQUEST, decision="deny")
+    refused = AuditRecord(event=Event.REQUEST, decision=Effect.DENY)
     for seconds, counted in ((1, 0), (0, 1), ("x", 2), (None, 3)):
         assert await desk.verbs["verify"]({"seconds": seconds}) == {"ok": True}
         desk.audit_log.record(refused)
@@ -89,7 +90,7 @@ async def test_verify_is_over_after_two_minutes_at_most() -> None:
     desk.audit_log = AuditLog([], clock=lambda: now[0])
     desk.audit_log.verify_for(120)
     now[0] = 119.0
-    desk.audit_log.record(AuditRecord(event=Event.REQUEST, decision="deny"))
+    desk.audit_log.record(AuditRecord(event=Event.REQUEST, decision=Effect.DENY))
     now[0] = 120.0
-    desk.audit_log.record(AuditRecord(event=Event.REQUEST, decision="deny"))
+    desk.audit_log.record(AuditRecord(event=Event.REQUEST, decision=Effect.DENY))
     assert desk.audit_log.counts == {"allowed": 0, "denied": 1, "starts": 1}

@@ -104,12 +104,16 @@ def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
     return allowing.verdict if allowing.verdict.max_body is None else replace(allowing.verdict, max_body=None)
 
 
-def awaits_operation(policy: Policy, request: Request) -> bool:
-    """Return whether a request that is denied by its head could be allowed after its body is read as GraphQL."""
+def awaits_operation(policy: Policy, request: Request, decision: Decision | None = None) -> bool:
+    """Return whether a request that is denied by its head could be allowed after its body is read as GraphQL.
+
+    `decision` is that of `decide_with_secrets` on the head, if it is known already.
+    """
     if request.operation is not None or not policy.asks_operations:
         return False
     filled = request._replace(secrets=True)
-    return not allows(policy, filled) and allows(policy, filled._replace(operation=ANY_OPERATION))
+    allowed = allows(policy, filled) if decision is None else decision.allowed
+    return not allowed and allows(policy, filled._replace(operation=ANY_OPERATION))
 
 
 def _not_allowed(policy: Policy, request: Request, ways: Readings) -> Decision:

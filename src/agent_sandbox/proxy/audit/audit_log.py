@@ -6,7 +6,9 @@ The health check sends the same request every few seconds; it gets a record only
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
-from agent_sandbox.proxy.audit.record import AuditRecord, Event, encode, render
+from agent_sandbox.policy import Effect
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
 
 REMEMBERED = 1_000
 UNCOUNTED = frozenset({Event.HEALTH, Event.START, Event.POLICY, Event.TLS})
@@ -42,11 +44,11 @@ class AuditLog:
         values = render(line, now=now)
         if line.event in UNCOUNTED:
             pass
-        elif line.decision == "deny" and now < self._verifying_until:
+        elif line.decision is Effect.DENY and now < self._verifying_until:
             self._counts["start"] += 1
         else:
             self._counts[line.decision] += 1
-            if line.decision == "deny":
+            if line.decision is Effect.DENY:
                 self._denials.append(values)
         encoded = encode(values)
         for sink in self._sinks:
@@ -59,4 +61,5 @@ class AuditLog:
     @property
     def counts(self) -> dict[str, int]:
         """The numbers of allowed and denied requests and of the sandbox's own checks, since the proxy started."""
-        return {"allowed": self._counts["allow"], "denied": self._counts["deny"], "starts": self._counts["start"]}
+        counts = self._counts
+        return {"allowed": counts[Effect.ALLOW], "denied": counts[Effect.DENY], "starts": counts["start"]}

@@ -9,7 +9,7 @@ from typing import BinaryIO, Self
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.proxy.audit.record import Event
+from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.audit.rotating_file import names_of
 
 # The stack's own checks.

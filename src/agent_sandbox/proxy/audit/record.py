@@ -3,29 +3,14 @@
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
+
+from agent_sandbox.policy import Effect
+from agent_sandbox.proxy.audit.event import Event
 
 LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 255, "cause": 16, "scheme": 8, "tool": 16}
 
 
-class Event(StrEnum):
-    """What an audit record is about."""
-
-    REQUEST = "request"
-    CONNECT = "connect"
-    TUNNEL = "tunnel"  # TLS passthrough
-    RAW_TUNNEL = "raw_tunnel"
-    MALFORMED = "malformed"
-    WEBSOCKET = "websocket"
-    TLS = "tls"
-    DNS = "dns"  # a DNS query
-    HEALTH = "health"  # the health check of the proxy container
-    START = "start"  # the check of the agent container when it starts
-    FAULT = "fault"
-    POLICY = "policy"
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
     """The fields of an audit record. `path` excludes the query, which may contain secrets.
 
@@ -34,7 +19,7 @@ class AuditRecord:
     """
 
     event: Event
-    decision: str = "deny"
+    decision: Effect = Effect.DENY
     rule: str | None = None
     cause: str = ""
     reason: str = ""
@@ -76,6 +61,7 @@ def encode(values: dict[str, object]) -> bytes:
 def _bounded(name: str, value: object) -> object:
     if not isinstance(value, str):
         return value
-    text = value.encode("utf-8", "backslashreplace").decode()
+    # Most texts are ASCII, and need no conversion.
+    text = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     longest = LONGEST[name]
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"

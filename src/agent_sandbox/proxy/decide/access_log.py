@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 
-from mitmproxy import http
-from mitmproxy.tls import TlsData
-
 from agent_sandbox.proxy.audit.audit_log import AuditLog
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
-from agent_sandbox.proxy.exchange.exchange import Exchange, exchange_of
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.tunnel import Tunnel
 
@@ -20,53 +18,40 @@ class AccessLog:
         self._clock = clock
 
     @hook
-    def response(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+    def response(self, exchange: Exchange, _: Tunnel) -> None:
         """Write the record of a request that was answered, by the server or by the proxy."""
-        self._write(flow)
+        self._write(exchange)
 
     @hook
-    def error(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+    def error(self, exchange: Exchange, _: Tunnel) -> None:
         """Write the record of a request that was aborted."""
-        exchange = exchange_of(flow)
-        if exchange is not None and exchange.line.decision == "allow" and flow.error is not None:
-            exchange.line.reason = f"{exchange.line.reason}; aborted: {flow.error.msg}"
-        self._write(flow)
+        self._write(exchange)
 
     @hook
-    def websocket_end(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+    def websocket_end(self, exchange: Exchange, _: Tunnel) -> None:
         """Write the record of a WebSocket that ended."""
-        exchange = exchange_of(flow)
-        if exchange is not None:
-            exchange.line.event = Event.WEBSOCKET
-            exchange.written = False
-            self._write(flow)
+        exchange.event, exchange.written = Event.WEBSOCKET, False
+        self._write(exchange)
 
     @hook
     def malformed(self, reason: str, tunnel: Tunnel) -> None:
         """Write the record of a malformed request."""
-        line = AuditRecord(
-            event=Event.MALFORMED, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client
-        )
-        line.status = 400
-        self._audit_log.record(line)
+        self._record(Event.MALFORMED, reason, tunnel, status=400)
 
     @hook
-    def tls_failed_client(self, data: TlsData, tunnel: Tunnel) -> None:
+    def tls_failed_client(self, error: str, tunnel: Tunnel) -> None:
         """Write a record of a failed TLS handshake: usually, the client does not trust the proxy's CA."""
-        reason = f"TLS handshake with the client failed: {data.conn.error}"
-        line = AuditRecord(event=Event.TLS, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client)
-        self._audit_log.record(line)
+        self._record(Event.TLS, f"TLS handshake with the client failed: {error}", tunnel)
 
-    def _write(self, flow: http.HTTPFlow) -> None:
-        exchange = exchange_of(flow)
-        if exchange is None or exchange.written:
+    def _record(self, event: Event, reason: str, tunnel: Tunnel, *, status: int | None = None) -> None:
+        self._audit_log.record(
+            AuditRecord(
+                event=event, reason=reason, host=tunnel.host, port=tunnel.port, client=tunnel.client, status=status
+            )
+        )
+
+    def _write(self, exchange: Exchange) -> None:
+        if exchange.written:
             return
         exchange.written, exchange.held = True, False
-        self._audit_log.record(self._complete(exchange, flow))
-
-    def _complete(self, exchange: Exchange, flow: http.HTTPFlow) -> AuditRecord:
-        line = exchange.line
-        line.status = flow.response.status_code if flow.response else None
-        line.bytes_out, line.bytes_in = exchange.sent.count, exchange.received.count
-        line.duration_ms = (self._clock() - exchange.started) * 1000
-        return line
+        self._audit_log.record(exchange.record(now=self._clock()))

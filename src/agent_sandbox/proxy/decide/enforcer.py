@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from mitmproxy import http
-
 from agent_sandbox.policy import (
     Ambiguous,
     Cause,
@@ -18,24 +16,30 @@ from agent_sandbox.policy import (
     decide_with_secrets,
 )
 from agent_sandbox.policy.explain.package_manager import PackageManager
-from agent_sandbox.policy.http.bounds import MAX_PATH
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
+from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.exchange.body_quota import BodyQuota
-from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial
-from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, answer, exchange_of, not_read, open_exchange
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.injector import Filling, Injector, WithoutSecretError
 from agent_sandbox.proxy.tunnel import Tunnel
-from agent_sandbox.proxy.wire.header_fields import NotWebSocketError, check_expect, forwarded, wants_websocket
+from agent_sandbox.proxy.wire.header_fields import (
+    NotWebSocketError,
+    check_expect,
+    end_to_end,
+    forwarded,
+    wants_websocket,
+)
+from agent_sandbox.proxy.wire.message import Fields, RequestHead
 
 LIMITS = Limits()
 
 
 class Enforcer:
-    """Sets a denial first, and lifts it only on an allow decision: after an error or a cancellation it stays denied."""
+    """Decides each exchange, which is denied until then: after an error or a cancellation it stays denied."""
 
     def __init__(  # noqa: PLR0913 - whom it asks
         self,
@@ -48,150 +52,117 @@ class Enforcer:
         injector: Injector | None = None,
     ) -> None:
         self._policy = policy
-        self._clock = clock
         self._holding = BodyQuota(limits, clock=clock)
         self._matching_services = matching_services
         self._package_manager = package_manager
         self._injector = injector or Injector(None)
 
     @hook
-    def requestheaders(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
-        """Set a denial, decide, and lift the denial if the policy allows the request."""
-        exchange = open_exchange(flow, client=tunnel.client, started=self._clock())
-        _describe(exchange, flow, tunnel)
-        flow.request.stream = False
-        flow.response = NOT_DECIDED
-        exchange.line.reason = UNDECIDED.reason
-        if flow.error is not None:
-            exchange.line.reason = f"malformed: {flow.error.msg}"
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Decide a request by its head, unless its body is needed."""
+        if exchange.malformed:
+            exchange.outcome = replace(exchange.outcome, reason=f"malformed: {exchange.malformed}")
             return
-        self._decide(flow, exchange, tunnel, body=None)
+        self._decide(exchange, tunnel, body=None)
 
     @hook
-    def request(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
+    def request(self, exchange: Exchange, tunnel: Tunnel) -> None:
         """Decide a request that waited for its body, with the policy now in force."""
-        exchange = exchange_of(flow)
-        if exchange is not None and exchange.held:
-            self._decide(flow, exchange, tunnel, body=flow.request.raw_content or b"")
+        if exchange.held:
+            self._decide(exchange, tunnel, body=exchange.body)
 
-    def _decide(self, flow: http.HTTPFlow, exchange: Exchange, tunnel: Tunnel, *, body: bytes | None) -> None:
-        policy = self._policy()
+    def _decide(self, exchange: Exchange, tunnel: Tunnel, *, body: bytes | None) -> None:
+        policy, head = self._policy(), exchange.head
+        kept = end_to_end(head)
         try:
-            request = to_request(flow, tunnel, policy)
-            exchange.websocket = wants_websocket(flow.request)
-            check_expect(flow.request)
+            request = to_request(head, kept, tunnel, policy)
+            exchange.websocket = wants_websocket(head)
+            check_expect(head)
         except (Ambiguous, NotWebSocketError) as doubt:
-            _refuse(flow, exchange, doubt)
+            _refuse(exchange, doubt)
             return
-        exchange.line.scheme, exchange.line.path = request.scheme, request.path
+        exchange.scheme, exchange.path = request.scheme, request.path
         request = request if body is None else with_body(request, body)
-        if tunnel.refused is None and awaits_operation(policy, request):
+        decision, injection = decide_with_secrets(policy, request)
+        if tunnel.refused is None and awaits_operation(policy, request, decision):
             request = with_doubt(request)
             if request.operation is None:
-                self._hold(flow, exchange)
+                self._hold(exchange)
                 return
-        request, decision, put_in = self._answer(policy, request, flow, exchange)
+            decision, injection = decide_with_secrets(policy, request)
+        decision, put_in = self._inject(policy, request, exchange, decision, injection)
         if decision.allowed:
             decision = tunnel.refused or decision
         if decision.allowed:
-            _rewrite(flow.request, request, websocket=exchange.websocket)
+            sent = _forwarded(head, kept, request, websocket=exchange.websocket)
             if isinstance(put_in, Filling):
-                flow.request.data.headers.fields = put_in.into(flow.request.data.headers.fields)
-                exchange.echoes = put_in.echoes
-            exchange.request, exchange.sent.limit = request, decision.max_body
-            _allow(flow, exchange, decision)
+                request, sent = request._replace(secrets=True), sent._replace(fields=put_in.into(sent.fields))
+            exchange.allow(decision, request, sent, echoes=put_in.echoes if isinstance(put_in, Filling) else ())
         else:
-            exchange.line.event = event_of_denial(request, tunnel)
-            package_manager = self._package_manager(request)
-            exchange.line.tool = package_manager.tool if package_manager else ""
-            if isinstance(put_in, WithoutSecretError):
-                advice = put_in.hint
-            else:
-                advice = advise(
-                    request,
-                    decision,
-                    services=self._matching_services(request, policy),
-                    package_manager=package_manager,
-                )
-            _tell(flow, exchange, _denial(request, decision, policy.settings.block_status, advice), decision)
+            self._deny(exchange, request, decision, policy, put_in)
+            exchange.event = event_of_denial(request, tunnel)
 
-    def _answer(
-        self, policy: Policy, request: Request, flow: http.HTTPFlow, exchange: Exchange
-    ) -> tuple[Request, Decision, Filling | WithoutSecretError | None]:
-        """Decide, and return what to inject or why it cannot be injected.
+    def _deny(
+        self,
+        exchange: Exchange,
+        request: Request,
+        decision: Decision,
+        policy: Policy,
+        put_in: Filling | WithoutSecretError | None,
+    ) -> None:
+        package_manager = self._package_manager(request)
+        exchange.tool = package_manager.tool if package_manager else ""
+        if isinstance(put_in, WithoutSecretError):
+            advice = put_in.hint
+        else:
+            services = self._matching_services(request, policy)
+            advice = advise(request, decision, services=services, package_manager=package_manager)
+        status, near_miss = policy.settings.block_status, decision.near_miss
+        denial = exchange.denial(decision.reason, status=status, rule=decision.rule, near_miss=near_miss, hint=advice)
+        exchange.deny(denial, cause=str(decision.cause))
+
+    def _inject(
+        self, policy: Policy, request: Request, exchange: Exchange, decision: Decision, injection: Injection | None
+    ) -> tuple[Decision, Filling | WithoutSecretError | None]:
+        """Return the decision, and what to inject or why it cannot be injected.
 
         Without the secret, the request is allowed only if the policy allows it as it is.
         """
-        decision, injection = decide_with_secrets(policy, request)
         if injection is None:
-            return request, decision, None
+            return decision, None
         try:
             self._injector.check_authorities(policy.settings.upstream)
-            filling = self._injector.filling(injection, request, flow.request, websocket=exchange.websocket)
+            filling = self._injector.filling(injection, request, exchange.head.fields, websocket=exchange.websocket)
         except WithoutSecretError as why:
             plain = decide(policy, request)
             denial = replace(decision, effect=Effect.DENY, reason=str(why), cause=Cause.INJECTION)
-            return request, plain if plain.allowed else denial, why
-        return request._replace(secrets=True), replace(decision, reason=f"{decision.reason}, with {injection}"), filling
+            return plain if plain.allowed else denial, why
+        return replace(decision, reason=f"{decision.reason}, with {injection}"), filling
 
-    def _hold(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
+    def _hold(self, exchange: Exchange) -> None:
         """Leave the request denied until its body is complete."""
-        exchange.line.reason = "the request body, needed for the decision, did not arrive"
+        reason = "the request body, needed for the decision, did not arrive"
+        exchange.outcome = replace(exchange.outcome, reason=reason)
         if not self._holding.admits(exchange):
-            _deny(flow, not_read(exchange, "too many request bodies are being read at once", status=429))
+            exchange.deny(exchange.not_read("too many request bodies are being read at once", status=429))
 
 
-def _allow(flow: http.HTTPFlow, exchange: Exchange, decision: Decision) -> None:
-    exchange.line.decision, exchange.line.rule, exchange.line.reason = "allow", decision.rule, decision.reason
-    flow.request.stream = exchange.sent
-    flow.response = None
-
-
-def _deny(flow: http.HTTPFlow, denial: Denial) -> None:
-    # Without `Expect`, mitmproxy does not send 100 Continue before the denial.
-    flow.request.headers.pop("expect", None)
-    flow.response = answer(flow, denial)
-
-
-def _tell(flow: http.HTTPFlow, exchange: Exchange, denial: Denial, decision: Decision) -> None:
-    exchange.line.rule, exchange.line.reason, exchange.line.cause = decision.rule, decision.reason, str(decision.cause)
-    _deny(flow, denial)
-
-
-def _refuse(flow: http.HTTPFlow, exchange: Exchange, doubt: ValueError) -> None:
+def _refuse(exchange: Exchange, doubt: ValueError) -> None:
     clear = isinstance(doubt, (MismatchError, NotWebSocketError))
-    line = exchange.line
-    line.reason = str(doubt) if clear else f"ambiguous: {doubt}"
-    status = 403 if clear else 400
-    _deny(flow, Denial(status=status, reason=line.reason, host=line.host, method=line.method, path=line.path))
+    reason = str(doubt) if clear else f"ambiguous: {doubt}"
+    exchange.deny(exchange.denial(reason, status=403 if clear else 400))
 
 
-def _describe(exchange: Exchange, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
-    data, line = flow.request.data, exchange.line
-    line.host = tunnel.host or data.host
-    line.port = tunnel.port or data.port
-    line.method = data.method[:MAX_PATH].decode("ascii", "backslashreplace")
-    line.path = data.path[:MAX_PATH].partition(b"?")[0].decode("ascii", "backslashreplace")
-
-
-def _denial(request: Request, decision: Decision, status: int, advice: str) -> Denial:
-    return Denial(
-        status=status,
-        reason=decision.reason,
-        host=request.host,
-        method=request.method,
-        path=request.path,
-        rule=decision.rule,
-        near_miss=decision.near_miss,
-        hint=advice,
-    )
-
-
-def _rewrite(written: http.Request, decided: Request, *, websocket: bool) -> None:
-    """Write `decided` into `written`: the request that is forwarded is the one that was decided."""
+def _forwarded(head: RequestHead, kept: Fields, decided: Request, *, websocket: bool) -> RequestHead:
+    """Return the head to send: the request that is forwarded is the one that was decided."""
     named = authority(decided)
-    data = written.data
-    data.headers.fields = forwarded(written, named, websocket=websocket)
-    data.host, data.port, data.scheme = decided.host, decided.port, decided.scheme.encode()
-    data.path = decided.target.encode("ascii")
-    data.authority = named.encode() if written.is_http2 else b""
+    return RequestHead(
+        method=head.method,
+        target=decided.target.encode("ascii"),
+        version=head.version,
+        fields=forwarded(head, kept, named, websocket=websocket),
+        authority=named.encode() if head.is_http2 else b"",
+        host=decided.host,
+        port=decided.port,
+        scheme=decided.scheme.encode(),
+    )

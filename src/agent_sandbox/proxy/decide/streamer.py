@@ -1,53 +1,42 @@
 """Stream responses chunk by chunk, without the headers that would lead a client around the proxy."""
 
+from dataclasses import replace
 from itertools import chain
 
-from mitmproxy import flow as mitmflow
-from mitmproxy import http
-
-from agent_sandbox.proxy.exchange.exchange import exchange_of
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor, redact
 from agent_sandbox.proxy.tunnel import Tunnel
-from agent_sandbox.proxy.wire.header_fields import Fields, from_server
+from agent_sandbox.proxy.wire.header_fields import from_server
+from agent_sandbox.proxy.wire.message import Fields, ResponseHead, value_of
 
 
 class Streamer:
-    """Streams every body; ends a flow whose server switches to a protocol that the client did not request."""
+    """Returns every response; ends an exchange whose server switches to a protocol that the client did not request."""
 
     @hook
-    def request(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Drop trailers: no rule covers them."""
-        flow.request.trailers = None
-
-    @hook
-    def responseheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Mark the flow as killed, check the response, and clear the mark: if this raises, the flow stays killed."""
-        if flow.error is not None:
+    def responseheaders(self, exchange: Exchange, _: Tunnel) -> None:
+        """Check the head of a response and return it."""
+        head = exchange.response
+        if head is None:
             return
-        flow.error = mitmflow.Error(mitmflow.Error.KILLED_MESSAGE)
-        exchange, response = exchange_of(flow), flow.response
-        if exchange is None or response is None:
+        switching, fields, reason = head.status == 101, head.fields, head.reason
+        if switching and not (exchange.websocket and value_of(fields, b"upgrade").lower() == "websocket"):
+            why = "the server switched to a protocol that the client did not request"
+            exchange.outcome = replace(exchange.outcome, reason=why)
             return
-        switching = response.status_code == 101
-        if switching and not (exchange.websocket and response.headers.get("upgrade", "").lower() == "websocket"):
-            exchange.line.reason = "the server switched to a protocol that the client did not request"
-            return
-        if exchange.line.decision == "allow":
-            response.headers.fields = from_server(response.headers.fields, switching=switching)
+        if exchange.allowed:
+            fields = from_server(fields, switching=switching)
         if exchange.echoes:
-            response.headers.fields = _redacted(response.headers.fields, exchange.echoes)
-            response.data.reason = redact(exchange.echoes, response.data.reason)
+            fields, reason = _redacted(fields, exchange.echoes), redact(exchange.echoes, reason)
             exchange.received.redactor = Redactor(exchange.echoes)
-        response.stream = exchange.received
-        flow.error = None
+        exchange.returned = ResponseHead(head.status, reason, fields)
 
     @hook
-    def response(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+    def response(self, exchange: Exchange, _: Tunnel) -> None:
         """Redact trailers too."""
-        exchange, response = exchange_of(flow), flow.response
-        if exchange is not None and response is not None and response.trailers is not None and exchange.echoes:
-            response.trailers.fields = _redacted(response.trailers.fields, exchange.echoes)
+        if exchange.trailers is not None and exchange.echoes:
+            exchange.trailers = _redacted(exchange.trailers, exchange.echoes)
 
 
 def _redacted(fields: Fields, echoes: Echoes) -> Fields:

@@ -1,1 +1,1 @@
-"""One request with its response: its state, the denial page, and the hooks that run on it."""
+"""One request with its response, as our own values: what was decided, the denial page, the table of hooks."""

@@ -1,27 +1,23 @@
-"""The state of one request, from its head to its audit record, stored in the metadata of its flow."""
+"""One request with its response: what was asked, what was decided, what passed, and the audit record of all that."""
 
-from dataclasses import dataclass, field
-from http import HTTPStatus
+from dataclasses import dataclass, field, replace
 
-from mitmproxy import http
-
-from agent_sandbox.policy import Request
+from agent_sandbox.policy import Decision, Effect, Request
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.addresses import PUBLIC_ALONE
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
-from agent_sandbox.proxy.exchange.denial import Denial, page
+from agent_sandbox.policy.http.bounds import MAX_PATH
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
+from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor
+from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
-
-KEY = "agent-sandbox"
+from agent_sandbox.proxy.wire.message import Fields, RequestHead, ResponseHead, value_of
 
 
 @dataclass(slots=True)
 class Meter:
-    """Counts the bytes of a body and passes it on chunk by chunk.
-
-    As the `stream` of a flow's message it also keeps mitmproxy from buffering the body. `limit` is in bytes.
-    """
+    """Counts the bytes of a body and passes it on chunk by chunk. `limit` is in bytes."""
 
     count: int = 0
     limit: int | None = None
@@ -39,115 +35,170 @@ class Meter:
         return self.redactor.feed(data) if data else self.redactor.end()
 
 
-@dataclass(slots=True, kw_only=True)
-class Exchange:
-    """One request: its audit record, and the counters that complete the record when the request ends.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was decided about a request, as its audit record reports it."""
 
-    `request` is set once the request is allowed. `aborted` says why an allowed request was aborted.
+    effect: Effect
+    reason: str
+    rule: str | None = None
+    cause: str = ""
+
+
+NOT_DECIDED = Outcome(Effect.DENY, UNDECIDED.reason)
+
+
+@dataclass(slots=True, kw_only=True, weakref_slot=True)
+class Exchange:
+    """One request with its response. It is denied until `allow` is called.
+
+    `scheme`, `host`, `port`, `method` and `path` say what is asked for: as the head spells it, and in canonical form
+    once it was parsed. Denials and the audit record take them from here.
     """
 
-    line: AuditRecord
+    head: RequestHead
+    client: str
     started: float
-    request: Request | None = None
-    aborted: Denial | None = None
-    sent: Meter = field(default_factory=Meter)
-    received: Meter = field(default_factory=Meter)
-    websocket: bool = False
-    written: bool = False
+    scheme: str = ""
+    host: str
+    port: int
+    method: str
+    path: str
+    # Why the head is malformed, if it is.
+    malformed: str = ""
+    # The request body while it is being decided, if the decision needs it.
+    body: bytes = field(default=b"", repr=False)
     # Whether the body is buffered because the decision needs it. Until then the request counts as denied.
     held: bool = False
+
+    event: Event = Event.REQUEST
+    outcome: Outcome = NOT_DECIDED
+    tool: str = ""
+    # The response to a denied request.
+    answer: Page | None = None
+    # Set once the request is allowed: the request that was decided, and its head as it goes to the server.
+    request: Request | None = None
+    forwarded: RequestHead | None = None
+    websocket: bool = False
     # What echoes of the injected secrets look like.
     echoes: Echoes = field(default=(), repr=False)
+    # Why an allowed request was aborted.
+    aborted: Denial | None = None
+
+    # The head of the response, and that head as it goes to the client: None if it must not.
+    response: ResponseHead | None = None
+    returned: ResponseHead | None = None
+    trailers: Fields | None = None
+    # The status that the client got, and why the exchange ended early.
+    status: int | None = None
+    error: str = ""
+    sent: Meter = field(default_factory=Meter)
+    received: Meter = field(default_factory=Meter)
+    written: bool = False
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the request is allowed. It may have been aborted since."""
+        return self.outcome.effect is Effect.ALLOW
+
+    def allow(self, decision: Decision, request: Request, forwarded: RequestHead, *, echoes: Echoes = ()) -> None:
+        """Allow the request: `forwarded` is sent to the server."""
+        self.outcome = Outcome(Effect.ALLOW, decision.reason, decision.rule)
+        self.request, self.echoes, self.sent.limit = request, echoes, decision.max_body
+        self.forwarded = forwarded
+
+    def deny(self, denial: Denial, *, cause: str = "") -> None:
+        """Answer the request with `denial`."""
+        self.forwarded = None
+        self.outcome = Outcome(Effect.DENY, denial.reason, denial.rule, cause)
+        self.answer = self.render(denial)
+
+    def abort(self, denial: Denial, *, cause: str = "") -> None:
+        """Record that an allowed request is now denied. A record that was already written is followed by a second."""
+        self.aborted, self.written, self.event = denial, False, Event.REQUEST
+        self.forwarded, self.held = None, False
+        self.outcome = Outcome(Effect.DENY, denial.reason, self.outcome.rule, cause)
+
+    def denial(
+        self, reason: str, *, status: int = 403, rule: str | None = None, near_miss: str = "", hint: str = ""
+    ) -> Denial:
+        """Return a denial of what is asked for."""
+        return Denial(
+            reason=reason,
+            status=status,
+            host=self.host,
+            method=self.method,
+            path=self.path,
+            rule=rule,
+            near_miss=near_miss,
+            hint=hint,
+        )
+
+    def render(self, denial: Denial) -> Page:
+        """Return the response for `denial`, in the format that the client accepts."""
+        rendered = page(denial, value_of(self.head.fields, b"accept"))
+        if self.head.method == b"HEAD":
+            rendered = replace(rendered, body=b"")
+        if rendered.status == 400 and not self.head.is_http2:
+            # After a malformed request it is unclear where the next one begins.
+            rendered = replace(rendered, fields=(*rendered.fields, (b"connection", b"close")))
+        return rendered
+
+    def not_read(self, reason: str, *, status: int) -> Denial:
+        """Return the denial of a request whose body was needed for the decision but could not be read."""
+        self.held, self.outcome = False, replace(self.outcome, reason=reason)
+        return self.denial(reason, status=status)
+
+    def too_large(self) -> Denial:
+        """Return the denial of a request whose body exceeds `max_body`."""
+        rule = self.outcome.rule
+        reason = f"the body is larger than the {self.sent.limit} bytes that {rule} allows"
+        return self.denial(reason, status=413, rule=rule, hint=f"raise `max_body` at {rule}, {APPLY}")
+
+    def failure(self, why: NotReached) -> Denial:
+        """Return the answer to an allowed request that could not be forwarded: 403 for a refused address, else 502.
+
+        If the request was aborted, return that denial instead.
+        """
+        if self.aborted is not None:
+            return self.aborted
+        refused = isinstance(why, Refused)
+        effect, cause = (Effect.DENY, "address") if refused else (Effect.ALLOW, "")
+        self.outcome = Outcome(effect, str(why), self.outcome.rule, cause)
+        return self.denial(str(why), status=403 if refused else 502, hint=PUBLIC_ALONE if refused else "")
+
+    def record(self, *, now: float) -> AuditRecord:
+        """Return the audit record of the exchange, which has ended."""
+        outcome = self.outcome
+        broken_off = self.allowed and self.error
+        return AuditRecord(
+            event=self.event,
+            decision=outcome.effect,
+            rule=outcome.rule,
+            cause=outcome.cause,
+            reason=f"{outcome.reason}; aborted: {self.error}" if broken_off else outcome.reason,
+            scheme=self.scheme,
+            host=self.host,
+            port=self.port,
+            method=self.method,
+            path=self.path,
+            status=self.status,
+            bytes_in=self.received.count,
+            bytes_out=self.sent.count,
+            duration_ms=(now - self.started) * 1000,
+            client=self.client,
+            tool=self.tool,
+        )
 
 
-def open_exchange(flow: http.HTTPFlow, *, client: str, started: float) -> Exchange:
-    """Attach a new `Exchange` to `flow`; until decided, it counts as denied."""
-    exchange = Exchange(line=AuditRecord(event=Event.REQUEST, client=client, reason="not decided"), started=started)
-    flow.metadata[KEY] = exchange
-    return exchange
-
-
-def exchange_of(flow: http.HTTPFlow) -> Exchange | None:
-    """Return the `Exchange` that `open_exchange` attached to `flow`."""
-    found = flow.metadata.get(KEY)
-    return found if isinstance(found, Exchange) else None
-
-
-def mark_aborted(exchange: Exchange, denial: Denial, *, cause: str = "") -> None:
-    """Record that an allowed request is now denied. A record that was already written is followed by a second one."""
-    exchange.aborted, exchange.written = denial, False
-    line = exchange.line
-    line.event, line.decision, line.cause, line.reason = Event.REQUEST, "deny", cause, denial.reason
-
-
-def not_read(exchange: Exchange, reason: str, *, status: int) -> Denial:
-    """Return the denial of a request whose body was needed for the decision but could not be read."""
-    exchange.held, exchange.line.reason = False, reason
-    line = exchange.line
-    return Denial(status=status, reason=reason, host=line.host, method=line.method, path=line.path)
-
-
-def too_large(exchange: Exchange) -> Denial:
-    """Return the denial of a request whose body exceeds `max_body`."""
-    line = exchange.line
-    return Denial(
-        status=413,
-        reason=f"the body is larger than the {exchange.sent.limit} bytes that {line.rule} allows",
-        host=line.host,
-        method=line.method,
-        path=line.path,
-        rule=line.rule,
-        hint=f"raise `max_body` at {line.rule}, {APPLY}",
+def open_exchange(head: RequestHead, tunnel: Tunnel, *, started: float) -> Exchange:
+    """Return the exchange that `head`, received through `tunnel`, begins. It is denied until it is decided."""
+    return Exchange(
+        head=head,
+        client=tunnel.client,
+        started=started,
+        host=tunnel.host or head.host,
+        port=tunnel.port or head.port,
+        method=head.method[:MAX_PATH].decode("ascii", "backslashreplace"),
+        path=head.target[:MAX_PATH].partition(b"?")[0].decode("ascii", "backslashreplace"),
     )
-
-
-def answer(flow: http.HTTPFlow, denial: Denial) -> http.Response:
-    """Build the response for `denial`, in the format that the client accepts."""
-    rendered = page(denial, flow.request.headers.get("accept", ""))
-    body = b"" if flow.request.data.method == b"HEAD" else rendered.body
-    # After a malformed request it is unclear where the next one begins.
-    closing = ((b"connection", b"close"),) if rendered.status == 400 and not flow.request.is_http2 else ()
-    return http.Response(
-        http_version=b"HTTP/1.1",
-        status_code=rendered.status,
-        reason=HTTPStatus(rendered.status).phrase.encode(),
-        headers=http.Headers((*rendered.fields, *closing)),
-        content=body,
-        trailers=None,
-        timestamp_start=0.0,
-        timestamp_end=None,
-    )
-
-
-def blank_denial() -> http.Response:
-    """Return a denial with an empty body."""
-    fields = ((b"x-agent-sandbox", b"blocked"), (b"content-length", b"0"))
-    return http.Response(b"HTTP/1.1", 403, b"Forbidden", http.Headers(fields), b"", None, 0.0, None)
-
-
-# The response of every flow until it is decided. Shared, because building one took a fifteenth of each request's time.
-NOT_DECIDED = blank_denial()
-
-
-def failure(flow: http.HTTPFlow, why: NotReached) -> http.Response:
-    """Return the response to an allowed request that could not be forwarded: 403 for a refused address, else 502.
-
-    If the request was aborted, return that denial instead.
-    """
-    exchange = exchange_of(flow)
-    if exchange is not None and exchange.aborted is not None:
-        return answer(flow, exchange.aborted)
-    refused = isinstance(why, Refused)
-    denial = Denial(
-        status=403 if refused else 502,
-        reason=str(why),
-        host=flow.request.data.host,
-        method=flow.request.method,
-        path=flow.request.path.partition("?")[0],
-        hint=PUBLIC_ALONE if refused else "",
-    )
-    if exchange is not None:
-        exchange.line.decision = "deny" if refused else "allow"
-        exchange.line.cause = "address" if refused else ""
-        exchange.line.reason = str(why)
-    return answer(flow, denial)

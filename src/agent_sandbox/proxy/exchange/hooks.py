@@ -1,24 +1,12 @@
-"""Our own hooks, besides mitmproxy's. Layers do no I/O, so they report through a hook what must be logged."""
+"""The table of hooks: functions of ours that run at each step of an exchange or a connection."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
-
-from mitmproxy.proxy.commands import StartHook
 
 from agent_sandbox.proxy.tunnel import Tunnel
 
 Hook = Callable[[Any, Tunnel], None]
 Hooks = dict[str, tuple[Hook, ...]]
-
-
-@dataclass
-class MalformedHook(StartHook):  # type: ignore[no-untyped-call]
-    """A malformed request was rejected; `reason` says what is wrong with it."""
-
-    name = "malformed"
-    blocking = False
-    reason: str
 
 
 def hook_table(*addons: object) -> Hooks:

@@ -1,7 +1,7 @@
 """Parse and decide a CONNECT request before any connection is opened for it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_sandbox.policy import Ambiguous, Decision, Policy, advise, decide_connect, parse_authority
 from agent_sandbox.policy.http.host import is_address
@@ -14,16 +14,16 @@ EXPLAINED_PORT = 443
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A CONNECT that is answered with 200. If `refused` is set, each request in the tunnel is denied with it."""
+    """A CONNECT that is answered with 200, with the decision of `policy`. A denial is sent inside the tunnel."""
 
     host: str
     port: int
     decision: Decision
+    policy: Policy = field(repr=False)
 
-    @property
-    def refused(self) -> Decision | None:
-        """The denial to send inside the tunnel."""
-        return None if self.decision.allowed else self.decision
+    def under(self, policy: Policy) -> Decision:
+        """Return the decision of `policy`, which may have replaced the one that decided before."""
+        return self.decision if policy is self.policy else decide_connect(policy, host=self.host, port=self.port)
 
 
 class ConnectDeniedError(Exception):
@@ -42,7 +42,7 @@ def decide_tunnel(head: RequestHead, policy: Callable[[], Policy]) -> Opened:
     decision = decide_connect(current, host=host, port=port)
     explained = port == EXPLAINED_PORT and not is_address(host)
     if decision.allowed or explained:
-        return Opened(host=host, port=port, decision=decision)
+        return Opened(host=host, port=port, decision=decision, policy=current)
     denial = Denial(
         reason=decision.reason,
         status=current.settings.block_status,

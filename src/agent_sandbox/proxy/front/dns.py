@@ -7,7 +7,7 @@ variables connects to the address that it gets, which is the transparent proxy.
 import asyncio
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast, override
 
 import dns.exception
@@ -20,7 +20,8 @@ import dns.rdatatype
 import dns.rrset
 
 from agent_sandbox.policy import Ambiguous, Decision, Policy, canonical_host, decide_connect
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.front.transparent import HTTP_PORT, TLS_PORT
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
 from agent_sandbox.proxy.net.linger_close import linger_close
@@ -55,39 +56,35 @@ class NameServer:
             _require_plain(question)
             asked = dns.message.from_wire(question, ignore_trailing=False)
         except (dns.exception.DNSException, ValueError):
-            line.reason = "not a DNS query with one question"
-            self.record(line)
+            self.record(replace(line, reason="not a DNS query with one question"))
             return None
         if asked.flags & dns.flags.QR:
             return None
         answer = dns.message.make_response(asked, pad=0)
-        self._decide(asked, answer, line)
-        self.record(line)
+        self.record(self._decide(asked, answer, line))
         return answer.to_wire()
 
-    def _decide(self, asked: dns.message.Message, answer: dns.message.Message, line: AuditRecord) -> None:
-        """Fill `answer` and `line`. The response is REFUSED or NXDOMAIN unless the policy allows the name."""
+    def _decide(self, asked: dns.message.Message, answer: dns.message.Message, line: AuditRecord) -> AuditRecord:
+        """Fill `answer`, REFUSED or NXDOMAIN unless the policy allows the name, and return the completed `line`."""
         answer.set_rcode(dns.rcode.REFUSED)
         if asked.opcode() != dns.opcode.QUERY or len(asked.question) != 1:
-            line.reason = "not a query with exactly one question"
-            return
+            return replace(line, reason="not a query with exactly one question")
         (question,) = asked.question
-        line.host, line.method = question.name.to_text(omit_final_dot=True), dns.rdatatype.to_text(question.rdtype)
+        name, kind = question.name.to_text(omit_final_dot=True), dns.rdatatype.to_text(question.rdtype)
+        line = replace(line, host=name, method=kind)
         if question.rdclass != dns.rdataclass.IN or question.rdtype not in {dns.rdatatype.A, *NOTHING_THERE}:
-            line.reason = f"queries of type {line.method} are not answered"
-            return
+            return replace(line, reason=f"queries of type {kind} are not answered")
         answer.set_rcode(dns.rcode.NXDOMAIN)
         try:
-            line.host = canonical_host(line.host)
+            host = canonical_host(name)
         except Ambiguous as doubt:
-            line.reason = f"ambiguous: {doubt}"
-            return
-        decision = decide_name(self.policy(), line.host)
-        line.decision, line.rule, line.reason = str(decision.effect), decision.rule, decision.reason
+            return replace(line, reason=f"ambiguous: {doubt}")
+        decision = decide_name(self.policy(), host)
         if decision.allowed:
             answer.set_rcode(dns.rcode.NOERROR)
             if question.rdtype == dns.rdatatype.A:
                 answer.answer.append(dns.rrset.from_text(question.name, TTL_SECONDS, "IN", "A", self.address))
+        return replace(line, host=host, decision=decision.effect, rule=decision.rule, reason=decision.reason)
 
 
 def _require_plain(question: bytes) -> None:

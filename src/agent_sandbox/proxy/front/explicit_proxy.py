@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 
-from agent_sandbox.policy import Policy, decide_connect
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.policy import Policy
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.front.connect import ConnectDeniedError, Opened, decide_tunnel
 from agent_sandbox.proxy.front.first_bytes import judged, whole_head
@@ -71,9 +71,8 @@ class ExplicitProxy:
                 await linger_close(writer, seconds=self._limits.closing_seconds)
 
     async def _go_on(self, tunnel: Tunnel, peekable: PeekableReader, writer: asyncio.StreamWriter) -> None:
-        policy = self._policy()
-        if is_passthrough(tunnel, peekable.ahead, policy):
-            relay = Relay(self._engine, tunnel, peekable, writer, policy=policy)
+        if is_passthrough(tunnel, peekable.ahead, self._policy()):
+            relay = Relay(self._engine, tunnel, peekable, writer)
             with self._connections.holding(relay), closing_with(writer, relay.abort):
                 await relay.run()
         else:
@@ -91,38 +90,39 @@ class ExplicitProxy:
         return Tunnel(client=client, carries=Carries.PROXY, own=is_own(writer))
 
     async def _open_tunnel(self, peekable: PeekableReader, writer: asyncio.StreamWriter, client: str) -> Tunnel | None:
-        line = AuditRecord(event=Event.CONNECT, method="CONNECT", client=client)
         rejection = Rejection(self._engine.record, peekable, writer)
         try:
             opened = await self._read_connect(peekable)
         except ConnectDeniedError as refused:
-            line.host, line.port, line.rule = refused.denial.host, refused.port, refused.denial.rule
-            await rejection.deny(refused.denial, line)
+            await rejection.deny(
+                refused.denial, _record(client, refused.denial.host, refused.port, refused.denial.rule)
+            )
             return None
         except BadHeadError as bad:
-            line.event = Event.MALFORMED
+            line = AuditRecord(event=Event.MALFORMED, method="CONNECT", client=client)
             await rejection.deny(Denial(reason=str(bad), status=bad.status, method="CONNECT"), line)
             return None
         writer.write(ESTABLISHED)
-        line.host, line.port, line.rule = opened.host, opened.port, opened.decision.rule
-        return await self._peek(opened, line, peekable, rejection)
+        return await self._peek(opened, client, peekable, rejection)
 
     async def _read_connect(self, peekable: PeekableReader) -> Opened:
         head, end = await whole_head(peekable, self._limits)
         peekable.take(end)
         return decide_tunnel(head, self._policy)
 
-    async def _peek(
-        self, opened: Opened, line: AuditRecord, peekable: PeekableReader, rejection: Rejection
-    ) -> Tunnel | None:
+    async def _peek(self, opened: Opened, client: str, peekable: PeekableReader, rejection: Rejection) -> Tunnel | None:
         try:
             carries = await judged(peekable, partial(what_it_carries, host=opened.host), self._limits)
         except (RawTunnelError, WrongNameError) as fault:
-            await rejection.refuse(fault, line)
+            await rejection.refuse(fault, _record(client, opened.host, opened.port, opened.decision.rule))
             return None
-        # Decide again: a reload does not review a tunnel that is still being opened.
-        now = replace(opened, decision=decide_connect(self._policy(), host=opened.host, port=opened.port))
-        return Tunnel(client=line.client, carries=carries, host=now.host, port=now.port, refused=now.refused)
+        # A reload does not review a tunnel that is still being opened.
+        decision = opened.under(self._policy())
+        return Tunnel(client=client, carries=carries, host=opened.host, port=opened.port, decision=decision)
+
+
+def _record(client: str, host: str, port: int, rule: str | None) -> AuditRecord:
+    return AuditRecord(event=Event.CONNECT, method="CONNECT", client=client, host=host, port=port, rule=rule)
 
 
 def is_own(writer: asyncio.StreamWriter) -> bool:

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from agent_sandbox.policy import Policy, decide_connect
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.policy import Decision, Effect, Policy
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import UNDECIDED
-from agent_sandbox.proxy.exchange.exchange import Meter
+from agent_sandbox.proxy.exchange.exchange import Meter, Outcome
 from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.net.bulk_reader import BulkReader
 from agent_sandbox.proxy.net.linger_close import linger_close
@@ -22,6 +23,8 @@ from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Refused
 from agent_sandbox.proxy.upstream.proxy_connect import Streams
 from agent_sandbox.proxy.wire.client_hello import read_hello
+
+NOT_DECIDED = Decision(effect=Effect.DENY, rule=None, origin=None, reason=UNDECIDED.reason)
 
 Read = Callable[[], Awaitable[bytes]]
 
@@ -40,35 +43,48 @@ def is_passthrough(tunnel: Tunnel, hello: bytes, policy: Policy) -> bool:
 class Relay:
     """The connections to the client and to the server, and their audit record."""
 
-    def __init__(
-        self, engine: Engine, tunnel: Tunnel, peekable: PeekableReader, writer: asyncio.StreamWriter, *, policy: Policy
-    ) -> None:
+    def __init__(self, engine: Engine, tunnel: Tunnel, peekable: PeekableReader, writer: asyncio.StreamWriter) -> None:
         self._engine = engine
         self._tunnel = tunnel
         self._peekable = peekable
         self._writers = [writer]
         self._sent, self._received = Meter(), Meter()
-        self._allowed = decide_connect(policy, host=tunnel.host, port=tunnel.port)
+        self._allowed = tunnel.decision or NOT_DECIDED
         self._taken_back = self._over = False
         self._dialling: asyncio.Task[Streams | None] | None = None
-        self._line = AuditRecord(
-            event=Event.TUNNEL, rule=self._allowed.rule, reason=UNDECIDED.reason, client=tunnel.client
-        )
-        self._line.scheme, self._line.host, self._line.port = str(tunnel.carries), tunnel.host, tunnel.port
+        self._outcome = Outcome(Effect.DENY, UNDECIDED.reason, self._allowed.rule)
 
     async def run(self) -> None:
         """Connect, relay, and write the audit record, however the connection ends."""
-        started, line = time.monotonic(), self._line
+        started = time.monotonic()
         try:
             streams = await self._reach()
             if streams is not None:
                 await self._pass_both_ways(*streams)
         finally:
-            line.bytes_out, line.bytes_in = self._sent.count, self._received.count
-            line.duration_ms = (time.monotonic() - started) * 1000
-            self._engine.record(line)
+            self._engine.record(self._record(duration_ms=(time.monotonic() - started) * 1000))
             patience = self._engine.limits.closing_seconds
             await asyncio.gather(*(linger_close(writer, seconds=patience) for writer in self._writers))
+
+    def _record(self, *, duration_ms: float) -> AuditRecord:
+        tunnel, outcome = self._tunnel, self._outcome
+        return AuditRecord(
+            event=Event.TUNNEL,
+            decision=outcome.effect,
+            rule=outcome.rule,
+            cause=outcome.cause,
+            reason=outcome.reason,
+            scheme=str(tunnel.carries),
+            host=tunnel.host,
+            port=tunnel.port,
+            bytes_out=self._sent.count,
+            bytes_in=self._received.count,
+            duration_ms=duration_ms,
+            client=tunnel.client,
+        )
+
+    def _settle(self, effect: Effect, reason: str, cause: str = "") -> None:
+        self._outcome = Outcome(effect, reason, self._outcome.rule, cause)
 
     def abort(self) -> None:
         """Reset both connections, and stop connecting to the server."""
@@ -85,7 +101,7 @@ class Relay:
             return False
         why = "connections to this host are now inspected" if decision.allowed else decision.reason
         self._taken_back = True
-        self._line.decision, self._line.reason = "deny", f"the policy was reloaded: {why}"
+        self._settle(Effect.DENY, f"the policy was reloaded: {why}")
         self.abort()
         return True
 
@@ -103,8 +119,8 @@ class Relay:
         if not (self._over and dialling.cancelled()):
             return dialling.result()
         if not self._taken_back:
-            self._line.decision = "allow"
-            self._line.reason = f"{self._allowed.reason}; aborted: the client left before the server was reached"
+            why = "the client left before the server was reached"
+            self._settle(Effect.ALLOW, f"{self._allowed.reason}; aborted: {why}")
         return None
 
     async def _end_with_client(self) -> None:
@@ -115,19 +131,18 @@ class Relay:
         self.abort()
 
     async def _dial(self) -> Streams | None:
-        line = self._line
         if not self._allowed.allowed:
-            line.reason = self._allowed.reason
+            self._settle(Effect.DENY, self._allowed.reason)
             return None
         try:
             streams = await self._engine.dialler.dial(self._tunnel.host, self._tunnel.port)
         except DialError as error:
             refused = isinstance(error.why, Refused)
-            line.decision, line.cause = ("deny", "address") if refused else ("allow", "")
-            line.reason = str(error.why)
+            effect, cause = (Effect.DENY, "address") if refused else (Effect.ALLOW, "")
+            self._settle(effect, str(error.why), cause)
             return None
         self._writers.append(streams[1])
-        line.decision, line.reason = "allow", self._allowed.reason
+        self._settle(Effect.ALLOW, self._allowed.reason)
         return streams
 
     async def _pass_both_ways(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -139,7 +154,7 @@ class Relay:
         except* OSError as broken:
             self.abort()
             if not self._taken_back:
-                self._line.reason += f"; aborted: {_cause(broken)}"
+                self._settle(self._outcome.effect, f"{self._outcome.reason}; aborted: {_cause(broken)}")
 
     async def _read_server(self, server: BulkReader) -> bytes:
         data = await server.read()

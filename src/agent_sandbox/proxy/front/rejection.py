@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial, page, reason_phrase
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.wire.sniff import RawTunnelError, WrongNameError
@@ -25,18 +27,17 @@ class Rejection:
 
     async def deny(self, denial: Denial, line: AuditRecord) -> None:
         """Send the denial and close."""
-        line.reason, line.status = denial.reason, denial.status
+        line = replace(line, reason=denial.reason, status=denial.status)
         phrase = reason_phrase(denial) if denial.method == "CONNECT" else b""
         await self.kill(line, response=page(denial).http1(phrase))
 
     async def refuse(self, fault: RawTunnelError | WrongNameError, line: AuditRecord) -> None:
         """Close a connection that carries nothing the proxy forwards, with a TLS alert if its SNI is wrong."""
-        line.reason = str(fault)
+        line = replace(line, reason=str(fault))
         if isinstance(fault, WrongNameError):
             await self.kill(line, response=UNRECOGNIZED_NAME)
             return
-        line.event = Event.RAW_TUNNEL
-        await self.kill(line)
+        await self.kill(replace(line, event=Event.RAW_TUNNEL))
 
     async def kill(self, line: AuditRecord, response: bytes = b"") -> None:
         """Write the audit record, send `response`, and close."""

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable
 
 from agent_sandbox.policy import Ambiguous, Policy, decide_connect, parse_authority
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.front.connect import Opened
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
 from agent_sandbox.proxy.front.first_bytes import judged, whole_head
 from agent_sandbox.proxy.front.rejection import Rejection
@@ -64,8 +64,8 @@ class Transparent:
         return self._tunnel(client, Carries.HTTP, host, HTTP_PORT)
 
     def _tunnel(self, client: str, carries: Carries, host: str, port: int) -> Tunnel:
-        opened = Opened(host=host, port=port, decision=decide_connect(self._policy(), host=host, port=port))
-        return Tunnel(client=client, carries=carries, host=host, port=port, refused=opened.refused)
+        decision = decide_connect(self._policy(), host=host, port=port)
+        return Tunnel(client=client, carries=carries, host=host, port=port, decision=decision)
 
 
 def _host_of(named: str | None) -> str:

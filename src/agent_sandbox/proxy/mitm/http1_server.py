@@ -23,10 +23,9 @@ from mitmproxy.proxy.layers.http._events import (
 from mitmproxy.proxy.layers.http._http1 import Http1Server, TBodyReader
 
 from agent_sandbox.proxy.exchange.denial import Denial, page
-from agent_sandbox.proxy.exchange.hooks import MalformedHook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection
-from agent_sandbox.proxy.mitm.stream import MalformedBody
+from agent_sandbox.proxy.mitm.stream import MalformedBody, MalformedHook
 from agent_sandbox.proxy.tunnel import Tunnel
 from agent_sandbox.proxy.wire.body_buffer import BodyBuffer
 from agent_sandbox.proxy.wire.http1_chunks import ChunkReader

@@ -10,9 +10,9 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http._events import ResponseEndOfMessage, ResponseProtocolError
 from mitmproxy.proxy.layers.http._http2 import Http2Server
 
-from agent_sandbox.proxy.exchange.hooks import MalformedHook
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.held_fields import TOO_MANY, HeldFields
+from agent_sandbox.proxy.mitm.stream import MalformedHook
 from agent_sandbox.proxy.wire.hpack import BoundedDecoder, BoundedEncoder
 
 QUOTED_BYTES = re.compile(r"""\s*:?\s*\bb["'].*""", re.DOTALL)

@@ -22,6 +22,7 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
 from agent_sandbox.proxy.mitm.bulk_tls import BulkTls
 from agent_sandbox.proxy.mitm.coalesce import coalesce
+from agent_sandbox.proxy.mitm.flows import ExchangeOwner
 from agent_sandbox.proxy.mitm.http1_client import AbortConnection, CutConnection
 from agent_sandbox.proxy.mitm.http1_server import StrictHttp1Server
 from agent_sandbox.proxy.mitm.http2_server import StrictHttp2Server
@@ -81,6 +82,11 @@ class StrictHttpLayer(HttpLayer):
                 waiting[:] = [other for other in waiting if other is not command]
                 del self.command_sources[command]
                 yield from self.event_to_child(stream, GetHttpConnectionCompleted(command, (None, reason)))
+
+    def owner_of(self, hook: StartHook) -> ExchangeOwner:
+        """Return the stream that `hook` comes from; for a hook of another layer, an owner without an exchange."""
+        source = self.command_sources.get(hook)
+        return source if isinstance(source, StrictStream) else ExchangeOwner()
 
     def _server(self) -> StrictHttp1Server | StrictHttp2Server:
         context = self.context.fork()
@@ -147,7 +153,7 @@ class Destination(layer.Layer):
         context: Context,
         tunnel: Tunnel,
         limits: Limits,
-        run: Callable[[StartHook], None],
+        run: Callable[[StartHook, ExchangeOwner], None],
         abort: Callable[[Connection], None],
     ) -> None:
         super().__init__(context)
@@ -191,6 +197,6 @@ class Destination(layer.Layer):
                         self._abort(command.connection)
                     yield command
                     continue
-                self._run(command)
+                self._run(command, self._http.owner_of(command))
                 if command.blocking:
                     waiting.append(events.HookCompleted(command))

@@ -15,10 +15,11 @@ from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs, server
 
 from agent_sandbox.policy import Policy
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
-from agent_sandbox.proxy.exchange.hook_runner import HookRunner
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.hooks import Hooks
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.hook_runner import HookRunner
 from agent_sandbox.proxy.mitm.http_layer import Destination, PolicyReplaced
 from agent_sandbox.proxy.mitm.options import EngineOptions, as_mitmproxy
 from agent_sandbox.proxy.net.bulk_reader import BulkReader
@@ -160,7 +161,7 @@ class Session(server.LiveConnectionHandler):
 
         Return whether any request, or the client connection, was ended.
         """
-        client, replaced = self._writer(self.client), PolicyReplaced(revision)
+        client, replaced, outlived = self._writer(self.client), PolicyReplaced(revision), self._outlived(revision)
         if client is None:
             return False
         await self.server_event(replaced)
@@ -168,11 +169,11 @@ class Session(server.LiveConnectionHandler):
             host, port, *_ = peer.address or ("", 0)
             if not revision.decide_connect(host, port).allowed:
                 self._drop(peer)
-        if self._outlived(revision) and self.layer.idle:
+        if outlived and self.layer.idle:
             self.abort()
             return True
-        ended = bool(replaced.ended) or self._outlived(revision)
-        if ended and (self.client.alpn != HTTP2 or self._outlived(revision)):
+        ended = bool(replaced.ended) or outlived
+        if ended and (self.client.alpn != HTTP2 or outlived):
             # Leave the client time to read the reason.
             asyncio.get_running_loop().call_later(LINGER_SECONDS, client.transport.abort)
         return ended

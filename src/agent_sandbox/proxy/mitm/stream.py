@@ -25,16 +25,9 @@ from mitmproxy.proxy.layers.http._hooks import HttpErrorHook, HttpRequestHeaders
 
 from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.exchange.exchange import (
-    Exchange,
-    answer,
-    exchange_of,
-    failure,
-    mark_aborted,
-    not_read,
-    too_large,
-)
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.flows import ExchangeOwner, deny
 from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.secrets.redactable import safe_reason, why_unreadable
@@ -50,6 +43,15 @@ class AbortRequest(events.Event):
     """The request of this stream is no longer allowed."""
 
     denial: Denial
+
+
+@dataclass
+class MalformedHook(commands.StartHook):  # type: ignore[no-untyped-call]
+    """A malformed request was rejected; `reason` says why. Layers do no I/O, so a hook writes the audit record."""
+
+    name = "malformed"
+    blocking = False
+    reason: str
 
 
 @dataclass
@@ -75,7 +77,7 @@ class OwnConnection(GetHttpConnection):
         return super().connection_spec_matches(connection) and self.carried.get(connection) in (None, self.echoes)
 
 
-class StrictStream(HttpStream):
+class StrictStream(HttpStream, ExchangeOwner):
     """Sends denials early, and our own responses for server failures, the same for every protocol version."""
 
     flow: http.HTTPFlow | None = None  # type: ignore[assignment]
@@ -86,7 +88,7 @@ class StrictStream(HttpStream):
 
     def revoke(self, revision: PolicyTransition) -> Denial | None:
         """Record and return a denial if the request was allowed and the new policy denies it."""
-        exchange = exchange_of(self.flow) if self.flow else None
+        exchange = self.exchange
         request = exchange.request if exchange else None
         if exchange is None or request is None or exchange.aborted is not None:
             return None
@@ -94,15 +96,10 @@ class StrictStream(HttpStream):
         if decision.allowed:
             exchange.sent.limit = decision.max_body
             return None
-        denial = Denial(
-            reason=f"the policy was reloaded: {decision.reason}",
-            status=revision.new.settings.block_status,
-            host=request.host,
-            method=request.method,
-            path=request.path,
-        )
+        reason = f"the policy was reloaded: {decision.reason}"
+        denial = exchange.denial(reason, status=revision.new.settings.block_status)
         # Record it now: a request that still waits for its upstream connection must not be sent afterwards.
-        mark_aborted(exchange, denial, cause=str(decision.cause))
+        exchange.abort(denial, cause=str(decision.cause))
         return denial
 
     @override
@@ -126,15 +123,15 @@ class StrictStream(HttpStream):
         if self.server_state in (self.state_stream_response_body, self.state_done, self.state_errored):
             yield from self._cut(denial.reason)
         else:
-            flow.response = answer(flow, denial)
+            deny(flow, self.exchange, denial)
             yield from self._answer()
 
     @override
     def state_stream_request_body(self, event: RequestData | RequestTrailers | RequestEndOfMessage) -> Commands:
-        exchange = exchange_of(self._flow)
+        exchange = self.exchange
         if isinstance(event, RequestData) and exchange is not None and not exchange.sent.takes(len(event.data)):
-            denial = too_large(exchange)
-            mark_aborted(exchange, denial)
+            denial = exchange.too_large()
+            exchange.abort(denial)
             yield from self.abort(denial)
         else:
             yield from super().state_stream_request_body(event)
@@ -164,8 +161,7 @@ class StrictStream(HttpStream):
     @property
     def _held(self) -> Exchange | None:
         """The exchange, if its request body is buffered."""
-        exchange = exchange_of(self.flow) if self.flow else None
-        return exchange if exchange is not None and exchange.held else None
+        return self.exchange if self.exchange is not None and self.exchange.held else None
 
     @override
     def state_consume_request_body(self, event: events.Event) -> Commands:
@@ -183,7 +179,7 @@ class StrictStream(HttpStream):
         exchange = self._held
         if exchange is not None and self.client_state == self.state_consume_request_body:
             self.request_body_buf.clear()  # type: ignore[no-untyped-call]
-            self._flow.response = answer(self._flow, not_read(exchange, reason, status=status))
+            deny(self._flow, exchange, exchange.not_read(reason, status=status))
             yield from self._answer()
 
     def _answer(self) -> Commands:
@@ -199,7 +195,7 @@ class StrictStream(HttpStream):
     def make_server_connection(self) -> layer.CommandGenerator[bool]:
         request = self._flow.request
         connection, error = yield OwnConnection(request, self._echoes)
-        exchange = exchange_of(self._flow)
+        exchange = self.exchange
         if exchange is not None and exchange.aborted is not None:
             error = NotReached(exchange.aborted.reason)
         if error:
@@ -227,11 +223,10 @@ class StrictStream(HttpStream):
         if self._held:
             yield from self._read_no_further(reason, status=400)
             return
-        request, exchange = self._flow.request, exchange_of(self._flow)
-        path = request.path.partition("?")[0]
-        denial = Denial(status=400, reason=reason, host=request.data.host, method=request.method, path=path)
+        exchange = self.exchange
+        denial = Denial(status=400, reason=reason) if exchange is None else exchange.denial(reason, status=400)
         if exchange is not None:
-            mark_aborted(exchange, denial)
+            exchange.abort(denial)
         yield from self.abort(denial)
 
     @override
@@ -243,7 +238,7 @@ class StrictStream(HttpStream):
         if request:
             flow.error = Error(reason)
             yield HttpRequestHeadersHook(flow)
-            flow.response = answer(flow, Denial(status=400, reason=f"malformed: {reason}"))
+            deny(flow, self.exchange, Denial(status=400, reason=f"malformed: {reason}"))
             yield from self._answer()
         else:
             yield commands.CloseConnection(flow.server_conn)
@@ -272,8 +267,7 @@ class StrictStream(HttpStream):
     @property
     def _echoes(self) -> Echoes:
         """What echoes of the injected secrets look like."""
-        exchange = exchange_of(self.flow) if self.flow else None
-        return exchange.echoes if exchange else ()
+        return self.exchange.echoes if self.exchange is not None else ()
 
     @property
     def _flow(self) -> http.HTTPFlow:
@@ -291,10 +285,11 @@ class StrictStream(HttpStream):
         if self._flow.websocket is None:
             yield from super().flow_done()
             return
-        self.child_layer = WebSocketRelay(self.context, self._flow, self._limits)
+        self.child_layer = WebSocketRelay(self.context, self._flow, self.exchange, self._limits)
         self._handle_event = self.passthrough  # type: ignore[method-assign] # as mitmproxy does
         yield SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
 
     def _fail(self, why: NotReached) -> Commands:
-        self._flow.response = failure(self._flow, why)
+        exchange = self.exchange
+        deny(self._flow, exchange, Denial(status=502, reason=str(why)) if exchange is None else exchange.failure(why))
         yield from self._answer()

@@ -7,7 +7,7 @@ from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.websocket import WebsocketEndHook
 
-from agent_sandbox.proxy.exchange.exchange import exchange_of
+from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.wire.websocket_frames import BadFrameError, Frames
 
@@ -17,9 +17,10 @@ Commands = layer.CommandGenerator[None]
 class WebSocketRelay(layer.Layer):
     """Forwards the frames of both sides, counts their payload, and closes both when one closes."""
 
-    def __init__(self, context: Context, flow: http.HTTPFlow, limits: Limits) -> None:
+    def __init__(self, context: Context, flow: http.HTTPFlow, exchange: Exchange | None, limits: Limits) -> None:
         super().__init__(context)
         self._flow = flow
+        self._exchange = exchange
         self._limits = limits
         longest = limits.websocket_bytes
         self._client = Frames(masked=True, longest=longest)
@@ -42,7 +43,7 @@ class WebSocketRelay(layer.Layer):
         try:
             data = frames.read(event.data)
         except BadFrameError as bad:
-            yield from self._end(f"; aborted: {'the client' if from_client else 'the server'} sent {bad}")
+            yield from self._end(f"{'the client' if from_client else 'the server'} sent {bad}")
             return
         if data:
             yield commands.SendData(self.context.server if from_client else self.context.client, data)
@@ -55,11 +56,11 @@ class WebSocketRelay(layer.Layer):
 
     def _end(self, why: str = "") -> Commands:
         self._over = True
-        exchange = exchange_of(self._flow)
+        exchange = self._exchange
         if exchange is not None:
             exchange.sent.count += self._client.count
             exchange.received.count += self._server.count
-            exchange.line.reason += why
+            exchange.error = why
         for connection in (self.context.server, self.context.client):
             yield commands.CloseConnection(connection)
         yield WebsocketEndHook(self._flow)

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from agent_sandbox.policy import Policy
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.policy import Effect, Policy
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.control.channel import Answer
 from agent_sandbox.proxy.reload.policy_diff import change
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
@@ -50,11 +51,13 @@ class Reloader:
         async with self._one_by_one:
             policy = await self._store.read()
             if policy is None:
-                self._record(_line("deny", f"policy not reloaded, the file has problems: {self._store.problems[0]}"))
+                self._record(
+                    _line(Effect.DENY, f"policy not reloaded, the file has problems: {self._store.problems[0]}")
+                )
                 return {**self._outcome(), "ok": False, "valid": self._store.valid}
             revision, closed = await self._in_traffic(self._replace(policy))
             changed = await asyncio.to_thread(change, revision.old, revision.new)
-            self._record(_line("allow", COUNTED.format(**changed.counts, closed=closed)))
+            self._record(_line(Effect.ALLOW, COUNTED.format(**changed.counts, closed=closed)))
             return {**self._outcome(), "ok": True, "change": changed.summary(), "closed": closed}
 
     async def _replace(self, policy: Policy) -> Taken:
@@ -67,5 +70,5 @@ class Reloader:
         return {"digest": self._store.current.digest, "problems": [str(problem) for problem in self._store.problems]}
 
 
-def _line(decision: str, reason: str) -> AuditRecord:
+def _line(decision: Effect, reason: str) -> AuditRecord:
     return AuditRecord(event=Event.POLICY, decision=decision, reason=reason)

@@ -7,15 +7,13 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
-from mitmproxy import http
-
 from agent_sandbox.policy import Request
 from agent_sandbox.policy.match.injection import Credential, Injection
 from agent_sandbox.policy.match.upstream import Upstream
 from agent_sandbox.proxy.secrets.redactable import asks_to_hide, folded
 from agent_sandbox.proxy.secrets.redaction import Echoes, secret_encodings
 from agent_sandbox.proxy.secrets.store import Secret, read_secret
-from agent_sandbox.proxy.wire.header_fields import Fields
+from agent_sandbox.proxy.wire.message import Fields
 
 
 class WithoutSecretError(Exception):
@@ -56,13 +54,13 @@ class Injector:
             why = "no secret is sent while the project's policy adds a CA, which can sign for every host"
             raise WithoutSecretError(why, "move its `upstream` setting to your own policy file")
 
-    def filling(self, injection: Injection, request: Request, written: http.Request, *, websocket: bool) -> Filling:
-        """Return the fields to inject into an allowed request, or raise WithoutSecretError."""
+    def filling(self, injection: Injection, request: Request, sent: Fields, *, websocket: bool) -> Filling:
+        """Return what to inject into an allowed request with the fields `sent`, or raise WithoutSecretError."""
         if request.scheme != "https":
             raise WithoutSecretError("a secret is sent only over https")
         if websocket:
             raise WithoutSecretError("no secret is injected into a WebSocket: its frames are not redacted")
-        brought = {folded(name) for name, _ in written.data.headers.fields}
+        brought = {folded(name) for name, _ in sent}
         for one in injection.credentials:
             if folded(one.header.encode()) in brought and not injection.replaces:
                 why = f"the request already has the header `{one.header}`, into which {one.secret} is to be injected"

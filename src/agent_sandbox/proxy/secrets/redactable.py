@@ -3,7 +3,7 @@
 import re
 
 from agent_sandbox.proxy.secrets.redaction import Echoes
-from agent_sandbox.proxy.wire.header_fields import Fields
+from agent_sandbox.proxy.wire.message import Fields
 
 # With these headers, a client could request a response that is compressed, in another charset, or partial.
 ASKING = frozenset(

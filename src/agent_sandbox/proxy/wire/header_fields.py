@@ -1,10 +1,7 @@
 """Select the header fields to forward: no hop-by-hop ones, and none that name another method, path or host."""
 
-from mitmproxy import http
-
 from agent_sandbox.policy import Ambiguous
-
-Fields = tuple[tuple[bytes, bytes], ...]
+from agent_sandbox.proxy.wire.message import Fields, RequestHead, has_field, value_of
 
 STRIPPED = frozenset(
     {
@@ -48,60 +45,61 @@ class NotWebSocketError(ValueError):
     """An upgrade to a protocol that the proxy does not support."""
 
 
-def forwarded(request: http.Request, authority: str, *, websocket: bool) -> Fields:
-    """Return the header fields to send to the server, with `authority` as Host."""
-    kept = end_to_end(request)
-    if request.is_http2:
+def forwarded(head: RequestHead, kept: Fields, authority: str, *, websocket: bool) -> Fields:
+    """Return the header fields to send to the server: `kept`, the end-to-end ones, with `authority` as Host."""
+    if head.is_http2:
         return kept
     extra: Fields = ((b"Host", authority.encode()),)
     if websocket:
         extra += ((b"Connection", b"Upgrade"), (b"Upgrade", b"websocket"))
-    elif token := _persistence(request):
+    elif token := _persistence(head):
         extra += ((b"Connection", token),)
     return (*extra, *kept)
 
 
-def end_to_end(request: http.Request) -> Fields:
-    """Return the end-to-end fields of `request`: these are decided on and forwarded.
+def end_to_end(head: RequestHead) -> Fields:
+    """Return the end-to-end fields of a request: these are decided on and forwarded.
 
     HTTP/2 may split a cookie into several fields. They are joined here, as HTTP/1 requires.
     """
-    kept = tuple((name, value) for name, value in request.data.headers.fields if _goes_on(name.lower()))
+    kept = tuple((name, value) for name, value in head.fields if _goes_on(name.lower()))
+    if not head.is_http2:
+        return kept
     crumbs = [value for name, value in kept if name.lower() == b"cookie"]
-    if not request.is_http2 or len(crumbs) < 2:
+    if len(crumbs) < 2:
         return kept
     return (*(field for field in kept if field[0].lower() != b"cookie"), (b"cookie", b"; ".join(crumbs)))
 
 
-def wants_websocket(request: http.Request) -> bool:
-    """Return whether `request` is a WebSocket handshake. Raises `NotWebSocketError` for any other upgrade.
+def wants_websocket(head: RequestHead) -> bool:
+    """Return whether a request is a WebSocket handshake. Raises `NotWebSocketError` for any other upgrade.
 
     An offer of h2c, which some clients always send, is ignored and not forwarded.
     """
-    headers = request.headers
-    upgrade = headers.get("upgrade", "").strip().lower()
+    fields = head.fields
+    upgrade = value_of(fields, b"upgrade").strip().lower()
     if upgrade in ("", "h2c"):
         return False
     if upgrade != "websocket":
         raise NotWebSocketError(f"upgrade to {upgrade[:40]!r} is not supported; the proxy speaks HTTP and WebSocket")
     complete = (
-        request.data.method == b"GET"
-        and request.data.http_version == b"HTTP/1.1"
-        and "upgrade" in _tokens(headers.get("connection", ""))
-        and headers.get("sec-websocket-version") == "13"
-        and bool(headers.get("sec-websocket-key"))
+        head.method == b"GET"
+        and head.version == b"HTTP/1.1"
+        and "upgrade" in _tokens(value_of(fields, b"connection"))
+        and value_of(fields, b"sec-websocket-version") == "13"
+        and bool(value_of(fields, b"sec-websocket-key"))
     )
     if not complete:
         raise NotWebSocketError("an incomplete WebSocket handshake")
-    if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+    if value_of(fields, b"content-length", "0") != "0" or has_field(fields, b"transfer-encoding"):
         # Two servers could disagree on where the body ends and the frames begin.
         raise NotWebSocketError("a WebSocket handshake with a body")
     return True
 
 
-def check_expect(request: http.Request) -> None:
+def check_expect(head: RequestHead) -> None:
     """Raise `Ambiguous` for an expectation other than 100-continue, the only one in HTTP."""
-    expected = request.headers.get("expect", "100-continue").lower()
+    expected = value_of(head.fields, b"expect", "100-continue").lower()
     if expected != "100-continue":
         raise Ambiguous(f"unknown Expect: {expected[:40]!a}")
 
@@ -121,6 +119,6 @@ def _tokens(value: str) -> list[str]:
     return [token.strip().lower() for token in value.split(",")]
 
 
-def _persistence(request: http.Request) -> bytes:
-    tokens = _tokens(request.headers.get("connection", ""))
+def _persistence(head: RequestHead) -> bytes:
+    tokens = _tokens(value_of(head.fields, b"connection"))
     return next((token.encode() for token in ("close", "keep-alive") if token in tokens), b"")

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 
+from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.audit_log import AuditLog
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 
 
 def make() -> tuple[AuditLog, list[bytes]]:
@@ -13,7 +15,7 @@ def make() -> tuple[AuditLog, list[bytes]]:
 
 def test_every_decision_is_written_and_counted() -> None:
     audit_log, written = make()
-    audit_log.record(AuditRecord(event=Event.REQUEST, decision="allow", host="a.test"))
+    audit_log.record(AuditRecord(event=Event.REQUEST, decision=Effect.ALLOW, host="a.test"))
     audit_log.record(AuditRecord(event=Event.CONNECT, host="b.test"))
     assert [json.loads(line)["host"] for line in written] == ["a.test", "b.test"]
     assert audit_log.counts == {"allowed": 1, "denied": 1, "starts": 0}
@@ -55,7 +57,7 @@ def test_denials_of_a_verification_are_written_and_counted_apart() -> None:
     audit_log = AuditLog([written.append], clock=lambda: now[0])
     audit_log.verify_for(9)
     audit_log.record(AuditRecord(event=Event.REQUEST, host="a.test"))
-    audit_log.record(AuditRecord(event=Event.REQUEST, decision="allow"))
+    audit_log.record(AuditRecord(event=Event.REQUEST, decision=Effect.ALLOW))
     now[0] = 9.0
     audit_log.record(AuditRecord(event=Event.REQUEST, host="b.test"))
     assert audit_log.counts == {"allowed": 1, "denied": 1, "starts": 1}

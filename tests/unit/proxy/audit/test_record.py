@@ -1,6 +1,13 @@
 from __future__ import annotations
 
-from agent_sandbox.proxy.audit.record import AuditRecord, Event, encode, render
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from agent_sandbox.policy import Effect
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
+from imports import brought_along
 
 NOON = 1_700_000_000.5
 
@@ -8,7 +15,7 @@ NOON = 1_700_000_000.5
 def test_a_line_has_its_fields_in_the_order_that_is_promised() -> None:
     line = AuditRecord(
         event=Event.REQUEST,
-        decision="allow",
+        decision=Effect.ALLOW,
         rule="policy.yaml:3",
         cause="rule",
         reason="allowed",
@@ -55,3 +62,15 @@ def test_a_line_is_one_line_of_ascii() -> None:
     assert encode({"path": '/\n{"decision": "allow"}\u202e'}) == (
         b'{"path": "/\\n{\\"decision\\": \\"allow\\"}\\u202e"}\n'
     )
+
+
+def test_a_record_is_not_changed_after_it_was_built() -> None:
+    record = AuditRecord(event=Event.CONNECT)
+    with pytest.raises(FrozenInstanceError):
+        record.decision = Effect.ALLOW  # type: ignore[misc] # frozen
+
+
+def test_reading_the_log_does_not_load_the_policy_engine() -> None:
+    loaded = brought_along("import agent_sandbox.proxy.audit.reader")
+    assert "agent_sandbox.proxy.audit.event" in loaded
+    assert "agent_sandbox.policy" not in loaded

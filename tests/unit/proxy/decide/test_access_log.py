@@ -1,20 +1,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, cast
 
-from mitmproxy.flow import Error
-from mitmproxy.test import tflow
-from mitmproxy.tls import TlsData
-
+from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.decide.access_log import AccessLog
-from agent_sandbox.proxy.exchange.exchange import exchange_of, open_exchange
+from agent_sandbox.proxy.exchange.exchange import Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
-
-if TYPE_CHECKING:
-    from mitmproxy import http
-    from mitmproxy.proxy.context import Context
+from agent_sandbox.proxy.wire.message import RequestHead
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
 
@@ -29,16 +22,15 @@ class Book:
         self.audit_log = audit_log
 
 
-def flow(*, response: bool, decision: str = "allow") -> http.HTTPFlow:
-    made = tflow.tflow(resp=response)
-    exchange = open_exchange(made, client="10.0.0.3", started=1.5)
-    exchange.line.decision, exchange.line.reason, exchange.line.host = decision, "why", "a.test"
+def ended(*, status: int | None = None, effect: Effect = Effect.ALLOW) -> Exchange:
+    exchange = open_exchange(RequestHead(b"GET", b"/x?y", b"HTTP/1.1", ()), TUNNEL, started=1.5)
+    exchange.outcome, exchange.status = Outcome(effect, "why"), status
     exchange.sent.count, exchange.received.count = 3, 4
-    return made
+    return exchange
 
 
 def test_an_answered_request_is_one_line() -> None:
-    book, made = Book(), flow(response=True)
+    book, made = Book(), ended(status=200)
     book.journal.response(made, TUNNEL)
     book.journal.error(made, TUNNEL)
     assert len(book.lines) == 1
@@ -51,9 +43,9 @@ def test_an_answered_request_is_one_line() -> None:
         "reason": "why",
         "scheme": "",
         "host": "a.test",
-        "port": 0,
-        "method": "",
-        "path": "",
+        "port": 443,
+        "method": "GET",
+        "path": "/x",
         "status": 200,
         "tool": "",
         "bytes_in": 4,
@@ -64,32 +56,25 @@ def test_an_answered_request_is_one_line() -> None:
 
 
 def test_a_request_that_broke_off_says_so() -> None:
-    book, made = Book(), flow(response=False)
-    made.error = Error("gone")
+    book, made = Book(), ended()
+    made.error = "gone"
     book.journal.error(made, TUNNEL)
     assert b'"reason": "why; aborted: gone"' in book.lines[0]
     assert b'"status": null' in book.lines[0]
 
 
 def test_a_denial_that_broke_off_keeps_its_reason() -> None:
-    book, made = Book(), flow(response=False, decision="deny")
-    made.error = Error("gone")
+    book, made = Book(), ended(effect=Effect.DENY)
+    made.error = "gone"
     book.journal.error(made, TUNNEL)
     assert b'"reason": "why"' in book.lines[0]
 
 
 def test_a_websocket_has_a_line_at_its_start_and_one_at_its_end() -> None:
-    book, made = Book(), flow(response=True)
+    book, made = Book(), ended(status=200)
     book.journal.response(made, TUNNEL)
     book.journal.websocket_end(made, TUNNEL)
     assert [b'"event": "websocket"' in line for line in book.lines] == [False, True]
-
-
-def test_flows_that_nobody_decided_have_no_line() -> None:
-    book = Book()
-    for write in (book.journal.response, book.journal.error, book.journal.websocket_end):
-        write(tflow.tflow(), TUNNEL)
-    assert book.lines == []
 
 
 def test_what_could_not_be_read_is_a_line() -> None:
@@ -101,17 +86,13 @@ def test_what_could_not_be_read_is_a_line() -> None:
 
 def test_a_client_that_does_not_trust_us_is_a_line_and_no_denial() -> None:
     book = Book()
-    client = tflow.tclient_conn()
-    client.error = "unknown ca"
-    book.journal.tls_failed_client(TlsData(client, cast("Context", None)), TUNNEL)
+    book.journal.tls_failed_client("unknown ca", TUNNEL)
     assert b'"reason": "TLS handshake with the client failed: unknown ca"' in book.lines[0]
     assert book.audit_log.counts == {"allowed": 0, "denied": 0, "starts": 0}
 
 
 def test_what_is_written_down_is_held_no_longer() -> None:
-    book, made = Book(), flow(response=True)
-    exchange = exchange_of(made)
-    assert exchange
-    exchange.held = True
+    book, made = Book(), ended(status=200)
+    made.held = True
     book.journal.error(made, TUNNEL)
-    assert not exchange.held
+    assert not made.held

@@ -1,7 +1,8 @@
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
 from agent_sandbox.proxy.exchange.body_quota import FORGOTTEN_SECONDS, BodyQuota
-from agent_sandbox.proxy.exchange.exchange import Exchange
+from agent_sandbox.proxy.exchange.exchange import Exchange, open_exchange
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.wire.message import RequestHead
 
 
 class Clock:
@@ -15,7 +16,8 @@ class Clock:
 
 
 def exchange() -> Exchange:
-    return Exchange(line=AuditRecord(event=Event.REQUEST), started=0.0)
+    head = RequestHead(b"POST", b"/graphql", b"HTTP/1.1", ())
+    return open_exchange(head, Tunnel(client="", carries=Carries.PROXY), started=0.0)
 
 
 def test_so_many_bodies_are_held_and_no_more() -> None:

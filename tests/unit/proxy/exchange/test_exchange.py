@@ -1,20 +1,34 @@
 from __future__ import annotations
 
-from mitmproxy.test import tflow
+import json
+from dataclasses import replace
 
+import pytest
+
+from agent_sandbox.policy import Decision, Effect, parse_request
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.exchange.exchange import (
-    Meter,
-    answer,
-    exchange_of,
-    failure,
-    mark_aborted,
-    not_read,
-    open_exchange,
-    too_large,
-)
+from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Outcome, open_exchange
 from agent_sandbox.proxy.secrets.redaction import Redactor
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
+from agent_sandbox.proxy.wire.message import RequestHead
+
+TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
+HEAD = RequestHead(b"GET", b"/x?y", b"HTTP/1.1", ((b"Accept", b"application/json"),), b"", "b.test", 80, b"http")
+REQUEST = parse_request(scheme="https", host="a.test", port=443, method="GET", target="/x?y")
+YES = Decision(effect=Effect.ALLOW, rule="policy.yaml:4", origin=None, reason="yes", max_body=10)
+
+
+def opened(**changed: object) -> Exchange:
+    return open_exchange(HEAD._replace(**changed), TUNNEL, started=1.0)  # type: ignore[arg-type] # as the test says
+
+
+def allowed() -> Exchange:
+    exchange = opened()
+    exchange.allow(YES, REQUEST, HEAD)
+    return exchange
 
 
 def test_a_meter_counts_and_changes_nothing() -> None:
@@ -22,68 +36,88 @@ def test_a_meter_counts_and_changes_nothing() -> None:
     assert (meter(b"hello"), meter(b""), meter.count) == (b"hello", b"", 5)
 
 
-def test_a_ledger_begins_as_a_denial_and_stays_with_its_flow() -> None:
-    flow = tflow.tflow()
-    assert exchange_of(flow) is None
-    exchange = open_exchange(flow, client="10.0.0.3", started=1.0)
-    assert exchange_of(flow) is exchange
-    assert (exchange.line.decision, exchange.line.client, exchange.started) == ("deny", "10.0.0.3", 1.0)
-
-
-def test_an_answer_has_no_body_for_head_and_closes_after_doubt() -> None:
-    flow = tflow.tflow()
-    flow.request.method = "HEAD"
-    got = answer(flow, Denial(reason="x", status=400))
-    assert (got.status_code, got.content, got.headers["connection"]) == (400, b"", "close")
-    assert int(got.headers["content-length"]) > 0
-    flow.request.http_version = "HTTP/2.0"
-    assert "connection" not in answer(flow, Denial(reason="x", status=400)).headers
-
-
-def test_a_failure_is_a_502_of_an_allowed_request() -> None:
-    flow = tflow.tflow()
-    exchange = open_exchange(flow, client="", started=0)
-    assert failure(flow, NotReached("gone")).status_code == 502
-    assert (exchange.line.decision, exchange.line.cause, exchange.line.reason) == ("allow", "", "gone")
-
-
-def test_a_refused_address_is_a_denial() -> None:
-    flow = tflow.tflow()
-    exchange = open_exchange(flow, client="", started=0)
-    assert failure(flow, Refused("loopback")).status_code == 403
-    assert (exchange.line.decision, exchange.line.cause, exchange.line.reason) == ("deny", "address", "loopback")
-
-
-def test_a_failure_of_a_flow_that_nobody_knows_is_answered_too() -> None:
-    assert failure(tflow.tflow(), NotReached("gone")).status_code == 502
-
-
-def test_what_is_broken_off_is_a_denial_and_another_line() -> None:
-    exchange = open_exchange(tflow.tflow(), client="", started=0)
-    exchange.written, exchange.line.decision = True, "allow"
-    denial = Denial(reason="no more")
-    mark_aborted(exchange, denial, cause="host")
-    assert (exchange.aborted, exchange.written) == (denial, False)
-    assert (exchange.line.decision, exchange.line.reason, exchange.line.cause) == ("deny", "no more", "host")
-
-
-def test_a_failure_takes_nothing_back_of_a_denial() -> None:
-    flow = tflow.tflow()
-    exchange = open_exchange(flow, client="", started=0)
-    mark_aborted(exchange, Denial(reason="no more"), cause="host")
-    assert failure(flow, NotReached("gone")).status_code == 403
-    assert (exchange.line.decision, exchange.line.reason, exchange.line.cause) == ("deny", "no more", "host")
-
-
 def test_a_meter_takes_as_much_as_it_may() -> None:
     assert Meter(count=5).takes(10**9)
     assert [Meter(count=5, limit=10).takes(size) for size in (5, 6)] == [True, False]
 
 
+def test_what_is_passed_on_is_looked_through_where_a_secret_was_put_in() -> None:
+    meter = Meter(redactor=Redactor([b"hunter22"]))
+    assert [meter(b"a hunt"), meter(b"er22 b hunt"), meter(b"")] == [b"a ", b"******** b ", b"hunt"]
+    assert meter.count == len(b"a hunter22 b hunt")
+
+
+def test_an_exchange_begins_denied_and_names_what_is_asked_for() -> None:
+    exchange = opened()
+    assert (exchange.outcome, exchange.forwarded, exchange.returned) == (NOT_DECIDED, None, None)
+    assert (exchange.host, exchange.port, exchange.method, exchange.path) == ("a.test", 443, "GET", "/x")
+    direct = open_exchange(HEAD, Tunnel(client="", carries=Carries.PROXY), started=0)
+    assert (direct.host, direct.port) == ("b.test", 80)
+
+
+def test_an_allowed_exchange_is_denied_again_when_it_is_aborted() -> None:
+    exchange = allowed()
+    assert (exchange.forwarded, exchange.sent.limit, exchange.allowed) == (HEAD, 10, True)
+    exchange.written = exchange.held = True
+    denial = exchange.denial("no more")
+    exchange.abort(denial, cause="host")
+    assert (exchange.forwarded, exchange.aborted) == (None, denial)
+    assert (exchange.written, exchange.held) == (False, False)
+    assert exchange.outcome == Outcome(Effect.DENY, "no more", "policy.yaml:4", "host")
+
+
+def test_a_denial_is_of_what_is_asked_for() -> None:
+    exchange = opened()
+    denial = exchange.denial("no", status=418, rule="r", hint="do")
+    assert denial == Denial(
+        reason="no", status=418, host="a.test", method="GET", path="/x", rule="r", near_miss="", hint="do"
+    )
+    exchange.deny(denial, cause="rule")
+    assert exchange.outcome == Outcome(Effect.DENY, "no", "r", "rule")
+    assert exchange.answer
+    assert (exchange.answer.status, json.loads(exchange.answer.body)["reason"]) == (418, "no")
+
+
+def test_an_answer_has_no_body_for_head_and_closes_after_doubt() -> None:
+    denial = Denial(reason="x", status=400)
+    rendered = opened(method=b"HEAD").render(denial)
+    assert (rendered.status, rendered.body, rendered.fields[-1]) == (400, b"", (b"connection", b"close"))
+    assert int(dict(rendered.fields)[b"content-length"]) > 0
+    assert b"connection" not in dict(opened(version=b"HTTP/2.0").render(denial).fields)
+    assert b"connection" not in dict(opened().render(replace(denial, status=403)).fields)
+
+
+def test_an_answer_is_in_the_format_that_the_client_accepts() -> None:
+    rendered = opened(fields=((b"accept", b"text/html"),)).render(Denial(reason="no"))
+    assert dict(rendered.fields)[b"content-type"] == b"text/plain; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("why", "status", "outcome"),
+    [
+        (NotReached("gone"), 502, Outcome(Effect.ALLOW, "gone", "policy.yaml:4")),
+        (Refused("loopback"), 403, Outcome(Effect.DENY, "loopback", "policy.yaml:4", "address")),
+    ],
+)
+def test_a_server_that_is_not_reached_is_a_failure_and_a_refused_one_a_denial(
+    why: NotReached, status: int, outcome: Outcome
+) -> None:
+    exchange = allowed()
+    denial = exchange.failure(why)
+    assert (denial.status, denial.reason, denial.host, denial.path) == (status, str(why), "a.test", "/x")
+    assert exchange.outcome == outcome
+
+
+def test_a_failure_takes_nothing_back_of_a_denial() -> None:
+    exchange = allowed()
+    denial = exchange.denial("no more")
+    exchange.abort(denial, cause="host")
+    assert exchange.failure(NotReached("gone")) is denial
+    assert exchange.outcome.reason == "no more"
+
+
 def test_a_body_that_is_too_large_is_told_with_what_would_allow_it() -> None:
-    exchange = open_exchange(tflow.tflow(), client="", started=0)
-    exchange.sent.limit, exchange.line.rule = 10, "policy.yaml:4"
-    denial = too_large(exchange)
+    denial = allowed().too_large()
     assert (denial.status, denial.reason, denial.hint) == (
         413,
         "the body is larger than the 10 bytes that policy.yaml:4 allows",
@@ -92,14 +126,38 @@ def test_a_body_that_is_too_large_is_told_with_what_would_allow_it() -> None:
 
 
 def test_what_was_not_read_is_denied_and_held_no_longer() -> None:
-    exchange = open_exchange(tflow.tflow(), client="", started=0)
-    exchange.held, exchange.line.host = True, "a.test"
-    denial = not_read(exchange, "too slow", status=408)
-    assert denial == Denial(reason="too slow", status=408, host="a.test")
-    assert (exchange.held, exchange.line.reason) == (False, "too slow")
+    exchange = opened()
+    exchange.held = True
+    assert exchange.not_read("too slow", status=408) == exchange.denial("too slow", status=408)
+    assert (exchange.held, exchange.outcome.reason) == (False, "too slow")
 
 
-def test_what_is_passed_on_is_looked_through_where_a_secret_was_put_in() -> None:
-    meter = Meter(redactor=Redactor([b"hunter22"]))
-    assert [meter(b"a hunt"), meter(b"er22 b hunt"), meter(b"")] == [b"a ", b"******** b ", b"hunt"]
-    assert meter.count == len(b"a hunter22 b hunt")
+def test_the_record_has_all_of_an_exchange() -> None:
+    exchange = allowed()
+    exchange.scheme, exchange.tool, exchange.status, exchange.error = "https", "pip", 200, "gone"
+    exchange.sent.count, exchange.received.count = 3, 4
+    assert exchange.record(now=1.5) == AuditRecord(
+        event=Event.REQUEST,
+        decision=Effect.ALLOW,
+        rule="policy.yaml:4",
+        cause="",
+        reason="yes; aborted: gone",
+        scheme="https",
+        host="a.test",
+        port=443,
+        method="GET",
+        path="/x",
+        status=200,
+        bytes_in=4,
+        bytes_out=3,
+        duration_ms=500.0,
+        client="10.0.0.3",
+        tool="pip",
+    )
+
+
+def test_a_denial_that_broke_off_keeps_its_reason() -> None:
+    exchange = opened()
+    exchange.deny(exchange.denial("no"))
+    exchange.error = "gone"
+    assert exchange.record(now=2.0).reason == "no"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_sandbox.proxy.exchange.hooks import MalformedHook, hook, hook_table
+from agent_sandbox.proxy.exchange.hooks import hook, hook_table
 
 if TYPE_CHECKING:
     from agent_sandbox.proxy.tunnel import Tunnel
@@ -26,8 +26,3 @@ class Second:
 def test_the_table_has_marked_methods_in_the_order_of_the_addons() -> None:
     first, second = First(), Second()
     assert hook_table(first, second) == {"request": (first.request, second.request)}
-
-
-def test_what_is_malformed_is_told_by_a_hook_that_nobody_waits_for() -> None:
-    told = MalformedHook("a bare LF")
-    assert (told.name, told.args(), told.blocking) == ("malformed", ["a bare LF"], False)

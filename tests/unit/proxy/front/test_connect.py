@@ -22,13 +22,19 @@ def decide(target: str, policy: Policy, fields: str = "") -> Opened:
 
 def test_an_allowed_host_is_opened(policy: Callable[[str], Policy]) -> None:
     got = decide("A.test:443", policy("domains: [a.test]"), "Host: a.test\r\n")
-    assert (got.host, got.port, got.refused) == ("a.test", 443, None)
+    assert (got.host, got.port, got.decision.allowed) == ("a.test", 443, True)
 
 
 def test_a_denied_name_is_opened_to_be_told_why(policy: Callable[[str], Policy]) -> None:
     got = decide("b.test:443", policy("domains: [a.test]"))
-    assert got.refused is got.decision
     assert not got.decision.allowed
+
+
+def test_a_decision_holds_until_the_policy_is_replaced(policy: Callable[[str], Policy]) -> None:
+    current = policy("domains: [a.test]")
+    got = decide("a.test:443", current)
+    assert got.under(current) is got.decision
+    assert not got.under(policy("domains: [b.test]")).allowed
 
 
 @pytest.mark.parametrize(("target", "port"), [("a.test:22", 22), ("203.0.113.7:443", 443), ("[2001:db8::1]:443", 443)])

@@ -9,7 +9,7 @@ import dns.opcode
 import dns.rcode
 import pytest
 
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.front import dns as subject
 from agent_sandbox.proxy.front.dns import NameServer, OverTcp, OverUdp, decide_name
 from memory_streams import memory_streams
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.audit.record import AuditRecord
 
 HERE = "10.0.0.2"
 CLIENT = "10.0.0.3"

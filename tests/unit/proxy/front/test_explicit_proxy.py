@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from agent_sandbox.policy import Policy
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.policy import Policy, decide_connect
+from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.front import explicit_proxy as subject
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, is_own
 from agent_sandbox.proxy.limits import Limits
@@ -16,12 +16,14 @@ from agent_sandbox.proxy.mitm.options import EngineOptions
 from agent_sandbox.proxy.mitm.session import Engine
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from layer_harness import hooks_of
 from memory_streams import memory_streams
 from table_tests import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.net.peekable_reader import PeekableReader
     from agent_sandbox.proxy.upstream.dialler import Dialler
 
@@ -37,8 +39,12 @@ class Stage:
         self.lines: list[AuditRecord] = []
         self.ended: list[int] = []
         self.sessions: list[tuple[Tunnel, bytes]] = []
+        decision = decide_connect(policy, host="a.test", port=443)
+        self.tunnel = Tunnel(
+            client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=443, decision=decision
+        )  # where `CONNECT` leads
         engine = Engine(
-            hooks={},
+            hooks=hooks_of(),
             dialler=cast("Dialler", None),
             limits=limits or Limits(),
             options=EngineOptions(),
@@ -100,8 +106,7 @@ async def test_a_client_that_says_nothing_is_let_go(stage: Stage) -> None:
 
 async def test_a_tunnel_is_opened_peeked_at_and_handed_on(stage: Stage) -> None:
     assert await stage.serve(CONNECT[:9], CONNECT[9:], HTTP[:5], HTTP[5:]) == ESTABLISHED
-    tunnel = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=443)
-    assert stage.sessions == [(tunnel, HTTP)]
+    assert stage.sessions == [(stage.tunnel, HTTP)]
     assert stage.lines == []
 
 
@@ -194,9 +199,8 @@ async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pyte
     class Relay:
         """Stands in for the relay."""
 
-        def __init__(self, _: Engine, tunnel: Tunnel, lead: PeekableReader, *__: object, policy: Policy) -> None:
+        def __init__(self, _: Engine, tunnel: Tunnel, lead: PeekableReader, __: object) -> None:
             relayed.append((tunnel, lead.ahead))
-            assert policy.digest
 
         async def run(self) -> None:
             """Do nothing."""
@@ -206,7 +210,7 @@ async def test_tls_that_goes_unopened_is_relayed(stage: Stage, monkeypatch: pyte
     monkeypatch.setattr(subject, "Relay", Relay)
     monkeypatch.setattr(subject, "is_passthrough", lambda *_: True)
     await stage.serve(CONNECT + HTTP)
-    assert relayed == [(Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=443), HTTP)]
+    assert relayed == [(stage.tunnel, HTTP)]
     assert stage.sessions == []
 
 

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from agent_sandbox.policy import Decision, Effect, Policy
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.policy import Decision, Effect, Policy, decide_connect
+from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.options import EngineOptions
@@ -17,11 +18,13 @@ from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, NotReached, Refused
+from layer_harness import hooks_of
 from memory_streams import memory_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.upstream.proxy_connect import Streams
 
 TUNNEL = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
@@ -45,7 +48,7 @@ def hello(*extensions: int) -> bytes:
         (TUNNEL, hello()[:20], UNOPENED, False),
         (TUNNEL, hello(), "domains: [a.test]", False),
         (Tunnel(client="", carries=Carries.HTTP, host="a.test", port=443), b"GET", UNOPENED, False),
-        (Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, refused=NO), hello(), UNOPENED, False),
+        (Tunnel(client="", carries=Carries.TLS, host="a.test", port=443, decision=NO), hello(), UNOPENED, False),
     ],
 )
 def test_tls_goes_unopened_where_the_policy_says_so(
@@ -77,7 +80,7 @@ class Stage:
         self.server, self.server_writer, self.to_server = memory_streams()
         self.dialled: asyncio.Future[Streams] = asyncio.get_running_loop().create_future()
         engine = Engine(
-            hooks={},
+            hooks=hooks_of(),
             dialler=cast("Dialler", self),
             limits=limits or Limits(),
             options=EngineOptions(),
@@ -86,7 +89,8 @@ class Stage:
         )
         self.client.feed_data(ahead or hello())
         lead = PeekableReader(self.client, Place(Held()))
-        self.relay = Relay(engine, TUNNEL, lead, writer, policy=policy)
+        tunnel = replace(TUNNEL, decision=decide_connect(policy, host=TUNNEL.host, port=TUNNEL.port))
+        self.relay = Relay(engine, tunnel, lead, writer)
         self.running = asyncio.create_task(self.relay.run())
 
     async def dial(self, _: str, __: int) -> Streams:

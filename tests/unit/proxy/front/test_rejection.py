@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.front import rejection as subject
 from agent_sandbox.proxy.front.rejection import Rejection
@@ -17,12 +18,11 @@ from memory_streams import memory_streams
 async def test_a_denial_is_written_down_and_told() -> None:
     reader, writer, transport = memory_streams()
     lines: list[AuditRecord] = []
-    line = AuditRecord(event=Event.MALFORMED)
     await Rejection(lines.append, PeekableReader(reader, Place(Held())), writer).deny(
-        Denial(reason="no", status=400), line
+        Denial(reason="no", status=400), AuditRecord(event=Event.MALFORMED)
     )
     writer.close()
-    assert (lines, line.reason, line.status) == ([line], "no", 400)
+    assert lines == [AuditRecord(event=Event.MALFORMED, reason="no", status=400)]
     assert json.loads(transport.written.partition(b"\r\n\r\n")[2])["reason"] == "no"
 
 

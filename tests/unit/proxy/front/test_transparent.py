@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.policy import decide_connect
+from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.front.transparent import Transparent
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.audit.record import AuditRecord
     from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, Opening
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
@@ -27,7 +29,8 @@ class Stage:
 
     def __init__(self, policy: Policy) -> None:
         self.lines: list[AuditRecord] = []
-        self.tunnel: Tunnel | None = None
+        self.policy = policy
+        self.opened: Tunnel | None = None
         self.said = b""
         self.entrance = Transparent(
             cast("ExplicitProxy", self), lambda: policy, limits=Limits(), record=self.lines.append
@@ -36,7 +39,7 @@ class Stage:
     async def serve_by(self, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Stand in for the front."""
         del reader
-        self.tunnel = await opening(self.lead, writer, "10.0.0.3")
+        self.opened = await opening(self.lead, writer, "10.0.0.3")
 
     async def tls(self, *pieces: bytes) -> Tunnel | None:
         """Serve a client that comes to port 443."""
@@ -52,7 +55,12 @@ class Stage:
         await serve(reader, writer)  # type: ignore[misc]
         writer.close()
         self.said = transport.written
-        return self.tunnel
+        return self.opened
+
+    def tunnel(self, carries: Carries, port: int) -> Tunnel:
+        """Return the tunnel to the host that the policy allows."""
+        decision = decide_connect(self.policy, host="a.test", port=port)
+        return Tunnel(client="10.0.0.3", carries=carries, host="a.test", port=port, decision=decision)
 
 
 @pytest.fixture
@@ -61,13 +69,13 @@ def stage(policy: Callable[[str], Policy]) -> Stage:
 
 
 async def test_the_hello_says_where_tls_leads(stage: Stage) -> None:
-    expected = Tunnel(client="10.0.0.3", carries=Carries.TLS, host="a.test", port=443)
+    expected = stage.tunnel(Carries.TLS, 443)
     assert expected == await stage.tls(hello(b"A.test.")[:7], hello(b"A.test.")[7:])
     assert (stage.said, stage.lines) == (b"", [])
 
 
 async def test_the_host_says_where_a_request_leads(stage: Stage) -> None:
-    expected = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80)
+    expected = stage.tunnel(Carries.HTTP, 80)
     assert expected == await stage.http(GET[:7], GET[7:])
     assert stage.lead.ahead == GET
     assert (stage.said, stage.lines) == (b"", [])

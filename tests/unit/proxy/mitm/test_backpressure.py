@@ -1,15 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.mitm.backpressure import buffered_bytes, waiting_bytes
 from layer_harness import PLAIN, Http2Wire, Wire
-
-if TYPE_CHECKING:
-    from mitmproxy import http
-
-    from agent_sandbox.proxy.tunnel import Tunnel
 
 
 def test_nothing_is_held_over_http1() -> None:
@@ -26,17 +18,8 @@ def test_what_a_client_does_not_take_is_held() -> None:
     assert wire.layer.held(to_client=False) == 0
 
 
-class Streaming:
-    """Streams every request."""
-
-    @hook
-    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Do not hold it."""
-        flow.request.stream = True
-
-
 def test_what_comes_while_its_server_is_being_reached_waits() -> None:
-    wire = Wire(PLAIN, Streaming())
+    wire = Wire(PLAIN)
     wire.patient = True
     wire.client_sends(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000\r\n\r\n" + bytes(300))
     wire.client_sends(bytes(400))

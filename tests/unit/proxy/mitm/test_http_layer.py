@@ -18,7 +18,7 @@ from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import NotReached
-from layer_harness import HTTP2_FIELDS, PLAIN, Http2Wire, Malformed, Wire
+from layer_harness import HTTP2_FIELDS, PLAIN, Deny, Http2Wire, Malformed, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,11 +176,12 @@ def test_it_knows_what_has_come_behind_a_request() -> None:
 
 
 def test_what_one_event_sends_is_written_once() -> None:
-    wire = Wire(PLAIN)
-    wire.client_sends(GET % b"a.test")
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-    led_to = wire.layer.handle_event(events.DataReceived(wire.servers[0], answer))
-    assert [command.data for command in led_to if isinstance(command, commands.SendData)] == [answer]
+    wire = Wire(PLAIN, Deny())
+    led_to = wire.layer.handle_event(events.DataReceived(wire.client, GET % b"a.test"))
+    (answer,) = (command.data for command in led_to if isinstance(command, commands.SendData))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 403")
+    assert b'"reason": "no"' in body
 
 
 def test_it_is_idle_between_requests() -> None:

@@ -26,6 +26,7 @@ from agent_sandbox.proxy.net.peekable_reader import PeekableReader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.upstream.dialler import DialError, Dialler, Refused
+from layer_harness import hooks_of
 from memory_streams import memory_streams
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Stage:
         self.client, writer, self.to_client = memory_streams()
         self.server, self.server_writer, self.to_server = memory_streams()
         engine = Engine(
-            hooks={},
+            hooks=hooks_of(),
             dialler=cast("Dialler", Dialling(self)),
             limits=limits or Limits(),
             options=EngineOptions(),
@@ -129,7 +130,7 @@ async def test_a_fault_while_dialling_is_answered(error: BaseException) -> None:
 
 
 NO = Decision(effect=Effect.DENY, rule=None, origin=None, reason="not at all")
-REFUSED = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80, refused=NO)
+REFUSED = Tunnel(client="10.0.0.3", carries=Carries.HTTP, host="a.test", port=80, decision=NO)
 
 
 @pytest.mark.parametrize(

@@ -12,20 +12,22 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.policy.http.graphql_body import MAX_BODY, TOO_LONG
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.decide.streamer import Streamer
-from agent_sandbox.proxy.exchange.denial import Denial
-from agent_sandbox.proxy.exchange.exchange import answer, exchange_of, open_exchange
 from agent_sandbox.proxy.exchange.hooks import hook
 from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.flows import FlowHooks
 from agent_sandbox.proxy.mitm.http_layer import PolicyReplaced
+from agent_sandbox.proxy.mitm.stream import StrictStream
 from agent_sandbox.proxy.reload.transition import PolicyTransition
 from agent_sandbox.proxy.upstream.dialler import NotReached, Refused
-from layer_harness import PLAIN, Wire
+from layer_harness import PLAIN, Deny, LetThrough, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mitmproxy import http
 
+    from agent_sandbox.proxy.exchange.exchange import Exchange
+    from agent_sandbox.proxy.mitm.flows import ExchangeOwner
     from agent_sandbox.proxy.tunnel import Tunnel
 
 POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\n"
@@ -33,43 +35,21 @@ GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-class Deny:
-    """Denies everything."""
-
-    @hook
-    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Deny it."""
-        flow.response = answer(flow, Denial(reason="no", host="a.test"))
-
-
 class Stream:
-    """Streams everything, and keeps how flows ended."""
+    """Keeps how exchanges ended."""
 
     def __init__(self) -> None:
         self.ended: list[str] = []
 
     @hook
-    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Do not hold the body."""
-        flow.request.stream = True
-
-    @hook
-    def responseheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Do not hold the body."""
-        assert flow.response
-        flow.response.stream = True
-
-    @hook
-    def response(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+    def response(self, exchange: Exchange, _: Tunnel) -> None:
         """Keep the status."""
-        assert flow.response
-        self.ended.append(str(flow.response.status_code))
+        self.ended.append(str(exchange.status))
 
     @hook
-    def error(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+    def error(self, exchange: Exchange, _: Tunnel) -> None:
         """Keep the error."""
-        assert flow.error
-        self.ended.append(flow.error.msg)
+        self.ended.append(exchange.error)
 
 
 def reason(data: bytes) -> str:
@@ -200,20 +180,13 @@ class Stage:
         self.revision = PolicyTransition(old=old, new=policy("domains: [b.test]"))
         self.ended = Stream()
         enforcer = Enforcer(lambda: old, clock=lambda: 0.0)
-        self.wire = Wire(PLAIN, enforcer, Streamer(), Ended(self.ended), alpn=alpn)
+        self.wire = Wire(PLAIN, enforcer, Streamer(), self.ended, alpn=alpn)
 
     def replace(self, revision: PolicyTransition | None = None) -> int:
         """Replace it; return how many requests that broke off."""
         event = PolicyReplaced(revision or self.revision)
         self.wire.feed(event)
         return event.ended
-
-
-class Ended:
-    """Keeps how flows ended, and does nothing else."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.response, self.error = stream.response, stream.error
 
 
 NO_MORE = "the policy was reloaded: no rule allows host a.test"
@@ -371,7 +344,7 @@ class Asked:
     def __init__(self, policy: Callable[[str], Policy], *, alpn: bytes | None = None) -> None:
         current, self.ended = policy(ASKING), Stream()
         enforcer = Enforcer(lambda: current, clock=lambda: 0.0)
-        self.wire = Wire(PLAIN, enforcer, Streamer(), Ended(self.ended), alpn=alpn)
+        self.wire = Wire(PLAIN, enforcer, Streamer(), self.ended, alpn=alpn)
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
@@ -444,23 +417,15 @@ def test_a_body_that_came_in_time_is_left_alone_by_the_clock(policy: Callable[[s
 
 
 def test_what_was_read_takes_no_room_while_the_server_thinks(policy: Callable[[str], Policy]) -> None:
-    current, kept = policy(ASKING), Kept()
-    wire = Wire(PLAIN, Enforcer(lambda: current, clock=lambda: 0.0), kept)
+    wire = Asked(policy).wire
     wire.client_sends(head(b"Content-Length: %d" % len(READING)) + READING)
-    exchange = exchange_of(kept.flow)
+    (stream,) = wire.layer._http.streams.values()
+    assert isinstance(stream, StrictStream)
+    exchange = stream.exchange
     assert exchange
-    assert (exchange.held, exchange.sent.count, kept.flow.request.data.content) == (False, len(READING), None)
-
-
-class Kept:
-    """Keeps the flow."""
-
-    flow: http.HTTPFlow
-
-    @hook
-    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Keep it."""
-        self.flow = flow
+    assert (exchange.held, exchange.body, exchange.sent.count) == (False, b"", len(READING))
+    assert stream.flow
+    assert stream.flow.request.data.content is None
 
 
 def test_a_client_that_leaves_in_the_middle_of_a_held_body_is_an_error(policy: Callable[[str], Policy]) -> None:
@@ -518,29 +483,26 @@ def test_a_body_that_is_held_and_cannot_be_read_goes_nowhere(policy: Callable[[s
     assert (reason(answer), asked.ended.ended, asked.wire.servers) == (NO_CHUNK, ["400"], [])
 
 
-class Unwritten:
-    """Lets everything through, and writes nothing down."""
-
-    @hook
-    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Let it through."""
+def test_a_body_whose_request_has_no_exchange_is_a_400_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    def let_through(_: FlowHooks, flow: http.HTTPFlow, __: ExchangeOwner) -> None:
         flow.request.stream = True
 
+    monkeypatch.setattr(FlowHooks, "requestheaders", let_through)
+    assert Wire(PLAIN).client_sends(CHUNKED + b"no chunk\r\n").startswith(b"HTTP/1.1 400")
+    wire = Wire(PLAIN)
+    wire.refuse_dial = NotReached("gone")
+    assert wire.client_sends(GET).startswith(b"HTTP/1.1 502")
 
-def test_a_body_of_which_nothing_was_written_down_is_a_400_as_well() -> None:
-    wire = Wire(PLAIN, Unwritten())
-    assert wire.client_sends(CHUNKED + b"no chunk\r\n").startswith(b"HTTP/1.1 400")
 
-
-class Filled(Stream):
+class Filled(LetThrough):
     """Has put a secret into every request."""
 
     @hook
     @override
-    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Do not hold the body."""
-        flow.request.stream = True
-        open_exchange(flow, client="", started=0.0).echoes = (b"hunter22",)
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Put it in."""
+        super().requestheaders(exchange, tunnel)
+        exchange.echoes = (b"hunter22",)
 
 
 @pytest.mark.parametrize(("encoding", "status"), [(b"identity", b"200"), (b"GZIP", b"502"), (b"br, identity", b"502")])
@@ -580,16 +542,15 @@ def test_malformed_body_of_a_rejected_response_in_the_same_packet_is_dropped() -
     assert wire.faults == []
 
 
-class FilledThere(Filled):
+class FilledThere(LetThrough):
     """Has put a secret into some requests."""
 
     @hook
     @override
-    def requestheaders(self, flow: http.HTTPFlow, tunnel: Tunnel) -> None:
-        """Do not hold the body."""
-        flow.request.stream = True
-        if flow.request.path == "/secret":
-            super().requestheaders(flow, tunnel)
+    def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
+        """Put it in where it belongs."""
+        super().requestheaders(exchange, tunnel)
+        exchange.echoes = (b"hunter22",) if exchange.path == "/secret" else ()
 
 
 def test_no_other_request_has_the_answer_to_one_with_a_secret() -> None:

@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING
 
 from mitmproxy.proxy import events
 
-from agent_sandbox.proxy.exchange.exchange import Exchange, exchange_of, open_exchange
 from agent_sandbox.proxy.exchange.hooks import hook
+from agent_sandbox.proxy.mitm.websocket import WebSocketRelay
 from layer_harness import PLAIN, Wire
 
 if TYPE_CHECKING:
-    from mitmproxy import http
-
+    from agent_sandbox.proxy.exchange.exchange import Exchange
     from agent_sandbox.proxy.tunnel import Tunnel
 
 UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -21,23 +20,15 @@ CLOSE_OF_CLIENT, CLOSE_OF_SERVER = b"\x88\x80mask", b"\x88\x00"
 
 
 class Keeping:
-    """Keeps the ledger of a flow, and what was in it at the end."""
+    """Keeps what was known of a WebSocket at its end."""
 
     def __init__(self) -> None:
-        self.exchanges: list[Exchange] = []
         self.ended: list[tuple[int, int, str]] = []
 
     @hook
-    def requestheaders(self, flow: http.HTTPFlow, _: Tunnel) -> None:
-        """Open one."""
-        self.exchanges.append(open_exchange(flow, client="", started=0))
-
-    @hook
-    def websocket_end(self, flow: http.HTTPFlow, _: Tunnel) -> None:
+    def websocket_end(self, exchange: Exchange, _: Tunnel) -> None:
         """Keep what came of it."""
-        exchange = exchange_of(flow)
-        assert exchange
-        self.ended.append((exchange.sent.count, exchange.received.count, exchange.line.reason))
+        self.ended.append((exchange.sent.count, exchange.received.count, exchange.error))
 
 
 class Stage:
@@ -69,7 +60,7 @@ def test_frames_go_both_ways_as_they_came_and_are_counted() -> None:
     stage.wire.server_sends(HEARD)
     assert (stage.to_server, stage.to_client, stage.closed) == (SAID, HEARD, False)
     stage.wire.closes(stage.wire.client)
-    assert (stage.closed, keeping.ended) == (True, [(3, 2, "not decided")])
+    assert (stage.closed, keeping.ended) == (True, [(3, 2, "")])
 
 
 def test_it_is_over_when_both_have_said_so() -> None:
@@ -98,5 +89,16 @@ def test_what_is_no_frame_goes_nowhere_and_is_the_end() -> None:
     stage.wire.server_sends(b"SSH-2.0-server\r\n")
     stage.wire.client_sends(SAID)
     assert (stage.to_server, stage.to_client, stage.closed) == (b"", HEARD, True)
-    why = "not decided; aborted: the server sent a frame of unknown type"
-    assert keeping.ended == [(0, 2, why)]
+    assert keeping.ended == [(0, 2, "the server sent a frame of unknown type")]
+
+
+def test_one_whose_exchange_is_not_known_ends_all_the_same() -> None:
+    wire = Wire(PLAIN)
+    wire.client_sends(ASKED)
+    (stream,) = wire.layer._http.streams.values()
+    wire.server_sends(SWITCHED)
+    assert isinstance(stream.child_layer, WebSocketRelay)
+    stream.child_layer._exchange = None
+    wire.client_sends(SAID)
+    wire.closes(wire.client)
+    assert {wire.client, *wire.servers} == set(wire.closed)

@@ -3,9 +3,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from agent_sandbox.policy import Policy
+from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.proxy.audit.record import AuditRecord, Event
+from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.reloader import Reloader
 from agent_sandbox.proxy.reload.transition import PolicyTransition
@@ -45,7 +46,7 @@ async def test_a_good_file_is_taken_and_what_is_open_is_held_against_it() -> Non
     reason = (
         "policy reloaded: 0 rules added, 0 removed, 0 other changes; 0 hosts no longer reachable, 3 connections closed"
     )
-    assert desk.lines == [AuditRecord(event=Event.POLICY, decision="allow", reason=reason)]
+    assert desk.lines == [AuditRecord(event=Event.POLICY, decision=Effect.ALLOW, reason=reason)]
 
 
 async def test_a_bad_file_changes_nothing() -> None:

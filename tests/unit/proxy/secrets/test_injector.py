@@ -3,8 +3,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from mitmproxy import http
-from mitmproxy.test import tflow
 
 from agent_sandbox.policy import Request, parse_request
 from agent_sandbox.policy.match.injection import Credential, injection
@@ -32,16 +30,10 @@ def asked(url_host: str = "a.test", scheme: str = "https") -> Request:
     return parse_request(scheme=scheme, host=url_host, port=443, method="GET", target="/")
 
 
-def written(*fields: tuple[bytes, bytes]) -> http.Request:
-    made = tflow.tflow().request
-    made.data.headers = http.Headers(fields)
-    return made
-
-
 def filling(injector: Injector, *credentials: Credential, brought: bytes = b"", replaces: bool = False) -> Filling:
     put_in = injection(credentials, replaces=replaces)
-    fields = [(brought, b"own")] if brought else []
-    return injector.filling(put_in, asked(), written(*fields), websocket=False)
+    fields = ((brought, b"own"),) if brought else ()
+    return injector.filling(put_in, asked(), fields, websocket=False)
 
 
 def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
@@ -89,7 +81,7 @@ def test_a_secret_is_for_the_hosts_that_it_is_bound_to(tmp_path: Path) -> None:
         (None, "a.test", "the proxy has no secret token"),
     ):
         with pytest.raises(WithoutSecretError) as raised:
-            Injector(folder).filling(injection([BEARER]), asked(host), written(), websocket=False)
+            Injector(folder).filling(injection([BEARER]), asked(host), (), websocket=False)
         assert str(raised.value) == why
         bound = "--host a.test " if host == "b.test" else ""
         assert raised.value.hint == f"agent-sandbox secret set token {bound}--host {host}"
@@ -97,9 +89,9 @@ def test_a_secret_is_for_the_hosts_that_it_is_bound_to(tmp_path: Path) -> None:
 
 def test_it_goes_over_tls_alone_and_into_no_websocket(injector: Injector) -> None:
     with pytest.raises(WithoutSecretError, match="a secret is sent only over https"):
-        injector.filling(injection([BEARER]), asked(scheme="http"), written(), websocket=False)
+        injector.filling(injection([BEARER]), asked(scheme="http"), (), websocket=False)
     with pytest.raises(WithoutSecretError, match="no secret is injected into a WebSocket"):
-        injector.filling(injection([BEARER]), asked(), written(), websocket=True)
+        injector.filling(injection([BEARER]), asked(), (), websocket=True)
 
 
 def test_none_is_put_in_where_a_project_says_who_may_sign() -> None:

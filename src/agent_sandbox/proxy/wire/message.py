@@ -1,0 +1,50 @@
+"""The heads of HTTP messages as values, the same for every protocol version and whatever reads them from the wire."""
+
+from typing import NamedTuple
+
+Fields = tuple[tuple[bytes, bytes], ...]
+
+
+class RequestHead(NamedTuple):
+    """The head of a request.
+
+    `authority` is the `:authority` of HTTP/2, else empty. `host` and `port` are where the request goes: those of a full
+    URL in the request line, or those of the tunnel that it came through.
+    """
+
+    method: bytes
+    target: bytes
+    version: bytes
+    fields: Fields
+    authority: bytes = b""
+    host: str = ""
+    port: int = 0
+    scheme: bytes = b""
+
+    @property
+    def is_http2(self) -> bool:
+        """Whether the request came over HTTP/2."""
+        return self.version == b"HTTP/2.0"
+
+
+class ResponseHead(NamedTuple):
+    """The head of a response."""
+
+    status: int
+    reason: bytes
+    fields: Fields
+
+
+def value_of(fields: Fields, name: bytes, default: str = "") -> str:
+    """Return the value of the field `name`, given in lower case; several values are joined, as HTTP permits.
+
+    >>> value_of(((b"Accept", b"text/html"), (b"accept", b"*/*")), b"accept")
+    'text/html, */*'
+    """
+    values = [value for field, value in fields if field.lower() == name]
+    return b", ".join(values).decode("utf-8", "surrogateescape") if values else default
+
+
+def has_field(fields: Fields, name: bytes) -> bool:
+    """Return whether there is a field `name`, given in lower case."""
+    return any(field.lower() == name for field, _ in fields)

@@ -1,0 +1,207 @@
+"""The policy is asked once per question: these count the calls, whoever makes them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from agent_sandbox.policy.engine.decide import allows, decide, decide_connect
+from agent_sandbox.policyfile import load_policy
+from agent_sandbox.proxy.decide.enforcer import Enforcer
+from agent_sandbox.proxy.decide.streamer import Streamer
+from agent_sandbox.proxy.exchange.exchange import open_exchange
+from agent_sandbox.proxy.exchange.hooks import hook_table
+from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy
+from agent_sandbox.proxy.limits import Limits
+from agent_sandbox.proxy.mitm.options import EngineOptions
+from agent_sandbox.proxy.mitm.session import Engine
+from agent_sandbox.proxy.secrets.injector import Injector
+from agent_sandbox.proxy.secrets.store import put_secret
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from agent_sandbox.proxy.wire.message import RequestHead
+from client_hellos import hello
+from layer_harness import PLAIN, Http2Wire, Wire
+from memory_streams import memory_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from types import FrameType
+
+    from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.upstream.dialler import Dialler
+    from agent_sandbox.proxy.upstream.proxy_connect import Streams
+
+RULES = """
+version: 1
+domains:
+  - {host: a.test, rules: [{path: {prefix: /x}}, {path: {exact: /graphql}, graphql: {query: [viewer]}}]}
+  - {host: b.test, inspect: false}
+"""
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+QUESTION = b'{"query": "{viewer{login}}"}'
+GRAPHQL = (
+    b"POST /graphql HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    % len(QUESTION)
+)
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n\r\n"
+CODES = {function.__code__: function.__name__ for function in (decide, allows, decide_connect)}
+
+
+@contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """Count the calls of the policy engine. By its code, because each module imports the functions by name."""
+    calls: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code in CODES:
+            calls[CODES[frame.f_code]] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Callable[[str], Policy]:
+    """Compile the text of a policy file."""
+
+    def compiled(text: str) -> Policy:
+        path = tmp_path / "policy.yaml"
+        path.write_text(text)
+        return load_policy(path)
+
+    return compiled
+
+
+def addons(policy: Policy, secrets: Path | None = None) -> tuple[Enforcer, Streamer]:
+    return Enforcer(lambda: policy, clock=lambda: 0.0, injector=Injector(secrets)), Streamer()
+
+
+def test_a_request_is_one_question(policy: Callable[[str], Policy]) -> None:
+    wire = Wire(PLAIN, *addons(policy(RULES)))
+    with counted() as calls:
+        wire.client_sends(GET)
+        wire.server_sends(OK)
+    assert (wire.to_client, calls) == (OK, {"decide": 1})
+
+
+def test_a_denied_request_is_one_question_where_no_rule_reads_bodies(policy: Callable[[str], Policy]) -> None:
+    wire = Wire(PLAIN, *addons(policy("version: 1\ndomains: [b.test]")))
+    with counted() as calls:
+        assert wire.client_sends(GET).startswith(b"HTTP/1.1 403")
+    assert calls == {"decide": 1}
+
+
+def test_a_body_that_is_read_is_a_question_of_its_own(policy: Callable[[str], Policy]) -> None:
+    wire = Wire(PLAIN, *addons(policy(RULES)))
+    with counted() as calls:
+        wire.client_sends(GRAPHQL)
+    # Is the head allowed, and if not: could a body make it so?
+    assert calls == {"decide": 1, "allows": 1}
+    with counted() as calls:
+        wire.client_sends(QUESTION)
+    assert calls == {"decide": 1}
+    assert wire.to_server.endswith(QUESTION)
+
+
+def test_each_stream_of_http2_is_one_question(policy: Callable[[str], Policy]) -> None:
+    wire = Http2Wire(*addons(policy(RULES)))
+    with counted() as calls:
+        wire.request(path="/x/1")
+        wire.request(path="/x/2", body=b"body")
+    assert (len(wire.servers), calls) == (2, {"decide": 2})
+
+
+def test_a_websocket_is_one_question_whatever_goes_over_it(policy: Callable[[str], Policy]) -> None:
+    wire = Wire(PLAIN, *addons(policy(RULES)))
+    with counted() as calls:
+        wire.client_sends(GET[:-2] + UPGRADE)
+        wire.server_sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+        for _ in range(3):
+            wire.client_sends(b"\x82\x83mask" + b"abc")
+            wire.server_sends(b"\x81\x02hi")
+    assert wire.to_client.endswith(b"\x81\x02hi" * 3)
+    assert calls == {"decide": 1}
+
+
+@pytest.mark.parametrize(("stored", "questions"), [(True, 1), (False, 2)])
+def test_a_request_whose_secret_is_missing_is_asked_for_without_it(
+    policy: Callable[[str], Policy], tmp_path: Path, *, stored: bool, questions: int
+) -> None:
+    current = policy("""
+version: 1
+domains:
+- host: a.test
+  transform: {request: {headers: {Authorization: {secret: token, transform: {type: bearer}}}}}
+""")
+    if stored:
+        put_secret(tmp_path, "token", ["a.test"], b"correct horse")
+    enforcer, _ = addons(current, tmp_path)
+    tunnel = Tunnel(client="", carries=Carries.TLS, host="a.test", port=443)
+    head = RequestHead(b"GET", b"/", b"HTTP/1.1", ((b"Host", b"a.test"),))
+    exchange = open_exchange(head, tunnel, started=0.0)
+    with counted() as calls:
+        enforcer.requestheaders(exchange, tunnel)
+    assert (exchange.allowed, calls) == (stored, {"decide": questions})
+
+
+class Front:
+    """A proxy whose servers answer from memory."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.server, writer, self.to_server = memory_streams()
+        self.writer = writer
+        engine = Engine(
+            hooks=hook_table(*addons(policy)),
+            dialler=cast("Dialler", self),
+            limits=Limits(),
+            options=EngineOptions(),
+            record=lambda _: None,
+            policy=lambda: policy,
+        )
+        self.front = ExplicitProxy(engine, lambda: policy)
+
+    async def dial(self, _: str, __: int) -> Streams:
+        """Connect to the one server."""
+        return self.server, self.writer
+
+    async def serve(self, *pieces: bytes) -> bytes:
+        """Serve a client that sends this and leaves; return what it got."""
+        reader, writer, transport = memory_streams()
+        serving = asyncio.create_task(self.front.serve(reader, writer))
+        for piece in pieces:
+            reader.feed_data(piece)
+            await asyncio.sleep(0.01)
+        reader.feed_eof()
+        if not self.server.at_eof():
+            self.server.feed_eof()
+        await serving
+        self.writer.close()
+        return transport.written
+
+
+async def test_a_connect_is_one_question_and_the_request_in_it_another(policy: Callable[[str], Policy]) -> None:
+    front = Front(policy(RULES))
+    front.server.feed_data(OK)
+    with counted() as calls:
+        got = await front.serve(b"CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80\r\n\r\n", GET)
+    assert got.endswith(OK)
+    assert calls == {"decide_connect": 1, "decide": 1}
+
+
+async def test_a_passthrough_is_one_question(policy: Callable[[str], Policy]) -> None:
+    front = Front(policy(RULES))
+    with counted() as calls:
+        await front.serve(b"CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n", hello(b"b.test"))
+    assert front.to_server.written == hello(b"b.test")
+    assert calls == {"decide_connect": 1}

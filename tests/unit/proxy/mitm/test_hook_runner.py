@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from mitmproxy.flow import Error
+from mitmproxy.proxy.layers.http._hooks import (
+    HttpErrorHook,
+    HttpRequestHeadersHook,
+    HttpRequestHook,
+    HttpResponseHeadersHook,
+    HttpResponseHook,
+)
+from mitmproxy.proxy.layers.tls import TlsFailedClientHook, TlsStartClientHook
+from mitmproxy.test import tflow
+from mitmproxy.tls import TlsData
+
+from agent_sandbox.proxy.exchange.denial import UNDECIDED
+from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange
+from agent_sandbox.proxy.mitm.flows import ExchangeOwner
+from agent_sandbox.proxy.mitm.hook_runner import HookRunner
+from agent_sandbox.proxy.tunnel import Carries, Tunnel
+from layer_harness import LetThrough
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mitmproxy import http
+
+TUNNEL = Tunnel(client="", carries=Carries.HTTP, host="a.test", port=80)
+
+
+class Ran:
+    """A runner with one function behind each hook, and what came of it."""
+
+    def __init__(self, *functions: Callable[[Any, Tunnel], None]) -> None:
+        self.said: list[str] = []
+        self.owner = ExchangeOwner()
+        names = ("requestheaders", "responseheaders", "tls_start_client", "tls_failed_client")
+        self.runner = HookRunner(
+            dict.fromkeys(names, functions),
+            TUNNEL,
+            on_fault=self.said.append,
+            close=lambda: self.said.append("closed"),
+        )
+
+    def decide(self, flow: http.HTTPFlow) -> Exchange:
+        """Run the hook of a request's head."""
+        self.runner.run(HttpRequestHeadersHook(flow), self.owner)
+        assert self.owner.exchange
+        return self.owner.exchange
+
+
+def raising(error: BaseException) -> Callable[[Any, Tunnel], None]:
+    def function(_: object, __: Tunnel) -> None:
+        raise error
+
+    return function
+
+
+def test_the_functions_of_a_hook_get_the_exchange_and_the_tunnel() -> None:
+    got: list[object] = []
+    ran = Ran(lambda exchange, tunnel: got.extend((exchange, tunnel)))
+    assert got == [ran.decide(tflow.tflow()), TUNNEL]
+
+
+def test_a_request_that_no_hook_decides_is_denied() -> None:
+    flow, owner = tflow.tflow(), ExchangeOwner()
+    HookRunner({}, TUNNEL, on_fault=print, close=print).run(HttpRequestHeadersHook(flow), owner)
+    assert flow.response
+    assert flow.response.status_code == 403
+    assert owner.exchange
+    assert owner.exchange.outcome == NOT_DECIDED
+
+
+def test_a_hook_of_a_connection_without_functions_is_nothing() -> None:
+    HookRunner({}, TUNNEL, on_fault=print, close=print).run(
+        TlsStartClientHook(object()),  # type: ignore[arg-type] # whatever it is about
+        ExchangeOwner(),
+    )
+
+
+ERRORS = [ValueError(), asyncio.CancelledError(), TimeoutError()]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_fault_while_deciding_leaves_a_denial_with_words(error: BaseException) -> None:
+    ran, flow = Ran(raising(error)), tflow.tflow()
+    exchange = ran.decide(flow)
+    assert flow.response
+    assert flow.response.content == exchange.render(UNDECIDED).body
+    assert flow.request.stream is False
+    assert ran.said == ["error in hook requestheaders"]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_fault_after_the_decision_leaves_a_denial_and_is_recorded_as_one(error: BaseException) -> None:
+    ran, flow = Ran(LetThrough().requestheaders, raising(error)), tflow.tflow()
+    exchange = ran.decide(flow)
+    assert flow.response
+    assert flow.response.status_code == 403
+    assert (exchange.forwarded, exchange.outcome.reason) == (None, UNDECIDED.reason)
+
+
+def test_a_fault_while_a_body_is_awaited_leaves_it_denied_when_the_body_is_there() -> None:
+    def hold(exchange: Exchange, _: Tunnel) -> None:
+        exchange.held = True
+        raise ValueError
+
+    ran, flow = Ran(hold), tflow.tflow()
+    assert ran.decide(flow).held is False
+    ran.runner.run(HttpRequestHook(flow), ran.owner)
+    assert flow.response
+    assert flow.response.status_code == 403
+
+
+def test_a_fault_before_there_is_an_exchange_is_denied() -> None:
+    ran, flow = Ran(), tflow.tflow()
+    flow.request.data.path = None  # type: ignore[assignment] # what no head has
+    ran.runner.run(HttpRequestHeadersHook(flow), ran.owner)
+    assert ran.owner.exchange is None
+    assert flow.response
+    assert flow.response.status_code == 403
+    for hook in (HttpRequestHook, HttpResponseHeadersHook, HttpResponseHook, HttpErrorHook):
+        ran.runner.run(hook(flow), ran.owner)
+    assert flow.error
+    assert (flow.error.msg, ran.said) == (Error.KILLED_MESSAGE, ["error in hook requestheaders"])
+
+
+def test_a_fault_on_the_way_back_kills_the_response() -> None:
+    ran, flow = Ran(raising(ValueError())), tflow.tflow(resp=True)
+    ran.runner.run(HttpResponseHeadersHook(flow), ran.owner)
+    assert (flow.error and flow.error.msg, ran.said) == (Error.KILLED_MESSAGE, [])  # there is no exchange
+    flow.error = None
+    ran.decide(flow)
+    flow.response = tflow.tflow(resp=True).response
+    ran.said.clear()
+    ran.runner.run(HttpResponseHeadersHook(flow), ran.owner)
+    assert flow.error
+    assert flow.error.msg == Error.KILLED_MESSAGE
+    assert ran.said == ["error in hook responseheaders", "closed"]
+
+
+def test_a_fault_in_anything_else_ends_the_connection() -> None:
+    ran = Ran(raising(ValueError()))
+    ran.runner.run(TlsStartClientHook(object()), ran.owner)  # type: ignore[arg-type] # whatever it is about
+    assert ran.said == ["error in hook tls_start_client", "closed"]
+
+
+def test_of_a_failed_handshake_a_hook_gets_the_error() -> None:
+    got: list[object] = []
+    client = tflow.tclient_conn()
+    client.error = "unknown ca"
+    ran = Ran(lambda error, _: got.append(error))
+    ran.runner.run(TlsFailedClientHook(TlsData(client, cast("Any", None))), ran.owner)
+    assert got == ["unknown ca"]
+
+
+def test_an_order_to_stop_is_obeyed() -> None:
+    ran = Ran(raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        ran.decide(tflow.tflow())

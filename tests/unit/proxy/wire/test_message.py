@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from agent_sandbox.proxy.wire.message import Fields, RequestHead, has_field, value_of
+
+FIELDS: Fields = ((b"Accept", b"text/html"), (b"X", b"\xff"), (b"ACCEPT", b"*/*"))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [(b"accept", "text/html, */*"), (b"x", "\udcff"), (b"y", "none"), (b"Accept", "none")]
+)
+def test_the_values_of_a_field_are_one_text(name: bytes, wanted: str) -> None:
+    assert value_of(FIELDS, name, "none") == wanted
+
+
+def test_a_field_is_there_in_any_case() -> None:
+    assert [has_field(FIELDS, name) for name in (b"accept", b"x", b"y")] == [True, True, False]
+
+
+@pytest.mark.parametrize(("version", "wanted"), [(b"HTTP/2.0", True), (b"HTTP/1.1", False), (b"HTTP/1.0", False)])
+def test_a_request_of_http2_is_known_by_its_version(version: bytes, *, wanted: bool) -> None:
+    assert RequestHead(b"GET", b"/", version, ()).is_http2 is wanted
