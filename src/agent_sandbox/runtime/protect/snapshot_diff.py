@@ -32,13 +32,6 @@ ADDRESS = re.compile(
     r"(?:https|ssh)://(?:\w[^\s/@]*@)?[\w\[][\w.:\[\]-]*(?:/\S*)?|(?:\w[\w.+-]*@)?\w[\w.-]+:(?!//)[^-\s]\S*", re.ASCII
 )
 REMOTE = re.compile(r"remote\.(.+)\.url")
-# A line as git writes it. Programs with a parser of their own could read another one differently from git.
-PLAIN = re.compile(
-    r"""\[[a-z0-9-]+(?:\ "[^"\\]+")?\]
-    |\t[a-z][a-z0-9-]*\ =\ (?:"[^"\\]*"|[^"\\;#\s](?:[^"\\;#]*[^"\\;#\s])?)
-    |""",
-    re.VERBOSE | re.IGNORECASE | re.ASCII,
-)
 REORDERED = "the order or the number of its settings"
 
 
@@ -60,19 +53,6 @@ def rewritten(path: str, then: Held, now: Held) -> Rewritten:
         lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES} more lines: see the file"]
     runs = (why for name in names for why in _runs(name, then, now))
     return Rewritten(path=path, lines=tuple(lines), runs=tuple(islice(runs, MOST_LINES)))
-
-
-def is_harmless(path: str, then: Held, now: Held) -> bool:
-    """Return whether a file has git's settings, and differs from its snapshot in harmless ones only.
-
-    Stricter than `rewritten`, because nobody looks before it is accepted: new lines must have the form in which git
-    writes them.
-    """
-    # Without git there are no settings, as in an empty file.
-    if not (is_settings(path) and then.texts.get(path) and now.settings.get(path)) or rewritten(path, then, now).runs:
-        return False
-    new = set(now.texts[path].split("\n")).difference(then.texts[path].split("\n"))
-    return all(PLAIN.fullmatch(line) and line.removeprefix("\t").isprintable() for line in new)
 
 
 def unwatched(root: Path, then: Held) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.runtime.git.git_config import settings_in
+from agent_sandbox.runtime.protect.harmless_settings import is_harmless
 from agent_sandbox.runtime.protect.snapshot import Held
-from agent_sandbox.runtime.protect.snapshot_diff import is_harmless
 
 CONFIG = ".git/config"
 BEFORE = b"""\
@@ -38,8 +38,6 @@ def accepted(after: bytes, before: bytes = BEFORE) -> bool:
     [
         "remote add fork git@example.com:me/x.git",
         "remote add fork ssh://git@example.com:2222/me/x.git",
-        "remote set-url origin https://example.org/y.git",
-        "remote set-url --add --push origin https://example.org/y.git",
         "config branch.main.vscode-merge-base origin/main",
         "config branch.a#1.merge refs/heads/a#1",
         "config branch.main.remote origin",
@@ -56,6 +54,29 @@ def test_what_git_and_editors_write_every_day_is_accepted(tmp_path: Path, comman
     file.write_bytes(BEFORE)
     subprocess.run(["git", "-C", tmp_path, *command.split()], check=True)
     assert accepted(file.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "remote set-url origin https://example.org/y.git",
+        "remote set-url --push origin https://example.org/y.git",
+        "remote set-url --add origin https://example.org/y.git",
+        "config branch.known.remote other",
+        "config branch.known.pushRemote https://example.org/y.git",
+        "config submodule.lib.url https://example.org/y.git",
+    ],
+)
+def test_what_leads_a_push_elsewhere_is_not(tmp_path: Path, command: str) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    file = tmp_path / ".git" / "config"
+    more = (
+        b'[remote "other"]\n\turl = https://example.com/z.git\n[branch "known"]\n\tremote = origin\n'
+        b'[submodule "lib"]\n\turl = https://example.com/lib.git\n'
+    )
+    file.write_bytes(BEFORE + more)
+    subprocess.run(["git", "-C", tmp_path, *command.split()], check=True)
+    assert not accepted(file.read_bytes(), BEFORE + more)
 
 
 def test_a_branch_that_is_deleted_takes_its_settings_along() -> None:
@@ -183,9 +204,9 @@ def test_a_change_of_what_is_there_is_not(after: bytes) -> None:
 
 
 def test_of_a_key_with_several_values_each_one_counts() -> None:
-    one = b'[remote "origin"]\n\turl = https://example.org/y.git\n'
-    assert accepted(BEFORE + one)
-    assert not accepted(BEFORE + b'[remote "origin"]\n\turl = ./x\n' + one)
+    one = b'[remote "fork"]\n\turl = https://example.org/y.git\n'
+    assert accepted(BEFORE + one + one.replace(b"y.git", b"z.git"))
+    assert not accepted(BEFORE + one.replace(b"https://example.org/y.git", b"./x") + one)
 
 
 def test_a_section_may_be_there_twice() -> None:
