@@ -26,24 +26,35 @@ def accept_harmless(project: Project, found: Sequence[Container], inside: Inside
     Nothing is accepted that the agent can still write: what counts is the content that is protected again. Whatever
     fails, the paths stay lost.
     """
-    agent = next((one for one in found if one.service == "agent" and one.state == "running"), None)
     then = recorded(project.root, os.environ)
     # A path that is pending was refused before.
-    if agent is None or not inside.lost or then.pending:
+    if not inside.lost or then.pending:
         return inside
-    now = _read(project, inside.lost)
+    now = read_settings(project, inside.lost)
     if not all(is_harmless(path, then, now) for path in inside.lost):
         return inside
-    if not reprotect(agent, {path: _digest(now.texts[path]) for path in inside.lost}):
+    left = protect_again(project, found, inside, then, now)
+    if left == Inside():
+        for path in inside.lost:
+            lines = rewritten(path, then, now).lines
+            say(f"{path}: {ACCEPTED if lines else SAME}")
+            for line in lines:
+                say(f"  {printable(line)}")
+    return left
+
+
+def protect_again(project: Project, found: Sequence[Container], inside: Inside, then: Held, now: Held) -> Inside:
+    """Protect lost paths again in the running agent container if they still have this content; return what is lost."""
+    agent = next((one for one in found if one.service == "agent" and one.state == "running"), None)
+    if agent is None or not reprotect(agent, {path: _digest(now.texts.get(path, "")) for path in inside.lost}):
         return inside
     left = look_inside(found)
     if left == Inside():
         accept(project.root, os.environ, then, now)
-        _show(then, now)
     return left
 
 
-def _read(project: Project, paths: Sequence[str]) -> Held:
+def read_settings(project: Project, paths: Sequence[str]) -> Held:
     """Return the content of these files, with the settings of that very content: the agent may be writing."""
     now = read_held(project.root, paths)
     settings = {
@@ -55,11 +66,3 @@ def _read(project: Project, paths: Sequence[str]) -> Held:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors=LOSSLESS)).hexdigest()
-
-
-def _show(then: Held, now: Held) -> None:
-    for path in now.texts:
-        lines = rewritten(path, then, now).lines
-        say(f"{path}: {ACCEPTED if lines else SAME}")
-        for line in lines:
-            say(f"  {printable(line)}")

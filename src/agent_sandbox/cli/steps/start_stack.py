@@ -19,7 +19,7 @@ from agent_sandbox.runtime.compose.resuming import resumed
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.project.installed import images_of
-from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
+from agent_sandbox.runtime.protect.mount_checks import look_inside
 from agent_sandbox.runtime.protect.snapshot import record
 
 FOLDER = str(Path(COMPOSE).parent)
@@ -63,7 +63,7 @@ def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, .
     reported = look_inside(found)
     inside = accept_harmless(project, found, reported)
     lost = review(project, found, inside)
-    if reported.lost and inside == Inside():
+    if reported.lost and not lost:
         _wait_for_check(project, found)
     if inside.cut_off:
         say(f"{inside.cut_off}: recreating both containers")
