@@ -10,13 +10,14 @@ content, made while all processes of the agent are frozen: none of them can have
 
 import ctypes
 import errno
+import fcntl
 import hashlib
 import os
 import signal
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -132,16 +133,35 @@ def open_freezer(cgroups: Path = CGROUPS, agent: Path = AGENT) -> Freezer:
     raise OSError(errno.ENOENT, "the agent's cgroup cannot be frozen")
 
 
+def is_locked(handle: int) -> bool:
+    """Lock a file unless another program has; return whether it is locked now. It stays so until this program ends."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def wait_for(done: Callable[[], bool], otherwise: str) -> None:
+    """Wait until something is done; raise OSError if it takes too long."""
+    end = time.monotonic() + SECONDS_TO_FREEZE
+    while not done():
+        if time.monotonic() > end:
+            raise OSError(errno.ETIMEDOUT, otherwise)
+        time.sleep(0.001)
+
+
 @contextmanager
 def frozen(freezer: Freezer) -> Iterator[None]:
     """Keep all processes of the agent from running."""
+    # Another one of these programs would thaw the agent too early.
+    wait_for(lambda: is_locked(freezer.switch), "another command is protecting files in the container")
     try:
         os.write(freezer.switch, freezer.freeze)
-        end = time.monotonic() + SECONDS_TO_FREEZE
-        while freezer.frozen not in os.pread(freezer.report, 4096, 0).splitlines():
-            if time.monotonic() > end:
-                raise OSError(errno.ETIMEDOUT, "the agent's processes could not be frozen")
-            time.sleep(0.001)
+        wait_for(
+            lambda: freezer.frozen in os.pread(freezer.report, 4096, 0).splitlines(),
+            "the agent's processes could not be frozen",
+        )
         yield
     finally:
         os.write(freezer.switch, freezer.thaw)

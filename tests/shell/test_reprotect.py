@@ -109,6 +109,20 @@ def test_the_agent_is_frozen_in_a_cgroup_of_version_1(program: ModuleType, tmp_p
     assert (groups / "freezer" / "x" / "freezer.state").read_text().endswith("THAWED")
 
 
+def test_no_other_program_thaws_the_agent_meanwhile(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "SECONDS_TO_FREEZE", 0)
+    groups, agent = cgroup(tmp_path, "0::/x\n", freeze="0", events="frozen 1\n")
+    with (
+        program.frozen(program.open_freezer(groups, agent)),
+        pytest.raises(OSError, match="another command is protecting files in the container"),
+        program.frozen(program.open_freezer(groups, agent)),
+    ):
+        pytest.fail("frozen twice")
+    assert (groups / "x" / "cgroup.freeze").read_text() == "10"
+
+
 def test_an_agent_that_cannot_be_frozen_is_thawed_and_nothing_is_mounted(
     program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

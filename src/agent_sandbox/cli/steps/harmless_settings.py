@@ -46,10 +46,14 @@ def accept_harmless(project: Project, found: Sequence[Container], inside: Inside
 def protect_again(project: Project, found: Sequence[Container], inside: Inside, then: Held, now: Held) -> Inside:
     """Protect lost paths again in the running agent container if they still have this content; return what is lost."""
     agent = next((one for one in found if one.service == "agent" and one.state == "running"), None)
-    if agent is None or not reprotect(agent, {path: _digest(now.texts.get(path, "")) for path in inside.lost}):
+    if agent is None:
         return inside
+    protected = reprotect(agent, {path: _digest(now.texts.get(path, "")) for path in inside.lost})
     left = look_inside(found)
-    if left == Inside():
+    if left != Inside():
+        return inside
+    # Otherwise another command was faster, which has stored what it accepted.
+    if protected:
         accept(project.root, os.environ, then, now)
     return left
 

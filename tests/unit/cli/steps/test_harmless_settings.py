@@ -134,7 +134,17 @@ def test_settings_that_change_while_they_are_read_are_judged_by_the_content_that
     assert docker.calls == []
 
 
-@pytest.mark.parametrize(("run", "look"), [(1, 0), (0, 1)])
+def test_another_command_may_be_faster(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(repository, "config", "user.name", "Ann")
+    docker.says("run", code=1).says("exec")
+    assert accept_harmless(repository, [AGENT], LOST) == Inside()
+    assert capsys.readouterr().err.startswith(f"{CONFIG}: {ACCEPTED}\n")
+    assert settings_replaced(repository.root, os.environ)
+
+
+@pytest.mark.parametrize(("run", "look"), [(1, 1), (0, 1)])
 def test_what_cannot_be_protected_again_stays_lost(
     repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str], run: int, look: int
 ) -> None:

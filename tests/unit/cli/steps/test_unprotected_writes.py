@@ -49,7 +49,7 @@ def test_what_git_writes_every_day_is_shown_and_goes_on(
     assert review(repository, [AGENT], Inside(lost=(CONFIG,))) == (CONFIG,)
     told = capsys.readouterr().err.splitlines()
     assert (told[0], told[-2:]) == (REPLACED, ['  +[remote "origin"]', "  +\turl = https://example.com/x.git"])
-    assert [call.split()[0] for call in docker.calls] == ["run", "stop"]
+    assert [call.split()[0] for call in docker.calls] == ["run", "exec", "stop"]
 
 
 def test_what_may_run_is_asked_about_and_a_second_start_is_no_yes(
@@ -104,7 +104,7 @@ def test_where_the_engine_cannot_protect_it_again_it_is_asked_about_once(
     monkeypatch.setattr(sys, "stdin", Person("y\n"))
     docker.says("run --rm", code=125)
     assert review(repository, [AGENT], Inside(lost=(CONFIG,))) == (CONFIG,)
-    assert [call.split()[0] for call in docker.calls] == ["run", "stop"]
+    assert [call.split()[0] for call in docker.calls] == ["run", "exec", "stop"]
 
 
 def test_what_changes_after_it_was_confirmed_is_asked_about_again(
