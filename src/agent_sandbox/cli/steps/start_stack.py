@@ -60,10 +60,9 @@ def report_unwritable_project(project: Project) -> None:
 
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
     # Compose does not notice a mount lost because its file was replaced, nor a network lost with the firewall.
-    reported = look_inside(found)
-    inside = accept_harmless(project, found, reported)
+    inside = accept_harmless(project, found, look_inside(found))
     lost = review(project, found, inside)
-    if reported.lost and not lost:
+    if not (lost or inside.cut_off or inside.silent):
         _wait_for_check(project, found)
     if inside.cut_off:
         say(f"{inside.cut_off}: recreating both containers")

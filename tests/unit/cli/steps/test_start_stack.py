@@ -50,3 +50,17 @@ def test_harmless_settings_are_accepted_and_an_unhealthy_agent_is_waited_for(
     assert told[0].startswith(".git/config: replaced on the host machine; only harmless settings differ")
     assert told[-1] == "waiting for the next health check of the agent container"
     assert not [call for call in docker.calls if call.startswith(("stop", "rm")) or " rm " in call]
+
+
+def test_an_unhealthy_agent_whose_check_passes_now_is_waited_for(
+    project: Path, up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its settings may have been protected again by an earlier command."""
+    assert project.exists()
+    monkeypatch.setattr("agent_sandbox.cli.steps.start_stack.POLL_SECONDS", 0.001)
+    seen, healthy = up_to_date.folder / "seen", json.dumps([inspected("agent", "healthy")])
+    once = f"if [ -e {seen} ]; then printf %s {shlex.quote(healthy)}; exit 0; fi; : >{seen}"
+    up_to_date.says("up --detach").says(f"exec agent0000000 {HEALTHY}").says("ps --all --quiet", out="agent\n")
+    up_to_date.says("inspect --type container", script=once, out=json.dumps([inspected("agent", "unhealthy")]))
+    assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
+    assert capsys.readouterr().err == "waiting for the next health check of the agent container\n"
