@@ -57,6 +57,6 @@ def test_a_stack_that_does_not_run_is_not_asked_about(docker: FakeDocker) -> Non
     assert (sharers(stack(firewall="exited", agent="exited")), docker.calls) == ((), [])
 
 
-def test_an_engine_that_does_not_say_names_nobody(docker: FakeDocker) -> None:
+def test_no_sharers_are_reported_if_docker_fails(docker: FakeDocker) -> None:
     docker.says("ps --quiet", err="Cannot connect\n", code=1)
     assert sharers(UP) == ()
