@@ -159,10 +159,6 @@ def test_no_protection_is_dropped_where_the_agent_makes_more_than_the_next_init_
     assert status(project) == {"lost": [], "unprotected": []}
 
 
-def replace_settings(project: Path) -> None:
-    git(project, "remote", "add", "origin", "https://example.com/x.git")
-
-
 def replace_env(project: Path) -> None:
     (project / ".env.new").write_text((project / ".env").read_text())
     (project / ".env.new").rename(project / ".env")
@@ -173,9 +169,7 @@ def replace_folder(project: Path) -> None:
     (project / ".vscode").mkdir()
 
 
-@pytest.mark.parametrize(
-    ("replace", "path"), [(replace_settings, ".git/config"), (replace_env, ".env"), (replace_folder, ".vscode")]
-)
+@pytest.mark.parametrize(("replace", "path"), [(replace_env, ".env"), (replace_folder, ".vscode")])
 def test_what_the_host_has_replaced_is_seen_refused_and_mended(project: Project, replace: object, path: str) -> None:
     assert callable(replace)
     replace(project.path)
@@ -193,6 +187,64 @@ def test_what_the_host_has_replaced_is_seen_refused_and_mended(project: Project,
     assert status(project)["lost"] == []
     assert project.exec("test", "-w", path, check=False).returncode == 1
     assert project.sandbox("exec", "echo", "ran").stdout == "ran\n"
+
+
+def host_git(project: Project, *argv: str) -> None:
+    """Change the repository as the user's git does, whose files belong to the user."""
+    address = f"url.{project.path.parent / 'origin.git'}.insteadOf=https://example.com/x.git"
+    git(project.path, "-c", address, *argv)
+    run("chown", "-R", "1000:1000", str(project.path / ".git"))
+
+
+DAILY = (
+    ("remote", "add", "origin", "https://example.com/x.git"),
+    ("push", "--quiet", "-u", "origin", "HEAD:refs/heads/topic"),
+    ("config", "branch.topic.vscode-merge-base", "origin/main"),
+    ("branch", "--quiet", "y", "origin/topic"),
+    ("branch", "--quiet", "-D", "y"),
+    ("checkout", "--quiet", "-b", "x", "origin/topic"),
+)
+
+
+def test_the_agent_works_on_while_git_on_the_host_changes_harmless_settings(project: Project) -> None:
+    """And cannot write the settings, even if it opened the file before it was protected again."""
+    git(project.path.parent, "init", "--quiet", "--bare", "origin.git")
+    agent = project.containers()["agent"]["Id"]
+    process = project.exec("sh", "-c", "nohup sleep 1000 >/tmp/out 2>&1 & echo $!").stdout.strip()
+    for number, argv in enumerate(DAILY):
+        host_git(project, *argv)
+        writer = f"exec 9>>.git/config; : >/tmp/opened{number}; until test -e /tmp/go; do sleep .1; done; echo x >&9"
+        project.exec(
+            "sh", "-c", f"nohup sh -c '{writer}' >/tmp/out 2>&1 & until test -e /tmp/opened{number}; do :; done"
+        )
+        done = project.sandbox("exec", "echo", "ran")
+        assert (done.stdout, status(project)["lost"]) == ("ran\n", []), argv
+        assert project.exec("test", "-w", ".git/config", check=False).returncode == 1
+    before = (project.path / ".git" / "config").read_bytes()
+    project.exec("sh", "-c", "touch /tmp/go; sleep 1")
+    assert (project.path / ".git" / "config").read_bytes() == before
+    host_git(project, "config", "user.name", "Ann")
+    said = project.sandbox("up").stderr
+    assert ".git/config: replaced on the host machine; only harmless settings differ" in said
+    assert project.containers()["agent"]["Id"] == agent
+    assert project.exec("kill", "-0", process).returncode == 0
+
+
+@pytest.mark.parametrize("by_the_agent", [True, False])
+def test_a_setting_that_may_run_something_is_not_accepted(project: Project, *, by_the_agent: bool) -> None:
+    host_git(project, "config", "user.name", "Bea" if by_the_agent else "Cleo")
+    if by_the_agent:
+        project.exec("git", "config", "--file", "/workspace/.git/config", "core.fsmonitor", "./x")
+    else:
+        host_git(project, "config", "core.fsmonitor", "./x")
+    refused = project.sandbox("exec", "echo", "ran", check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"error: .git/config: {REPLACED}\n" in refused.stderr
+    refused = project.sandbox("up", check=False)
+    assert "this may run on your machine: .git/config: core.fsmonitor; the agent was stopped" in refused.stderr
+    host_git(project, "config", "--unset", "core.fsmonitor")
+    project.sandbox("up")
+    assert status(project)["lost"] == []
 
 
 def test_what_the_agent_put_into_a_file_that_the_host_replaced_is_shown_before_it_is_protected(
@@ -257,12 +309,45 @@ def test_an_agent_that_ends_its_container_or_whose_stack_is_taken_down_hides_not
 
 
 def test_the_engine_sees_it_too(project: Project) -> None:
-    replace_settings_again = ("config", "core.commentChar", ";")
-    git(project.path, *replace_settings_again)
+    replace_env(project.path)
     deadline = time.monotonic() + 45
     while project.containers()["agent"]["State"]["Health"]["Status"] != "unhealthy":
         assert time.monotonic() < deadline
         time.sleep(1)
     refused = project.sandbox("exec", "echo", "ran", check=False)
-    assert f"error: .git/config: {REPLACED}\n" in refused.stderr
+    assert f"error: .env: {REPLACED}\n" in refused.stderr
     project.sandbox("up")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git config user.name dev",
+        "git remote add other https://example.com/x.git",
+        "git branch gone && git branch --quiet -D gone",
+        "git push --quiet -u /home/dev/origin.git HEAD:refs/heads/main",
+        "git branch --set-upstream-to=origin/topic",
+    ],
+)
+def test_where_git_inside_cannot_save_a_setting_it_says_so_in_one_line(project: Project, command: str) -> None:
+    project.exec("git", "init", "--quiet", "--bare", "/home/dev/origin.git")
+    done = project.exec("sh", "-c", command, check=False)
+    (line,) = [line for line in done.stderr.splitlines() if "config" in line]
+    assert line.startswith("agent-sandbox: ")
+    assert ".git/config is read-only in the sandbox: this setting was not saved; use git config --global" in line
+    assert "busy" not in done.stderr
+
+
+def test_git_inside_works_without_an_upstream(project: Project) -> None:
+    done = project.exec("git", "checkout", "--quiet", "-b", "z", "origin/topic")
+    assert (done.stdout, done.stderr) == ("", "")
+    address = "url./home/dev/origin.git.insteadOf=https://example.com/x.git"
+    project.exec("git", "-c", address, "push", "--quiet", "origin")
+    assert project.exec("git", "-C", "/home/dev/origin.git", "rev-parse", "z").stdout
+
+
+def test_a_key_that_is_not_inside_stops_no_commit(project: Project) -> None:
+    for key in ("commit.gpgSign", "tag.gpgSign"):
+        project.exec("git", "config", "--global", key, "true")
+    project.exec("git", "commit", "--quiet", "--allow-empty", "--message=unsigned")
+    project.exec("git", "tag", "--annotate", "--message=unsigned", "v1")

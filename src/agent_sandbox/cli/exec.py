@@ -7,7 +7,7 @@ import typer
 
 from agent_sandbox.backends.verbs import Exec
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath
-from agent_sandbox.cli.steps.execute import backend, execute, require_ready
+from agent_sandbox.cli.steps.execute import backend, execute, require_agent
 from agent_sandbox.cli.steps.trust_gate import open_known, open_unasked
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.stack.services.agent import ENTER
@@ -28,5 +28,5 @@ def exec(  # noqa: A001 - the command's name
     """Run a command in the agent container, as `dev` in /workspace, and return its exit code."""
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_known(path, cwd=Path.cwd())
     if not dry_run:
-        require_ready(project, "agent")
+        require_agent(project)
     execute(backend().plan(project, Exec(argv=(ENTER, *command), terminal=terminal())), dry_run=dry_run, quiet=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agent_sandbox.backends.verbs import Exec
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.steps.execute import backend, execute, require_ready
+from agent_sandbox.cli.steps.execute import backend, execute, require_agent
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.stack.services.agent import ENTER
@@ -13,5 +13,5 @@ from agent_sandbox.stack.services.agent import ENTER
 def shell(*, path: ProjectPath = None) -> None:
     """Open zsh in the agent container, as `dev` in /workspace."""
     project = open_known(path, cwd=Path.cwd())
-    require_ready(project, "agent")
+    require_agent(project)
     execute(backend().plan(project, Exec(argv=(ENTER, "zsh"), terminal=terminal())), quiet=True)

@@ -45,6 +45,14 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who commits, as git on the host machine knows the user; empty if it does not."""
+
+    name: str = ""
+    email: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
     """One project: its path, title, protected paths, and its user's configuration."""
 
@@ -52,6 +60,7 @@ class Workspace:
     title: str
     ide: Ide
     owner: Owner = Owner()
+    identity: Identity = Identity()
     limits: Limits = DEFAULT
     protected: tuple[Protected, ...] = ()
     dotfiles: str | None = None

@@ -1,5 +1,6 @@
 """Execute a plan, or print it for `--dry-run`."""
 
+import os
 from typing import NoReturn
 
 from agent_sandbox.backends.plan import Plan, describe
@@ -10,7 +11,8 @@ from agent_sandbox.cli.terminal.progress import progress
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.compose.containers import Container, containers
 from agent_sandbox.runtime.compose.execute import Explain, act, said_by_docker
-from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, look_inside
+from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, Inside, look_inside
+from agent_sandbox.runtime.protect.snapshot import settings_replaced
 
 
 def backend() -> Backend:
@@ -38,17 +40,28 @@ def require_made(project: Project, service: str) -> Container:
 def require_running(project: Project, service: str) -> Container:
     """Return the running container of a service, healthy or not; raise UserError if it does not run."""
     found = require_made(project, service)
-    return found if found.state == "running" else _not_ready(project, found)
+    return found if found.state == "running" else _not_ready(project, found, look_inside([found]))
 
 
-def require_ready(project: Project, service: str) -> Container:
-    """Return the container of a service that is ready; raise UserError if it is not."""
-    found = require_made(project, service)
-    return found if found.ready else _not_ready(project, found)
+def require_agent(project: Project) -> Container:
+    """Return the agent container if it is ready; raise UserError if it is not.
 
-
-def _not_ready(project: Project, found: Container) -> NoReturn:
+    Harmless changes of git's settings are accepted and protected again.
+    """
+    found = require_made(project, "agent")
+    if found.ready and not settings_replaced(project.root, os.environ):
+        return found
     inside = look_inside([found])
+    if inside.lost:
+        from agent_sandbox.cli.steps.harmless_settings import accept_harmless  # noqa: PLC0415 - rarely needed
+
+        inside = accept_harmless(project, [found], inside)
+    # The engine may not have checked again yet.
+    ready = found.ready and not (inside.lost or inside.cut_off)
+    return found if ready or (found.state == "running" and inside == Inside()) else _not_ready(project, found, inside)
+
+
+def _not_ready(project: Project, found: Container, inside: Inside) -> NoReturn:
     if inside.lost:
         raise UserError(Problem(where=path, what=REPLACED, hint=LOOK) for path in inside.lost)
     if inside.cut_off:

@@ -1,13 +1,15 @@
 """Start a trusted stack, for `up` and `run`."""
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.harmless_settings import accept_harmless
 from agent_sandbox.cli.steps.policy_file import require_policy
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.update_stack import updated
@@ -22,6 +24,7 @@ from agent_sandbox.runtime.protect.mount_checks import look_inside
 from agent_sandbox.runtime.protect.snapshot import record
 
 FOLDER = str(Path(COMPOSE).parent)
+POLL_SECONDS = 0.5
 MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
 
 
@@ -60,14 +63,29 @@ def report_unwritable_project(project: Project) -> None:
 
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
     # Compose does not notice a mount lost because its file was replaced, nor a network lost with the firewall.
-    inside = look_inside(found)
+    inside = accept_harmless(project, found, look_inside(found))
     lost = review(project, found, inside)
+    if not (lost or inside.cut_off or inside.silent):
+        _wait_for_check(project, found)
     if inside.cut_off:
         say(f"{inside.cut_off}: recreating both containers")
         return ("agent", "firewall")
     if FOLDER in lost:
         return ("agent", "proxy")  # which has the old one mounted
     return ("agent",) if lost else ()
+
+
+def _wait_for_check(
+    project: Project, found: Sequence[Container], *, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Wait for the health check that follows: compose starts nothing while the agent container is unhealthy."""
+    unhealthy = [one for one in found if one.service == "agent" and one.health == "unhealthy"]
+    for one in unhealthy:
+        say("waiting for the next health check of the agent container")
+        for _ in range(int(one.check_seconds / POLL_SECONDS) + 1):
+            sleep(POLL_SECONDS)
+            if not any(now.id == one.id and now.health == "unhealthy" for now in containers(project.name)):
+                break
 
 
 def _found(project: Project, *, quiet: bool) -> tuple[Container, ...]:

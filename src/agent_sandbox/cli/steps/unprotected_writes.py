@@ -5,13 +5,14 @@ import sys
 from collections.abc import Sequence
 
 from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps.harmless_settings import protect_again, read_settings
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.compose.containers import Container, containers
 from agent_sandbox.runtime.compose.engine import answer
 from agent_sandbox.runtime.protect.mount_checks import REPLACED, Inside, look_inside
-from agent_sandbox.runtime.protect.snapshot import Held, leave_pending, read_held, recorded
+from agent_sandbox.runtime.protect.snapshot import Held, is_settings, leave_pending, read_held, recorded
 from agent_sandbox.runtime.protect.snapshot_diff import Rewritten, rewritten, unwatched
 
 SAME = "its content is the same as before"
@@ -19,14 +20,40 @@ SILENT = "it changed since the stack started, and the agent container does not r
 
 
 def review(project: Project, found: Sequence[Container], inside: Inside) -> tuple[str, ...]:
-    """Show how each path with a lost mount changed, and return these paths, including ones refused earlier.
+    """Show how each path with a lost mount changed, and return those that need a new agent container.
 
-    If the agent container does not report its mounts, every changed path counts as lost.
-
-    The agent is stopped first, because it could write meanwhile. Raises UserError if a change may run something and
-    the user does not confirm it.
+    These include paths refused earlier. If the agent container does not report its mounts, every changed path counts
+    as lost. Raises UserError if a change may run something and the user does not confirm it.
     """
     then = recorded(project.root, os.environ)
+    left = _review_running(project, found, inside, then)
+    return _review_stopped(project, found, inside, then) if left is None else left
+
+
+def _review_running(project: Project, found: Sequence[Container], inside: Inside, then: Held) -> tuple[str, ...] | None:
+    """Review git's settings and protect them again while the agent works on; return None if that cannot be."""
+    if not inside.lost or then.pending or not all(map(is_settings, inside.lost)):
+        return None
+    now = read_settings(project, inside.lost)
+    differences = [rewritten(path, then, now) for path in inside.lost]
+    if any(one.runs for one in differences) and not sys.stdin.isatty():
+        return None
+    leave_pending(project.root, os.environ, then, inside.lost)
+    _show(differences)
+    try:
+        _require_confirmation(project, differences)
+    except UserError:
+        _stop(found)
+        raise
+    if protect_again(project, found, inside, then, now) == Inside():
+        return ()
+    _stop(found)
+    # What was shown is what will be protected, or it is shown again.
+    return inside.lost if read_settings(project, inside.lost) == now else None
+
+
+def _review_stopped(project: Project, found: Sequence[Container], inside: Inside, then: Held) -> tuple[str, ...]:
+    """Review after stopping the agent, because it could write meanwhile."""
     changed, paths = _to_be_seen(project, found, inside, then)
     if not paths:
         return ()
@@ -34,11 +61,8 @@ def review(project: Project, found: Sequence[Container], inside: Inside) -> tupl
     leave_pending(project.root, os.environ, then, paths)
     now = read_held(project.root, paths)
     differences = [rewritten(path, then, now) for path in paths]
-    for one in differences:
-        say(f"{one.path}: {SILENT if one.path in changed else REPLACED}{'' if one.lines else f'; {SAME}'}")
-        for line in one.lines:
-            say(f"  {printable(line)}")
-    _require_confirmation(project, [one for one in differences if one.runs])
+    _show(differences, changed)
+    _require_confirmation(project, differences)
     return paths
 
 
@@ -61,16 +85,23 @@ def _to_be_seen(
     return changed, tuple(sorted(expected.union(changed)))
 
 
+def _show(differences: Sequence[Rewritten], changed: Sequence[str] = ()) -> None:
+    for one in differences:
+        say(f"{one.path}: {SILENT if one.path in changed else REPLACED}{'' if one.lines else f'; {SAME}'}")
+        for line in one.lines:
+            say(f"  {printable(line)}")
+
+
 def _stop(found: Sequence[Container]) -> None:
     for container in found:
         if container.service == "agent" and container.state == "running":
             answer("stop", "--time", "2", container.id, doing="stopping the agent")
 
 
-def _require_confirmation(project: Project, doubtful: Sequence[Rewritten]) -> None:
-    if not doubtful:
+def _require_confirmation(project: Project, differences: Sequence[Rewritten]) -> None:
+    runs = printable(", ".join(why for one in differences for why in one.runs))
+    if not runs:
         return
-    runs = printable(", ".join(why for one in doubtful for why in one.runs))
     if not sys.stdin.isatty():
         what = f"this may run on your machine: {runs}; the agent was stopped, and nothing was started"
         hint = "fix it, or run agent-sandbox up at a terminal and confirm"

@@ -177,11 +177,21 @@ def named(project: Path, repository: Path, top: Path, settings: Settings) -> Ite
 
 def settings_of(file: Path) -> tuple[str, ...]:
     """Return each setting of one file as `key`, a line end and its value; for an unreadable file, one such marker."""
+    return _listed(str(file))
+
+
+def settings_in(text: bytes) -> tuple[str, ...]:
+    """Return the settings of a file with this content, as `settings_of` does."""
+    return _listed("-", stdin=text)
+
+
+def _listed(file: str, *, stdin: bytes = b"") -> tuple[str, ...]:
+    argv = ("git", "config", "--file", file, "--no-includes", "--list", "-z")
     try:
         # From `/`: nothing in the current directory is read.
-        said = capture(("git", "config", "--file", str(file), "--list", "-z"), cwd=ROOT, timeout=SECONDS)
+        said = capture(argv, cwd=ROOT, timeout=SECONDS, stdin=stdin)
     except OSError:
-        return ()  # as below
+        return ()  # without git, nothing uses its settings
     return tuple(said.out.split("\0")[:-1]) if said.code == 0 else (UNREADABLE,)
 
 

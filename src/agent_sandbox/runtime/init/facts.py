@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.git.ask import ask_git
 from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
 from agent_sandbox.stack.model import Limits
-from agent_sandbox.stack.workspace import Ide, Owner, Protected, Workspace
+from agent_sandbox.stack.workspace import Ide, Identity, Owner, Protected, Workspace
 
 
 def find_project(path: Path, environ: Mapping[str, str]) -> Path:
@@ -63,6 +64,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
         title=title,
         ide=ide,
         owner=owner_of(project),
+        identity=identity_in(project),
         limits=limits,
         protected=protected,
         dotfiles=_directory(config and config / "dotfiles"),
@@ -88,6 +90,20 @@ def owner_by(status: os.stat_result) -> Owner:
     if status.st_uid == 0:
         return default
     return Owner(uid=status.st_uid, gid=status.st_gid or default.gid)
+
+
+def identity_in(project: Path) -> Identity:
+    """Return who commits in this project by the user's own settings of git; the repository's are visible inside."""
+    return Identity(name=_own_setting(project, "user.name"), email=_own_setting(project, "user.email"))
+
+
+def _own_setting(project: Path, key: str) -> str:
+    try:
+        said = ask_git("config", "--global", "--includes", "--get", key, cwd=project)
+    except (OSError, UserError):
+        return ""  # without an answer of git's, no name: git inside asks for one
+    value = said.out.removesuffix("\n")
+    return value if said.code == 0 and value.isprintable() else ""
 
 
 def _directory(path: Path | None) -> str | None:

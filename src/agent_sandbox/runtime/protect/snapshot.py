@@ -29,13 +29,15 @@ NOT_ALONE = "not only this file: its content can also be written elsewhere"
 class Held:
     """The texts of files by their path in the project; for git's settings, each `key` with its value.
 
-    `paths` were protected; `pending` have lost their mount, and the user has not confirmed their content yet.
+    `paths` were protected; `pending` have lost their mount, and the user has not confirmed their content yet. `stamps`
+    change when a file of git's settings is replaced.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+    stamps: Mapping[str, str] = field(default_factory=dict)
 
     def below(self, path: str) -> dict[str, str]:
         """Return the texts of a file, or of the files in a folder."""
@@ -66,7 +68,8 @@ def recorded(root: Path, environ: Mapping[str, str]) -> Held:
         said = read_json((_folder(environ) / _name(root)).read_text("utf-8"))
         settings = {path: tuple(found) for path, found in said["settings"].items()}
         paths, pending = (tuple(said.get(name, ())) for name in ("paths", "pending"))
-        return Held(texts=dict(said["texts"]), settings=settings, paths=paths, pending=pending)
+        stamps = dict(said.get("stamps", {}))
+        return Held(texts=dict(said["texts"]), settings=settings, paths=paths, pending=pending, stamps=stamps)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return Held()
 
@@ -74,7 +77,21 @@ def recorded(root: Path, environ: Mapping[str, str]) -> Held:
 def record(root: Path, environ: Mapping[str, str]) -> None:
     """Store a snapshot of the protected paths."""
     paths = protected_paths(root)
-    _write(root, environ, replace(read_held(root, paths), paths=paths))
+    now = read_held(root, paths)
+    _write(root, environ, replace(now, paths=paths, stamps=_stamps(root, now.settings)))
+
+
+def accept(root: Path, environ: Mapping[str, str], then: Held, now: Held) -> None:
+    """Store the new content of files whose change was accepted."""
+    texts, settings = {**then.texts, **now.texts}, {**then.settings, **now.settings}
+    stamps = {**then.stamps, **_stamps(root, now.settings)}
+    _write(root, environ, replace(then, texts=texts, settings=settings, stamps=stamps))
+
+
+def settings_replaced(root: Path, environ: Mapping[str, str]) -> bool:
+    """Return whether another file is where one with git's settings was, which ended its mount; asks no engine."""
+    stamps = recorded(root, environ).stamps
+    return _stamps(root, stamps) != stamps
 
 
 def leave_pending(root: Path, environ: Mapping[str, str], then: Held, paths: tuple[str, ...]) -> None:
@@ -97,6 +114,19 @@ def _folder(environ: Mapping[str, str]) -> Path:
 
 def _name(root: Path) -> str:
     return f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
+
+
+def _stamps(root: Path, paths: Iterable[str]) -> dict[str, str]:
+    return {path: _stamp(root / path) for path in paths if is_settings(path)}
+
+
+def _stamp(place: Path) -> str:
+    # A new file may get the inode of one that is gone.
+    try:
+        found = place.lstat()
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}:{found.st_ctime_ns}"
 
 
 def _texts(root: Path, path: str) -> Iterator[tuple[str, str]]:

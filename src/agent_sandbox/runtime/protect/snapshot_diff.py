@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from agent_sandbox.render.paths import COMPOSE, DOTENV
-from agent_sandbox.runtime.protect.snapshot import Held, is_settings, read_held
+from agent_sandbox.runtime.git.git_config import UNREADABLE
+from agent_sandbox.runtime.protect.snapshot import NOT_ALONE, Held, is_settings, read_held
 
 MOST_LINES = 60
 # Git settings that run nothing and lead nowhere new. All others are asked about.
@@ -27,8 +28,11 @@ HARMLESS = re.compile(
 DOUBTFUL = re.compile(r"\s*[-!]|.*::", re.DOTALL)
 # Where git fetches from and pushes to. A push to a local folder runs the hooks in it.
 LEADS = re.compile(r"remote\..+\.(?:push)?url|submodule\..+\.url|branch\..+\.(?:push)?remote")
-ADDRESS = re.compile(r"(?:https?|ssh|git)://[^-/].*|(?:[\w.+-]+@)?\w[\w.-]+:(?!//).*", re.ASCII | re.IGNORECASE)
+ADDRESS = re.compile(
+    r"(?:https|ssh)://(?:\w[^\s/@]*@)?[\w\[][\w.:\[\]-]*(?:/\S*)?|(?:\w[\w.+-]*@)?\w[\w.-]+:(?!//)[^-\s]\S*", re.ASCII
+)
 REMOTE = re.compile(r"remote\.(.+)\.url")
+REORDERED = "the order or the number of its settings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +77,35 @@ def _runs(name: str, then: Held, now: Held) -> Iterator[str]:
             yield name
         return
     before, after = then.settings.get(name, ()), now.settings.get(name, ())
-    known = {".", *_remotes(after)}
-    for setting in after:
-        key, _, value = setting.partition("\n")
-        if setting not in before and not (HARMLESS.fullmatch(key) and _is_harmless(key, value, known)):
-            yield f"{name}: {key}"
+    found = list(_unsafe(before, after))
+    known = {".", *_remotes(before), *_remotes(after)}
+    # The last of several values counts, and an include may come before or after it.
+    keys = set(_keys([*_doubtful(before, known), *_doubtful(after, known)]))
+    was, is_ = ([one for one in settings if one.partition("\n")[0] in keys] for settings in (before, after))
+    if not found and was != is_:
+        found.append(REORDERED)
+    yield from (f"{name}: {why}" for why in found)
+
+
+def _unsafe(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[str]:
+    """Yield the keys of new settings that may run something, and of removed ones."""
+    for setting in _doubtful(after, {".", *_remotes(after)}):
+        if setting not in before or setting in {UNREADABLE, NOT_ALONE}:
+            yield setting.partition("\n")[0]
     # A removed setting may have restricted something; without its address, a remote's name is a folder.
     for key in dict.fromkeys(_keys(before)):
         if key not in _keys(after) and (not HARMLESS.fullmatch(key) or REMOTE.fullmatch(key)):
-            yield f"{name}: {key}, which was removed"
+            yield f"{key}, which was removed"
 
 
-def _is_harmless(key: str, value: str, known: Collection[str]) -> bool:
+def _doubtful(settings: Iterable[str], known: Collection[str]) -> list[str]:
+    found = ((setting, *setting.partition("\n")) for setting in settings)
+    return [
+        setting for setting, key, _, value in found if not (HARMLESS.fullmatch(key) and _is_safe(key, value, known))
+    ]
+
+
+def _is_safe(key: str, value: str, known: Collection[str]) -> bool:
     if LEADS.fullmatch(key) and not (ADDRESS.fullmatch(value) or (key.startswith("branch.") and value in known)):
         return False
     return not DOUBTFUL.match(value)

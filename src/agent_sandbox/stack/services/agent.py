@@ -23,6 +23,7 @@ PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
 ENTER = f"{PROGRAMS}/enter"  # runs a command, unless one has
 PROBE = f"{PROGRAMS}/probe.py"  # tries every way out
+REPROTECT = f"{PROGRAMS}/reprotect.py"  # protects files again, from another container
 
 
 def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspace: Workspace) -> Service:
@@ -40,6 +41,7 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
             **java_environment(where.proxy),
             **cache_environment(HOME),
             **manifest.env,
+            **_identity(workspace),
             # One per line, because a path may contain spaces.
             "AGENT_SANDBOX_PROTECTED": "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
         },
@@ -60,6 +62,12 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
             start_interval=0.2,
         ),
     )
+
+
+def _identity(workspace: Workspace) -> dict[str, str]:
+    who = workspace.identity
+    found = {"AGENT_SANDBOX_GIT_NAME": who.name, "AGENT_SANDBOX_GIT_EMAIL": who.email}
+    return {name: value for name, value in found.items() if value}
 
 
 def _workspace(workspace: Workspace) -> Iterator[Mount]:

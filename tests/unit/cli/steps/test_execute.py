@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from agent_sandbox.backends import compose
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
-from agent_sandbox.cli.steps.execute import backend, execute, require_made, require_ready, require_running
+from agent_sandbox.cli.steps.execute import backend, execute, require_agent, require_made, require_running
 from agent_sandbox.problems import UserError
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
@@ -40,11 +41,22 @@ def test_a_plan_is_carried_out_or_printed(
 def test_how_far_a_service_has_to_be_is_said(
     docker: FakeDocker, state: str, *, made: bool, running: bool, ready: bool
 ) -> None:
-    with_containers(docker, proxy=state)
+    with_containers(docker, agent=state)
+    looks = (
+        partial(require_made, PROJECT, "agent"),
+        partial(require_running, PROJECT, "agent"),
+        partial(require_agent, PROJECT),
+    )
     outcomes = []
-    for require in (require_made, require_running, require_ready):
+    for look in looks:
         try:
-            outcomes.append(require(PROJECT, "proxy").service == "proxy")
+            outcomes.append(look().service == "agent")
         except UserError:
             outcomes.append(False)
     assert outcomes == [made, running, ready]
+
+
+def test_an_agent_whose_next_check_is_due_is_ready_if_the_check_passes_now(docker: FakeDocker) -> None:
+    docker.says("exec agent0000000 /usr/local/lib/agent-sandbox/healthy")
+    with_containers(docker, agent="unhealthy")
+    assert require_agent(PROJECT).service == "agent"

@@ -1,11 +1,17 @@
+import json
 import os
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.cli.steps.start_stack import start
 from agent_sandbox.cli.steps.trust_gate import open_trusted
+from agent_sandbox.runtime.protect.snapshot import leave_pending, read_held
+from agent_sandbox.stack.services.agent import HEALTHY
 from fake_docker import FakeDocker
+from fake_stack import inspected
 
 
 def test_an_interrupted_start_is_no_start(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,3 +27,40 @@ def test_a_stack_that_is_up_is_no_more_than_that(up_to_date: FakeDocker, capsys:
     up_to_date.says("ps --all").says("up --detach")
     assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_harmless_settings_are_accepted_and_an_unhealthy_agent_is_waited_for(
+    project: Path, up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Compose would start nothing while it is unhealthy."""
+    monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], os.defpath)))
+    monkeypatch.setattr("agent_sandbox.cli.steps.start_stack.POLL_SECONDS", 0.001)
+    subprocess.run(["git", "init", "--quiet", project], check=True)
+    leave_pending(project, os.environ, read_held(project, [".git/config"]), ())
+    subprocess.run(["git", "-C", project, "config", "user.name", "Ann"], check=True)
+    mounted, docker = up_to_date.folder / "mounted", up_to_date.says("up --detach")
+    docker.says("run --rm", script=f"touch {mounted}")
+    docker.says(f"exec agent0000000 {HEALTHY}", script=f"test -e {mounted} || {{ echo .git/config; exit 1; }}")
+    healthy = json.dumps([inspected("agent", "healthy")])
+    found = f"! test -e {mounted} || {{ printf %s {shlex.quote(healthy)}; exit 0; }}"
+    docker.says("ps --all --quiet", out="agent\n")
+    docker.says("inspect --type container", script=found, out=json.dumps([inspected("agent", "unhealthy")]))
+    assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith(".git/config: replaced on the host machine; only harmless settings differ")
+    assert told[-1] == "waiting for the next health check of the agent container"
+    assert not [call for call in docker.calls if call.startswith(("stop", "rm")) or " rm " in call]
+
+
+def test_an_unhealthy_agent_whose_check_passes_now_is_waited_for(
+    project: Path, up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its settings may have been protected again by an earlier command."""
+    assert project.exists()
+    monkeypatch.setattr("agent_sandbox.cli.steps.start_stack.POLL_SECONDS", 0.001)
+    seen, healthy = up_to_date.folder / "seen", json.dumps([inspected("agent", "healthy")])
+    once = f"if [ -e {seen} ]; then printf %s {shlex.quote(healthy)}; exit 0; fi; : >{seen}"
+    up_to_date.says("up --detach").says(f"exec agent0000000 {HEALTHY}").says("ps --all --quiet", out="agent\n")
+    up_to_date.says("inspect --type container", script=once, out=json.dumps([inspected("agent", "unhealthy")]))
+    assert start(open_trusted(None, cwd=Path.cwd()), quiet=True) == 0
+    assert capsys.readouterr().err == "waiting for the next health check of the agent container\n"

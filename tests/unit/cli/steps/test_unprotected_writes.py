@@ -49,7 +49,7 @@ def test_what_git_writes_every_day_is_shown_and_goes_on(
     assert review(repository, [AGENT], Inside(lost=(CONFIG,))) == (CONFIG,)
     told = capsys.readouterr().err.splitlines()
     assert (told[0], told[-2:]) == (REPLACED, ['  +[remote "origin"]', "  +\turl = https://example.com/x.git"])
-    assert docker.calls == ["stop --time 2 agent0000000"]
+    assert [call.split()[0] for call in docker.calls] == ["run", "exec", "stop"]
 
 
 def test_what_may_run_is_asked_about_and_a_second_start_is_no_yes(
@@ -68,6 +68,80 @@ def test_what_may_run_is_asked_about_and_a_second_start_is_no_yes(
     assert (told.endswith(question), "\x1b" in told, "\\x1b[31m./x" in told) == (True, False, True)
     monkeypatch.setattr(sys, "stdin", Person("y\n"))
     assert review(repository, [], Inside()) == (CONFIG,)
+
+
+def test_what_is_confirmed_is_protected_again_while_the_agent_works_on(
+    repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(repository, "core.hooksPath", "x")
+    monkeypatch.setattr(sys, "stdin", Person("y\n"))
+    docker.says("run --rm").says("exec")
+    assert review(repository, [AGENT], Inside(lost=(CONFIG,))) == ()
+    told = capsys.readouterr().err
+    assert told.startswith(f"{REPLACED}\n  --- a/{CONFIG}\n")
+    assert "This may run on your machine: .git/config: core.hookspath. Did you" in told
+    assert [call.split()[0] for call in docker.calls] == ["run", "exec"]
+    then = recorded(repository.root, os.environ)
+    assert (then.pending, "hooksPath = x" in then.texts[CONFIG]) == ((), True)
+
+
+def test_what_is_not_confirmed_stops_the_agent_and_is_asked_about_again(
+    repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(repository, "core.hooksPath", "x")
+    for _ in range(2):
+        monkeypatch.setattr(sys, "stdin", Person("\n"))
+        with pytest.raises(UserError, match="you did not confirm it, so the agent stays stopped"):
+            review(repository, [AGENT], Inside(lost=(CONFIG,)))
+        assert recorded(repository.root, os.environ).pending == (CONFIG,)
+    assert docker.calls == ["stop --time 2 agent0000000"] * 2
+
+
+def test_where_the_engine_cannot_protect_it_again_it_is_asked_about_once(
+    repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(repository, "core.hooksPath", "x")
+    monkeypatch.setattr(sys, "stdin", Person("y\n"))
+    docker.says("run --rm", code=125)
+    assert review(repository, [AGENT], Inside(lost=(CONFIG,))) == (CONFIG,)
+    assert [call.split()[0] for call in docker.calls] == ["run", "exec", "stop"]
+
+
+def test_what_changes_after_it_was_confirmed_is_asked_about_again(
+    repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(repository, "core.hooksPath", "x")
+    monkeypatch.setattr(sys, "stdin", Person("y\n"))
+    docker.says("run --rm", script=f"git -C {repository.root} config core.hooksPath evil", code=1)
+    with pytest.raises(UserError, match="you did not confirm it, so the agent stays stopped"):
+        review(repository, [AGENT], Inside(lost=(CONFIG,)))
+    assert capsys.readouterr().err.count("+\thooksPath = evil") == 1
+
+
+def test_without_a_terminal_or_beside_another_file_the_agent_is_stopped_first(
+    repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(repository, "core.hooksPath", "x")
+    (repository.root / ".envrc").write_text("x")
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    with pytest.raises(UserError):
+        review(repository, [AGENT], Inside(lost=(CONFIG,)))
+    leave_pending(repository.root, os.environ, replace(recorded(repository.root, os.environ), pending=()), ())
+    monkeypatch.setattr(sys, "stdin", Person("y\n"))
+    assert review(repository, [AGENT], Inside(lost=(".envrc", CONFIG))) == (".envrc", CONFIG)
+    assert docker.calls == ["stop --time 2 agent0000000"] * 2
+
+
+def test_another_address_is_shown_and_needs_no_answer(
+    repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(repository, "remote.origin.url", "https://example.com/x.git")
+    leave_pending(repository.root, os.environ, read_held(repository.root, [CONFIG]), ())
+    write(repository, "remote.origin.url", "https://example.org/y.git")
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    docker.says("run --rm").says("exec")
+    assert review(repository, [AGENT], Inside(lost=(CONFIG,))) == ()
+    assert capsys.readouterr().err.splitlines()[-1] == "  +\turl = https://example.org/y.git"
 
 
 def test_without_a_terminal_nothing_is_started(repository: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,13 @@
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.init.facts import find_project, look_at, machine, owner_by, owner_of
+from agent_sandbox.runtime.init.facts import find_project, identity_in, look_at, machine, owner_by, owner_of
 from agent_sandbox.stack.limits import DEFAULT
-from agent_sandbox.stack.workspace import Ide, Owner, Workspace
+from agent_sandbox.stack.workspace import Ide, Identity, Owner, Workspace
 
 
 def problem(path: Path, environ: dict[str, str] | None = None) -> Problem:
@@ -112,3 +113,24 @@ def test_a_user_that_the_system_does_not_know_has_no_home(tmp_path: Path, monkey
 def test_this_machine_has_memory_and_processors() -> None:
     has = machine()
     assert (has["memory"] > 1 << 26, has["cpus"] >= 1) == (True, True)
+
+
+def test_who_commits_is_asked_of_the_users_own_settings_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, home = tmp_path / "work", tmp_path / "home"
+    home.mkdir()
+    subprocess.run(["git", "init", "--quiet", work], check=True)
+    subprocess.run(["git", "-C", work, "config", "user.name", "written by the agent"], check=True)
+    monkeypatch.setenv("HOME", str(home))
+    assert identity_in(work) == Identity()
+    text = f'[user]\n\tname = Ann\n\temail = ann@example.com\n[includeIf "gitdir:{work}/"]\n\tpath = {home}/work\n'
+    (home / ".gitconfig").write_text(text)
+    (home / "work").write_text("[user]\n\temail = ann@example.org\n")
+    assert identity_in(work) == Identity(name="Ann", email="ann@example.org")
+    assert identity_in(home) == Identity(name="Ann", email="ann@example.com")
+    (home / ".gitconfig").write_text('[user]\n\tname = "A\\nB"\n')
+    assert identity_in(work) == Identity()
+
+
+def test_without_git_nobody_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert identity_in(tmp_path) == Identity()

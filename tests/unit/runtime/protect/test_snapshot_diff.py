@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.protect.snapshot import Held
-from agent_sandbox.runtime.protect.snapshot_diff import MOST_LINES, Rewritten, rewritten, unwatched
+from agent_sandbox.runtime.git.git_config import UNREADABLE
+from agent_sandbox.runtime.protect.snapshot import NOT_ALONE, Held
+from agent_sandbox.runtime.protect.snapshot_diff import MOST_LINES, REORDERED, Rewritten, rewritten, unwatched
 
 CONFIG = ".git/config"
 
@@ -48,7 +49,10 @@ def settings(*lines: str) -> Held:
         "submodule.x.update=!x",
         "gpg.program=x",
         "something.new=x",
-        "no settings that git can read",
+        "remote.origin.url=http://example.com/x.git",
+        "remote.origin.url=git://example.com/x.git",
+        "remote.origin.url=ssh://-oProxyCommand=x@example.com/y",
+        "remote.origin.url=example.com:-x",
     ],
 )
 def test_a_setting_that_may_run_something_is_told(line: str) -> None:
@@ -56,6 +60,26 @@ def test_a_setting_that_may_run_something_is_told(line: str) -> None:
     found = rewritten(CONFIG, settings("core.bare=false"), settings("core.bare=false", line))
     assert found.runs == (f"{CONFIG}: {key}",)
     assert rewritten(CONFIG, settings(line), settings(line, "core.bare=true")).runs == ()
+
+
+@pytest.mark.parametrize("marker", [UNREADABLE, NOT_ALONE])
+def test_a_change_that_cannot_be_read_is_told_though_it_could_not_be_before(marker: str) -> None:
+    then, now = (Held(texts={CONFIG: text}, settings={CONFIG: (marker,)}) for text in "ab")
+    assert rewritten(CONFIG, then, now).runs == (f"{CONFIG}: {marker}",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("core.fsmonitor=./x", "core.fsmonitor=false"), ("core.fsmonitor=false", "core.fsmonitor=./x")),
+        (("core.fsmonitor=./x", "core.fsmonitor=false"), ("core.fsmonitor=./x",)),
+        (("include.path=x", "core.fsmonitor=false"), ("core.fsmonitor=false", "include.path=x")),
+        (("remote.o.url=./x", "remote.o.url=https://a.test/x"), ("remote.o.url=https://a.test/x", "remote.o.url=./x")),
+    ],
+)
+def test_settings_whose_order_says_which_one_counts_are_told(before: tuple[str, ...], after: tuple[str, ...]) -> None:
+    found = rewritten(CONFIG, settings(*before), settings("core.bare=false", *after))
+    assert found.runs == (f"{CONFIG}: {REORDERED}",)
 
 
 @pytest.mark.parametrize(

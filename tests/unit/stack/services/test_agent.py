@@ -5,7 +5,7 @@ from agent_sandbox.resources import data_root
 from agent_sandbox.stack.model import Mount, MountKind
 from agent_sandbox.stack.naming import addresses
 from agent_sandbox.stack.services.agent import agent_service
-from agent_sandbox.stack.workspace import Access, Ide, Owner, Protected, Workspace
+from agent_sandbox.stack.workspace import Access, Ide, Identity, Owner, Protected, Workspace
 
 MANIFEST = load_manifest(data_root() / "templates", "claude")
 WORKSPACE = Workspace(path="/p", title="p", ide=Ide.NONE)
@@ -19,6 +19,16 @@ def mounts(workspace: Workspace) -> dict[str, Mount]:
 def test_it_is_dev_by_the_numbers_of_the_workspaces_owner() -> None:
     workspace = replace(WORKSPACE, owner=Owner(uid=501, gid=20))
     assert agent_service("agent:1", WHERE, MANIFEST, workspace).user == "501:20"
+
+
+def test_the_users_name_and_address_reach_git_inside() -> None:
+    workspace = replace(WORKSPACE, identity=Identity(name="Ann", email="ann@example.com"))
+    plain = agent_service("agent:1", WHERE, MANIFEST, WORKSPACE).environment
+    assert agent_service("agent:1", WHERE, MANIFEST, workspace).environment == {
+        **plain,
+        "AGENT_SANDBOX_GIT_NAME": "Ann",
+        "AGENT_SANDBOX_GIT_EMAIL": "ann@example.com",
+    }
 
 
 def test_the_workspace_can_be_written_to() -> None:

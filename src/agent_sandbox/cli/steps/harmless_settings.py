@@ -1,0 +1,72 @@
+"""Accept harmless changes of git's settings, and protect them again while the agent works on."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.printable import printable
+from agent_sandbox.runtime.compose.containers import Container
+from agent_sandbox.runtime.git.git_config import settings_in
+from agent_sandbox.runtime.protect.harmless_settings import is_harmless
+from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
+from agent_sandbox.runtime.protect.reprotect import reprotect
+from agent_sandbox.runtime.protect.snapshot import LOSSLESS, NOT_ALONE, Held, accept, read_held, recorded
+from agent_sandbox.runtime.protect.snapshot_diff import rewritten
+
+ACCEPTED = "replaced on the host machine; only harmless settings differ, so it is protected again, without a restart"
+SAME = "replaced on the host machine with the same content; it is protected again, without a restart"
+
+
+def accept_harmless(project: Project, found: Sequence[Container], inside: Inside) -> Inside:
+    """Protect what was lost again if only harmless settings of git changed, and return what is lost then.
+
+    Nothing is accepted that the agent can still write: what counts is the content that is protected again. Whatever
+    fails, the paths stay lost.
+    """
+    then = recorded(project.root, os.environ)
+    # A path that is pending was refused before.
+    if not inside.lost or then.pending:
+        return inside
+    now = read_settings(project, inside.lost)
+    if not all(is_harmless(path, then, now) for path in inside.lost):
+        return inside
+    left = protect_again(project, found, inside, then, now)
+    if left == Inside():
+        for path in inside.lost:
+            lines = rewritten(path, then, now).lines
+            say(f"{path}: {ACCEPTED if lines else SAME}")
+            for line in lines:
+                say(f"  {printable(line)}")
+    return left
+
+
+def protect_again(project: Project, found: Sequence[Container], inside: Inside, then: Held, now: Held) -> Inside:
+    """Protect lost paths again in the running agent container if they still have this content; return what is lost."""
+    agent = next((one for one in found if one.service == "agent" and one.state == "running"), None)
+    if agent is None:
+        return inside
+    protected = reprotect(agent, {path: _digest(now.texts.get(path, "")) for path in inside.lost})
+    left = look_inside(found)
+    if left != Inside():
+        return inside
+    # Otherwise another command was faster, which has stored what it accepted.
+    if protected:
+        accept(project.root, os.environ, then, now)
+    return left
+
+
+def read_settings(project: Project, paths: Sequence[str]) -> Held:
+    """Return the content of these files, with the settings of that very content: the agent may be writing."""
+    now = read_held(project.root, paths)
+    settings = {
+        path: found if found == (NOT_ALONE,) else settings_in(now.texts[path].encode(errors=LOSSLESS))
+        for path, found in now.settings.items()
+    }
+    return replace(now, settings=settings)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors=LOSSLESS)).hexdigest()

@@ -1,0 +1,45 @@
+"""Decide whether a change of git's settings can be accepted without a look."""
+
+import re
+from collections.abc import Iterable
+
+from agent_sandbox.runtime.protect.snapshot import Held, is_settings
+from agent_sandbox.runtime.protect.snapshot_diff import LEADS, rewritten
+
+# A line as git writes it. Programs with a parser of their own could read another one differently from git.
+PLAIN = re.compile(
+    r"""\[[a-z0-9-]+(?:\ "[^"\\]+")?\]
+    |\t[a-z][a-z0-9-]*\ =\ (?:"[^"\\]*"|[^"\\;#\s](?:[^"\\;#]*[^"\\;#\s])?)
+    |""",
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+
+
+def is_harmless(path: str, then: Held, now: Held) -> bool:
+    """Return whether a file has git's settings, and differs from its snapshot in harmless ones only.
+
+    Stricter than `rewritten`, because nobody looks before it is accepted: a known remote or branch must lead where it
+    did, and new lines must have the form in which git writes them.
+    """
+    # Without git there are no settings, as in an empty file.
+    if not (is_settings(path) and then.texts.get(path) and now.settings.get(path)) or rewritten(path, then, now).runs:
+        return False
+    if _is_led_elsewhere(then.settings.get(path, ()), now.settings[path]):
+        return False
+    new = set(now.texts[path].split("\n")).difference(then.texts[path].split("\n"))
+    return all(PLAIN.fullmatch(line) and line.removeprefix("\t").isprintable() for line in new)
+
+
+def _is_led_elsewhere(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
+    """Return whether a remote, submodule or branch that had an address or a remote gets another one."""
+    was, is_ = (_leads(settings) for settings in (before, after))
+    known = {key.rpartition(".")[0] for key in was}
+    return any(values != was.get(key) for key, values in is_.items() if key.rpartition(".")[0] in known)
+
+
+def _leads(settings: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, _, value in (setting.partition("\n") for setting in settings):
+        if LEADS.fullmatch(key):
+            found.setdefault(key, []).append(value)
+    return found

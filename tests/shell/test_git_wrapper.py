@@ -1,0 +1,65 @@
+"""images/agent/git: what it says where git cannot save a setting, with a stand-in for git."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bash_harness import IMAGE, Shell
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+BUSY = "error: could not write config file .git/config: Device or resource busy"
+SAID = (
+    "agent-sandbox: .git/config is read-only in the sandbox: this setting was not saved; "
+    "use git config --global, or set it on the host machine"
+)
+
+
+def git(home: Path, *argv: str, err: str = "", out: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
+    real = home / "real"
+    says = f'printf %s {shlex.quote(out)}\nprintf %s {shlex.quote(err)} >&2\necho "$@" >{home}/called\n'
+    real.write_text(f"#!/bin/sh\n{says}exit {code}\n")
+    real.chmod(0o755)
+    return Shell(home=home).run(IMAGE / "git", *argv, check=False, AGENT_SANDBOX_GIT=str(real))
+
+
+@pytest.mark.parametrize(
+    ("argv", "err"),
+    [
+        (("config", "user.name", "x"), f"{BUSY}\n"),
+        (("remote", "add", "x", "y"), f"{BUSY}\nfatal: could not set 'remote.x.url' to 'y'\n"),
+        (("remote", "remove", "x"), f"{BUSY}\nfatal: could not unset 'branch.y.remote'\n"),
+        (("branch", "-d", "x"), f"{BUSY}\nwarning: Update of config-file failed\n"),
+        (("-C", "push", "-c", "a.b=c", "push", "-u", "origin"), f"{BUSY}\n{BUSY}\n"),
+        (("checkout", "-b", "x"), f"{BUSY}\nerror: unable to write upstream branch configuration\n"),
+    ],
+)
+def test_one_line_says_that_a_setting_was_not_saved(tmp_path: Path, argv: tuple[str, ...], err: str) -> None:
+    done = git(tmp_path, *argv, err=err, out="as git says it\n", code=4)
+    assert (done.returncode, done.stdout, done.stderr) == (4, "as git says it\n", f"{SAID}\n")
+    assert (tmp_path / "called").read_text() == f"{' '.join(argv)}\n"
+
+
+@pytest.mark.parametrize("argv", [("log",), ("config", "x"), ("push",), ("-C",), ("commit", "-m", "push"), ()])
+@pytest.mark.parametrize(
+    "err", ["fatal: could not set 'x'\n", "warning: update of config-file failed\n", "no line end"]
+)
+def test_all_else_is_as_git_says_it(tmp_path: Path, argv: tuple[str, ...], err: str) -> None:
+    done = git(tmp_path, *argv, err=err, code=128)
+    assert (done.returncode, done.stdout, done.stderr) == (128, "", err)
+
+
+def test_the_users_name_comes_from_the_host_machine(tmp_path: Path) -> None:
+    shell = Shell(home=tmp_path)
+    file = tmp_path / ".local" / "state" / "agent-sandbox" / "git-identity"
+    read = f"git config --file {file} --list"
+    who = shell.within(AGENT_SANDBOX_GIT_NAME='-Änne $HOME "x"', AGENT_SANDBOX_GIT_EMAIL="a@example.com")
+    done = who("identity", f"write_identity; {read}")
+    assert done.stdout == 'user.name=-Änne $HOME "x"\nuser.email=a@example.com\n'
+    shell("identity", "write_identity")
+    assert not file.exists()

@@ -1,0 +1,145 @@
+"""reprotect.py: what it makes of files and cgroups, without the kernel's rights to mount."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bash_harness import IMAGE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+
+@pytest.fixture
+def program() -> ModuleType:
+    """Load the program as a module."""
+    spec = importlib.util.spec_from_file_location("reprotect", IMAGE / "reprotect.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def renew(program: ModuleType, folder: Path, content: bytes) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    os.close(program.renew(handle, "config", hashlib.sha256(content).hexdigest()))
+    os.close(handle)
+
+
+def test_a_file_is_replaced_by_a_new_one_that_no_open_handle_leads_to(program: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_bytes(b"accepted")
+    file.chmod(0o640)
+    with file.open("ab") as still_open:
+        renew(program, tmp_path, b"accepted")
+        still_open.write(b"evil")
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"accepted", 0o640)
+    assert [one.name for one in tmp_path.iterdir()] == ["config"]
+
+
+def test_content_that_was_not_accepted_stays_as_it_is(program: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "config").write_bytes(b"evil")
+    with pytest.raises(OSError, match="the file changed meanwhile"):
+        renew(program, tmp_path, b"accepted")
+    assert (tmp_path / "config").read_bytes() == b"evil"
+
+
+def test_a_lock_of_gits_is_respected(program: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "config").write_bytes(b"accepted")
+    (tmp_path / "config.lock").write_bytes(b"git is writing")
+    with pytest.raises(FileExistsError):
+        renew(program, tmp_path, b"accepted")
+    assert (tmp_path / "config.lock").read_bytes() == b"git is writing"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_neither_a_link_nor_a_pipe_is_taken_for_the_file(program: ModuleType, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "other").write_bytes(b"accepted")
+    if kind == "link":
+        (tmp_path / "config").symlink_to("other")
+    else:
+        os.mkfifo(tmp_path / "config")
+    with pytest.raises(OSError, match=r"symbolic links|the file changed meanwhile"):
+        renew(program, tmp_path, b"accepted")
+
+
+def test_a_directory_behind_a_link_is_not_opened(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "WORKSPACE", str(tmp_path.resolve()))
+    (tmp_path / "real").mkdir()
+    (tmp_path / ".git").symlink_to("real")
+    os.close(program.open_folder("real/config"))
+    with pytest.raises(OSError, match="symbolic links"):
+        program.open_folder(".git/config")
+
+
+def cgroup(tmp_path: Path, text: str, **files: str) -> tuple[Path, Path]:
+    """Have an agent in a cgroup with these files, and return the directories of cgroups and of the agent."""
+    groups, agent = tmp_path / "groups", tmp_path / "agent"
+    for place in (groups / "freezer" / "x", groups / "x", agent):
+        place.mkdir(parents=True)
+    (agent / "cgroup").write_text(text)
+    for name, content in files.items():
+        path = {"freeze": "x/cgroup.freeze", "events": "x/cgroup.events", "state": "freezer/x/freezer.state"}[name]
+        (groups / path).write_text(content)
+    return groups, agent
+
+
+def test_the_agent_is_frozen_in_a_cgroup_of_version_2(program: ModuleType, tmp_path: Path) -> None:
+    groups, agent = cgroup(tmp_path, "0::/x\n", freeze="0", events="populated 1\nfrozen 1\n")
+    with program.frozen(program.open_freezer(groups, agent)):
+        assert (groups / "x" / "cgroup.freeze").read_text() == "1"
+        (groups / "x" / "cgroup.freeze").write_text("")
+    assert (groups / "x" / "cgroup.freeze").read_text().strip("\0") == "0"
+
+
+def test_the_agent_is_frozen_in_a_cgroup_of_version_1(program: ModuleType, tmp_path: Path) -> None:
+    groups, agent = cgroup(tmp_path, "7:cpu:/y\n3:freezer:/x\n0::/z\n", state="THAWED")
+    with program.frozen(program.open_freezer(groups, agent)):
+        assert (groups / "freezer" / "x" / "freezer.state").read_text() == "FROZEN"
+    assert (groups / "freezer" / "x" / "freezer.state").read_text().endswith("THAWED")
+
+
+def test_no_other_program_thaws_the_agent_meanwhile(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "SECONDS_TO_FREEZE", 0)
+    groups, agent = cgroup(tmp_path, "0::/x\n", freeze="0", events="frozen 1\n")
+    with (
+        program.frozen(program.open_freezer(groups, agent)),
+        pytest.raises(OSError, match="another command is protecting files in the container"),
+        program.frozen(program.open_freezer(groups, agent)),
+    ):
+        pytest.fail("frozen twice")
+    assert (groups / "x" / "cgroup.freeze").read_text() == "10"
+
+
+def test_an_agent_that_cannot_be_frozen_is_thawed_and_nothing_is_mounted(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "SECONDS_TO_FREEZE", 0)
+    groups, agent = cgroup(tmp_path, "0::/x\n", freeze="0", events="frozen 0\n")
+    with (
+        pytest.raises(OSError, match="the agent's processes could not be frozen"),
+        program.frozen(program.open_freezer(groups, agent)),
+    ):
+        pytest.fail("not frozen")
+    assert (groups / "x" / "cgroup.freeze").read_text() == "10"
+    with pytest.raises(OSError, match="the agent's cgroup cannot be frozen"):
+        program.open_freezer(groups, agent_of(tmp_path, "0::/none\n"))
+
+
+def agent_of(tmp_path: Path, text: str) -> Path:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "cgroup").write_text(text)
+    return folder

@@ -1,0 +1,169 @@
+import hashlib
+import os
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps.execute import require_agent
+from agent_sandbox.cli.steps.harmless_settings import ACCEPTED, SAME, accept_harmless
+from agent_sandbox.problems import UserError
+from agent_sandbox.render.header import stamped
+from agent_sandbox.runtime.compose.containers import Container
+from agent_sandbox.runtime.protect.mount_checks import Inside
+from agent_sandbox.runtime.protect.snapshot import leave_pending, record, recorded, settings_replaced
+from agent_sandbox.stack.services.agent import HEALTHY, REPROTECT
+from agent_sandbox.stack.workspace import Owner
+from fake_docker import FakeDocker
+from fake_stack import with_containers
+
+CONFIG = ".git/config"
+AGENT = Container(id="agent0000000", service="agent", image="x", state="running")
+LOST = Inside(lost=(CONFIG,))
+MOUNTS = f"[{{target: /workspace/{CONFIG}, read_only: true}}, {{target: /workspace/.envrc, read_only: true}}]"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Have a repository whose settings were recorded, and git beside the fake docker."""
+    assert docker.calls == []
+    monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], os.defpath)))
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    (tmp_path / ".devcontainer").mkdir()
+    compose = stamped(f"services: {{agent: {{volumes: {MOUNTS}}}}}\n", comment="#")
+    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(compose)
+    (tmp_path / ".envrc").write_text("1\n")
+    record(tmp_path, os.environ)
+    return Project(root=tmp_path, name="app-1", agent="example", owner=Owner(), images=(), files=())
+
+
+def git(project: Project, *argv: str) -> None:
+    subprocess.run(["git", "-C", project.root, *argv], check=True)
+
+
+def digest(project: Project) -> str:
+    return hashlib.sha256((project.root / CONFIG).read_bytes()).hexdigest()
+
+
+def test_a_harmless_change_is_shown_and_protected_again_while_the_agent_works_on(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(repository, "remote", "add", "origin", "https://example.com/x.git")
+    assert settings_replaced(repository.root, os.environ)
+    docker.says("run").says(f"exec agent0000000 {HEALTHY}")
+    assert accept_harmless(repository, [AGENT], LOST) == Inside()
+    told = capsys.readouterr().err.splitlines()
+    assert (told[0], told[1], told[-1]) == (
+        f"{CONFIG}: {ACCEPTED}",
+        f"  --- a/{CONFIG}",
+        "  +\tfetch = +refs/heads/*:refs/remotes/origin/*",
+    )
+    run, look = docker.calls
+    assert run.split()[-4:] == [REPROTECT, "x", digest(repository), CONFIG]
+    assert look == f"exec agent0000000 {HEALTHY}"
+    assert not settings_replaced(repository.root, os.environ)
+    assert "url = https://example.com/x.git" in recorded(repository.root, os.environ).texts[CONFIG]
+
+
+def test_a_file_with_the_same_content_is_protected_again(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = repository.root / CONFIG
+    (repository.root / "new").write_bytes(file.read_bytes())
+    (repository.root / "new").rename(file)
+    docker.says("run").says("exec")
+    assert accept_harmless(repository, [AGENT], LOST) == Inside()
+    assert capsys.readouterr().err == f"{CONFIG}: {SAME}\n"
+
+
+@pytest.mark.parametrize("command", ["config core.fsmonitor ./x", "config alias.st !x", "remote add x ./x"])
+def test_a_change_that_may_run_something_is_left_to_a_question(
+    repository: Project, docker: FakeDocker, command: str
+) -> None:
+    git(repository, *command.split())
+    assert accept_harmless(repository, [AGENT], LOST) == LOST
+    assert docker.calls == []
+
+
+def test_nothing_is_accepted_beside_another_path_that_is_lost(repository: Project, docker: FakeDocker) -> None:
+    git(repository, "config", "user.name", "Ann")
+    lost = Inside(lost=(".envrc", CONFIG))
+    assert accept_harmless(repository, [AGENT], lost) == lost
+    assert docker.calls == []
+
+
+def test_nothing_is_accepted_that_the_user_has_not_confirmed(repository: Project, docker: FakeDocker) -> None:
+    leave_pending(repository.root, os.environ, recorded(repository.root, os.environ), (CONFIG,))
+    git(repository, "config", "user.name", "Ann")
+    assert accept_harmless(repository, [AGENT], LOST) == LOST
+    assert docker.calls == []
+
+
+def test_nothing_is_accepted_that_a_second_name_leads_to(repository: Project, docker: FakeDocker) -> None:
+    git(repository, "config", "user.name", "Ann")
+    (repository.root / "second").hardlink_to(repository.root / CONFIG)
+    assert accept_harmless(repository, [AGENT], LOST) == LOST
+    assert docker.calls == []
+
+
+def test_nothing_is_accepted_in_a_container_that_does_not_run(repository: Project, docker: FakeDocker) -> None:
+    git(repository, "config", "user.name", "Ann")
+    assert accept_harmless(repository, [replace(AGENT, state="exited")], LOST) == LOST
+    assert docker.calls == []
+
+
+def test_settings_that_change_while_they_are_read_are_judged_by_the_content_that_is_protected(
+    repository: Project, docker: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that puts dangerous settings there, but harmless ones while git reads the file."""
+    git(repository, "config", "user.name", "Ann")
+    real = repository.root / "real"
+    program = (
+        f'#!/bin/sh\ncase "$*" in *{CONFIG}*) exec {{git}} config --file {shlex.quote(str(real))} --list -z;; esac\n'
+    )
+    real.write_bytes((repository.root / CONFIG).read_bytes())
+    git(repository, "config", "core.fsmonitor", "./x")
+    found = subprocess.run(["sh", "-c", "command -v git"], check=True, capture_output=True, text=True).stdout.strip()
+    (docker.folder / "git").write_text(f'{program.format(git=found)}exec {found} "$@"\n')
+    (docker.folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(docker.folder), os.defpath)))
+    assert accept_harmless(repository, [AGENT], LOST) == LOST
+    assert docker.calls == []
+
+
+def test_another_command_may_be_faster(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(repository, "config", "user.name", "Ann")
+    docker.says("run", code=1).says("exec")
+    assert accept_harmless(repository, [AGENT], LOST) == Inside()
+    assert capsys.readouterr().err.startswith(f"{CONFIG}: {ACCEPTED}\n")
+    assert settings_replaced(repository.root, os.environ)
+
+
+@pytest.mark.parametrize(("run", "look"), [(1, 1), (0, 1)])
+def test_what_cannot_be_protected_again_stays_lost(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str], run: int, look: int
+) -> None:
+    git(repository, "config", "user.name", "Ann")
+    docker.says("run", code=run).says("exec", out=f"{CONFIG}\n", code=look)
+    assert accept_harmless(repository, [AGENT], LOST) == LOST
+    assert capsys.readouterr().err == ""
+    assert settings_replaced(repository.root, os.environ)
+
+
+def test_a_command_looks_at_a_healthy_agent_again_once_settings_were_replaced(
+    repository: Project, docker: FakeDocker
+) -> None:
+    with_containers(docker, agent="healthy")
+    require_agent(repository)
+    assert not [call for call in docker.calls if HEALTHY in call]
+    git(repository, "config", "core.fsmonitor", "./x")
+    docker.says("exec", out=f"{CONFIG}\n", code=1)
+    with pytest.raises(UserError) as refused:
+        require_agent(repository)
+    hint = "check it, then run agent-sandbox up: it recreates the agent container and protects the file again"
+    assert str(refused.value) == f"{CONFIG}: replaced on the host machine, so the agent can write it now; {hint}"

@@ -1,0 +1,221 @@
+"""Which changes of a repository's settings are accepted without a look, as git itself reads the file."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.runtime.git.git_config import settings_in
+from agent_sandbox.runtime.protect.harmless_settings import is_harmless
+from agent_sandbox.runtime.protect.snapshot import Held
+
+CONFIG = ".git/config"
+BEFORE = b"""\
+[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = false
+\tlogallrefupdates = true
+[remote "origin"]
+\turl = https://example.com/x.git
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+[alias]
+\tst = "!f() { \\
+git status; }; f"
+"""
+
+
+def held(data: bytes) -> Held:
+    return Held(texts={CONFIG: data.decode(errors="surrogateescape")}, settings={CONFIG: settings_in(data)})
+
+
+def accepted(after: bytes, before: bytes = BEFORE) -> bool:
+    return is_harmless(CONFIG, held(before), held(after))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "remote add fork git@example.com:me/x.git",
+        "remote add fork ssh://git@example.com:2222/me/x.git",
+        "config branch.main.vscode-merge-base origin/main",
+        "config branch.a#1.merge refs/heads/a#1",
+        "config branch.main.remote origin",
+        "config user.name Änne",
+        "config user.email anne@example.com",
+        "config --unset core.filemode",
+        "config core.autocrlf input",
+        "config --remove-section core",
+    ],
+)
+def test_what_git_and_editors_write_every_day_is_accepted(tmp_path: Path, command: str) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    file = tmp_path / ".git" / "config"
+    file.write_bytes(BEFORE)
+    subprocess.run(["git", "-C", tmp_path, *command.split()], check=True)
+    assert accepted(file.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "remote set-url origin https://example.org/y.git",
+        "remote set-url --push origin https://example.org/y.git",
+        "remote set-url --add origin https://example.org/y.git",
+        "config branch.known.remote other",
+        "config branch.known.pushRemote https://example.org/y.git",
+        "config submodule.lib.url https://example.org/y.git",
+    ],
+)
+def test_what_leads_a_push_elsewhere_is_not(tmp_path: Path, command: str) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    file = tmp_path / ".git" / "config"
+    more = (
+        b'[remote "other"]\n\turl = https://example.com/z.git\n[branch "known"]\n\tremote = origin\n'
+        b'[submodule "lib"]\n\turl = https://example.com/lib.git\n'
+    )
+    file.write_bytes(BEFORE + more)
+    subprocess.run(["git", "-C", tmp_path, *command.split()], check=True)
+    assert not accepted(file.read_bytes(), BEFORE + more)
+
+
+def test_a_branch_that_is_deleted_takes_its_settings_along() -> None:
+    before = BEFORE + b'[branch "x"]\n\tremote = origin\n\tmerge = refs/heads/x\n'
+    assert accepted(BEFORE, before)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "[core]\n\tfsmonitor = ./x",
+        "[core]\n\thooksPath = x",
+        "[core]\n\tsshCommand = x",
+        "[core]\n\teditor = x",
+        "[core]\n\tpager = x",
+        "[core]\n\tworktree = /",
+        "[core]\n\tattributesFile = x",
+        "[core]\n\tgitProxy = x",
+        "[core]\n\taskPass = x",
+        "[core]\n\talternateRefsCommand = x",
+        "[core]\n\texcludesFile = x",
+        "[core]\n\tprotectHFS = false",
+        "[sequence]\n\teditor = x",
+        "[alias]\n\tco = !x",
+        '[filter "x"]\n\tclean = x',
+        '[filter "x"]\n\tsmudge = x',
+        '[filter "x"]\n\tprocess = x',
+        "[diff]\n\texternal = x",
+        '[diff "x"]\n\tcommand = x',
+        '[diff "x"]\n\ttextconv = x',
+        '[merge "x"]\n\tdriver = x',
+        '[mergetool "x"]\n\tcmd = x',
+        "[credential]\n\thelper = x",
+        '[credential "https://example.com"]\n\thelper = x',
+        "[include]\n\tpath = x",
+        '[includeIf "gitdir:/"]\n\tpath = x',
+        '[url "ext::x"]\n\tinsteadOf = https://',
+        '[url "x"]\n\tpushInsteadOf = https://',
+        "[protocol]\n\tallow = always",
+        '[protocol "ext"]\n\tallow = always',
+        "[gpg]\n\tprogram = x",
+        '[gpg "ssh"]\n\tprogram = x',
+        '[gpg "ssh"]\n\tdefaultKeyCommand = x',
+        '[remote "origin"]\n\tuploadpack = x',
+        '[remote "origin"]\n\treceivepack = x',
+        '[remote "origin"]\n\tvcs = x',
+        '[remote "origin"]\n\tproxy = x',
+        '[remote "origin"]\n\turl = ext::sh -c x',
+        '[remote "origin"]\n\turl = ./x',
+        '[remote "origin"]\n\turl = /x',
+        '[remote "origin"]\n\turl = file:///x',
+        '[remote "origin"]\n\turl = http://example.com/x.git',
+        '[remote "origin"]\n\tpushurl = x',
+        '[remote "other"]\n\tfetch = +refs/heads/*:refs/remotes/other/*\n\turl',
+        '[branch "x"]\n\tremote = ./x',
+        "[http]\n\tproxy = x",
+        "[http]\n\tsslVerify = false",
+        "[http]\n\textraHeader = x",
+        '[http "https://example.com"]\n\tsslVerify = false',
+        "[uploadpack]\n\tpackObjectsHook = x",
+        "[receive]\n\tprocReceiveRefs = x",
+        '[submodule "x"]\n\tupdate = !x',
+        "[extensions]\n\tworktreeConfig = true",
+        "[core]\n\trepositoryformatversion = 1\n[extensions]\n\trefStorage = reftable",
+        "[pager]\n\tlog = x",
+        "[trailer]\n\tcommand = x",
+        "[gc]\n\tauto = 0",
+        "[something]\n\tnew = x",
+    ],
+)
+def test_every_other_setting_is_not(lines: str) -> None:
+    assert not accepted(BEFORE + f"{lines}\n".encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[CORE]\n\tFSMONITOR = ./x\n",
+        b"[Core]\n\thooksPATH = x\n",
+        b'[FILTER "x"]\n\tCLEAN = x\n',
+        b'[remote "a.url"]\n\tuploadpack = x\n',
+        b"[remote.origin]\n\tuploadpack = x\n",
+        b'[core] fsmonitor = "./x"\n',
+        b"[core]fsmonitor=./x\n",
+        b"[core]\n\tfsmonitor\n",
+        b"[core]\n\tabbrev = 7 ; a comment\n",
+        b"[core]\n\tabbrev = 7\\\n\tfsmonitor = x\n",
+        b'[user]\n\tname = "Ann\\n[core]\\n\\tfsmonitor = x"\n',
+        b'[user]\n\tname = A"n"n\n',
+        b"[user]\n\tname = Ann\\\\\n",
+        b'[user "\\"]\n[core]\n\tfsmonitor = x\n#"]\n\tname = Ann\n',
+        b"[user]\r\n\tname = Ann\r\n",
+        b"[user]\n\tname = Ann\r",
+        b"[user]\n\tname = Ann\x00[core]\n\tfsmonitor = x\n",
+        b"[us\x00er]\n\tname = Ann\n",
+        b"[user]\n\tname = Ann\x0b\n",
+        b"[user]\n\tname = Ann\x1b[31m\n",
+        b"[user]\n\tname = Ann\xff\n",
+        b"[user]\n\tname = Ann\xe2\x80\xa8[core]\n",
+        b"[user]\n  name = Ann\n",
+        b"[user]\n\tname = Ann ; x\n",
+        b"# a comment\n",
+        b"[core]\n\tabbrev = !x\n",
+        b"[broken\n",
+    ],
+)
+def test_what_two_parsers_could_read_differently_is_not(text: bytes) -> None:
+    assert not accepted(BEFORE + text)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        b"\xef\xbb\xbf" + BEFORE,
+        BEFORE.replace(b"\n", b"\r\n"),
+        BEFORE.replace(b"[alias]\n", b""),
+        BEFORE.replace(b"\turl = https://example.com/x.git\n", b""),
+        BEFORE.replace(b'\tst = "!f', b'\tco = "!f'),
+        BEFORE + BEFORE.replace(b"git status", b"git stash"),
+        b"",
+    ],
+)
+def test_a_change_of_what_is_there_is_not(after: bytes) -> None:
+    assert not accepted(after)
+
+
+def test_of_a_key_with_several_values_each_one_counts() -> None:
+    one = b'[remote "fork"]\n\turl = https://example.org/y.git\n'
+    assert accepted(BEFORE + one + one.replace(b"y.git", b"z.git"))
+    assert not accepted(BEFORE + one.replace(b"https://example.org/y.git", b"./x") + one)
+
+
+def test_a_section_may_be_there_twice() -> None:
+    assert accepted(BEFORE + b"[user]\n\tname = Ann\n[user]\n\temail = ann@example.com\n")
+    assert not accepted(BEFORE + b"[user]\n\tname = Ann\n[user]\n\temail = a@example.com\n[core]\n\tfsmonitor = x\n")
+
+
+def test_without_a_snapshot_or_without_git_nothing_is_accepted() -> None:
+    now = held(BEFORE)
+    assert not is_harmless(CONFIG, Held(), now)
+    assert not is_harmless(CONFIG, now, Held(texts=now.texts, settings={CONFIG: ()}))
+    assert not is_harmless(".envrc", Held(texts={".envrc": "1\n"}), Held(texts={".envrc": "2\n"}))
