@@ -48,7 +48,7 @@ def handle(self, event):
             self._abort(command.connection)
         yield command
 async def run_hook(self, hook):
-    self.layer._run(hook)
+    self.layer._run(hook, self.layer._http.owner_of(hook))
 http_layer.Destination._handle_event = handle
 session.Session.handle_hook = run_hook
 """,
