@@ -4,16 +4,17 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.doctor import docker as checks
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, Status, fail, ok
+from agent_sandbox.runtime.compose.checks import versions as checks
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.driver.result import CheckResult, Status, fail, ok
 from fake_docker import FakeDocker
 
 
 @pytest.fixture
-def machine(docker: FakeDocker) -> Machine:
+def host(docker: FakeDocker) -> EngineHost:
     assert docker.rules
-    return Machine(path=None, cwd=Path("/"))
+    return EngineHost(engine=DOCKER)
 
 
 def with_engine(docker: FakeDocker, version: str) -> None:
@@ -21,9 +22,9 @@ def with_engine(docker: FakeDocker, version: str) -> None:
     docker.says("version --format", out=json.dumps(found))
 
 
-def test_the_docker_command_is_shown_by_its_path(docker: FakeDocker, machine: Machine) -> None:
+def test_the_docker_command_is_shown_by_its_path(docker: FakeDocker, host: EngineHost) -> None:
     with_engine(docker, "28.0.0")
-    assert checks.docker(machine) == ok("docker", f"{docker.folder}/docker 28.0.0")
+    assert checks.command(host) == ok("docker", f"{docker.folder}/docker 28.0.0")
 
 
 @pytest.mark.parametrize(
@@ -37,10 +38,10 @@ def test_the_docker_command_is_shown_by_its_path(docker: FakeDocker, machine: Ma
     ],
 )
 def test_an_engine_has_to_be_new_enough(
-    docker: FakeDocker, machine: Machine, version: str, expected: CheckResult
+    docker: FakeDocker, host: EngineHost, version: str, expected: CheckResult
 ) -> None:
     with_engine(docker, version)
-    assert checks.engine(machine) == expected
+    assert checks.engine(host) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,10 +56,10 @@ def test_an_engine_has_to_be_new_enough(
     ],
 )
 def test_why_an_engine_does_not_answer_is_told_apart(
-    docker: FakeDocker, machine: Machine, said: str, expected: str
+    docker: FakeDocker, host: EngineHost, said: str, expected: str
 ) -> None:
     docker.says("version", out='{"Client": {}, "Server": null}', err=said, code=1).says("info", err=said, code=1)
-    found = checks.engine(machine)
+    found = checks.engine(host)
     assert (found.status, found.what) == (Status.FAIL, expected)
     assert found.hint
 
@@ -71,39 +72,39 @@ def test_why_an_engine_does_not_answer_is_told_apart(
     ],
 )
 def test_compose_has_to_be_new_enough(
-    docker: FakeDocker, machine: Machine, out: str, code: int, expected: CheckResult
+    docker: FakeDocker, host: EngineHost, out: str, code: int, expected: CheckResult
 ) -> None:
     docker.says("compose version --short", out=out, code=code)
-    assert checks.compose(machine) == expected
+    assert checks.compose(host) == expected
 
 
-def test_compose_v1_alone_is_not_enough_and_said_so(docker: FakeDocker, machine: Machine) -> None:
+def test_compose_v1_alone_is_not_enough_and_said_so(docker: FakeDocker, host: EngineHost) -> None:
     docker.says("compose version", err="docker: 'compose' is not a docker command.\n", code=1)
-    assert checks.compose(machine).what == "the docker command has no compose v2"
+    assert checks.compose(host).what == "the docker command has no compose v2"
     v1 = docker.folder / "docker-compose"
     v1.write_text("#!/bin/sh\n")
     v1.chmod(0o755)
-    assert checks.compose(machine).what == (
+    assert checks.compose(host).what == (
         "the docker command has no compose v2 (docker-compose, which is v1, is not enough)"
     )
 
 
-def test_buildx_has_to_be_there(docker: FakeDocker, machine: Machine) -> None:
+def test_buildx_has_to_be_there(docker: FakeDocker, host: EngineHost) -> None:
     docker.says("buildx version", out="github.com/docker/buildx v0.13.1 abc\n")
-    assert checks.buildx(machine) == ok("buildx", "v0.13.1")
+    assert checks.buildx(host) == ok("buildx", "v0.13.1")
 
 
-def test_without_buildx_there_is_no_build(docker: FakeDocker, machine: Machine) -> None:
+def test_without_buildx_there_is_no_build(docker: FakeDocker, host: EngineHost) -> None:
     docker.says("buildx version", err="docker: unknown command: docker buildx\n", code=1)
-    assert checks.buildx(machine).status is Status.FAIL
+    assert checks.buildx(host).status is Status.FAIL
 
 
 @pytest.mark.parametrize(("version", "status"), [("26.1.5", Status.WARN), ("28.0.0", Status.OK)])
 def test_an_engine_that_does_not_isolate_is_a_warning(
-    docker: FakeDocker, machine: Machine, version: str, status: Status
+    docker: FakeDocker, host: EngineHost, version: str, status: Status
 ) -> None:
     with_engine(docker, version)
-    assert checks.isolation(machine).status is status
+    assert checks.isolation(host).status is status
 
 
 @pytest.mark.parametrize(
@@ -117,13 +118,13 @@ def test_an_engine_that_does_not_isolate_is_a_warning(
     ],
 )
 def test_an_engine_that_filters_no_system_calls_is_a_warning(
-    docker: FakeDocker, machine: Machine, options: list[str] | None, status: Status
+    docker: FakeDocker, host: EngineHost, options: list[str] | None, status: Status
 ) -> None:
     docker.says("info --format", out=json.dumps({"SecurityOptions": options}))
-    assert checks.seccomp(machine).status is status
+    assert checks.seccomp(host).status is status
 
 
 def test_no_docker_is_left_to_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="the docker command was not found"):
-        checks.docker(Machine(path=None, cwd=tmp_path))
+        checks.command(EngineHost(engine=DOCKER))

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_sandbox.runtime.compose.engine import ask
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, ok, warn
-from agent_sandbox.runtime.doctor.version import Version, is_distributions, parse, shown
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.checks.version import Version, is_distributions, parse, shown
+from agent_sandbox.runtime.driver.result import CheckResult, ok, warn
 
 FILE = Path(__file__).with_name("known_holes.yaml")
 NAMES = {"Engine": "engine", "containerd": "containerd", "runc": "runc"}
@@ -47,10 +46,10 @@ def known_holes(file: Path = FILE) -> tuple[Hole, ...]:
     )
 
 
-def holes(machine: Machine) -> Iterator[CheckResult]:
+def holes(host: EngineHost) -> Iterator[CheckResult]:
     """Yield a warning for each vulnerable component; a distribution may have fixed it in the same version."""
     table, clean = known_holes(), list[str]()
-    for component, text in running(machine).items():
+    for component, text in running(host).items():
         version = parse(text)
         found = [hole for hole in table if hole.component == component and hole.is_in(version)]
         if not found:
@@ -65,12 +64,12 @@ def holes(machine: Machine) -> Iterator[CheckResult]:
         yield ok("holes", f"none known in {', '.join(clean)}")
 
 
-def running(machine: Machine) -> Mapping[str, str]:
+def running(host: EngineHost) -> Mapping[str, str]:
     """Return the reported version of each installed component."""
-    server = machine.versions.get("Server") or {}
+    server = host.versions.get("Server") or {}
     platform = (server.get("Platform") or {}).get("Name", "")
     components = {part["Name"]: part["Version"] for part in server.get("Components") or ()}
-    compose = ask("compose", "version", "--short")
+    compose = host.engine.ask("compose", "version", "--short")
     found = {
         **{ours: components[theirs] for theirs, ours in NAMES.items() if components.get(theirs)},
         "compose": compose.out.strip() if compose.code == 0 else "",

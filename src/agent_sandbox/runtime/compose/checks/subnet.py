@@ -7,25 +7,24 @@ from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok
+from agent_sandbox.backends.project import PROJECT_LABEL, Project
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.driver.result import CheckResult, fail, ok
 from agent_sandbox.runtime.project.installed import read_compose
 from agent_sandbox.stack.naming import addresses
 
 ROUTES = Path("/proc/net/route")
-LABEL = "com.docker.compose.project"
 
 
-def subnet(machine: Machine) -> CheckResult:
+def subnet(host: EngineHost, project: Project) -> CheckResult:
     """Compare the stack's subnet with the engine's other networks and this system's routes."""
-    project = machine.project
     ours = stack_subnet(read_compose(project.root)) or ip_network(addresses(str(project.root)).subnet)
-    taken = {**dict(_networks(machine, project.name)), **_routes(machine)}
+    taken = {**dict(_networks(host, project.name)), **_routes(host)}
     colliding = [name for name, other in taken.items() if other.prefixlen > 0 and other.overlaps(ours)]
-    own = [name for name in colliding if name.startswith("route ") and _is_ours(machine, project.name, name)]
+    own = [name for name in colliding if name.startswith("route ") and _is_ours(host, project.name, name)]
     others = sorted(set(colliding) - set(own))
     if others:
-        remove = _ended(machine, others) or "remove unused ones with `docker network rm`"
+        remove = _ended(host, others) or "remove unused ones with `docker network rm`"
         hint = f"{remove}, or move the project to another path and run init again"
         return fail("subnet", f"{ours} is also used by {', '.join(others)}", hint)
     return ok("subnet", f"{ours} is free" if not own else f"{ours} is the stack's own")
@@ -53,27 +52,27 @@ def _address(hexadecimal: str) -> str:
     return socket.inet_ntoa(struct.pack("<L", int(hexadecimal, 16)))
 
 
-def _routes(machine: Machine) -> dict[str, IPv4Network]:
-    return read_routes(ROUTES.read_text()) if ROUTES.exists() and machine.is_local else {}
+def _routes(host: EngineHost) -> dict[str, IPv4Network]:
+    return read_routes(ROUTES.read_text()) if ROUTES.exists() and host.is_local else {}
 
 
-def _networks(machine: Machine, project: str) -> Iterator[tuple[str, IPv4Network]]:
-    for network in machine.networks:
-        if (network.get("Labels") or {}).get(LABEL) == project:
+def _networks(host: EngineHost, project: str) -> Iterator[tuple[str, IPv4Network]]:
+    for network in host.networks:
+        if (network.get("Labels") or {}).get(PROJECT_LABEL) == project:
             continue
         for config in (network.get("IPAM") or {}).get("Config") or ():
             if "." in config.get("Subnet", ""):
                 yield f"docker network {network['Name']}", IPv4Network(config["Subnet"])
 
 
-def _ended(machine: Machine, others: Sequence[str]) -> str:
+def _ended(host: EngineHost, others: Sequence[str]) -> str:
     """Return the command that removes the stack of one of these networks, perhaps this project's former one."""
-    projects = {f"docker network {n['Name']}": (n.get("Labels") or {}).get(LABEL) for n in machine.networks}
+    projects = {f"docker network {n['Name']}": (n.get("Labels") or {}).get(PROJECT_LABEL) for n in host.networks}
     stack = next((found for name in others if (found := projects.get(name))), None)
     # From `/`, because a project's .env would point compose to another stack's file.
     return f"remove a stack that you do not need: cd / && docker compose --project-name {stack} down" if stack else ""
 
 
-def _is_ours(machine: Machine, project: str, route: str) -> bool:
-    ours = (n["Id"][:12] for n in machine.networks if (n.get("Labels") or {}).get(LABEL) == project)
+def _is_ours(host: EngineHost, project: str, route: str) -> bool:
+    ours = (n["Id"][:12] for n in host.networks if (n.get("Labels") or {}).get(PROJECT_LABEL) == project)
     return any(route.endswith(f"via br-{identity}") for identity in ours)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.backends import compose
+from agent_sandbox.backends.compose.plan import ComposePlanner
 from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveImages, RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
@@ -27,6 +27,7 @@ from agent_sandbox.images import Image
 from agent_sandbox.stack.workspace import Owner
 from table_tests import each
 
+PLANNER = ComposePlanner()
 ROOT = Path("/home/ann/my project")
 PROJECT = Project(
     root=ROOT,
@@ -64,7 +65,7 @@ def test_a_build_takes_its_context_from_stdin_and_leaves_its_digest_as_a_label()
         environment={"DOCKER_BUILDKIT": "1"},
         context=IMAGE.context,
     )
-    assert compose.build(Build(images=(IMAGE,)))[:1] == (expected,)
+    assert PLANNER.build(Build(images=(IMAGE,)))[:1] == (expected,)
 
 
 def test_every_option_of_a_build_becomes_an_argument() -> None:
@@ -75,7 +76,7 @@ def test_every_option_of_a_build_becomes_an_argument() -> None:
         base_image="registry.example.com/debian:trixie-slim",
         extra_ca=Path("/etc/ssl/company.pem"),
     )
-    step, _ = compose.build(verb)
+    step, _ = PLANNER.build(verb)
     at = BUILD_ARGV.index("--build-arg")
     expected = (
         *BUILD_ARGV[:at],
@@ -96,7 +97,7 @@ def test_every_option_of_a_build_becomes_an_argument() -> None:
     ],
 )
 def test_no_path_of_a_certificate_can_add_an_option_to_its_secret(path: str, expected: str) -> None:
-    step, _ = compose.build(Build(images=(IMAGE,), extra_ca=Path(path)))
+    step, _ = PLANNER.build(Build(images=(IMAGE,), extra_ca=Path(path)))
     assert step.argv[step.argv.index("--secret") + 1] == expected
 
 
@@ -108,12 +109,12 @@ def test_up_builds_first_and_never_lets_compose_build() -> None:
         project=PROJECT.name,
         purpose="starting the stack",
     )
-    *images, replaced = compose.build(build)
+    *images, replaced = PLANNER.build(build)
     label = ("--filter", "label=agent-sandbox.digest")
     assert replaced == RemoveImages(argv=("docker", "image", "prune", "--force", *label), once_built=True)
-    assert compose.plan(PROJECT, Up(build=build)) == (*images, start, replaced)
+    assert PLANNER.plan(PROJECT, Up(build=build)) == (*images, start, replaced)
     removed = replace(start, argv=(*COMPOSE, "rm", "--stop", "--force", "agent"), purpose="removing agent")
-    assert compose.plan(PROJECT, Up(build=build, anew=("agent",))) == (*images, removed, start, replaced)
+    assert PLANNER.plan(PROJECT, Up(build=build, anew=("agent",))) == (*images, removed, start, replaced)
 
 
 def test_destroy_removes_the_volumes_too_that_no_file_names_any_more() -> None:
@@ -126,12 +127,12 @@ def test_destroy_removes_the_volumes_too_that_no_file_names_any_more() -> None:
     label = f"label=com.docker.compose.project={PROJECT.name}"
     argv = ("docker", "volume", "prune", "--all", "--force", "--filter", label)
     left = replace(down, argv=argv, purpose="removing what is left")
-    assert compose.plan(PROJECT, Destroy()) == (down, left)
+    assert PLANNER.plan(PROJECT, Destroy()) == (down, left)
 
 
 def test_destroy_removes_the_images_that_are_named() -> None:
-    *before, first, second = compose.plan(PROJECT, Destroy(images=("a:1", "b:1")))
-    assert (*before,) == compose.plan(PROJECT, Destroy())
+    *before, first, second = PLANNER.plan(PROJECT, Destroy(images=("a:1", "b:1")))
+    assert (*before,) == PLANNER.plan(PROJECT, Destroy())
     removed = [RemoveImages(argv=("docker", "image", "rm", name), once_built=False) for name in ("a:1", "b:1")]
     assert [first, second] == removed
 
@@ -174,7 +175,7 @@ def test_destroy_removes_the_images_that_are_named() -> None:
 )
 def test_a_verb_is_one_command_of_compose(verb: Verb, arguments: tuple[str, ...], purpose: str) -> None:
     expected = RunCommand(argv=(*COMPOSE, *arguments), cwd=ROOT, project=PROJECT.name, purpose=purpose)
-    assert compose.plan(PROJECT, verb) == (expected,)
+    assert PLANNER.plan(PROJECT, verb) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -186,26 +187,26 @@ def test_a_verb_is_one_command_of_compose(verb: Verb, arguments: tuple[str, ...]
 )
 def test_a_verb_with_a_person_at_it_gets_the_terminal(verb: Verb, arguments: tuple[str, ...]) -> None:
     expected = HandOver(argv=(*COMPOSE, *arguments), cwd=ROOT)
-    assert compose.plan(PROJECT, verb) == (expected,)
+    assert PLANNER.plan(PROJECT, verb) == (expected,)
 
 
 def test_files_outside_the_project_are_named_in_full() -> None:
     project = replace(PROJECT, files=(*PROJECT.files, Path("/elsewhere/more.yml")))
-    assert compose.compose_argv(project) == (*COMPOSE, "--file", "/elsewhere/more.yml")
+    assert PLANNER.compose_argv(project) == (*COMPOSE, "--file", "/elsewhere/more.yml")
 
 
 def test_build_as_a_verb_is_the_same_plan() -> None:
     build = Build(images=(IMAGE,))
-    assert compose.plan(PROJECT, build) == compose.build(build)
+    assert PLANNER.plan(PROJECT, build) == PLANNER.build(build)
 
 
 def test_a_restart_waits_until_the_service_does_its_work_again() -> None:
     again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", "--wait", "--wait-timeout", "120", "proxy")
-    assert [step.argv for step in compose.plan(PROJECT, Restart(service="proxy"))] == [
+    assert [step.argv for step in PLANNER.plan(PROJECT, Restart(service="proxy"))] == [
         (*COMPOSE, "restart", "proxy"),
         (*COMPOSE, *again),
     ]
 
 
 def test_a_project_whose_files_nobody_has_looked_at_is_found_by_its_name() -> None:
-    assert compose.compose_argv(replace(PROJECT, files=())) == COMPOSE[:-2]
+    assert PLANNER.compose_argv(replace(PROJECT, files=())) == COMPOSE[:-2]

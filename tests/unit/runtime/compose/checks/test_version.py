@@ -1,4 +1,4 @@
-from agent_sandbox.runtime.doctor.version import Version, is_distributions, parse, shown
+from agent_sandbox.runtime.compose.checks.version import Version, is_distributions, parse, shown
 from table_tests import each
 
 

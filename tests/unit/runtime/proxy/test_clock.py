@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agent_sandbox.runtime.compose.clock import clock_off
+from agent_sandbox.runtime.proxy.clock import clock_off
 
 NOW = datetime(2026, 3, 1, 7, tzinfo=UTC)
 

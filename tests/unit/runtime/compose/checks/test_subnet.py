@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.runtime.doctor import network
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.network import read_routes, stack_subnet, subnet
-from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok
+from agent_sandbox.runtime.compose.checks import subnet as subject
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.checks.subnet import read_routes, stack_subnet, subnet
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.driver.result import CheckResult, fail, ok
+from agent_sandbox.runtime.project.installed import read_project
 
 HINT = "remove unused ones with `docker network rm`, or move the project to another path and run init again"
 COMPOSE = """\
@@ -31,11 +33,11 @@ def examined(root: Path, monkeypatch: pytest.MonkeyPatch, networks: list[dict[st
     (root / ".devcontainer").mkdir()
     (root / ".devcontainer" / "docker-compose.yml").write_text(COMPOSE)
     (root / "routes").write_text(ROUTES + routes)
-    monkeypatch.setattr(network, "ROUTES", root / "routes")
-    monkeypatch.setattr(Machine, "is_local", True)
-    machine = Machine(path=root, cwd=root)
-    machine.networks = tuple(networks)
-    return subnet(machine)
+    monkeypatch.setattr(subject, "ROUTES", root / "routes")
+    monkeypatch.setattr(EngineHost, "is_local", True)
+    host = EngineHost(engine=DOCKER)
+    host.networks = tuple(networks)
+    return subnet(host, read_project(root))
 
 
 def test_a_subnet_that_nobody_else_uses_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

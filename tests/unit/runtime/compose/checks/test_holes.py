@@ -1,11 +1,11 @@
 import json
 import re
-from pathlib import Path
 
-from agent_sandbox.runtime.doctor.holes import Hole, holes, known_holes, running
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import ok, warn
-from agent_sandbox.runtime.doctor.version import Version
+from agent_sandbox.runtime.compose.checks.holes import Hole, holes, known_holes, running
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.checks.version import Version
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.driver.result import ok, warn
 from fake_docker import FakeDocker
 from table_tests import each
 
@@ -13,11 +13,11 @@ HOLE = Hole(component="x", cve="CVE-2025-1", fixed=((1, 2, 8), (1, 3, 3)), since
 COMPONENTS = [{"Name": "Engine", "Version": "28.5.0"}, {"Name": "runc", "Version": "1.1.12+ds1"}]
 
 
-def engine(docker: FakeDocker, platform: str = "") -> Machine:
+def engine(docker: FakeDocker, platform: str = "") -> EngineHost:
     server = {"Version": "28.5.0", "Platform": {"Name": platform}, "Components": COMPONENTS}
     docker.says("version --format", out=json.dumps({"Client": {}, "Server": server}))
     docker.says("compose version", out="v2.40.2\n")
-    return Machine(path=None, cwd=Path("/"))
+    return EngineHost(engine=DOCKER)
 
 
 @each(
@@ -53,9 +53,9 @@ def test_each_hole_is_a_warning_with_its_cve_and_the_version_that_mends_it(docke
 
 
 def test_docker_desktop_is_known_by_its_platform(docker: FakeDocker) -> None:
-    machine = engine(docker, "Docker Desktop 4.44.2 (202017)")
-    assert running(machine)["desktop"] == "4.44.2 (202017)"
-    assert "desktop 4.44.2 (202017) has CVE-2025-9074" in [result.what.split(":")[0] for result in holes(machine)]
+    host = engine(docker, "Docker Desktop 4.44.2 (202017)")
+    assert running(host)["desktop"] == "4.44.2 (202017)"
+    assert "desktop 4.44.2 (202017) has CVE-2025-9074" in [result.what.split(":")[0] for result in holes(host)]
 
 
 def test_every_row_of_the_table_is_whole() -> None:

@@ -3,18 +3,18 @@
 import shutil
 from pathlib import Path
 
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 
 GIB = 1 << 30
 NEEDED = 2 * GIB  # the images of one agent, and the build cache
 COMFORTABLE = 6 * GIB
 
 
-def disk(machine: Machine) -> CheckResult:
+def disk(host: EngineHost) -> CheckResult:
     """Check the disk where the Docker engine stores images, if it is on this system."""
-    root = Path(machine.info.get("DockerRootDir", ""))
-    if not (machine.is_local and root.is_dir()):
+    root = Path(host.info.get("DockerRootDir", ""))
+    if not (host.is_local and root.is_dir()):
         return ok("disk", "the Docker engine's disk is not on this system; `docker system df` shows what is used")
     free = shutil.disk_usage(root).free
     what = f"{free / GIB:.1f} GiB free for images in {root}"

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.runtime.doctor import users
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
-from agent_sandbox.runtime.doctor.users import RAISE, kernel, mapped_owner, namespace_of, outside
+from agent_sandbox.runtime.compose.checks import users
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.checks.users import RAISE, kernel, mapped_owner, namespace_of, outside
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 from fake_stack import with_containers
@@ -18,13 +19,14 @@ OWNER = 1234
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    """Look at a project whose `dev` is 1234."""
-    found = Machine(path=tmp_path, cwd=tmp_path)
-    found.project = Project(
-        root=tmp_path, name="app-1", agent="example", owner=Owner(uid=OWNER, gid=OWNER), images=(), files=()
-    )
-    return found
+def project(tmp_path: Path) -> Project:
+    """Return a project whose `dev` is 1234."""
+    return Project(root=tmp_path, name="app-1", agent="example", owner=Owner(uid=OWNER, gid=OWNER), images=(), files=())
+
+
+@pytest.fixture
+def host() -> EngineHost:
+    return EngineHost(engine=DOCKER)
 
 
 @each(
@@ -58,14 +60,20 @@ def test_a_user_inside_is_found_outside_by_the_map(table: str, uid: int, expecte
 
 
 def looked(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], *, instances: int, mine: int = OWNER
+    host: EngineHost,
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    *,
+    instances: int,
+    mine: int = OWNER,
 ) -> CheckResult:
-    machine.info = {"KernelVersion": os.uname().release, "SecurityOptions": list(options)}
-    file = machine.cwd / "max_user_instances"
+    host.info = {"KernelVersion": os.uname().release, "SecurityOptions": list(options)}
+    file = project.root / "max_user_instances"
     file.write_text(f"{instances}\n")
     monkeypatch.setattr(users, "INSTANCES", file)
     monkeypatch.setattr(os, "getuid", lambda: mine)
-    return kernel(machine)
+    return kernel(host, project)
 
 
 COUNTED = [
@@ -77,28 +85,30 @@ COUNTED = [
 
 @pytest.mark.parametrize(("options", "counted"), COUNTED)
 def test_few_inotify_instances_are_a_warning_with_the_command_that_raises_them(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], counted: str
+    host: EngineHost, project: Project, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], counted: str
 ) -> None:
-    few, many = (looked(machine, monkeypatch, options, instances=number) for number in (128, 1024))
+    few, many = (looked(host, project, monkeypatch, options, instances=number) for number in (128, 1024))
     assert few == warn("kernel", f"{counted}; that user has 128 inotify instances", RAISE)
     assert many == ok("kernel", f"{counted}; that user has 1024 inotify instances")
 
 
 def test_a_project_of_another_user_takes_nothing_from_this_one(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    host: EngineHost, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = ok("kernel", "the kernel counts what the agent uses for uid 1234, not for yours (1000)")
-    assert looked(machine, monkeypatch, PLAIN, instances=128, mine=1000) == expected
+    assert looked(host, project, monkeypatch, PLAIN, instances=128, mine=1000) == expected
 
 
-def test_root_is_told_of_the_projects_owner(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "other programs of uid 1234" in looked(machine, monkeypatch, PLAIN, instances=128, mine=0).what
+def test_root_is_told_of_the_projects_owner(
+    host: EngineHost, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "other programs of uid 1234" in looked(host, project, monkeypatch, PLAIN, instances=128, mine=0).what
 
 
-def test_an_engine_with_another_kernel_shares_no_limits(machine: Machine) -> None:
-    machine.info = {"KernelVersion": "elsewhere"}
+def test_an_engine_with_another_kernel_shares_no_limits(host: EngineHost, project: Project) -> None:
+    host.info = {"KernelVersion": "elsewhere"}
     what = "the Docker engine runs on another kernel: the agent shares no limits with your programs"
-    assert kernel(machine) == ok("kernel", what)
+    assert kernel(host, project) == ok("kernel", what)
 
 
 def map_of(docker: FakeDocker, start: int, *, writable: bool) -> None:
@@ -107,25 +117,29 @@ def map_of(docker: FakeDocker, start: int, *, writable: bool) -> None:
     with_containers(docker, firewall="healthy", agent="healthy")
 
 
-def test_dev_that_is_the_owner_outside_is_well(machine: Machine, docker: FakeDocker) -> None:
-    owner = machine.project.root.stat().st_uid
+def test_dev_that_is_the_owner_outside_is_well(host: EngineHost, project: Project, docker: FakeDocker) -> None:
+    owner = project.root.stat().st_uid
     map_of(docker, owner - OWNER, writable=True)
     expected = ok("owner", f"dev is uid {owner} outside (userns-remap), like the project's owner")
-    assert mapped_owner(machine, "userns-remap") == expected
+    assert mapped_owner(host, project, "userns-remap") == expected
 
 
-def test_dev_that_may_write_the_project_of_another_is_well(machine: Machine, docker: FakeDocker) -> None:
-    owner = machine.project.root.stat().st_uid
+def test_dev_that_may_write_the_project_of_another_is_well(
+    host: EngineHost, project: Project, docker: FakeDocker
+) -> None:
+    owner = project.root.stat().st_uid
     map_of(docker, 100_000, writable=True)
     expected = ok("owner", f"dev is uid 101234 outside (rootless), and can write the project of uid {owner}")
-    assert mapped_owner(machine, "rootless") == expected
+    assert mapped_owner(host, project, "rootless") == expected
 
 
-def test_dev_that_cannot_write_is_let_in_by_the_command_that_is_told(machine: Machine, docker: FakeDocker) -> None:
-    owner = machine.project.root.stat().st_uid
+def test_dev_that_cannot_write_is_let_in_by_the_command_that_is_told(
+    host: EngineHost, project: Project, docker: FakeDocker
+) -> None:
+    owner = project.root.stat().st_uid
     map_of(docker, 100_000, writable=False)
-    assert mapped_owner(machine, "rootless") == fail(
+    assert mapped_owner(host, project, "rootless") == fail(
         "owner",
         f"dev is uid 101234 outside (rootless), and cannot write the project of uid {owner}",
-        f"setfacl -R -m u:101234:rwX,d:u:101234:rwX,d:u:{owner}:rwX {machine.project.root}",
+        f"setfacl -R -m u:101234:rwX,d:u:101234:rwX,d:u:{owner}:rwX {project.root}",
     )

@@ -1,4 +1,4 @@
-from agent_sandbox.runtime.doctor.result import CheckResult, Status, fail, ok, warn
+from agent_sandbox.runtime.driver.result import CheckResult, Status, fail, ok, warn
 
 
 def test_each_word_makes_the_result_it_names() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_sandbox.backends.project import Project
+from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.containers import containers
-from agent_sandbox.runtime.compose.engine import ask
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
+from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 
 # The engine's security options for a user namespace, and their usual names.
 NAMESPACES = {"name=rootless": "rootless", "name=userns": "userns-remap"}
@@ -36,11 +36,11 @@ def namespace_of(info: Mapping[str, Any]) -> str:
     return next((name for option, name in NAMESPACES.items() if option in options), "")
 
 
-def kernel(machine: Machine) -> CheckResult:
+def kernel(host: EngineHost, project: Project) -> CheckResult:
     """Report which kernel limits the agent shares with this machine's users."""
-    if not machine.is_local:
+    if not host.is_local:
         return ok("kernel", "the Docker engine runs on another kernel: the agent shares no limits with your programs")
-    kind, uid, mine = namespace_of(machine.info), machine.project.owner.uid, os.getuid()
+    kind, uid, mine = namespace_of(host.info), project.owner.uid, os.getuid()
     if not kind and mine not in {0, uid}:
         return ok("kernel", f"the kernel counts what the agent uses for uid {uid}, not for yours ({mine})")
     instances = int(INSTANCES.read_text("ascii"))
@@ -48,18 +48,17 @@ def kernel(machine: Machine) -> CheckResult:
     return warn("kernel", what, RAISE) if instances < ENOUGH else ok("kernel", what)
 
 
-def mapped_owner(machine: Machine, kind: str) -> CheckResult:
+def mapped_owner(host: EngineHost, project: Project, kind: str) -> CheckResult:
     """Check that `dev` can write to the project if the engine maps users."""
-    project = machine.project
-    inside = {one.service: one.id for one in containers(project.name) if one.state == "running"}
-    said = ask("exec", inside["firewall"], "cat", "/proc/self/uid_map").out if "firewall" in inside else ""
+    inside = {one.service: one.id for one in containers(host.engine, project.name) if one.state == "running"}
+    said = host.engine.ask("exec", inside["firewall"], "cat", "/proc/self/uid_map").out if "firewall" in inside else ""
     uid, owner = outside(said, project.owner.uid), project.root.stat().st_uid
     if uid is None:
         what = f"this Docker engine maps users ({kind}): the uid of dev on the host is known once the stack runs"
         return warn("owner", what, "agent-sandbox up, then agent-sandbox doctor")
     if uid == owner:
         return ok("owner", f"dev is uid {uid} outside ({kind}), like the project's owner")
-    if "agent" in inside and ask("exec", inside["agent"], "test", "-w", "/workspace").code == 0:
+    if "agent" in inside and host.engine.ask("exec", inside["agent"], "test", "-w", "/workspace").code == 0:
         return ok("owner", f"dev is uid {uid} outside ({kind}), and can write the project of uid {owner}")
     what = f"dev is uid {uid} outside ({kind}), and cannot write the project of uid {owner}"
     entries = f"u:{uid}:rwX,d:u:{uid}:rwX,d:u:{owner}:rwX"
