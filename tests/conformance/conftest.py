@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from agent_sandbox.runtime.drivers import DRIVERS, load_driver
 from driver_worlds import FakeWorld, World, project_in, real_world
 from fake_docker import FakeDocker
+from real_stacks import proxy_image, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,15 +18,10 @@ if TYPE_CHECKING:
 PROGRAMS = {"compose": "docker", "podman": "podman"}
 
 
-def _local_image() -> str:
-    """Return an image that the engine already has: the suite pulls nothing."""
-    listed = subprocess.run(
-        ["docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}"], capture_output=True, text=True, check=False
-    )
-    names = [name for name in listed.stdout.split() if name.startswith(("agent-sandbox/", "debian"))]
-    if not names:
-        pytest.skip("the Docker engine has no image with a shell: agent-sandbox build makes one")
-    return names[0]
+def _image() -> str:
+    """Return an image of ours that the engine has, of any version; build them if it has none."""
+    listed = run("docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agent-sandbox/proxy")
+    return next(iter(listed.stdout.split()), "") or proxy_image()
 
 
 @pytest.fixture(params=[*DRIVERS, pytest.param("real compose", marks=pytest.mark.docker)])
@@ -35,7 +30,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     kind, name = "real" if request.param.startswith("real ") else "fake", request.param.removeprefix("real ")
     made: World
     if kind == "real":
-        made = real_world(load_driver(name), tmp_path, program=PROGRAMS[name], image=_local_image())
+        made = real_world(load_driver(name), tmp_path, program=PROGRAMS[name], image=_image())
     else:
         folder = tmp_path / "path"
         folder.mkdir()

@@ -1,6 +1,6 @@
-"""Query the Docker engine through the docker command.
+"""Query an engine through its command: `docker`, or one with the same arguments.
 
-Only the docker command knows the user's context, TLS keys and ssh hosts, and compose and buildx use it too. With one
+Only the command knows the user's context, TLS keys and ssh hosts, and compose and buildx use it too. With one
 client, the engine that is inspected is the one that is changed.
 """
 
@@ -14,15 +14,13 @@ from typing import Any
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.compose.checks.version import Version
 from agent_sandbox.runtime.compose.faults import last_lines, problem_of
 from agent_sandbox.runtime.host.process import Finished, capture
 
 # One object per line: an image may have several names.
 IMAGE_FORMAT = '{"tags": {{json .RepoTags}}, "labels": {{json .Config.Labels}}}'
-MISSING = re.compile(r"no such image", re.IGNORECASE)
-INSTALL_DOCKER = (
-    "install Docker Engine (Linux), Docker Desktop or Colima (macOS), and make sure that `docker` is on PATH"
-)
+MISSING = re.compile(r"no such image|image not known", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +28,11 @@ class Engine:
     """An engine as its command reaches it: `docker`, or another program with the same arguments."""
 
     program: str
+    title: str
+    oldest: Version
     install: str
+    # What the engine puts before the names of images that were built on it.
+    local_prefix: str = ""
 
     @contextmanager
     def required(self) -> Iterator[None]:
@@ -69,11 +71,21 @@ class Engine:
         complaints = [line for line in found.err.splitlines() if line.strip() and not MISSING.search(line)]
         if complaints:
             raise UserError([self.problem(found.err, doing="looking for the images")])
-        labels = {tag: value["labels"] or {} for value in json_lines(found.out) for tag in value["tags"]}
+        labels = {
+            tag.removeprefix(self.local_prefix): value["labels"] or {}
+            for value in json_lines(found.out)
+            for tag in value["tags"]
+        }
         return {image: labels[image] for image in images if image in labels}
 
 
-DOCKER = Engine(program="docker", install=INSTALL_DOCKER)
+DOCKER = Engine(
+    program="docker",
+    title="Docker Engine",
+    # The first version with `start_interval` for health checks; without it, a stack takes minutes to start.
+    oldest=(25, 0, 0),
+    install="install Docker Engine (Linux), Docker Desktop or Colima (macOS), and make sure that `docker` is on PATH",
+)
 
 
 def json_lines(text: str) -> Iterator[Mapping[str, Any]]:

@@ -33,10 +33,11 @@ def strangers(engine: Engine, found: Sequence[Container], project: str) -> tuple
         return ()
     done = engine.ask("network", "inspect", network, "--format", "{{json .Containers}}")
     members: Mapping[str, Mapping[str, str]] = read_json(done.out) or {} if done.code == 0 else {}
+    names = {identity: member.get("Name") or member.get("name") or identity for identity, member in members.items()}
     own = tuple(container.id for container in found)
     return tuple(
-        f"{engine.program} network disconnect {network} {member['Name']}"
-        for identity, member in sorted(members.items())
+        f"{engine.program} network disconnect {network} {name}"
+        for identity, name in sorted(names.items())
         if not identity.startswith(own)
     )
 

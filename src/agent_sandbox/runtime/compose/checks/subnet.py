@@ -24,7 +24,7 @@ def subnet(host: EngineHost, project: Project) -> CheckResult:
     own = [name for name in colliding if name.startswith("route ") and _is_ours(host, project.name, name)]
     others = sorted(set(colliding) - set(own))
     if others:
-        remove = _ended(host, others) or "remove unused ones with `docker network rm`"
+        remove = _ended(host, others) or f"remove unused ones with `{host.engine.program} network rm`"
         hint = f"{remove}, or move the project to another path and run init again"
         return fail("subnet", f"{ours} is also used by {', '.join(others)}", hint)
     return ok("subnet", f"{ours} is free" if not own else f"{ours} is the stack's own")
@@ -62,15 +62,18 @@ def _networks(host: EngineHost, project: str) -> Iterator[tuple[str, IPv4Network
             continue
         for config in (network.get("IPAM") or {}).get("Config") or ():
             if "." in config.get("Subnet", ""):
-                yield f"docker network {network['Name']}", IPv4Network(config["Subnet"])
+                yield f"{host.engine.program} network {network['Name']}", IPv4Network(config["Subnet"])
 
 
 def _ended(host: EngineHost, others: Sequence[str]) -> str:
     """Return the command that removes the stack of one of these networks, perhaps this project's former one."""
-    projects = {f"docker network {n['Name']}": (n.get("Labels") or {}).get(PROJECT_LABEL) for n in host.networks}
+    projects = {
+        f"{host.engine.program} network {n['Name']}": (n.get("Labels") or {}).get(PROJECT_LABEL) for n in host.networks
+    }
     stack = next((found for name in others if (found := projects.get(name))), None)
     # From `/`, because a project's .env would point compose to another stack's file.
-    return f"remove a stack that you do not need: cd / && docker compose --project-name {stack} down" if stack else ""
+    command = f"{host.engine.program} compose --project-name {stack} down"
+    return f"remove a stack that you do not need: cd / && {command}" if stack else ""
 
 
 def _is_ours(host: EngineHost, project: str, route: str) -> bool:

@@ -8,8 +8,7 @@ from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.version import Version, parse, shown
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 
-# The first versions with `start_interval` for health checks; without it, a stack takes minutes to start.
-OLDEST_ENGINE: Version = (25, 0, 0)
+# As for engines: the first version with `start_interval`.
 OLDEST_COMPOSE: Version = (2, 24, 0)
 # From this version on, the engine has no address on the stack's network.
 ISOLATING_ENGINE: Version = (28, 0, 0)
@@ -29,8 +28,10 @@ def engine(host: EngineHost) -> CheckResult:
         return fail("engine", problem[0], problem[1])
     version, context = server.get("Version", ""), (host.versions.get("Client") or {}).get("Context", "")
     where = f"{version}{f', context {context}' if context else ''}"
-    if parse(version) < OLDEST_ENGINE:
-        return fail("engine", f"{where} is too old", f"update Docker Engine to {shown(OLDEST_ENGINE)} or newer")
+    if parse(version) < host.engine.oldest:
+        return fail(
+            "engine", f"{where} is too old", f"update {host.engine.title} to {shown(host.engine.oldest)} or newer"
+        )
     return ok("engine", where)
 
 
@@ -41,7 +42,7 @@ def compose(host: EngineHost) -> CheckResult:
     if found.code != 0 or not version:
         only = " (docker-compose, which is v1, is not enough)" if shutil.which("docker-compose") else ""
         hint = "install the plugin (Debian and Ubuntu: docker-compose-v2 or docker-compose-plugin)"
-        return fail("compose", f"the docker command has no compose v2{only}", hint)
+        return fail("compose", f"the {host.engine.program} command has no compose v2{only}", hint)
     if version < OLDEST_COMPOSE:
         return fail("compose", f"{shown(version)} is too old", f"update it to {shown(OLDEST_COMPOSE)} or newer")
     return ok("compose", found.out.strip())
