@@ -16,6 +16,7 @@ from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project, own_images
+from agent_sandbox.stack.engine import ENGINE
 
 Images = Annotated[bool, typer.Option(help="Also remove the images.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -41,7 +42,7 @@ def destroy(
         things["images"] = tuple(driver().labels_of(names))
     if not (dry_run or any(things.values())):
         if not quiet:
-            say(f"{project.name} has nothing on this Docker engine: nothing was removed")
+            say(f"{project.name} has nothing on this {ENGINE}: nothing was removed")
         return DONE
     if not (yes or dry_run or _confirmed(project, things)):
         say("nothing was removed")

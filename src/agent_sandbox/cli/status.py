@@ -21,12 +21,13 @@ from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.proxy.decisions import as_text as decision_as_text
 from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
+from agent_sandbox.stack.engine import HOST
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 CHECKED = "; {starts} more by the agent's startup check"
 UNSEEN = "{} is not trusted: agent-sandbox trust"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs --denied"
-CLOCK = "the proxy's clock is {}, so certificates fail: set the clock of the Docker host"
+CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
 # States in which a container neither runs nor is about to restart.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import assert_never
 
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
-from agent_sandbox.backends.project import PROJECT_LABEL, Project
+from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import (
     AskProxy,
     AskSecrets,
@@ -27,6 +27,8 @@ from agent_sandbox.images import DIGEST_LABEL, Image
 from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
 
 DIRECTORY = ".devcontainer"
+# The label that compose sets on everything of a project.
+PROJECT_LABEL = "com.docker.compose.project"
 START_SECONDS = 120  # seconds; a cold start takes 5, but a slow machine needs time to report what it lacks
 # The requested base image: another one needs a new build, none does not.
 BASE_LABEL = "agent-sandbox.base"

@@ -11,7 +11,7 @@ from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.policy_file import require_policy
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.render.paths import COMPOSE
+from agent_sandbox.render.paths import STACK
 from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.init import facts
@@ -20,7 +20,7 @@ from agent_sandbox.runtime.project.installed import images_of
 from agent_sandbox.runtime.protect.mount_checks import look_inside
 from agent_sandbox.runtime.protect.snapshot import record
 
-FOLDER = str(Path(COMPOSE).parent)
+FOLDER = str(Path(STACK).parent)
 MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from agent_sandbox.backends.project import PROJECT_LABEL
+from agent_sandbox.backends.compose.plan import PROJECT_LABEL
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.driver.container import Container

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver
-from agent_sandbox.runtime.project.installed import read_compose
+from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.protected import UNPRINTABLE, candidates, spelled
 from agent_sandbox.stack.services.agent import HEALTHY, WORKSPACE
 
@@ -82,7 +82,7 @@ def _is_of_the_project(path: str) -> bool:
 
 def look_over(root: Path) -> Gaps:
     """Return the paths that should be protected but are not in the compose file, and the unsearched directories."""
-    mounted = read_only_mounts(read_compose(root))
+    mounted = read_only_mounts(read_stack_file(root))
     searched = candidates(root)
     found = {one.path: one for one in searched.rows if os.path.exists(root / one.path) or not one.always}
     return Gaps(

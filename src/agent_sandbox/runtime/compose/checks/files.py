@@ -7,7 +7,8 @@ from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import FILE as DOTENV
 from agent_sandbox.runtime.project.dotenv import variable
-from agent_sandbox.runtime.project.root import COMPOSE_FILE
+from agent_sandbox.runtime.project.root import STACK_FILE
+from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, told
 
 # The engine's warnings when it lacks a cgroup controller.
@@ -20,19 +21,19 @@ def dotenv(project: Project) -> CheckResult:
     text = read_text(project.root, DOTENV)
     if text is None:
         return warn("dotenv", f"there is no {DOTENV}: plain `docker compose` does not find the stack", hint)
-    named = (variable(text, "COMPOSE_FILE") or "").split(variable(text, "COMPOSE_PATH_SEPARATOR") or ":")
-    if str(COMPOSE_FILE) not in named:
-        return warn("dotenv", f"COMPOSE_FILE in {DOTENV} does not name {COMPOSE_FILE}", hint)
-    name = variable(text, "COMPOSE_PROJECT_NAME")
+    named = (variable(text, FILES_VARIABLE) or "").split(variable(text, SEPARATOR_VARIABLE) or ":")
+    if str(STACK_FILE) not in named:
+        return warn("dotenv", f"{FILES_VARIABLE} in {DOTENV} does not name {STACK_FILE}", hint)
+    name = variable(text, NAME_VARIABLE)
     if name != project.name:
-        what = f"COMPOSE_PROJECT_NAME in {DOTENV} is {name or 'not set'}, the stack is {project.name}"
+        what = f"{NAME_VARIABLE} in {DOTENV} is {name or 'not set'}, the stack is {project.name}"
         return fail("dotenv", what, hint)
     return ok("dotenv", f"{DOTENV} names the stack")
 
 
 def limits(host: EngineHost, project: Project) -> CheckResult:
     """Check that the agent's limits are below what the Docker host has."""
-    record = parse_record(read_text(project.root, str(COMPOSE_FILE)) or "")
+    record = parse_record(read_text(project.root, str(STACK_FILE)) or "")
     chosen = record.limits if record else DEFAULT
     words = told(chosen)
     unheld = [name for key, name in HELD_BY.items() if host.info.get(key) is False]

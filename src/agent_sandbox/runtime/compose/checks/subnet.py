@@ -7,10 +7,11 @@ from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.backends.project import PROJECT_LABEL, Project
+from agent_sandbox.backends.compose.plan import PROJECT_LABEL
+from agent_sandbox.backends.project import Project
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok
-from agent_sandbox.runtime.project.installed import read_compose
+from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.stack.naming import addresses
 
 ROUTES = Path("/proc/net/route")
@@ -18,7 +19,7 @@ ROUTES = Path("/proc/net/route")
 
 def subnet(host: EngineHost, project: Project) -> CheckResult:
     """Compare the stack's subnet with the engine's other networks and this system's routes."""
-    ours = stack_subnet(read_compose(project.root)) or ip_network(addresses(str(project.root)).subnet)
+    ours = stack_subnet(read_stack_file(project.root)) or ip_network(addresses(str(project.root)).subnet)
     taken = {**dict(_networks(host, project.name)), **_routes(host)}
     colliding = [name for name, other in taken.items() if other.prefixlen > 0 and other.overlaps(ours)]
     own = [name for name in colliding if name.startswith("route ") and _is_ours(host, project.name, name)]

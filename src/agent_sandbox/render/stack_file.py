@@ -6,11 +6,11 @@ from typing import Any
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.render.faithful import load_yaml, require_same
 from agent_sandbox.render.template import Templates
+from agent_sandbox.stack.engine import STACK_FILE
 from agent_sandbox.stack.limits import PART_OF_THE_USERS, kept, size
 from agent_sandbox.stack.model import Mount, MountKind, Network, Service, Stack
 from agent_sandbox.stack.workspace import Workspace
 
-FILE = "docker-compose.yml"
 CPU_PERIOD = 100_000  # microseconds
 LOGGING = {"driver": "local", "options": {"max-size": "10m", "max-file": "3"}}
 RECORD = "x-agent-sandbox"
@@ -18,21 +18,21 @@ RECORD = "x-agent-sandbox"
 type Document = dict[str, Any]
 
 
-def render_compose(templates: Templates, stack: Stack, manifest: AgentManifest, workspace: Workspace) -> str:
+def render_stack_file(templates: Templates, stack: Stack, manifest: AgentManifest, workspace: Workspace) -> str:
     """Return the text of docker-compose.yml, parsed back and compared with the stack."""
-    document = compose_document(stack, workspace)
+    document = stack_document(stack, workspace)
     text = templates.render(
-        f"_shared/{FILE}.j2",
+        f"_shared/{STACK_FILE}.j2",
         doc=document,
         title=manifest.title,
         mounts={service.name: _whys(service) for service in stack.services},
         volumes={volume.key: volume.why for volume in stack.volumes},
     )
-    require_same(FILE, expected=document, actual=load_yaml(text))
+    require_same(STACK_FILE, expected=document, actual=load_yaml(text))
     return text
 
 
-def compose_document(stack: Stack, workspace: Workspace) -> Document:
+def stack_document(stack: Stack, workspace: Workspace) -> Document:
     """Return the stack as a Compose document; `$` is doubled in values, or Compose would expand variables."""
     document: Document = {
         "name": stack.name,

@@ -4,8 +4,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.render.compose import compose_document, render_compose
 from agent_sandbox.render.faithful import load_yaml
+from agent_sandbox.render.stack_file import render_stack_file, stack_document
 from agent_sandbox.stack.workspace import Owner, Workspace
 from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of, with_title
 from table_tests import each
@@ -36,11 +36,11 @@ AWKWARD = [
 
 
 def render(workspace: Workspace = WORKSPACE) -> str:
-    return render_compose(TEMPLATES, stack_of(workspace), MANIFEST, workspace)
+    return render_stack_file(TEMPLATES, stack_of(workspace), MANIFEST, workspace)
 
 
 def document(workspace: Workspace = WORKSPACE) -> dict[str, Any]:
-    return compose_document(stack_of(workspace), workspace)
+    return stack_document(stack_of(workspace), workspace)
 
 
 def test_the_file_says_what_the_stack_says() -> None:
@@ -56,7 +56,7 @@ def test_no_title_and_no_path_breaks_out_of_its_place(word: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_whatever_the_title_the_file_says_what_the_stack_says(title: str) -> None:
     workspace = with_title(title)
-    assert compose_document(stack_of(workspace), workspace)["x-agent-sandbox"]["title"] == title.replace("$", "$$")
+    assert stack_document(stack_of(workspace), workspace)["x-agent-sandbox"]["title"] == title.replace("$", "$$")
     assert load_yaml(render(workspace)) == document(workspace)
 
 
