@@ -106,5 +106,5 @@ class ComposeDriver:
 DRIVER: Driver = ComposeDriver(
     engine=DOCKER,
     planner=ComposePlanner(program=DOCKER.program),
-    features=frozenset({Feature.BUILD_PLUGIN, Feature.ISOLATED_NETWORK, Feature.CONTEXTS}),
+    features=frozenset({Feature.BUILD_PLUGIN, Feature.ISOLATED_NETWORK}),
 )

@@ -81,7 +81,7 @@ class PodmanDriver(ComposeDriver):
         return PodmanHost(engine=self.engine, features=self.features)
 
 
-# No feature: it builds by itself, gives each bridge an address, and calls its endpoints connections.
+# No feature: it builds by itself, and has an address on each bridge.
 DRIVER: Driver = PodmanDriver(
     engine=PODMAN,
     planner=ComposePlanner(program=PODMAN.program, prune_volumes=("volume", "prune", "--force")),

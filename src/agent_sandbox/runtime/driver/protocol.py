@@ -25,7 +25,6 @@ class Feature(StrEnum):
 
     BUILD_PLUGIN = "build plugin"  # images are built by a plugin, which can be missing
     ISOLATED_NETWORK = "isolated network"  # an internal network on which the engine has no address
-    CONTEXTS = "contexts"  # the command has named endpoints
 
 
 class Driver(Protocol):
