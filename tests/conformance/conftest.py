@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,19 +19,23 @@ if TYPE_CHECKING:
 PROGRAMS = {"compose": "docker", "podman": "podman"}
 
 
-def _image() -> str:
+# A real podman is tried where there is one: with an image `agent-sandbox/proxy`, and its service on its socket.
+REAL = [name for name, program in PROGRAMS.items() if program == "docker" or shutil.which(program)]
+
+
+def _image(program: str) -> str:
     """Return an image of ours that the engine has, of any version; build them if it has none."""
-    listed = run("docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agent-sandbox/proxy")
+    listed = run(program, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agent-sandbox/proxy")
     return next(iter(listed.stdout.split()), "") or proxy_image()
 
 
-@pytest.fixture(params=[*DRIVERS, pytest.param("real compose", marks=pytest.mark.docker)])
+@pytest.fixture(params=[*DRIVERS, *(pytest.param(f"real {name}", marks=pytest.mark.docker) for name in REAL)])
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """Return each driver in its world."""
     kind, name = "real" if request.param.startswith("real ") else "fake", request.param.removeprefix("real ")
     made: World
     if kind == "real":
-        made = real_world(load_driver(name), tmp_path, program=PROGRAMS[name], image=_image())
+        made = real_world(load_driver(name), tmp_path, program=PROGRAMS[name], image=_image(PROGRAMS[name]))
     else:
         folder = tmp_path / "path"
         folder.mkdir()

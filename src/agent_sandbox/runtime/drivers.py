@@ -9,7 +9,7 @@ DRIVERS = {
     "compose": "agent_sandbox.runtime.compose.driver",
     "podman": "agent_sandbox.runtime.compose.podman",
 }
-# No command selects another one: nothing has shown yet that a sandbox holds on podman.
+# No command selects another one: a sandbox does not start on podman yet (ADR 31).
 DEFAULT = "compose"
 
 
