@@ -15,7 +15,7 @@ from benchmarks.table import Row
 
 sys.path.insert(0, str(LAB))
 
-from real_stacks import Projects, engine_answers, proxy_image, remove_internet, start_internet  # found just above
+from real_stacks import Projects, engine_answers, proxy_image, remove_network, start_internet  # found just above
 
 if TYPE_CHECKING:
     from real_stacks import Project
@@ -78,4 +78,4 @@ def rows() -> list[Row]:
             ]
         finally:
             projects.remove()
-            remove_internet(INTERNET)
+            remove_network(INTERNET)

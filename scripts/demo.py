@@ -28,7 +28,7 @@ from real_stacks import (  # noqa: E402
     agent_sandbox,
     connect_to,
     engine_answers,
-    remove_internet,
+    remove_network,
     start_internet,
 )
 
@@ -86,7 +86,7 @@ def demo_stack(folder: Path) -> int:
         show(sandbox, "status", cwd=project.path, shown="agent-sandbox status")
     finally:
         projects.remove()
-        remove_internet(INTERNET)
+        remove_network(INTERNET)
     return 0
 
 

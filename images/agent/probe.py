@@ -1,10 +1,10 @@
 #!/usr/bin/env -S python3 -I
-"""Tries every way out that is known, from inside, and says what happened. One file that needs Python alone.
+"""Try every known way out from inside the sandbox, and report the outcomes. One file that needs only Python.
 
-    probe.py [--full] [--json] [--capture HOST:PORT]    exit 1 where anything got out
+    probe.py [--full] [--json] [--capture HOST:PORT]    exit status 1 if anything got out
 
-Nothing goes to anybody: targets are the proxy, this container's own network, addresses and names that are set aside for
-documentation and can be nobody's (RFC 5737, 3849, 6761). It runs in any other container too, for comparison.
+No third party is contacted: the targets are the proxy, this container's network, and addresses and names reserved for
+documentation and tests (RFC 5737, 3849, 6761). For comparison, the probe also runs in any other container.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 CLOSED, LEAK, NOTE = "closed", "LEAK", "note"
 SECONDS = 1.0
 TOKEN = b"agent-sandbox-probe"
-# Nobody's: what goes there although it should not gets nowhere.
+# Reserved for documentation: a packet that leaks goes to no real host.
 NOWHERE = ("198.51.100.1", "192.0.2.1")
 NOWHERE_V6 = "2001:db8::1"
 NOBODY = "agent-sandbox.invalid"
-# What the kernel says when it lets nothing out, at once. Silence is no refusal: the packet has left.
+# The kernel's errors for a packet that it did not send. A timeout is not a refusal: the packet has left.
 REFUSED = {errno.ECONNREFUSED, errno.ENETUNREACH, errno.EPERM, errno.EACCES, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 PROXY_HOST, _, PROXY_PORT = os.environ.get("AGENT_SANDBOX_PROXY", "").rpartition(":")
 PROXY = (PROXY_HOST, int(PROXY_PORT or 0))
@@ -45,14 +45,14 @@ INNER = (
     "169.254.169.254", "2852039166", "100.100.100.200", "10.0.0.1", "[fd00:ec2::254]", "metadata.google.internal",
 )  # fmt: skip
 UDP = (socket.SOCK_DGRAM, 0)
-# Questions that are answered where they arrive, or not at all, and handed on to nobody.
+# Requests that the receiver answers or drops, but never forwards.
 ECHO = struct.pack(">BBHHH", 8, 0, 0xF7FF, 0, 0)
 SERVER_STATUS = struct.pack(">6H", 0x5A5A, 2 << 11, 0, 0, 0, 0)
 NAMESPACES = {"user": 0x10000000, "network": 0x40000000, "mount": 0x00020000}
 DEVICES = ("/dev/[shv]d[a-z]*", "/dev/nvme*", "/dev/mem", "/dev/kmsg", "/dev/net/tun", "/dev/fuse")
 RUN = ("docker.sock", "containerd/containerd.sock", "podman/podman.sock", "crio/crio.sock", "user/*/docker.sock")
 ENGINES = tuple(f"{top}/{name}" for top in ("/run", "/var/run") for name in RUN)
-# VS Code's: for credentials, keys, its own commands, a display; and GnuPG's, which it leads to the host's.
+# VS Code's sockets for credentials, keys, commands and the display, and GnuPG's, which it forwards to the host machine.
 EDITORS = (
     "/tmp/vscode-*.sock", "/tmp/user/*/vscode-*.sock", "/run/user/*/vscode-*.sock",
     os.path.expanduser("~/.gnupg/S.gpg-agent*"),
@@ -65,14 +65,14 @@ OURS = (
 
 
 class Outcome(NamedTuple):
-    """What became of one try."""
+    """The outcome of one attempt."""
 
     verdict: str
     told: str
 
 
 class Try(NamedTuple):
-    """What is tried, and how; `quick` ones are made at every start."""
+    """One attempt to get out. `quick` attempts run at every start."""
 
     what: str
     attempt: Callable[[], Outcome]
@@ -117,7 +117,7 @@ def connects(address: str, port: int, data: bytes = b"") -> Outcome:
 
 
 def sends(address: str, port: int, kind: int = socket.SOCK_DGRAM, protocol: int = 0, data: bytes = TOKEN) -> Outcome:
-    """Send one datagram; what the kernel takes has left."""
+    """Send one datagram. If the kernel accepts it, it has left."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, kind, protocol) as talk:
@@ -138,7 +138,7 @@ def received(talk: socket.socket) -> bytes:
 
 
 def opens_packet_socket() -> Outcome:
-    """Write frames past every rule."""
+    """Open a packet socket, which bypasses the firewall's rules."""
     try:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0):
             return leak("opened")
@@ -147,7 +147,7 @@ def opens_packet_socket() -> Outcome:
 
 
 def routes() -> Iterator[str]:
-    """Yield what leads to another network, and every route of IPv6."""
+    """Yield each route to another network, and each IPv6 route."""
     for line in lines("/proc/net/route")[1:]:
         interface, destination, gateway, *_ = line.split()
         if destination == "00000000" or gateway != "00000000":
@@ -159,13 +159,13 @@ def routes() -> Iterator[str]:
 
 
 def has_a_way_out() -> Outcome:
-    """Look for a route: rules alone should not be all that keeps anything in."""
+    """Look for a route out: the firewall's rules should not be the only protection."""
     found = list(routes())
     return leak("; ".join(found)) if found else closed("no other route")
 
 
 def has_other_networks() -> Outcome:
-    """Look at interfaces with an address: some kernels give every namespace a dozen that have none."""
+    """Look for other interfaces with an address. Some kernels create a dozen without one in every namespace."""
     ipv4 = {line.split()[0] for line in lines("/proc/net/route")[1:]}
     found = sorted(ipv4 | {line.split()[-1] for line in lines("/proc/net/if_inet6")} - {"lo"})
     return leak(f"connected by {', '.join(found)}") if len(found) > 1 else closed(", ".join(found) or "none")
@@ -185,7 +185,7 @@ def resolves(name: str) -> Outcome:
 
 
 def exchange(raw: bytes, then: Callable[[socket.socket], bytes] | None = None) -> bytes:
-    """Send bytes to the proxy and return what comes back; `then` goes on where a tunnel was granted."""
+    """Send bytes to the proxy and return what comes back; `then` continues in the tunnel if the proxy opened one."""
     with socket.create_connection(PROXY, 5 * SECONDS) as talk:
         talk.sendall(raw)
         got = talk.recv(4096)
@@ -198,7 +198,7 @@ def status(answer: bytes) -> int:
 
 
 def denied(raw: bytes, then: Callable[[socket.socket], bytes] | None = None) -> Outcome:
-    """Ask the proxy for what it should refuse: by a status, or by ending the connection."""
+    """Send a request that the proxy should deny, with an error status or by closing the connection."""
     try:
         got = exchange(raw, then)
     except (ConnectionError, ssl.SSLError) as error:
@@ -226,7 +226,7 @@ def raw_bytes(talk: socket.socket) -> bytes:
 
 
 def by_tls(name: str, request: bytes) -> Callable[[socket.socket], bytes]:
-    """Return what goes on with TLS, whoever's the certificate is, and one request."""
+    """Return a function that sends one request over TLS, without checking the certificate."""
 
     def go_on(talk: socket.socket) -> bytes:
         context = ssl.create_default_context()
@@ -271,7 +271,7 @@ def is_root() -> Outcome:
 
 
 def unshare(flag: int) -> Outcome:
-    """Make a namespace, in a process of its own."""
+    """Try to create a namespace, in a child process."""
     child = os.fork()
     if child == 0:
         os._exit(0 if ctypes.CDLL(None).unshare(flag) == 0 else 1)
@@ -279,14 +279,14 @@ def unshare(flag: int) -> Outcome:
 
 
 def mounts() -> Outcome:
-    """Mount a file system that there is not: who may not mount is not told so."""
+    """Mount a file system type that does not exist: only a process that may not mount gets EPERM."""
     library = ctypes.CDLL(None, use_errno=True)
     library.mount(b"none", b"/", b"no-such-file-system", 0, None)
     return closed("refused") if ctypes.get_errno() == errno.EPERM else leak("allowed")
 
 
 def privileged_files() -> Outcome:
-    """Look for files that lend another user's rights, or a capability."""
+    """Look for setuid and setgid files, and for files with capabilities."""
     found = []
     for folder, _, names in os.walk("/"):
         if folder.startswith(("/proc", "/sys", "/workspace")):
@@ -318,14 +318,14 @@ def named_in_environment(names: tuple[str, ...]) -> Outcome:
 
 
 def writes(path: str) -> Outcome:
-    """Ask whether a path could be written: nothing is."""
+    """Report whether a path is writable, without writing to it."""
     if not os.path.exists(path):
         return closed("is not there")
     return leak("can be written") if os.access(path, os.W_OK) else closed("read-only")
 
 
 def protected() -> Outcome:
-    """Ask the kernel of each path that the host acts on, whether its mount is read-only."""
+    """Check that each protected path is mounted read-only."""
     said = [line.split(" ", 1) for line in os.environ.get("AGENT_SANDBOX_PROTECTED", "").splitlines()]
     paths = [line[1] for line in said if line[0] == "read"]
     found = [path for path in paths if not is_read_only(os.path.join("/workspace", path))]
@@ -364,7 +364,7 @@ def quad(hexadecimal: str) -> str:
 
 
 def neighbours() -> list[str]:
-    """Return the addresses of this container's network, the gateway's among them, without its own and the proxy's."""
+    """Return all addresses of this container's network, including the gateway's, except its own and the proxy's."""
     found: set[str] = set()
     for line in lines("/proc/net/route")[1:]:
         _, destination, gateway, _, _, _, _, mask, *_ = line.split()
@@ -438,7 +438,7 @@ def proxy() -> Iterator[Try]:
     if not PROXY[0]:
         return
     own, url, tls, other = f"{PROXY[0]}:{PROXY[1]}", f"http://{NOBODY}/", f"{NOBODY}:443", f"other.{NOBODY}"
-    # None of them at every start: each is a line among the last denials, which are a person's to read.
+    # Not at every start: each would add a denial to the audit log, which users read.
     yield slow("a host that no rule allows", denied, get(f"{url}probe"))
     yield slow("the proxy itself", denied, get(f"http://{own}/"))
     yield slow("raw bytes in a tunnel", denied, connect(tls), raw_bytes)
@@ -467,7 +467,7 @@ def privileges() -> Iterator[Try]:
     yield quick("root", is_root)
     yield quick("capabilities", has_capabilities)
     yield quick("new privileges", field, "NoNewPrivs", "1", "never")
-    # Not at every start: a runtime with a kernel of its own filters in other ways, and lets namespaces be made.
+    # Not at every start: a runtime with its own kernel filters in other ways, and allows new namespaces.
     yield slow("unfiltered system calls", field, "Seccomp", "2", "filtered")
     for name, flag in NAMESPACES.items():
         yield slow(f"a {name} namespace", unshare, flag)
@@ -502,7 +502,7 @@ def capture(where: str) -> Iterator[Try]:
 
 
 GROUPS = (direct, names, network, proxy, privileges, sockets, walls)
-# What helps where something got out: by the try where that is known, else by its group.
+# How to fix a leak: by attempt if it is listed, else by group.
 ANEW = (
     "on the host machine: agent-sandbox up recreates network, rules and mounts; agent-sandbox doctor finds other causes"
 )
@@ -527,7 +527,7 @@ MEND = {
 
 
 def results(*, full: bool, listener: str) -> Iterator[dict[str, object]]:
-    """Try what is wanted, one after the other."""
+    """Run the selected attempts, one after the other."""
     wanted = [(group.__name__, one) for group in GROUPS for one in group() if full or one.quick]
     for group, one in [*wanted, *(("capture", one) for one in capture(listener))]:
         began = time.monotonic()

@@ -151,7 +151,7 @@ def test_messages_of_a_websocket_are_no_body(proxy: ProxyProcess) -> None:
         (["X-Kind: good"], b"403"),
     ],
 )
-def test_what_is_said_of_headers_holds_for_each_of_them(pair: Pair, sent: list[str], status: bytes) -> None:
+def test_header_condition_must_match_every_field_with_that_name(pair: Pair, sent: list[str], status: bytes) -> None:
     request = get("/json/x", "allowed.test", *sent, "Content-Length: 2", method="POST") + b"{}"
     assert pair.proxy.ask("allowed.test", request).startswith(b"HTTP/1.1 " + status)
     assert pair.server.connections == (status == b"200")

@@ -109,7 +109,7 @@ queries = st.lists(texts([*ambiguous_parts.PATHS, b"?", b"=", b"[", b"]"]), max_
 @SHARED
 @given(st.lists(st.tuples(paths, queries), min_size=8, max_size=8))
 @example([("../secret", ""), ("%2e%2e/x", ""), ("x;/../secret", ""), ("x%2f..%2fsecret", ""), ("a/%61", "a=/../b")])
-def test_the_path_that_was_decided_is_the_one_that_was_received(pair: Pair, asked: list[tuple[str, str]]) -> None:
+def test_server_receives_exactly_the_path_that_was_decided(pair: Pair, asked: list[tuple[str, str]]) -> None:
     pair.forget()
     mark = f"/{next(NUMBERS)}"
     targets = [f"{mark}/{number}/{path}" + (f"?{query}" if query else "") for number, (path, query) in enumerate(asked)]

@@ -105,7 +105,7 @@ def test_a_hello_that_names_no_one_host_is_ended(stand: Stand, names: tuple[byte
 
 
 @pytest.mark.parametrize("data", [b"SSH-2.0-x\r\n\0\1bin", b"GET /api/x HTTP/1.1\r\nHost: allowed.test\r\n\r\n"])
-def test_what_is_no_tls_is_killed_at_the_entrance_of_tls(stand: Stand, data: bytes) -> None:
+def test_transparent_tls_port_closes_connections_without_tls(stand: Stand, data: bytes) -> None:
     with stand.proxy.connect(entrance="tls") as connection:
         connection.sendall(data)
         assert read_all(connection) == b""

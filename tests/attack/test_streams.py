@@ -246,7 +246,7 @@ def test_every_http2_stream_is_decided(stand: Stand) -> None:
         [*fields(method="CONNECT"), (":protocol", "websocket")],
     ],
 )
-def test_a_malformed_http2_request_gets_nowhere(stand: Stand, request_: list[tuple[str, str]]) -> None:
+def test_malformed_http2_request_is_not_forwarded(stand: Stand, request_: list[tuple[str, str]]) -> None:
     with stand.proxy.tls("allowed.test", alpn=("h2",)) as stream:
         client = Http2Client(stream)
         assert client.status(client.send(*request_)) in ("reset", "closed", "400", "403")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import Internet, Project, Projects, proxy_image, remove_internet, start_internet
+from real_stacks import Internet, Project, Projects, proxy_image, remove_network, start_internet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
     """Start the stand-in, and remove it in the end."""
     yield start_internet(tmp_path_factory.mktemp("internet"), image=proxy_image())
-    remove_internet()
+    remove_network()
 
 
 @pytest.fixture(scope="module")

@@ -109,8 +109,24 @@ def test_both_spellings_of_the_proxy_variables_are_set_in_every_process(mine: Pr
     assert [name for name in names if f"{name}={env[name]}" not in started.splitlines()] == []
 
 
-def test_state_and_history_outlive_the_containers(mine: Project) -> None:
-    mine.exec("sh", "-c", "echo kept > ~/.claude/state && echo kept > ~/.history/line")
+KEPT = (".claude/state", ".history/line", ".cache/npm/x", ".local/share/x", ".cargo/registry/x")
+PLANTED = ("bash", "sh", "env", "cat", "grep", "readlink", "dirname", "python3", "git", "curl", "claude")
+
+
+def test_state_caches_and_history_outlive_the_containers(mine: Project) -> None:
+    mine.exec("sh", "-c", "for f; do mkdir -p ~/$(dirname $f) && echo kept >~/$f; done", "sh", *KEPT)
+    mine.exec("sh", "-c", "printf '#!/bin/sh\\necho kept\\n' >~/.local/bin/mine; chmod +x ~/.local/bin/mine")
     mine.compose("down", "--timeout", "1")
     mine.sandbox("up")
-    assert mine.exec("cat", "/home/dev/.claude/state", "/home/dev/.history/line").stdout == "kept\nkept\n"
+    assert mine.exec("cat", *(f"/home/dev/{path}" for path in KEPT)).stdout == "kept\n" * len(KEPT)
+    assert mine.exec("mine").stdout == "kept\n"
+
+
+def test_programs_in_the_agents_home_replace_none_that_the_checks_run(mine: Project) -> None:
+    plant = "for f; do printf '#!/bin/sh\\necho planted\\n' >~/.local/bin/$f && chmod +x ~/.local/bin/$f; done"
+    mine.exec("sh", "-c", plant, "sh", *PLANTED)
+    for program in PLANTED:
+        assert not mine.exec("which", program).stdout.startswith("/home/")
+    mine.compose("restart", "agent")
+    said = mine.sandbox("verify")
+    assert "planted" not in said.stdout + said.stderr

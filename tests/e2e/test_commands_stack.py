@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import run, trust
+from real_stacks import make_network, remove_network, run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,9 +134,9 @@ def taken(down: Project) -> Iterator[str]:
     config = json.loads(down.compose("config", "--format=json").stdout)
     subnet = config["networks"]["sandbox"]["ipam"]["config"][0]["subnet"]
     name = "agent-sandbox-test-taken"
-    run("docker", "network", "create", f"--subnet={subnet}", name)
+    make_network(name, f"--subnet={subnet}")
     yield name
-    run("docker", "network", "rm", name)
+    remove_network(name)
 
 
 def test_a_subnet_that_is_taken_is_named_by_up_and_by_doctor(down: Project, taken: str) -> None:

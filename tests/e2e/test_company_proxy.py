@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import LAB, proxy_image, remove_internet, run, trust
+from real_stacks import LAB, make_network, proxy_image, remove_network, run, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,7 @@ def company(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("company")
     shutil.copy(LAB / "upstream_proxy_container.py", folder)
     folder.chmod(0o755)
-    remove_internet(COMPANY)
-    run("docker", "network", "create", "--internal", COMPANY)
+    make_network(COMPANY, "--internal")
     run(
         "docker", "create", f"--name={COMPANY}", f"--network={COMPANY}", "--network-alias=proxy.corp.example",
         f"--volume={folder}:/lab:ro", "--entrypoint=python3", proxy_image(), "/lab/upstream_proxy_container.py",
@@ -40,7 +39,7 @@ def company(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Ite
     run("docker", "network", "connect", internet.name, COMPANY)
     run("docker", "start", COMPANY)
     yield COMPANY
-    remove_internet(COMPANY)
+    remove_network(COMPANY)
 
 
 @pytest.fixture(scope="module")

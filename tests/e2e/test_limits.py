@@ -90,5 +90,5 @@ def test_what_the_kernel_counts_for_a_user_is_mostly_left_to_the_users_own_progr
 
 
 @pytest.mark.parametrize("service", ["proxy", "firewall", "agent"])
-def test_nothing_dumps_its_memory(small: Project, service: str) -> None:
+def test_core_dumps_are_disabled_in_every_container(small: Project, service: str) -> None:
     assert run("docker", "exec", small.containers()[service]["Id"], "sh", "-c", "ulimit -Hc").stdout == "0\n"

@@ -157,10 +157,9 @@ def start_internet(folder: Path, *, image: str, name: str = INTERNET, public: st
     for script in ("fake_internet.py", "fake_model_api.py"):
         shutil.copy(LAB / script, folder)
     folder.chmod(0o755)
-    remove_internet(name)
     # What has no address of its own gets one of the upper half, and no other's while that one is down.
     _, others = ip_network(public).subnets()
-    run("docker", "network", "create", "--internal", f"--subnet={public}", f"--ip-range={others}", name)
+    make_network(name, "--internal", f"--subnet={public}", f"--ip-range={others}")
     aliases = [f"--network-alias={host}" for host in HOSTS]
     run(
         "docker", "run", "--detach", f"--name={name}", f"--network={name}", f"--ip={address}", *aliases,
@@ -185,8 +184,14 @@ def proxy_image() -> str:
     return f"agent-sandbox/proxy:{version}"
 
 
-def remove_internet(name: str = INTERNET) -> None:
-    """Remove the stand-in with everything on its network, also when an interrupted run left it."""
+def make_network(name: str, *options: str) -> None:
+    """Make a network, in place of one that an interrupted run left."""
+    remove_network(name)
+    run("docker", "network", "create", *options, name)
+
+
+def remove_network(name: str = INTERNET) -> None:
+    """Remove a network with all containers on it, and a stopped container of that name."""
     found = run(
         "docker", "network", "inspect", "--format={{range $id, $_ := .Containers}}{{$id}} {{end}}", name, check=False
     )

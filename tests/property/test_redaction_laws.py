@@ -94,7 +94,7 @@ def test_each_byte_of_a_form_is_overwritten_and_no_other(stream: tuple[frozenset
 
 
 @given(streams)
-def test_only_the_beginning_of_a_form_is_held(stream: tuple[frozenset[Form], Pieces]) -> None:
+def test_redactor_holds_back_only_a_possible_start_of_a_secret(stream: tuple[frozenset[Form], Pieces]) -> None:
     of, cut = stream
     redactor, came, gone = Redactor(of), b"", 0
     for piece in cut:

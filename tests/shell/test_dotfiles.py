@@ -80,11 +80,38 @@ def test_mounts_win_and_what_lies_below_them(shell: Shell) -> None:
     assert links(shell.home) == {".config/ghost": ".dotfiles/.config/ghost"}
 
 
-def test_the_agents_state_may_come_from_dotfiles_though_it_is_a_mount(shell: Shell) -> None:
-    write(shell.home, ".agent/settings.json")
-    (shell.home / ".agent").mkdir()
-    start(shell, f"{shell.home}/.agent", AGENT_SANDBOX_STATE=f"{shell.home}/.agent")
-    assert links(shell.home) == {".agent/settings.json": ".dotfiles/.agent/settings.json"}
+def test_volumes_take_links_although_they_are_mounts(shell: Shell) -> None:
+    names = (".agent/AGENT.md", ".local/bin/tool", ".cache/tool/seed")
+    write(shell.home, *names)
+    mounts = [f"{shell.home}/{folder}" for folder in (".agent", ".local", ".cache")]
+    assert start(shell, *mounts, AGENT_SANDBOX_STATE=mounts[0]) == ""
+    assert links(shell.home) == {name: f".dotfiles/{name}" for name in names}
+
+
+def test_settings_of_the_agent_are_copied_once_so_that_it_can_write_them(shell: Shell) -> None:
+    state = {"AGENT_SANDBOX_STATE": f"{shell.home}/.agent"}
+    write(shell.home, ".agent/settings.json", ".agent/sub/config.toml", ".config/other.json")
+    settings = shell.home / ".agent" / "settings.json"
+    settings.parent.mkdir()
+    settings.symlink_to(shell.home / ".dotfiles" / ".agent" / "settings.json")  # as earlier versions linked it
+    (shell.home / ".dotfiles" / ".agent" / "settings.json").chmod(0o400)
+    assert start(shell, **state) == ""
+    assert links(shell.home) == {".config/other.json": ".dotfiles/.config/other.json"}
+    assert (settings.read_text(), settings.stat().st_mode & 0o600) == (".agent/settings.json", 0o600)
+    assert (shell.home / ".agent" / "sub" / "config.toml").read_text() == ".agent/sub/config.toml"
+    settings.write_text("changed by the agent")
+    assert start(shell, **state) == ""
+    assert settings.read_text() == "changed by the agent"
+
+
+def test_settings_that_cannot_be_copied_are_named(shell: Shell) -> None:
+    (shell.home / ".dotfiles" / ".agent").mkdir(parents=True)
+    (shell.home / ".dotfiles" / ".agent" / "a.json").symlink_to("nowhere")
+    said = start(shell, AGENT_SANDBOX_STATE=f"{shell.home}/.agent")
+    name = ".agent/a.json"
+    assert said.endswith(
+        f"agent-sandbox: {shell.home}/.dotfiles/{name} is not copied: {shell.home}/{name} cannot be written\n"
+    )
 
 
 def test_a_file_that_is_there_already_is_kept_and_named(shell: Shell) -> None:

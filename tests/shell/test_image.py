@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from real_stacks import agent_sandbox, run
+from real_stacks import agent_sandbox, make_network, remove_network, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,9 +137,9 @@ def test_java_finds_every_certificate_in_a_store_of_its_own(version: str) -> Non
 def unlocked() -> Iterator[str]:
     """An internal network as a stack has it, with Docker's resolver, and no firewall."""
     name = "agent-sandbox-test-unlocked"
-    run("docker", "network", "create", "--internal", "--subnet=198.51.100.240/28", name)
+    make_network(name, "--internal", "--subnet=198.51.100.240/28")
     yield name
-    run("docker", "network", "rm", name)
+    remove_network(name)
 
 
 def test_the_agent_does_not_start_without_its_firewall_and_proxy(version: str, unlocked: str) -> None:
@@ -165,7 +165,7 @@ def test_the_firewall_says_what_it_lacks(version: str) -> None:
     assert "agent-sandbox: iptables-restore could not load the firewall; " in err
 
 
-def test_the_firewall_denies_before_it_looks_at_anything_else(version: str) -> None:
+def test_firewall_drops_all_output_before_it_checks_its_variables(version: str) -> None:
     script = "/usr/local/lib/agent-sandbox/firewall; iptables -S OUTPUT; ip6tables -S OUTPUT"
     options = ("--user=0:0", "--cap-drop=ALL", "--cap-add=NET_ADMIN", "--env=AGENT_SANDBOX_PROXY=not-an-address")
     _, out, _ = inside(f"agent-sandbox/claude:{version}", "sh", "-c", script, options=options)

@@ -33,7 +33,7 @@ def test_the_agents_image_is_told_what_to_install_and_for_whom() -> None:
     }
 
 
-def test_the_proxys_context_holds_its_recipe_the_engine_and_the_services() -> None:
+def test_proxy_context_contains_dockerfile_policy_engine_and_services() -> None:
     context = images.proxy_context()
     assert {
         "Dockerfile",

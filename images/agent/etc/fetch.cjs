@@ -1,6 +1,6 @@
 'use strict'
-// Loaded into every Node by NODE_OPTIONS. From 22.21 and 24.5 on, NODE_USE_ENV_PROXY=1 leads fetch() to the proxy; Debian's
-// Node 20 does not know that variable. There the first call of fetch() takes the agent for it from Debian's undici.
+// NODE_OPTIONS loads this into every Node process. Since 22.21 and 24.5, fetch() uses the proxy if NODE_USE_ENV_PROXY=1.
+// Debian's Node 20 ignores that variable: there, the first call of fetch() sets the proxy agent of Debian's undici.
 
 const [major, minor] = process.versions.node.split('.').map(Number)
 const heedsTheVariable = major > 24 || (major === 24 && minor >= 5) || (major === 22 && minor >= 21)
@@ -8,7 +8,7 @@ const heedsTheVariable = major > 24 || (major === 24 && minor >= 5) || (major ==
 function proxyAgent() {
   const { EnvHttpProxyAgent } = require('/usr/share/nodejs/undici')
   const emitWarning = process.emitWarning
-  process.emitWarning = () => {} // it would call itself experimental in every program's output
+  process.emitWarning = () => {} // hide undici's warning that the agent is experimental
   try {
     return new EnvHttpProxyAgent()
   } finally {

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Chromium and all that is made of it read no file of certificates, only NSS's database in the home. Where an image has a
-# browser, it has certutil (libnss3-tools) beside it; elsewhere nothing is done.
+# Chromium and browsers based on it read CA certificates only from the NSS database in the home directory. An image with such
+# a browser also has certutil (libnss3-tools). Without certutil, this does nothing.
 
-browser_store=${HOME:-}/.pki/nssdb # not a link to one that is shared: Chromium opens it to write, or not at all
+browser_store=${HOME:-}/.pki/nssdb # not a link to a shared one: Chromium needs write access
 browser_ca=${AGENT_SANDBOX_CA:-/usr/local/share/agent-sandbox/ca/ca.crt}
 
 nss() {
@@ -13,7 +13,7 @@ trust_the_ca_in_browsers() {
   command -v certutil >/dev/null || return 0
   mkdir -p "$browser_store"
   [[ -e $browser_store/cert9.db ]] || nss -N --empty-password
-  if nss -L -n agent-sandbox >/dev/null 2>&1; then # the CA may be another one than at the last start
+  if nss -L -n agent-sandbox >/dev/null 2>&1; then # the CA may have changed since the last start
     nss -D -n agent-sandbox
   fi
   nss -A -n agent-sandbox -t C,, -i "$browser_ca" ||

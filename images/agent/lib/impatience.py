@@ -1,9 +1,8 @@
-"""Have the kernel notice within two seconds that nobody is at the proxy's address any more.
+"""Make the kernel detect within two seconds that the proxy is gone.
 
-A proxy that is gone can refuse nothing. The kernel would believe the last it heard of an address for half a minute, and
-then ask for it three times, a second apart; meanwhile whoever connects waits for the end of TCP's own patience. Each
-interface has these times to itself, and /proc/sys cannot be written in a container: the firewall, which has NET_ADMIN,
-says them to the kernel by netlink (rtnetlink(7), linux/neighbour.h).
+By default, the kernel trusts an ARP entry for half a minute, then sends three ARP requests, one second apart. Until
+then, connections hang if the proxy is gone. The timeouts are set per interface. /proc/sys is read-only in a container,
+so the firewall, which has NET_ADMIN, sets them through netlink (rtnetlink(7), linux/neighbour.h).
 """
 
 import socket
@@ -13,8 +12,8 @@ REQUEST_WITH_ANSWER = 0x01 | 0x04
 SET_NEIGHBOUR_TABLE = 67
 TABLE_NAME, TABLE_PARAMETERS = 1, 6
 INTERFACE, BASE_REACHABLE, RETRANS, DELAY_PROBE, UNICAST_PROBES, MULTICAST_PROBES = 1, 4, 5, 7, 10, 11
-# An address is believed for at most one and a half times the first, and then asked for at once if it was used within
-# the last: which is as long, so that no packet to one that is gone goes unnoticed.
+# The kernel trusts an entry for at most 1.5 times BASE_REACHABLE, then probes it if it was used within DELAY_PROBE.
+# Both are 300 ms, so each packet to an address that is gone leads to a probe.
 MILLISECONDS = {BASE_REACHABLE: 200, RETRANS: 200, DELAY_PROBE: 300}
 PROBES = {UNICAST_PROBES: 1, MULTICAST_PROBES: 2}
 

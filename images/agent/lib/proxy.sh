@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Where the proxy is: AGENT_SANDBOX_PROXY=ADDRESS:PORT, and AGENT_SANDBOX_PROXY_PORTS="tcp/8080 ..." where it listens on more.
+# Where the proxy is: AGENT_SANDBOX_PROXY=ADDRESS:PORT, and AGENT_SANDBOX_PROXY_PORTS="tcp/8080 ..." if it uses more.
 
 is_port() {
   [[ $1 =~ ^[1-9][0-9]{0,4}$ ]] && ((10#$1 <= 65535))
@@ -14,7 +14,7 @@ proxy_address() {
   printf '%s\n' "${AGENT_SANDBOX_PROXY%:*}"
 }
 
-has_network() { # a route, if only to the proxy; argument for tests: the kernel's table
+has_network() { # whether there is any route; argument, for tests: the routing table's file
   [[ $(wc -l <"${1:-/proc/net/route}") -gt 1 ]]
 }
 
@@ -29,7 +29,7 @@ proxy_openings() { # one `protocol port` a line
   done
 }
 
-check_proxy_variables() { # they become firewall rules: nothing but numbers may pass
+check_proxy_variables() { # they become firewall rules, so reject anything malformed
   local where=${AGENT_SANDBOX_PROXY:-} protocol port
   if ! is_ipv4 "${where%:*}" || ! is_port "${where##*:}"; then
     die "AGENT_SANDBOX_PROXY is '$where', not an address like 10.128.0.2:8080" "regenerate the compose file: agent-sandbox init --force"

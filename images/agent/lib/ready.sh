@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The ready file, in the firewall's container and in the agent's: the last thing that a start makes, the first that the next
-# start removes. The engine's health checks look for it.
+# The ready file, in the firewall and agent containers: created at the end of each start, removed at the beginning of the next.
+# Docker's health checks look for it.
 
 readonly ready_file=/tmp/agent-sandbox.ready
 

@@ -1,18 +1,18 @@
 # shellcheck shell=bash
-# The firewall's rules, and how they are loaded: first nothing may pass, then everything at once.
+# The firewall's rules, and how they are loaded: first rules that drop everything, then all others in one step.
 # Only the filter table: Docker keeps the redirect of its resolver in nat.
 
 deny_all_rules() {
   printf '%s\n' '*filter' ':INPUT DROP [0:0]' ':FORWARD DROP [0:0]' ':OUTPUT DROP [0:0]' COMMIT
 }
 
-ipv4_rules() { # out: to the proxy; in: its answers; what else wants out is told so at once
+ipv4_rules() { # out: only to the proxy; in: only its replies; other output is rejected, not dropped
   local address protocol port
   address=$(proxy_address)
   printf '%s\n' '*filter' ':INPUT DROP [0:0]' ':FORWARD DROP [0:0]' ':OUTPUT DROP [0:0]' \
     '-A INPUT -i lo -j ACCEPT' \
     "-A INPUT -s $address/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
-  # Docker's resolver sits behind loopback and forwards to the outside: it is refused before loopback is let through.
+  # Docker's DNS server has a loopback address and forwards queries: reject it before accepting loopback.
   printf '%s\n' '-A OUTPUT -d 127.0.0.11/32 -p tcp -j REJECT --reject-with tcp-reset' \
     '-A OUTPUT -d 127.0.0.11/32 -j REJECT --reject-with icmp-port-unreachable' \
     '-A OUTPUT -o lo -j ACCEPT'
@@ -31,7 +31,7 @@ ipv6_rules() { # nothing but loopback
     '-A OUTPUT -j REJECT --reject-with icmp6-port-unreachable' COMMIT
 }
 
-has_ipv6() { # false where the kernel was started without it: then there is nothing to lock
+has_ipv6() { # false if the kernel runs without IPv6: then no rules are needed
   [[ -e /proc/net/if_inet6 ]]
 }
 
@@ -49,11 +49,11 @@ open_the_way_to_the_proxy() {
   if has_ipv6; then ipv6_rules | load_rules ip6tables-restore; fi
 }
 
-notice_soon_that_the_proxy_is_gone() { # without it TCP's own patience ends, after three seconds
+notice_soon_that_the_proxy_is_gone() { # by default, connections fail only after three seconds
   python3 -I "$(dirname "${BASH_SOURCE[0]}")/impatience.py" || say "if the proxy is gone, requests fail after three seconds, not two"
 }
 
-check_policies() { # what the kernel holds, not what was sent to it
+check_policies() { # reads the rules back from the kernel
   check_policy iptables
   if has_ipv6; then check_policy ip6tables; fi
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The trust store: what the image trusts and the proxy's CA, in the volume that every container of the agent has at /etc/ssl/certs.
+# The trust store: the image's CA certificates and the proxy's, in the volume at /etc/ssl/certs.
 
 trust_store=${AGENT_SANDBOX_TRUST:-/etc/ssl/certs}
 proxy_ca=${AGENT_SANDBOX_CA:-/usr/local/share/agent-sandbox/ca/ca.crt}
@@ -9,7 +9,7 @@ system_certificates() { # the files that update-ca-certificates would take
   find -L /usr/local/share/ca-certificates -type f -name '*.crt'
 }
 
-is_trusted() { # the certificate that the proxy has now is the one that the trust store was made with
+is_trusted() { # whether the trust store has the proxy's current CA certificate
   [[ $(<"$proxy_ca") == "$(<"$trust_store/agent-sandbox.crt")" ]]
 }
 
@@ -18,7 +18,7 @@ check_ca() {
     die "the proxy's certificate $proxy_ca is missing, unreadable or expired" "see: docker compose logs proxy"
 }
 
-replace() { # arguments: file; its new content comes on stdin and is there at once or not at all
+replace() { # argument: file; replaces its content with stdin, atomically
   cat >"$1.new"
   chmod 0644 "$1.new"
   mv -f -- "$1.new" "$1"
@@ -27,7 +27,7 @@ replace() { # arguments: file; its new content comes on stdin and is there at on
 write_bundle() {
   local certificates
   mapfile -t certificates < <(system_certificates)
-  # awk, not cat: it ends the last line of a file that came without a line feed
+  # awk, not cat: awk adds a missing newline at the end of a file
   awk 1 "${certificates[@]}" "$proxy_ca" | replace "$trust_store/ca-certificates.crt"
 }
 
@@ -36,10 +36,10 @@ link_by_hash() { # for OpenSSL, which looks certificates up by name in SSL_CERT_
   ln -sfn agent-sandbox.crt "$trust_store/$(openssl x509 -in "$proxy_ca" -noout -hash).0"
 }
 
-write_java_store() { # as the JDK's own is: neither encrypted nor sealed, so that it opens with a password and without
+write_java_store() { # like the JDK's own: without encryption and MAC, so it opens with or without a password
   openssl pkcs12 -export -nokeys -jdktrust anyExtendedKeyUsage -certpbe NONE -nomac -passout pass: \
     -in "$trust_store/ca-certificates.crt" | replace "$trust_store/agent-sandbox.p12"
-  # Where Debian's JDKs look that were not told of it: in a program whose environment was emptied.
+  # The default path of Debian's JDKs, for programs that run with an empty environment.
   mkdir -p "$trust_store/java"
   ln -sfn ../agent-sandbox.p12 "$trust_store/java/cacerts"
 }

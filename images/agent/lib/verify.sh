@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Proof, at every start: every direct way is refused at once, and the proxy answers. Needs no privilege.
+# Checks at every start: all direct connections are refused immediately, and the proxy answers. Needs no capabilities.
 
-# A documentation address (RFC 5737), its IPv6 sibling, Docker's own resolver, and a port of the proxy that is no entrance.
+# A documentation address (RFC 5737), its IPv6 sibling, Docker's DNS server, and a port on which the proxy does not listen.
 direct_ways() {
   printf '%s\n' '203.0.113.1 443' '2001:db8::1 443' '127.0.0.11 53' "$(proxy_address) 22"
 }
@@ -28,14 +28,14 @@ check_direct_ways() {
   done < <(direct_ways)
 }
 
-# .invalid is a name that nobody can own (RFC 6761) and no policy allows. A ~/.curlrc, of dotfiles or of the agent's, has no say.
+# .invalid can never be registered (RFC 6761), and no policy allows it. `--disable` ignores ~/.curlrc.
 ask_for_a_denial() {
   curl --disable --silent --noproxy '' --proxy "http://$AGENT_SANDBOX_PROXY" --max-time 5 --output /dev/null \
     --write-out '%{http_code} %header{x-agent-sandbox}' http://agent-sandbox.invalid/
 }
 
-# 403, or the other status that `block_status` may choose.
-check_proxy_denies() { # waits: after a restart of the engine the proxy may come up later than we do
+# `block_status` is 403 or 418.
+check_proxy_denies() { # waits: after a restart of Docker, the proxy may start last
   local answer='' deadline=$((SECONDS + ${AGENT_SANDBOX_PROXY_WAIT:-30}))
   until answer=$(ask_for_a_denial) && [[ $answer =~ ^4(03|18)' blocked'$ ]]; do
     ((SECONDS < deadline)) || die "the proxy at $AGENT_SANDBOX_PROXY does not deny a request that no policy allows (answer: '$answer')" \
@@ -44,9 +44,9 @@ check_proxy_denies() { # waits: after a restart of the engine the proxy may come
   done
 }
 
-check_walls() { # what the probe tries at every start; `agent-sandbox verify` tries it again, and more
+check_walls() { # runs the probe's quick attempts; `agent-sandbox verify` runs all
   local said
-  # shellcheck disable=SC2154 # the program that sources this says where it lies
+  # shellcheck disable=SC2154 # set by the program that sources this
   said=$("$here/probe.py") || {
     grep -v '^closed' <<<"$said" >&2
     die "the container is not sealed" "see the lines above; docker compose up --force-recreate recreates the stack"

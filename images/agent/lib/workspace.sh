@@ -1,26 +1,26 @@
 # shellcheck shell=bash
-# The project's directory: dev has to be able to write it, and what of it is protected has to be in its place.
+# The project's directory: dev must be able to write to it, and its protected paths must be mounted.
 # AGENT_SANDBOX_PROTECTED has a line for each protected path: `read` or `pinned`, and the path.
 
 workspace=${AGENT_SANDBOX_WORKSPACE:-/workspace}
 
-check_workspace() { # no failure: reading is of use too
+check_workspace() { # only a warning: reading still works
   [[ -w $workspace ]] ||
     say "$workspace belongs to user $(stat -c %u "$workspace") but the agent is user $(id -u), so it cannot write there;" \
       "run agent-sandbox init again, then docker compose up -d"
 }
 
-mounted_paths() { # into the array `mounted`: by path relative to the workspace, how it is mounted: ro or rw
+mounted_paths() { # sets the array `mounted`: from a path in the workspace to ro or rw
   local place options
   while read -r _ _ _ _ place options _; do
-    place=${place//'\040'/ } # as mountinfo writes a space, and a backslash
+    place=${place//'\040'/ } # mountinfo escapes spaces and backslashes
     place=${place//'\134'/\\}
     mounted[${place#"$workspace"/}]=${options%%,*}
   done < <(grep -F " $workspace/" "${AGENT_SANDBOX_MOUNTINFO:-/proc/self/mountinfo}")
 }
 
-# A mount ends when the host puts another file in the place of the one that was mounted, as git and editors do. And the
-# engine follows links: one that was put in such a place has led it elsewhere.
+# A mount is lost when a program on the host machine replaces the mounted file, as git and editors do. Docker follows symbolic
+# links: if such a path is a link, something else was mounted.
 lost_walls() { # the protected paths that are not mounted as they should be, one a line
   local line access path
   declare -A mounted=()

@@ -28,6 +28,7 @@ SHAPE: Mapping[str, Shape] = {
     "summary": LINE,
     "install": {"npm": {"package": PACKAGE, "version": VERSION}},
     "command": [LINE],
+    "unattended": [LINE],
     "version_command": [LINE],
     "state": BELOW_HOME,
     "env": {},
@@ -52,6 +53,8 @@ class AgentManifest:
     summary: str
     npm: NpmPackage
     command: tuple[str, ...]
+    # Arguments that make the agent act without asking for permission.
+    unattended: tuple[str, ...]
     version_command: tuple[str, ...]
     state: str
     env: Mapping[str, str]
@@ -82,6 +85,7 @@ def parse_manifest(document: Any, *, file: str) -> AgentManifest:  # noqa: ANN40
         summary=said["summary"],
         npm=NpmPackage(**said["install"]["npm"]),
         command=tuple(said["command"]),
+        unattended=tuple(said["unattended"]),
         version_command=tuple(said["version_command"]),
         state=said["state"],
         env=dict(env),

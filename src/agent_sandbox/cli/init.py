@@ -2,26 +2,20 @@
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.protection_prompt import settle
+from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.initialise import Prepared, Wish, agent_of, prepare
-from agent_sandbox.runtime.init.orphaned_stack import left_behind
+from agent_sandbox.runtime.init.initialise import Prepared, Wish, agent_of
 from agent_sandbox.runtime.project.installed import require_outermost
-from agent_sandbox.runtime.project.trust_snapshot import look
-from agent_sandbox.runtime.project.trust_store import open_store
-from agent_sandbox.runtime.trust.auto_trust import remember
-from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.engine import COMMAND
 from agent_sandbox.stack.limits import told
 from agent_sandbox.stack.workspace import Ide
@@ -84,21 +78,12 @@ def init(  # noqa: PLR0913 - each is an option
         detect=detect,
         limits={name: text for name, text in asked.items() if text is not None},
     )
-    prepared = prepare(wish, os.environ)
-    if not (dry_run or as_json or prepared.conflicts):
-        prepared = settle(wish, prepared)
-    if not dry_run and not prepared.conflicts:
-        store = open_store(os.environ)
-        notes = (*prepared.notes, *left_behind(prepared, store))
-        prepared.write()
-        remember(store, prepared, look(prepared.project, os.environ))
-        prepared = replace(prepared, notes=(*notes, *_unseen(prepared.project)))
+    prepared = write_stack(wish, dry_run=dry_run, ask=not as_json)
     if as_json:
         emit_json(_as_json(prepared, dry_run=dry_run))
     else:
         _show(prepared, dry_run=dry_run)
-    if prepared.conflicts:
-        raise UserError([_problem(change) for change in prepared.conflicts])
+    require_no_conflict(prepared)
 
 
 def _agent_there(path: Path) -> str:
@@ -130,12 +115,6 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         _say_next(prepared.project, AGAIN)
 
 
-def _unseen(project: Path) -> Iterator[str]:
-    unseen = unseen_in(project, os.environ)
-    if unseen:
-        yield f"{', '.join(unseen)}: existed before init; `agent-sandbox up` shows it and asks whether you trust it"
-
-
 def _emit_diff(change: Change) -> None:
     diff = change.diff()
     if diff:
@@ -148,11 +127,6 @@ def _say_next(project: Path, commands: Mapping[str, str]) -> None:
         say(f"  cd {shlex.quote(str(project))}")
     for command, why in commands.items():
         say(f"  {command:<30} # {why}")
-
-
-def _problem(change: Change) -> Problem:
-    hint = f"--force writes what the diff shows; or move {change.path} away"
-    return Problem(where=change.path, what=f"{change.why}; nothing was written", hint=hint)
 
 
 def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:

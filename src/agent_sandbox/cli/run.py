@@ -1,43 +1,100 @@
-"""`agent-sandbox run [-- ARG...]`."""
+"""`agent-sandbox run [AGENT] [-- ARG...]`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Exec
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
-from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa
+from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
 from agent_sandbox.cli.steps.execute import backend, execute
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
+from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.project.installed import has_stack
 from agent_sandbox.stack.services.agent import ENTER
 
 Arguments = Annotated[
-    list[str] | None, typer.Argument(help="Arguments for the agent's command, after `--`.", metavar="ARG")
+    list[str] | None,
+    typer.Argument(
+        help="The agent, in a project that has no stack yet; then arguments for its command, after `--`.",
+        metavar="[AGENT] [-- ARG...]",
+    ),
 ]
+Ask = Annotated[bool, typer.Option("--ask", help="Let the agent ask for permission as it does outside.")]
 
 
 def run(  # noqa: PLR0913 - each is an option
     arguments: Arguments = None,
     *,
     path: ProjectPath = None,
+    ask: Ask = False,
     base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     yes: Yes = "",
+    quiet: Quiet = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Start the stack as `up` does, then the agent in it, and return the agent's exit code."""
+    """Start the stack as `up` does, then the agent in it, and return the agent's exit code.
+
+    In a directory without a stack, `run AGENT` first writes one as `init AGENT` does. The agent acts without asking for
+    permission: the sandbox sets the limits.
+    """
+    agent, words = _split(arguments or ())
+    if not has_stack(path, cwd=Path.cwd()):
+        _initialise(agent, path, quiet=quiet, dry_run=dry_run)
+        if dry_run:
+            return 0
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
-    code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run)
+    _require_agent(project, agent)
+    code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if code:
         return code
     if not dry_run:
         report_unwritable_project(project)
-    command = load_manifest(data_root() / "templates", project.agent).command
-    agent = Exec(argv=(ENTER, *command, *(arguments or ())), terminal=terminal())
-    execute(backend().plan(project, agent), dry_run=dry_run, quiet=True)
+    manifest = load_manifest(data_root() / "templates", project.agent)
+    command = (*manifest.command, *(() if ask else manifest.unattended), *words)
+    execute(backend().plan(project, Exec(argv=(ENTER, *command), terminal=terminal())), dry_run=dry_run, quiet=True)
     return code
+
+
+def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the agent, "" if the first argument is none, and the arguments for its command."""
+    if arguments and arguments[0] in known_agents(data_root() / "templates"):
+        return arguments[0], arguments[1:]
+    return "", arguments
+
+
+def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) -> None:
+    from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack  # noqa: PLC0415 - the first time only
+    from agent_sandbox.render.reconcile import OnConflict  # noqa: PLC0415
+    from agent_sandbox.runtime.init.initialise import Wish  # noqa: PLC0415
+
+    folder = path or Path.cwd()
+    if not agent:
+        known = ", ".join(known_agents(data_root() / "templates"))
+        hint = f"agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {known}"
+        raise UserError([Problem(where=str(folder.absolute()), what="there is no stack here yet", hint=hint)])
+    wish = Wish(agent=agent, path=folder, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+    prepared = write_stack(wish, dry_run=dry_run)
+    require_no_conflict(prepared)
+    if quiet:
+        return
+    for change in prepared.changes:
+        say(f"would write  {change.path}" if dry_run else f"{change.verdict:<9}  {change.path}")
+    for note in prepared.notes:
+        say(f"note: {note}")
+
+
+def _require_agent(project: Project, agent: str) -> None:
+    if agent and agent != project.agent:
+        what = f"the stack of this project runs {project.agent}, not {agent}"
+        hint = f"agent-sandbox init {agent} --force makes it a stack for {agent}"
+        raise UserError([Problem(where=str(project.root), what=what, hint=hint)])

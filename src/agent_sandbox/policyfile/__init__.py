@@ -1,4 +1,7 @@
-"""Load a compiled policy from policy files, with line numbers for errors. Used by the CLI and by the proxy."""
+"""Read policy files, check them with line numbers, and compile them with `policy`. Used by the CLI and the proxy.
+
+The pydantic models of a file are in `policy/file`.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

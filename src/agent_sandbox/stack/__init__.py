@@ -1,1 +1,1 @@
-"""PURE: a stack as values; `build_stack` makes one, a backend runs it."""
+"""PURE: a stack as values. `build_stack` makes one, a backend plans its commands, and `runtime` executes them."""

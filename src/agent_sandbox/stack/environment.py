@@ -1,4 +1,4 @@
-"""The environment of the agent container: where the proxy is, and which CA to trust.
+"""The environment of the agent container: where the proxy is, which CA to trust, and which folders are kept.
 
 Each language and tool has its own variable for this. They are in the container's environment, not in shell startup
 files, so that `docker compose exec`, the editor's server and its tasks have them too.
@@ -71,3 +71,17 @@ def java_environment(address: str) -> Mapping[str, str]:
         "javax.net.ssl.trustStorePassword": JAVA_TRUST_PASSWORD,
     }
     return {"JAVA_TOOL_OPTIONS": " ".join(f"-D{key}={value}" for key, value in options.items())}
+
+
+def cache_environment(home: str) -> Mapping[str, str]:
+    """Return the variables that lead tools to the folders that outlive the container: ~/.cache and ~/.local.
+
+    pip and uv use both by default. Cargo's downloads are linked into ~/.cache when the container starts, because its
+    variable would also move its settings.
+    """
+    return {
+        "npm_config_cache": f"{home}/.cache/npm",
+        "GOMODCACHE": f"{home}/.cache/go-mod",
+        "GOBIN": f"{home}/.local/bin",
+        "CARGO_INSTALL_ROOT": f"{home}/.local",
+    }

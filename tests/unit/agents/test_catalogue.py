@@ -13,6 +13,7 @@ title: Example
 summary: An agent
 install: {npm: {package: example, version: 1.2.3}}
 command: [example]
+unattended: [--yes]
 version_command: [example, --version]
 state: .example
 services: [example]

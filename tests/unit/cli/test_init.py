@@ -1,6 +1,7 @@
 import json
 import os
 import stat
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -471,3 +472,28 @@ def test_limits_that_mean_nothing_are_all_told_at_once(ask: Ask) -> None:
         "error: --memory: `4` is not a size: a number with k, m or g, as in `4g`",
         "error: --cpus: `0` is too little: an agent needs at least 0.1",
     ]
+
+
+@pytest.mark.parametrize("place", [".git/info/exclude", ".git/info", ".git"])
+def test_a_link_is_not_followed(empty_project: Path, ask: Ask, place: str) -> None:
+    elsewhere = empty_project.parent / "elsewhere"
+    (elsewhere / "info").mkdir(parents=True)
+    (elsewhere / "info" / "exclude").write_text("theirs")
+    (elsewhere / "exclude").write_text("theirs")
+    target = {"exclude": elsewhere / "exclude", "info": elsewhere / "info", ".git": elsewhere}[Path(place).name]
+    (empty_project / place).parent.mkdir(parents=True, exist_ok=True)
+    (empty_project / place).symlink_to(target)
+    ask("init", "claude")
+    assert {(elsewhere / name).read_text() for name in ("exclude", "info/exclude")} == {"theirs"}
+
+
+def test_git_offers_only_the_policy_to_commit(empty_project: Path, ask: Ask) -> None:
+    subprocess.run(["git", "init", "--quiet", empty_project], check=True)
+    answer = ask("init", "claude")
+    files = f"{COMPOSE}, {DEVCONTAINER}, .env"
+    note = f".git/info/exclude keeps {files} out of git: they belong to this directory on this machine"
+    assert f"note: {note}\n" in answer.err
+    status = ["git", "-C", str(empty_project), "status", "--porcelain", "--untracked-files=all"]
+    found = subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert [line for line in found if "devcontainer" in line or ".env" in line] == [f"?? {POLICY}"]
+    assert "note: .git/info" not in ask("init", "claude").err

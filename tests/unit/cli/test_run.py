@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.backends.project import Project
+from agent_sandbox.cli import run as module
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.run import run
 from agent_sandbox.resources import data_root
@@ -14,12 +16,14 @@ from agent_sandbox.stack.services.agent import ENTER
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 from fake_stack import compose_line
+from run_cli import Ask
 
 
 @pytest.fixture
 def command(project: Path) -> tuple[str, ...]:
-    """Return the command of the project's agent."""
-    return load_manifest(data_root() / "templates", read_project(project).agent).command
+    """Return the command of the project's agent, with the arguments that make it ask for nothing."""
+    manifest = load_manifest(data_root() / "templates", read_project(project).agent)
+    return (*manifest.command, *manifest.unattended)
 
 
 @pytest.fixture
@@ -77,3 +81,93 @@ def test_a_dry_run_prints_both_and_does_neither(
     assert lines[-1] == f"docker {compose_line(project)} exec -T agent {ENTER} {' '.join(command)}"
     assert " up --detach " in lines[-3]
     assert docker.calls == []
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Start no stack, and return the projects whose stack was to start."""
+    projects: list[Path] = []
+
+    def start(project: Project, **_: object) -> int:
+        projects.append(project.root)
+        return 0
+
+    monkeypatch.setattr(module, "start", start)
+    monkeypatch.setattr(facts, "belongs_to_root", lambda _root: False)
+    return projects
+
+
+AGENTS = known_agents(data_root() / "templates")
+KNOWN = ", ".join(AGENTS)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_in_a_directory_without_a_stack_gets_one(
+    agent: str, empty_project: Path, started: list[Path], became: list[str], ask: Ask
+) -> None:
+    answer = ask("run", agent, "--", "-p", "say hi")
+    assert (answer.code, answer.out) == (0, "")
+    files = (".devcontainer/docker-compose.yml", ".devcontainer/devcontainer.json", ".devcontainer/policy.yaml", ".env")
+    assert [line for line in answer.err.splitlines() if line.startswith("written")] == [
+        f"written    {file}" for file in files
+    ]
+    assert started == [empty_project]
+    manifest = load_manifest(data_root() / "templates", agent)
+    words = " ".join((ENTER, *manifest.command, *manifest.unattended, "-p", "say hi"))
+    assert became[0].endswith(f" agent {words} in {empty_project}")
+
+
+def test_the_second_run_writes_nothing_and_needs_no_name(
+    empty_project: Path, started: list[Path], became: list[str], ask: Ask
+) -> None:
+    ask("run", AGENTS[0])
+    for words in ((), (AGENTS[0],)):
+        assert ask("run", *words).err == ""
+    assert (started, len(became)) == ([empty_project] * 3, 3)
+
+
+@pytest.mark.usefixtures("started")
+def test_ask_leaves_the_agent_its_questions(empty_project: Path, became: list[str], ask: Ask) -> None:
+    ask("run", AGENTS[0], "--ask", "--quiet")
+    manifest = load_manifest(data_root() / "templates", AGENTS[0])
+    assert became[0].endswith(f" {ENTER} {' '.join(manifest.command)} in {empty_project}")
+
+
+def test_quiet_prints_nothing(empty_project: Path, started: list[Path], became: list[str], ask: Ask) -> None:
+    assert ask("run", AGENTS[0], "-q").err == ""
+    assert (started, len(became)) == ([empty_project], 1)
+
+
+def test_a_directory_without_a_stack_needs_the_name_of_an_agent(empty_project: Path, ask: Ask) -> None:
+    for words in ((), ("--", "-p", "hi"), ("nobody",)):
+        assert ask("run", *words).err == (
+            f"error: {empty_project}: there is no stack here yet\n"
+            f"  hint: agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {KNOWN}\n"
+        )
+    assert list(empty_project.iterdir()) == []
+
+
+def test_another_agents_stack_is_kept(empty_project: Path, started: list[Path], ask: Ask) -> None:
+    first, second = AGENTS[:2]
+    ask("init", first)
+    answer = ask("run", second)
+    assert (answer.code, started) == (1, [])
+    assert answer.err == (
+        f"error: {empty_project}: the stack of this project runs {first}, not {second}\n"
+        f"  hint: agent-sandbox init {second} --force makes it a stack for {second}\n"
+    )
+
+
+def test_a_file_that_somebody_else_wrote_is_not_replaced(empty_project: Path, started: list[Path], ask: Ask) -> None:
+    file = empty_project / ".devcontainer" / "devcontainer.json"
+    file.parent.mkdir()
+    file.write_text("{]")
+    answer = ask("run", AGENTS[0])
+    assert (answer.code, started, file.read_text()) == (1, [], "{]")
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_dry_run_without_a_stack_writes_nothing(empty_project: Path, ask: Ask) -> None:
+    answer = ask("run", AGENTS[0], "--dry-run")
+    assert (answer.code, answer.err.splitlines()[0]) == (0, "would write  .devcontainer/docker-compose.yml")
+    assert list(empty_project.iterdir()) == []

@@ -317,7 +317,7 @@ def test_a_layer_that_the_stack_does_not_see_is_told(
         ("", "log     7 records lost; it is written again"),
     ],
 )
-def test_lines_of_the_log_that_are_lost_are_told(
+def test_status_reports_dropped_audit_records(
     error: str, told: str, project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.exists()

@@ -165,7 +165,7 @@ def test_an_engine_that_can_not_be_used_is_one_message(
     assert capsys.readouterr().err.startswith(expected)
 
 
-def test_no_docker_is_one_message(
+def test_up_reports_a_missing_docker_command(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(project))

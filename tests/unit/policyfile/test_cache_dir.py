@@ -89,7 +89,7 @@ def test_nothing_is_put_into_a_folder_of_another_s_nor_made_in_one(
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["theirs"]
 
 
-def test_what_has_been_there_longest_makes_room(cache_dir: CacheDir, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_cache_evicts_the_oldest_file(cache_dir: CacheDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_FILES", 2)
     for number, name in enumerate("abc"):
         cache_dir.put(name, b"one")

@@ -84,7 +84,7 @@ def test_a_problem_is_told_and_the_code_says_so(
     assert capsys.readouterr().err == "c: gone\n"
 
 
-def test_run_gets_what_the_command_line_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_receives_the_parsed_options(monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[Any] = []
 
     async def serve(settings: object, _: object) -> None:

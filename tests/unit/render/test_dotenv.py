@@ -73,7 +73,7 @@ plain = st.text("az09./-", max_size=12)
 
 
 @given(st.dictionaries(names, plain, max_size=4), st.dictionaries(names, plain, max_size=4))
-def test_what_was_set_is_there_and_all_else_is_as_it_was(before: dict[str, str], wanted: dict[str, str]) -> None:
+def test_set_variables_changes_only_the_given_variables(before: dict[str, str], wanted: dict[str, str]) -> None:
     text = "".join(f"{key}={value}\n" for key, value in before.items())
     assert values(set_variables(text, wanted)) == before | wanted
 

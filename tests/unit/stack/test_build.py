@@ -61,7 +61,7 @@ def test_only_the_firewall_is_root(stack: Stack) -> None:
     assert [service.name for service in stack.services if service.user.split(":")[0] == "0"] == ["firewall"]
 
 
-def test_nothing_starts_before_what_guards_it_is_healthy(stack: Stack) -> None:
+def test_each_container_waits_until_the_one_it_needs_is_healthy(stack: Stack) -> None:
     needs = {
         service.name: [(need.service, need.condition) for need in service.depends_on] for service in stack.services
     }
@@ -84,7 +84,7 @@ def test_every_volume_that_is_mounted_is_declared_and_every_declared_one_is_moun
 def test_an_agent_never_mounts_what_another_one_keeps(stack: Stack) -> None:
     other = build_stack(replace(MANIFEST, name="other"), WORKSPACE, StackImages(proxy="proxy:1", agent="agent:1"))
     alone = {volume.name for volume in stack.volumes} - {volume.name for volume in other.volumes}
-    assert alone == {f"{stack.name}_state-claude"}
+    assert alone == {f"{stack.name}_state-claude", f"{stack.name}_local-claude"}
 
 
 def test_every_service_has_limits_an_init_and_a_healthcheck(stack: Stack) -> None:

@@ -1,1 +1,1 @@
-"""`agent-sandbox policy ...`: none of these commands needs a Docker engine, except `suggest` without a file."""
+"""`agent-sandbox policy ...`: only `suggest` without a file needs the running stack."""

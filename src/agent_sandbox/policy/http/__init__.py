@@ -1,1 +1,1 @@
-"""The parts of a request in canonical form: authority, host, method, path, query, GraphQL operation."""
+"""The parts of a request: their canonical forms, size limits, conditions on them, and forbidden addresses."""

@@ -1,1 +1,1 @@
-"""The patterns of rules: hosts, host lists, paths, injections, private hosts, public suffixes, upstream proxies."""
+"""What rules name: hosts, host lists, paths, secrets to inject, private hosts, public suffixes, upstream proxies."""

@@ -1,1 +1,1 @@
-"""Read a YAML file: bytes, encoding, syntax, the place of each value, and a manifest of the files that were read."""
+"""Read a YAML file: bytes, encoding, syntax, the line and column of each value, a manifest of the files read."""

@@ -1,1 +1,1 @@
-"""Render a project's stack: gather facts, compare with what exists, write."""
+"""`init`: gather facts about the project and the machine, render the stack, compare it with the files, write."""

@@ -20,6 +20,7 @@ from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, look_at, machine
+from agent_sandbox.runtime.init.git_exclude import EXCLUDE, excluding, to_exclude
 from agent_sandbox.runtime.policies.registries import known_places, this_machine, whole
 from agent_sandbox.runtime.policies.scan import naming_files
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
@@ -63,6 +64,8 @@ class Prepared:
     offered: Offered
     notes: tuple[str, ...]
     protection: Protection
+    # New files that git will not offer to commit.
+    excluded: tuple[str, ...] = ()
 
     @property
     def conflicts(self) -> tuple[Change, ...]:
@@ -74,6 +77,8 @@ class Prepared:
         if self.protection.lost:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
+        if self.excluded:
+            texts[EXCLUDE] = excluding(self.project, self.excluded)
         remove_leftovers(self.project, PATHS)
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY})
@@ -105,6 +110,7 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
     changes = reconcile(rendered, present, former=former, on_conflict=wish.on_conflict)
     if record and record.agent != manifest.name and wish.on_conflict is OnConflict.KEEP:
         changes = tuple(_kept_for(record.agent, change) for change in changes)
+    excluded = to_exclude(project, changes)
     return Prepared(
         project=project,
         stack=stack,
@@ -115,8 +121,10 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
             *notes(changes, manifest, offered, _own_stacks(project)),
             *_beyond(workspace.limits),
             *_about(protection, wish.unprotect),
+            *_kept_out_of_git(excluded),
         ),
         protection=protection,
+        excluded=excluded,
     )
 
 
@@ -141,6 +149,11 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
         yield f"{listed(protection.gone)}: no longer protected, because it is gone"
     if protection.unsearched:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
+
+
+def _kept_out_of_git(excluded: Collection[str]) -> Iterator[str]:
+    if excluded:
+        yield f"{EXCLUDE} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
 
 
 def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offered:

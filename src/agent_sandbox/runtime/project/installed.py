@@ -69,6 +69,12 @@ def find_project(path: Path | None, *, cwd: Path) -> Project:
     return read_project(_require_stack(find_root(path, cwd=cwd), cwd))
 
 
+def has_stack(path: Path | None, *, cwd: Path) -> bool:
+    """Return whether there is a stack at `path`, or in a directory that contains `cwd`."""
+    root = find_root(path, cwd=cwd)
+    return root is not None and os.path.exists(root / STACK_FILE)
+
+
 def _require_stack(root: Path | None, cwd: Path) -> Path:
     if root is None or not os.path.exists(root / STACK_FILE):
         known = ", ".join(known_agents(data_root() / "templates"))

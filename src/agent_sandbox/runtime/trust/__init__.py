@@ -1,1 +1,1 @@
-"""Ask whether the user trusts a project's settings. Changes that only narrow need no question."""
+"""Ask whether the user trusts a project's settings. A change that only takes access away is not asked about."""

@@ -7,6 +7,7 @@ from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.stack.environment import (
     CA_DIRECTORY,
     TRUST_DIRECTORY,
+    cache_environment,
     java_environment,
     proxy_environment,
     trust_environment,
@@ -37,6 +38,7 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
             **proxy_environment(where.proxy),
             **trust_environment(),
             **java_environment(where.proxy),
+            **cache_environment(HOME),
             **manifest.env,
             # One per line, because a path may contain spaces.
             "AGENT_SANDBOX_PROTECTED": "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
@@ -82,11 +84,18 @@ def state_volume(agent: str) -> str:
     return f"state-{agent}"
 
 
+def local_volume(agent: str) -> str:
+    """Return the key of the volume of ~/.local; some agents keep their sign-in there too."""
+    return f"local-{agent}"
+
+
 def _kept(manifest: AgentManifest) -> Iterator[Mount]:
     yield Mount(
         kind=MountKind.VOLUME, source=state_volume(manifest.name), target=f"{HOME}/{manifest.state}", read_only=False
     )
-    yield Mount(kind=MountKind.VOLUME, source="history", target=f"{HOME}/.history", read_only=False)
+    yield Mount(kind=MountKind.VOLUME, source=local_volume(manifest.name), target=f"{HOME}/.local", read_only=False)
+    for source, folder in (("cache", ".cache"), ("history", ".history")):
+        yield Mount(kind=MountKind.VOLUME, source=source, target=f"{HOME}/{folder}", read_only=False)
 
 
 def _brought(workspace: Workspace) -> Iterator[Mount]:

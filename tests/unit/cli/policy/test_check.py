@@ -34,7 +34,7 @@ def test_an_empty_policy_is_valid_and_says_what_it_does(policy: Path, capsys: py
     assert capsys.readouterr().out.splitlines()[1].startswith("everything is denied: ")
 
 
-def test_a_program_gets_the_same_as_json(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_the_same_result_as_the_text(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name, digest = str(policy), load_policy(policy).digest
     assert exit_code(lambda: check(json=True)) == 0
     expected = {"file": name, "valid": True, "problems": [], "digest": digest, "rules": 3, "layers": []}

@@ -76,7 +76,7 @@ def test_a_value_that_no_header_could_hold_never_reaches_the_proxy(
     assert not (running.folder / "told").exists()
 
 
-def test_without_a_proxy_there_is_nowhere_to_keep_it_and_nothing_is_read(
+def test_set_fails_without_reading_stdin_if_the_stack_is_not_running(
     project: Path, docker: FakeDocker, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert project.exists()

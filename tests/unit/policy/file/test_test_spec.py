@@ -44,7 +44,7 @@ def test_a_case_may_name_headers_and_the_size_of_the_body() -> None:
         ({"deny": "GET https://a.test/", "header": {}}, (("header",), "extra_forbidden")),
     ],
 )
-def test_what_is_no_case_is_refused_where_it_stands(case: dict[str, Any], expected: object) -> None:
+def test_invalid_test_case_is_rejected_with_its_location(case: dict[str, Any], expected: object) -> None:
     with pytest.raises(ValidationError) as raised:
         TestSpec.model_validate(case)
     assert [(error["loc"], error["type"]) for error in raised.value.errors()] == [expected]

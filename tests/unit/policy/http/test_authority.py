@@ -42,7 +42,7 @@ def test_a_port_that_is_left_out_is_the_default() -> None:
         ("allowed.test :443", "not a host name: 'allowed.test '"),
     ],
 )
-def test_what_is_no_authority_is_doubtful(text: str, doubt: str) -> None:
+def test_malformed_authority_is_ambiguous(text: str, doubt: str) -> None:
     with pytest.raises(Ambiguous) as raised:
         parse_authority(text, default_port=None)
     assert str(raised.value) == doubt

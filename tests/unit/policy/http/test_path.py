@@ -35,7 +35,7 @@ def test_an_encoded_slash_stands_where_it_is_asked_for_and_is_read_both_ways() -
 
 
 @each("path", ["/a%2f%2e%2e%2fb", "/a%2f..%2fb", "/a%2f%2fb", "/a/%2fb", "/a%2f..;x", "/a%2f;x/b"])
-def test_an_encoded_slash_never_hides_another_doubt(path: str) -> None:
+def test_encoded_slash_option_does_not_permit_other_ambiguities(path: str) -> None:
     with pytest.raises(Ambiguous):
         canonical_path(path, encoded_slash=True)
 

@@ -57,7 +57,7 @@ def test_what_is_no_proxy_is_refused_with_what_to_write(written: str, what: str,
 
 
 @pytest.mark.parametrize("text", ["http://me:hunter2@proxy.corp.example:3128", "me:hunter2@proxy.corp.example"])
-def test_credentials_are_refused_and_not_repeated(text: str) -> None:
+def test_proxy_url_with_credentials_is_rejected_without_printing_them(text: str) -> None:
     with pytest.raises(Unfit) as unfit:
         parse_upstream_proxy(text)
     assert unfit.value.what == "the proxy URL has credentials"

@@ -90,7 +90,7 @@ def test_a_deny_whose_query_no_request_can_have_is_none_to_tell(read: Readers) -
     assert got.beaten_by == ()
 
 
-def test_a_file_that_is_written_in_no_usual_way_is_left_to_its_author(read: Readers) -> None:
+def test_file_with_an_unsupported_layout_is_not_edited(read: Readers) -> None:
     what = "cannot add GET https://b.test/ to this file automatically"
     expected = Problem(where="policy.yaml", what=what, hint="add `- GET https://b.test/` under `allow` by hand")
     assert problem(read, "allow GET https://b.test/", "{allow}\n") == expected

@@ -28,7 +28,7 @@ from table_tests import each
         ("*.ec2.eu-west-1.amazonaws.com", "s3.*.amazonaws.com", "no"),
     ],
 )
-def test_a_wildcard_over_several_tenants_is_told_from_one_tenants_own(pattern: str, suffix: str, expected: str) -> None:
+def test_below_suffix_finds_only_wildcards_over_several_tenants(pattern: str, suffix: str, expected: str) -> None:
     assert below_suffix(parse_host_pattern(pattern), suffix) == (expected == "yes")
 
 

@@ -39,7 +39,7 @@ def test_a_reader_that_stopped_reading_costs_lines_and_not_memory() -> None:
     writer.close()
 
 
-def test_what_came_while_others_were_written_is_written_at_the_end() -> None:
+def test_close_writes_lines_that_were_added_during_a_write() -> None:
     entered, go_on = threading.Event(), threading.Event()
     written: list[bytes] = []
 

@@ -47,7 +47,7 @@ def enforce(made: http.HTTPFlow, policy: Policy, tunnel: Tunnel = TUNNEL) -> Exc
     return exchange
 
 
-def test_an_allowed_request_goes_on_as_it_was_decided(policy: Callable[[str], Policy]) -> None:
+def test_allowed_request_is_forwarded_in_canonical_form(policy: Callable[[str], Policy]) -> None:
     made = flow("/%61pi/x?y", (b"X-Method-Override", b"PUT"))
     exchange = enforce(made, policy(RULES))
     data = made.request.data

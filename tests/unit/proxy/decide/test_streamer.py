@@ -61,7 +61,7 @@ def test_a_response_that_nobody_decided_is_the_end() -> None:
     assert made.error
 
 
-def test_a_flow_that_failed_is_left_as_it_is() -> None:
+def test_failed_flow_keeps_its_error() -> None:
     made, _ = flow()
     made.error = Error("gone")
     Streamer().responseheaders(made, TUNNEL)

@@ -49,7 +49,7 @@ def test_an_answer_in_pieces_is_one_answer() -> None:
         b"HTTP/1.1 099 x",
     ],
 )
-def test_what_is_no_answer_is_not_waited_for(said: bytes) -> None:
+def test_response_that_is_not_http1_fails_immediately(said: bytes) -> None:
     wire = asked()
     assert b"502 Bad Gateway" in wire.server_sends(said)
     assert (b"is not HTTP/1" in wire.to_client, wire.closed) == (True, [wire.servers[0]])

@@ -102,7 +102,7 @@ async def test_a_request_goes_to_the_server_and_its_answer_comes_back() -> None:
     assert stage.lines == []
 
 
-async def test_a_refused_dial_is_answered() -> None:
+async def test_refused_server_connection_is_answered_with_403() -> None:
     stage = Stage()
 
     def refuse() -> Streams:

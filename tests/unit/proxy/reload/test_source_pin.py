@@ -59,7 +59,7 @@ def test_an_edit_in_its_own_folder_is_taken(host: Host) -> None:
     assert host.start() == "second"
 
 
-def test_the_same_policy_may_come_from_another_folder_which_is_then_its_own(host: Host) -> None:
+def test_another_folder_with_the_same_policy_becomes_the_pinned_one(host: Host) -> None:
     assert host.start() == "first"
     host.replace("first")
     assert host.start() == "first"

@@ -104,7 +104,7 @@ def test_several_names_and_an_encrypted_hello_are_told() -> None:
         (record(hello(names(b"caf\xc3\xa9"))), "a server name that is not an ASCII host name"),
     ],
 )
-def test_what_cannot_be_read_in_one_way_is_refused(data: bytes, problem: str) -> None:
+def test_malformed_or_ambiguous_client_hello_is_rejected(data: bytes, problem: str) -> None:
     with pytest.raises(BadHelloError) as caught:
         read_hello(data)
     assert problem == str(caught.value)

@@ -70,7 +70,7 @@ SAID = {
 
 
 @each(("said", "expected"), SAID.items())
-def test_docker_is_translated_into_the_users_words(said: str, expected: str) -> None:
+def test_docker_errors_become_problems(said: str, expected: str) -> None:
     assert str(problem_of(said, doing="x"))[: len(expected)] == expected
 
 

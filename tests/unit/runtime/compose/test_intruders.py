@@ -65,7 +65,7 @@ def test_a_stack_that_does_not_run_is_not_asked_about(docker: FakeDocker) -> Non
     assert (names(DOCKER, stack(firewall="exited", agent="exited")), docker.calls) == ((), [])
 
 
-def test_an_engine_that_does_not_say_names_nobody(docker: FakeDocker) -> None:
+def test_no_sharers_are_reported_if_docker_fails(docker: FakeDocker) -> None:
     docker.says("ps --quiet", err="Cannot connect\n", code=1)
     assert names(DOCKER, UP) == ()
 

@@ -83,7 +83,7 @@ def test_a_disk_that_is_blind_to_case_is_told(machine: Machine, monkeypatch: pyt
     assert result.what.startswith("this disk takes `.GIT` for `.git`: ")
 
 
-def test_a_second_directory_in_capitals_is_not_taken_for_such_a_disk(machine: Machine) -> None:
+def test_upper_case_copy_does_not_mean_a_case_insensitive_disk(machine: Machine) -> None:
     (machine.cwd / ".DEVCONTAINER").mkdir()
     what = f".DEVCONTAINER (the sandbox itself: compose file, policy, editor settings): {MADE}"
     assert [result.what for result in workspace.names(machine)] == [what]

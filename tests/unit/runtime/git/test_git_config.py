@@ -125,7 +125,7 @@ def test_settings_that_include_without_end_are_not_read(tmp_path: Path) -> None:
         Settings(Patience()).of(git)
 
 
-def test_settings_that_git_refuses_name_nothing(tmp_path: Path) -> None:
+def test_invalid_git_config_yields_no_paths(tmp_path: Path) -> None:
     assert said(tmp_path, "[core\n") == set()
 
 

@@ -73,7 +73,7 @@ def test_what_is_protected_stays_so_though_the_next_search_does_not_find_it(
         ".git/modules/fe/config, .git/modules/fe/hooks, nested/deep/.git/config, nested/deep/.git/hooks: "
         "still protected, though this search found no reference to it"
     )
-    assert prepared.notes[1].startswith(".git/modules, .devcontainer, nested: not searched for repositories")
+    assert prepared.notes[1].startswith(".git/modules, .devcontainer, nested, .git/info: not searched for repositories")
 
 
 @pytest.mark.parametrize("text", ["", "services: [\n", "services: {}\n"])

@@ -39,12 +39,14 @@ def test_what_is_pinned_can_be_written_to_but_is_a_mount_of_its_own() -> None:
     assert not mounts(workspace)["/workspace/.git"].read_only
 
 
-def test_state_and_history_are_kept() -> None:
+def test_state_caches_and_history_are_kept() -> None:
     kept = {mount.target: mount.source for mount in mounts(WORKSPACE).values() if mount.kind is MountKind.VOLUME}
     assert kept == {
         "/etc/ssl/certs": "trust",
         "/usr/local/share/agent-sandbox/ca": "ca-public",
         "/home/dev/.claude": "state-claude",
+        "/home/dev/.local": "local-claude",
+        "/home/dev/.cache": "cache",
         "/home/dev/.history": "history",
     }
 

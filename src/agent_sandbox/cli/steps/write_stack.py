@@ -1,0 +1,50 @@
+"""Write a project's stack, for `init` and `run`."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from agent_sandbox.cli.steps.protection_prompt import settle
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.reconcile import Change
+from agent_sandbox.runtime.init.initialise import Prepared, Wish, prepare
+from agent_sandbox.runtime.init.orphaned_stack import left_behind
+from agent_sandbox.runtime.project.trust_snapshot import look
+from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.runtime.trust.auto_trust import remember
+from agent_sandbox.runtime.trust.prompt import unseen_in
+
+
+def write_stack(wish: Wish, *, dry_run: bool = False, ask: bool = True) -> Prepared:
+    """Write the stack unless a file conflicts, trust what was written, and return what was done.
+
+    `ask` allows a question at the terminal about protections that would end. A dry run asks and writes nothing.
+    """
+    prepared = prepare(wish, os.environ)
+    if dry_run or prepared.conflicts:
+        return prepared
+    if ask:
+        prepared = settle(wish, prepared)
+    store = open_store(os.environ)
+    notes = (*prepared.notes, *left_behind(prepared, store))
+    prepared.write()
+    remember(store, prepared, look(prepared.project, os.environ))
+    return replace(prepared, notes=(*notes, *_unseen(prepared.project)))
+
+
+def require_no_conflict(prepared: Prepared) -> None:
+    """Raise UserError for the files that were kept, so that nothing was written."""
+    if prepared.conflicts:
+        raise UserError([_problem(change) for change in prepared.conflicts])
+
+
+def _problem(change: Change) -> Problem:
+    hint = f"--force writes what the diff shows; or move {change.path} away"
+    return Problem(where=change.path, what=f"{change.why}; nothing was written", hint=hint)
+
+
+def _unseen(project: Path) -> Iterator[str]:
+    unseen = unseen_in(project, os.environ)
+    if unseen:
+        yield f"{', '.join(unseen)}: existed before init; `agent-sandbox up` shows it and asks whether you trust it"

@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.cli.steps import write_stack as module
+from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
+from agent_sandbox.problems import UserError
+from agent_sandbox.render.reconcile import OnConflict, Verdict
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.init.initialise import Prepared, Wish
+
+
+@pytest.fixture
+def wish(empty_project: Path) -> Wish:
+    """Return the options of an `init` in an empty project."""
+    agent = known_agents(data_root() / "templates")[0]
+    return Wish(agent=agent, path=empty_project, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+
+
+def test_it_writes_and_remembers_what_it_wrote(wish: Wish, empty_project: Path) -> None:
+    prepared = write_stack(wish)
+    require_no_conflict(prepared)
+    assert {change.verdict for change in prepared.changes} == {Verdict.WRITTEN}
+    assert all((empty_project / change.path).exists() for change in prepared.changes)
+    assert not [note for note in prepared.notes if "existed before init" in note]
+
+
+def test_a_dry_run_and_a_conflict_write_nothing(wish: Wish, empty_project: Path) -> None:
+    write_stack(wish, dry_run=True)
+    assert list(empty_project.iterdir()) == []
+    file = empty_project / ".devcontainer" / "docker-compose.yml"
+    file.parent.mkdir()
+    file.write_text("services: {}\n")
+    prepared = write_stack(wish)
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    with pytest.raises(UserError) as refused:
+        require_no_conflict(prepared)
+    (problem,) = refused.value.problems
+    assert problem.what.endswith("; nothing was written")
+    assert problem.hint == "--force writes what the diff shows; or move .devcontainer/docker-compose.yml away"
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_without_ask_no_question_is_put(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Prepared] = []
+
+    def settle(_: Wish, prepared: Prepared) -> Prepared:
+        asked.append(prepared)
+        return prepared
+
+    monkeypatch.setattr(module, "settle", settle)
+    write_stack(wish, ask=False)
+    assert asked == []
+    write_stack(wish)
+    assert len(asked) == 1
+
+
+def test_a_policy_that_was_there_is_named(wish: Wish, empty_project: Path) -> None:
+    policy = empty_project / ".devcontainer" / "policy.yaml"
+    policy.parent.mkdir()
+    policy.write_text("version: 1\ndomains: [example.com]\n")
+    note = ".devcontainer/policy.yaml: existed before init; `agent-sandbox up` shows it and asks whether you trust it"
+    assert note in write_stack(wish).notes
