@@ -13,6 +13,7 @@ class FakeDocker:
 
     folder: Path
     rules: list[str] = field(default_factory=list)
+    program: str = "docker"
 
     def says(self, words: str, *, out: str = "", err: str = "", code: int = 0, script: str = "") -> "FakeDocker":
         """Answer any command whose arguments hold `words`; `script` is shell that runs first."""
@@ -30,10 +31,10 @@ class FakeDocker:
 
     def _write(self) -> None:
         body = "\n  ".join(self.rules)
-        program = self.folder / "docker"
+        program = self.folder / self.program
         program.write_text(
             f"#!/bin/sh\nPATH=/usr/bin:/bin\nprintf '%s\\n' \"$*\" >>{self._quoted('calls')}\n"
-            f'case "$*" in\n  {body}\nesac\necho "fake docker: nothing to say to: $*" >&2\nexit 99\n'
+            f'case "$*" in\n  {body}\nesac\necho "fake {self.program}: nothing to say to: $*" >&2\nexit 99\n'
         )
         program.chmod(0o755)
 

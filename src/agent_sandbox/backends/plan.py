@@ -4,8 +4,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from agent_sandbox.backends.verbs import Freshness
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Build, Freshness, Verb
 from agent_sandbox.filetree import FileTree
 
 
@@ -53,6 +55,16 @@ class RemoveImages:
 
 type Step = BuildImage | RunCommand | RemoveImages | HandOver
 type Plan = tuple[Step, ...]
+
+
+class Planner(Protocol):
+    """The pure part of a backend: it turns requests into plans, and neither asks nor does anything."""
+
+    def plan(self, project: Project, verb: Verb) -> Plan:
+        """Return the steps that execute `verb` on the project's stack."""
+
+    def build(self, verb: Build) -> Plan:
+        """Return the steps that build images; they need no project."""
 
 
 def describe(plan: Plan) -> str:

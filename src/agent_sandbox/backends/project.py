@@ -5,9 +5,6 @@ from pathlib import Path
 
 from agent_sandbox.stack.workspace import Owner
 
-# The label that compose sets on everything of a project.
-PROJECT_LABEL = "com.docker.compose.project"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:

@@ -12,12 +12,11 @@ from agent_sandbox.backends.verbs import Destroy
 from agent_sandbox.cli.framework.errors import DONE, MENDABLE
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath
 from agent_sandbox.cli.framework.typer_options import Quiet
-from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose.containers import leftovers
-from agent_sandbox.runtime.compose.engine import labels_of
 from agent_sandbox.runtime.project.installed import open_project, own_images
+from agent_sandbox.stack.engine import ENGINE
 
 Images = Annotated[bool, typer.Option(help="Also remove the images.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -38,12 +37,12 @@ def destroy(
     """
     project = open_project(path, cwd=Path.cwd())
     names = own_images(project) if images else ()
-    things = {} if dry_run else leftovers(project.name)
+    things = {} if dry_run else driver().leftovers(project.name)
     if images and not dry_run:
-        things["images"] = tuple(labels_of(names))
+        things["images"] = tuple(driver().labels_of(names))
     if not (dry_run or any(things.values())):
         if not quiet:
-            say(f"{project.name} has nothing on this Docker engine: nothing was removed")
+            say(f"{project.name} has nothing on this {ENGINE}: nothing was removed")
         return DONE
     if not (yes or dry_run or _confirmed(project, things)):
         say("nothing was removed")
@@ -55,7 +54,7 @@ def destroy(
 
 
 def _report_images(found: Sequence[str]) -> None:
-    kept = labels_of(found) if found else {}
+    kept = driver().labels_of(found) if found else {}
     for name in found:
         say(f"  {name} {'kept: a container of another project uses it' if name in kept else 'removed'}")
 

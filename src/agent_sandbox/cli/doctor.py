@@ -7,15 +7,16 @@ from pathlib import Path
 
 from agent_sandbox.cli.framework.errors import DONE, MENDABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.terminal.output import emit, emit_json
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, Status, warn
 from agent_sandbox.runtime.doctor.table import examine
+from agent_sandbox.runtime.driver.protocol import Machine
+from agent_sandbox.runtime.driver.result import CheckResult, Status, warn
 
 
 def doctor(*, path: ProjectPath = None, json: Json = False) -> int:
     """Check this machine, and the project if there is one; exit 1 if something needs fixing."""
-    machine = Machine(path=path, cwd=Path.cwd())
+    machine = Machine(path=path, cwd=Path.cwd(), driver=driver())
     results = []
     for result in examine(machine) if json else folded(examine(machine)):
         results.append(result)

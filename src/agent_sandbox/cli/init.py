@@ -11,11 +11,12 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.render.paths import COMPOSE
+from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init.initialise import Prepared, Wish, agent_of
 from agent_sandbox.runtime.project.installed import require_outermost
+from agent_sandbox.stack.engine import COMMAND
 from agent_sandbox.stack.limits import told
 from agent_sandbox.stack.workspace import Ide
 
@@ -27,7 +28,7 @@ WOULD = {
 }
 NEXT = {
     "agent-sandbox up": "builds the images once (a few minutes) and starts the stack",
-    "docker compose exec agent zsh": "work in it",
+    f"{COMMAND} exec agent zsh": "work in it",
 }
 AGAIN = {"agent-sandbox up": "applies the changes to the stack"}
 
@@ -110,7 +111,7 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         say("dry run: nothing was written")
     elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
         _say_next(prepared.project, NEXT)
-    elif any(change.writes and change.path == COMPOSE for change in prepared.changes):
+    elif any(change.writes and change.path == STACK for change in prepared.changes):
         _say_next(prepared.project, AGAIN)
 
 

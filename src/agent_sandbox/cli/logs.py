@@ -10,11 +10,9 @@ from agent_sandbox.backends.verbs import Follow, Logs
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.typer_options import Following, Tail
-from agent_sandbox.cli.steps.execute import backend
+from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose.containers import containers
-from agent_sandbox.runtime.compose.execute import hand_on
 from agent_sandbox.runtime.project.installed import open_project
 
 ERASE = "\x1b[2K"
@@ -38,7 +36,7 @@ def logs(
 ) -> int:
     """Show the output of the stack's containers; `proxy logs` shows the proxy's decisions."""
     project = open_project(path, cwd=Path.cwd())
-    found = {container.service for container in containers(project.name)}
+    found = {container.service for container in driver().observe(project.name)}
     if not found:
         raise UserError([Problem(where=project.name, what="the stack is not running", hint="agent-sandbox up")])
     unknown = [service for service in services or () if service not in found]
@@ -47,13 +45,13 @@ def logs(
         raise UserError(Problem(where=name, what="the stack has no such container", hint=hint) for name in unknown)
     verb = Logs(services=tuple(services or ()), follow=Follow.WAIT if follow else Follow.STOP, tail=tail)
     try:
-        hand_on(backend().plan(project, verb), on_line=show)
+        driver().pass_on(backend().plan(project, verb), on_line=show)
     except KeyboardInterrupt:
         return INTERRUPTED
     return DONE
 
 
 def show(line: str) -> None:
-    """Print a line without terminal control sequences, which an agent could print and compose prepends."""
+    """Print a line without terminal control sequences, which an agent could print and the engine's command prepends."""
     emit(line.removeprefix(ERASE))
     sys.stdout.flush()  # for readers of a pipe

@@ -11,24 +11,24 @@ from typing import Any
 
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.steps.execute import backend
+from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit, emit_json
-from agent_sandbox.runtime.compose.clock import clock_off
-from agent_sandbox.runtime.compose.containers import Container
-from agent_sandbox.runtime.compose.sharing import SHARING
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.installed import open_project
-from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, STRANGER, listed
+from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
+from agent_sandbox.runtime.proxy.clock import clock_off
 from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.proxy.decisions import as_text as decision_as_text
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
+from agent_sandbox.stack.engine import HOST
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 CHECKED = "; {starts} more by the sandbox's own checks"
 UNSEEN = "{} is not trusted: agent-sandbox trust"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs --denied"
-CLOCK = "the proxy's clock is {}, so certificates fail: set the clock of the Docker host"
+CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
 # States in which a container neither runs nor is about to restart.
@@ -56,8 +56,9 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
     project = open_project(path, cwd=Path.cwd())
     load = cache(lambda: load_here(project.policy, os.environ))
     found = look(
+        driver(),
         project,
-        ask=lambda argv: ask_stack(backend().plan(project, AskProxy(argv=argv))),
+        ask=lambda argv: ask_stack(driver(), backend().plan(project, AskProxy(argv=argv))),
         digest=lambda: load().digest,
         lacking=lacking(project, load),
         left_out=left_out(project, os.environ),

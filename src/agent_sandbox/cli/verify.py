@@ -11,14 +11,10 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.errors import DONE, MENDABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
-from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.terminal.output import emit, emit_json
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose.containers import containers
-from agent_sandbox.runtime.compose.engine import ask
-from agent_sandbox.runtime.compose.faults import problem_of
-from agent_sandbox.runtime.compose.sharing import mending, sharers
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.stack.services.agent import PROBE
@@ -44,9 +40,9 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
     agent = require_running(project, "agent")
     options = ("--json", *(("--full",) if full else ()), *(("--capture", capture) if capture else ()))
     with _announced(project):
-        done = ask("exec", agent.id, PROBE, *options)
+        done = driver().run_in(agent, PROBE, *options)
     if done.code not in CODES:
-        raise UserError([problem_of(done.err or done.out, doing="running the probe")])
+        raise UserError([driver().explain(done.err or done.out, doing="running the probe")])
     probes = (*_probes(done.out), _sharing(project.name))
     leaks = [one for one in probes if one["verdict"] not in HARMLESS]
     code = MENDABLE if leaks else CODES[done.code]
@@ -69,7 +65,7 @@ def _announced(project: Project) -> Iterator[None]:
 
 def _announce(project: Project, seconds: int) -> None:
     with suppress(UserError):  # a proxy that is down or of another version counts them as before
-        ask_stack(backend().plan(project, AskProxy(argv=("verify", "--seconds", str(seconds)))))
+        ask_stack(driver(), backend().plan(project, AskProxy(argv=("verify", "--seconds", str(seconds)))))
 
 
 def _probes(output: str) -> tuple[Mapping[str, Any], ...]:
@@ -95,13 +91,13 @@ def _unreadable(output: str) -> Problem:
 
 def _sharing(project: str) -> Mapping[str, Any]:
     """Return whether another container shares the network namespace, which only the host can see."""
-    names = sharers(containers(project))
+    found = driver().sharers(driver().observe(project))
     return {
         "group": "network",
         "tried": "containers in one namespace",
-        "verdict": "LEAK" if names else "closed",
-        "told": ", ".join(names) or "only the agent's own",
-        "mend": "; ".join(map(mending, names)),
+        "verdict": "LEAK" if found else "closed",
+        "told": ", ".join(one.name for one in found) or "only the agent's own",
+        "mend": "; ".join(one.mending for one in found),
         "ms": 0,
     }
 

@@ -9,6 +9,7 @@ from agent_sandbox.render import jsonc
 from agent_sandbox.render.faithful import require_same
 from agent_sandbox.render.template import Templates
 from agent_sandbox.stack.build import VOLUMES
+from agent_sandbox.stack.engine import STACK_FILE
 from agent_sandbox.stack.services.agent import READY, WORKSPACE, local_volume, state_volume
 from agent_sandbox.stack.workspace import Ide, Workspace
 
@@ -34,7 +35,7 @@ def devcontainer_document(workspace: Workspace) -> dict[str, Any]:
     ready = f"until [ -e {READY} ]; do sleep 0.1; done"
     document = {
         "name": workspace.title,
-        "dockerComposeFile": "docker-compose.yml",
+        "dockerComposeFile": STACK_FILE,
         "service": "agent",
         "workspaceFolder": WORKSPACE,
         "remoteUser": "dev",

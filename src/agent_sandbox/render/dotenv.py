@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent_sandbox.stack.engine import COMMAND
+
 # One assignment; a quoted value may span lines, and text in it is not an assignment.
 ASSIGNMENT = re.compile(
     r"""^[ \t]*(?:export[ \t]+)?(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)[ \t]*[=:]
@@ -11,7 +13,7 @@ ASSIGNMENT = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 NOTE = re.compile(r"[ \t]#")
-COMMENT = "# With these two lines, plain `docker compose` finds the agent's sandbox. Written by agent-sandbox."
+COMMENT = f"# With these two lines, plain `{COMMAND}` finds the agent's sandbox. Written by agent-sandbox."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

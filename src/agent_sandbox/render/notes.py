@@ -8,9 +8,10 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render import dotenv, jsonc
 from agent_sandbox.render.devcontainer import DOUBTFUL
 from agent_sandbox.render.foreign import load_foreign
-from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict
+from agent_sandbox.stack.engine import COMMAND, FILES_VARIABLE
 
 
 def notes(
@@ -24,7 +25,7 @@ def notes(
         *_missing_services(by_path[POLICY], manifest),
         *_offers(by_path[POLICY], offered),
         *_overshadowed(by_path[DOTENV], own_stacks),
-        *_open(by_path[DOTENV], by_path[COMPOSE]),
+        *_open(by_path[DOTENV], by_path[STACK]),
         *_added(by_path[DOTENV]),
     )
 
@@ -82,9 +83,9 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
 
 
 def _overshadowed(change: Change, own_stacks: Sequence[str]) -> Iterator[str]:
-    own = "docker compose --project-name NAME --file"
+    own = f"{COMMAND} --project-name NAME --file"
     for file in own_stacks if change.writes else ():
-        yield f"`docker compose` in this directory now uses the sandbox; for your own stack, use: {own} {file}"
+        yield f"`{COMMAND}` in this directory now uses the sandbox; for your own stack, use: {own} {file}"
 
 
 def _open(change: Change, stack: Change) -> Iterator[str]:
@@ -93,7 +94,8 @@ def _open(change: Change, stack: Change) -> Iterator[str]:
 
 
 def _added(change: Change) -> Iterator[str]:
-    files = dotenv.assignments(change.after).get("COMPOSE_FILE")
-    added = files.value.removeprefix(f"{COMPOSE}:") if files else COMPOSE
-    if added != COMPOSE:
-        yield f"{DOTENV}: `COMPOSE_FILE` also names {added}: these files can weaken the sandbox, so check them first"
+    files = dotenv.assignments(change.after).get(FILES_VARIABLE)
+    added = files.value.removeprefix(f"{STACK}:") if files else STACK
+    if added != STACK:
+        named = f"`{FILES_VARIABLE}` also names {added}"
+        yield f"{DOTENV}: {named}: these files can weaken the sandbox, so check them first"

@@ -1,7 +1,9 @@
 """The paths of a stack's files in the project."""
 
-COMPOSE = ".devcontainer/docker-compose.yml"
+from agent_sandbox.stack.engine import STACK_FILE
+
+STACK = f".devcontainer/{STACK_FILE}"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
 POLICY = ".devcontainer/policy.yaml"
 DOTENV = ".env"
-PATHS = (COMPOSE, DEVCONTAINER, POLICY, DOTENV)
+PATHS = (STACK, DEVCONTAINER, POLICY, DOTENV)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
-from agent_sandbox.render.compose import render_compose
 from agent_sandbox.render.devcontainer import devcontainer_document, render_devcontainer
-from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.render.reconcile import (
     Change,
@@ -17,7 +16,9 @@ from agent_sandbox.render.reconcile import (
     merged_dotenv,
     yours,
 )
+from agent_sandbox.render.stack_file import render_stack_file
 from agent_sandbox.render.template import Templates
+from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE
 from agent_sandbox.stack.model import Stack
 from agent_sandbox.stack.workspace import Workspace
 
@@ -26,7 +27,7 @@ from agent_sandbox.stack.workspace import Workspace
 class Rendered:
     """The rendered content of a project's files."""
 
-    compose: str
+    stack_file: str
     devcontainer: str
     members: Mapping[str, Any]
     policy: str
@@ -42,11 +43,11 @@ def render_project(
 ) -> Rendered:
     """Return the rendered files of this stack."""
     return Rendered(
-        compose=render_compose(templates, stack, manifest, workspace),
+        stack_file=render_stack_file(templates, stack, manifest, workspace),
         devcontainer=render_devcontainer(templates, workspace),
         members=devcontainer_document(workspace),
         policy=render_policy(templates, manifest, workspace.ide, offered),
-        variables={"COMPOSE_FILE": COMPOSE, "COMPOSE_PROJECT_NAME": stack.name},
+        variables={FILES_VARIABLE: STACK, NAME_VARIABLE: stack.name},
     )
 
 
@@ -59,7 +60,7 @@ def reconcile(
 ) -> tuple[Change, ...]:
     """Return the change of each file; `former` are values in `.env` that an earlier `init` wrote."""
     return (
-        generated(COMPOSE, present[COMPOSE], rendered.compose, comment="#", on_conflict=on_conflict),
+        generated(STACK, present[STACK], rendered.stack_file, comment="#", on_conflict=on_conflict),
         merged_devcontainer(
             DEVCONTAINER,
             present[DEVCONTAINER],

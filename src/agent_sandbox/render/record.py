@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.compose import RECORD
 from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.header import Hand, hand_of
+from agent_sandbox.render.stack_file import RECORD
 from agent_sandbox.stack.limits import limits
 from agent_sandbox.stack.model import Limits
 from agent_sandbox.stack.workspace import Ide, Owner

@@ -1,26 +1,25 @@
 """Explain why a stack did not start: the first service that failed, with its last output."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
-from agent_sandbox.runtime.compose.containers import Container, containers
-from agent_sandbox.runtime.compose.engine import ask
-from agent_sandbox.runtime.compose.faults import FAULTS, problem_of
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.protocol import Driver, Explain
 from agent_sandbox.runtime.proxy.decisions import read_line
 
 LINES = 15
 
 
-def why_not_up(project: Project) -> Callable[[RunCommand, str], Iterable[Problem]]:
+def why_not_up(driver: Driver, project: Project) -> Explain:
     """Return a function that explains a failed start of the project."""
 
     def explain(step: RunCommand, said: str) -> Iterable[Problem]:
-        if any(fault.pattern.search(said) for fault in FAULTS):
-            return [problem_of(said, doing=step.purpose)]
-        failed = first_failed(containers(project.name))
-        return [_problem(failed, last_words(failed))] if failed else [problem_of(said, doing=step.purpose)]
+        if known := driver.known_fault(said):
+            return [known]
+        failed = first_failed(driver.observe(project.name))
+        return [_problem(failed, last_words(driver, failed))] if failed else [driver.explain(said, doing=step.purpose)]
 
     return explain
 
@@ -34,10 +33,9 @@ def _waiting(container: Container) -> bool:
     return container.state == "created" and not container.error
 
 
-def last_words(container: Container) -> str:
+def last_words(driver: Driver, container: Container) -> str:
     """Return the last lines that a container printed, without audit records."""
-    done = ask("logs", "--tail", str(LINES), container.id)
-    lines = (done.out + done.err).strip().splitlines()
+    lines = driver.output_of(container, lines=LINES).strip().splitlines()
     return "\n".join(line for line in lines if read_line(line) is None)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+FINISHING = "finishing"  # what is in progress between two parts, and after the last one
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:

@@ -8,10 +8,10 @@ from typing import Any
 from agent_sandbox.backends.project import Project
 from agent_sandbox.policytools.suggest.noise_filter import why_not_suggested
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose.containers import Container, containers
-from agent_sandbox.runtime.compose.sharing import mending, sharers
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.project.installed import limits_said
-from agent_sandbox.runtime.protect.mount_checks import Gaps, Inside, foreign_networks, look_inside, look_over, strangers
+from agent_sandbox.runtime.protect.mount_checks import Gaps, Inside, look_inside, look_over
 from agent_sandbox.runtime.proxy.decisions import is_probe
 
 # More than are shown, because probes are left out.
@@ -81,6 +81,7 @@ type Ask = Callable[[tuple[str, ...]], Mapping[str, Any]]
 
 
 def look(  # noqa: PLR0913 - each is a question of its own
+    driver: Driver,
     project: Project,
     *,
     ask: Ask,
@@ -90,9 +91,10 @@ def look(  # noqa: PLR0913 - each is a question of its own
     unseen: tuple[str, ...] = (),
 ) -> Status:
     """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
-    found = containers(project.name)
+    found = driver.observe(project.name)
     running = any(container.service == "proxy" and container.state == "running" for container in found)
     host_digest, problems = _checked(digest)
+    intruders = driver.intruders(found, project.name)
     denials, unopened = _denials(ask) if running else ((), 0)
     return Status(
         project=project,
@@ -105,10 +107,10 @@ def look(  # noqa: PLR0913 - each is a question of its own
         unopened=unopened,
         lacking=lacking,
         left_out=left_out,
-        inside=look_inside(found),
-        connected=foreign_networks(found, project.name),
-        strangers=strangers(found, project.name),
-        sharing=tuple(map(mending, sharers(found))),
+        inside=look_inside(driver, found),
+        connected=intruders.connected,
+        strangers=intruders.strangers,
+        sharing=tuple(one.mending for one in intruders.sharing),
         gaps=look_over(project.root),
         limits=_limits(project),
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.stack.engine import ISOLATED
 from agent_sandbox.stack.model import Network, Stack, Volume
 from agent_sandbox.stack.naming import addresses, network_name, stack_name
 from agent_sandbox.stack.services.agent import agent_service, local_volume, state_volume
@@ -21,8 +22,6 @@ VOLUMES = {
 }
 STATE = "the agent's sign-in, settings and sessions"
 LOCAL = "programs and data that were installed under ~/.local"
-# The Docker engine gets no address on the bridge, so services of the host are not reachable through it.
-ISOLATED = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from agent_sandbox.cli.steps import trust_gate
 from agent_sandbox.images import Owner, agent_name, proxy_name
 from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.doctor import project as checks
+from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project import installed
 from agent_sandbox.runtime.project.installed import images_of, read_project
 from fake_docker import FakeDocker, docker
@@ -39,7 +39,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (installed, trust_gate):
         monkeypatch.setattr(module, "require_own", lambda project: project)
     # Whoever runs the tests may be root: of that, too, is tested beside `up`.
-    monkeypatch.setattr(checks, "belongs_to_root", lambda _root: False)
+    monkeypatch.setattr(facts, "belongs_to_root", lambda _root: False)
     trust(tmp_path)
     return tmp_path
 

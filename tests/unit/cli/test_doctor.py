@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.cli.doctor import as_text, doctor, folded
 from agent_sandbox.cli.framework.errors import exit_code
-from agent_sandbox.runtime.doctor.result import ok, warn
+from agent_sandbox.runtime.driver.result import ok, warn
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from agent_sandbox.cli import run as module
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.run import run
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.doctor import project as checks
 from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.project.installed import read_project
 from agent_sandbox.stack.services.agent import ENTER
 from agent_sandbox.stack.workspace import Owner
@@ -48,8 +48,8 @@ def test_the_agents_command_takes_our_place_once_the_stack_is_up(
 def test_what_the_agent_can_only_read_is_said_before_it_starts(
     up_to_date: FakeDocker, became: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(checks, "belongs_to_root", lambda _root: True)
-    monkeypatch.setattr(checks, "owner_of", lambda _root: Owner(uid=1000, gid=1000))
+    monkeypatch.setattr(facts, "belongs_to_root", lambda _root: True)
+    monkeypatch.setattr(facts, "owner_of", lambda _root: Owner(uid=1000, gid=1000))
     engine = {"KernelVersion": Path("/proc/sys/kernel/osrelease").read_text().strip(), "SecurityOptions": []}
     up_to_date.says("ps --all").says("up --detach").says("info --format", out=json.dumps(engine))
     assert exit_code(lambda: run([])) == 0
@@ -93,7 +93,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return 0
 
     monkeypatch.setattr(module, "start", start)
-    monkeypatch.setattr(checks, "belongs_to_root", lambda _root: False)
+    monkeypatch.setattr(facts, "belongs_to_root", lambda _root: False)
     return projects
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.up import up
-from agent_sandbox.runtime.doctor import project as checks
+from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.protect.snapshot import record
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
@@ -30,8 +30,8 @@ def test_up_starts_the_stack_and_names_the_next_step(
 def test_up_says_what_the_agent_can_only_read(
     up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mapped: str, told: int
 ) -> None:
-    monkeypatch.setattr(checks, "belongs_to_root", lambda _root: True)
-    monkeypatch.setattr(checks, "owner_of", lambda _root: Owner(uid=1000, gid=1000))
+    monkeypatch.setattr(facts, "belongs_to_root", lambda _root: True)
+    monkeypatch.setattr(facts, "owner_of", lambda _root: Owner(uid=1000, gid=1000))
     engine = {"KernelVersion": Path("/proc/sys/kernel/osrelease").read_text().strip(), "SecurityOptions": [mapped]}
     up_to_date.says("ps --all").says("up --detach").says("info --format", out=json.dumps(engine))
     assert exit_code(up) == 0

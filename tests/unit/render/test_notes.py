@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.detect import Offer
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict
 from sample_project import MANIFEST
@@ -24,7 +24,7 @@ def told(
     stack: Verdict = Verdict.WRITTEN,
 ) -> tuple[str, ...]:
     changes = (
-        Change(path=COMPOSE, verdict=stack, before="", after=""),
+        Change(path=STACK, verdict=stack, before="", after=""),
         Change(path=DEVCONTAINER, verdict=Verdict.MERGED, before="", after=devcontainer, why=why),
         Change(path=POLICY, verdict=verdict, before="", after=policy),
         Change(path=DOTENV, verdict=dotenv, before="", after=variables),
@@ -109,5 +109,5 @@ def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:
 
 def test_a_file_that_is_added_to_the_stack_is_told() -> None:
     expected = ".env: `COMPOSE_FILE` also names more.yml:b.yml: these files can weaken the sandbox, so check them first"
-    assert told(variables=f"COMPOSE_FILE='{COMPOSE}:more.yml:b.yml'\n") == (expected,)
-    assert told(variables=f"COMPOSE_FILE={COMPOSE}\n") == ()
+    assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml:b.yml'\n") == (expected,)
+    assert told(variables=f"COMPOSE_FILE={STACK}\n") == ()

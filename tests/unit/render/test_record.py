@@ -1,8 +1,8 @@
 from dataclasses import replace
 
-from agent_sandbox.render.compose import render_compose
 from agent_sandbox.render.header import stamped
 from agent_sandbox.render.record import Record, parse_record
+from agent_sandbox.render.stack_file import render_stack_file
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.workspace import Ide, Owner
 from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of
@@ -16,7 +16,7 @@ OURS = replace(
     owner=Owner(uid=501, gid=20),
     limits=limits({"memory": "4g", "cpus": "1.5"}),
 )
-TEXT = stamped(render_compose(TEMPLATES, stack_of(OURS), MANIFEST, OURS), comment="#")
+TEXT = stamped(render_stack_file(TEMPLATES, stack_of(OURS), MANIFEST, OURS), comment="#")
 
 
 def test_a_file_of_ours_says_what_it_was_made_from() -> None:
@@ -54,6 +54,6 @@ def test_what_says_nothing_we_know_is_no_record(text: str) -> None:
 
 
 def test_a_file_without_limits_of_its_own_has_the_usual_ones() -> None:
-    record = parse_record(stamped(render_compose(TEMPLATES, stack_of(), MANIFEST, WORKSPACE), comment="#"))
+    record = parse_record(stamped(render_stack_file(TEMPLATES, stack_of(), MANIFEST, WORKSPACE), comment="#"))
     assert record is not None
     assert record.limits == DEFAULT

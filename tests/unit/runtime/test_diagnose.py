@@ -5,8 +5,9 @@ from pathlib import Path
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem
-from agent_sandbox.runtime.compose.containers import Container
+from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.diagnose import first_failed, why_not_up
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
 
@@ -51,17 +52,17 @@ def test_the_reason_is_the_services_own_last_words(docker: FakeDocker) -> None:
         what="exited with code 1:\n  locking\n  the direct way out is open",
         hint="agent-sandbox logs firewall shows the whole output",
     )
-    assert list(why_not_up(PROJECT)(STEP, said)) == [expected]
+    assert list(why_not_up(DRIVER, PROJECT)(STEP, said)) == [expected]
 
 
 def test_what_docker_itself_complains_of_needs_no_look_at_services(docker: FakeDocker) -> None:
     said = "Error response from daemon: Pool overlaps with other one on this address space\n"
-    (problem,) = why_not_up(PROJECT)(STEP, said)
+    (problem,) = why_not_up(DRIVER, PROJECT)(STEP, said)
     assert problem.what == "the stack's subnet is in use by another Docker network"
     assert docker.calls == []
 
 
 def test_where_no_service_failed_docker_is_quoted(docker: FakeDocker) -> None:
     docker.says("ps --all")
-    (problem,) = why_not_up(PROJECT)(STEP, "something odd\n")
+    (problem,) = why_not_up(DRIVER, PROJECT)(STEP, "something odd\n")
     assert (problem.where, problem.what) == ("starting the stack", "docker failed: something odd")

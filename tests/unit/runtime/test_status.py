@@ -7,6 +7,7 @@ import pytest
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.status import Loaded, look
 from agent_sandbox.stack.workspace import Owner
 from fake_docker import FakeDocker
@@ -42,36 +43,36 @@ def up(docker: FakeDocker) -> FakeDocker:
 
 def test_the_policy_is_current_when_both_digests_agree(up: FakeDocker) -> None:
     assert up.rules
-    assert look(PROJECT, ask=ask, digest=lambda: "abc").loaded is Loaded.CURRENT
-    assert look(PROJECT, ask=ask, digest=lambda: "abd").loaded is Loaded.EDITED
+    assert look(DRIVER, PROJECT, ask=ask, digest=lambda: "abc").loaded is Loaded.CURRENT
+    assert look(DRIVER, PROJECT, ask=ask, digest=lambda: "abd").loaded is Loaded.EDITED
 
 
 def test_an_invalid_policy_is_part_of_the_status(up: FakeDocker) -> None:
     assert up.rules
-    found = look(PROJECT, ask=ask, digest=invalid)
+    found = look(DRIVER, PROJECT, ask=ask, digest=invalid)
     assert (found.loaded, found.problems) == (Loaded.KEPT, (Problem(where="policy.yaml:1:1", what="wrong"),))
 
 
 def test_an_invalid_policy_that_the_proxy_was_started_with_leaves_none(up: FakeDocker) -> None:
     assert up.rules
-    found = look(PROJECT, ask=lambda _: {"policy": {"digest": "0", "valid": False}}, digest=invalid)
+    found = look(DRIVER, PROJECT, ask=lambda _: {"policy": {"digest": "0", "valid": False}}, digest=invalid)
     assert found.loaded is Loaded.DENYING
 
 
 def test_an_invalid_policy_without_a_proxy_is_no_more_than_that(docker: FakeDocker) -> None:
     docker.says("ps --all")
-    assert look(PROJECT, ask=silent, digest=invalid).loaded is Loaded.INVALID
+    assert look(DRIVER, PROJECT, ask=silent, digest=invalid).loaded is Loaded.INVALID
 
 
 def test_a_policy_that_the_proxy_could_not_read_at_its_start_is_refused(up: FakeDocker) -> None:
     assert up.rules
-    found = look(PROJECT, ask=lambda _: {"policy": {"digest": "0", "valid": False}}, digest=lambda: "abc")
+    found = look(DRIVER, PROJECT, ask=lambda _: {"policy": {"digest": "0", "valid": False}}, digest=lambda: "abc")
     assert found.loaded is Loaded.REFUSED
 
 
 def test_the_last_denials_leave_out_what_the_stack_asks_of_itself(up: FakeDocker) -> None:
     assert up.rules
-    assert look(PROJECT, ask=ask, digest=lambda: "abc").denials == (DENIAL,) * 5
+    assert look(DRIVER, PROJECT, ask=ask, digest=lambda: "abc").denials == (DENIAL,) * 5
 
 
 def test_what_no_rule_opens_is_counted_and_leaves_room_for_what_one_could(up: FakeDocker) -> None:
@@ -79,17 +80,17 @@ def test_what_no_rule_opens_is_counted_and_leaves_room_for_what_one_could(up: Fa
     hosts = ("agent-sandbox.invalid", "198.51.100.1", "127.0.0.1", "", 7)
     lines = [DENIAL, *({**DENIAL, "host": host} for host in hosts)]
     answers: dict[str, dict[str, Any]] = {"status": {}, "denials": {"denials": lines}}
-    found = look(PROJECT, ask=lambda argv: answers[argv[0]], digest=lambda: "abc")
+    found = look(DRIVER, PROJECT, ask=lambda argv: answers[argv[0]], digest=lambda: "abc")
     assert (found.denials, found.unopened) == ((DENIAL,), 5)
 
 
 def test_a_proxy_that_does_not_answer_is_part_of_the_status(up: FakeDocker) -> None:
     assert up.rules
-    found = look(PROJECT, ask=silent, digest=lambda: "abc")
+    found = look(DRIVER, PROJECT, ask=silent, digest=lambda: "abc")
     assert (found.loaded, found.denials) == (Loaded.UNKNOWN, ())
 
 
 def test_a_stack_that_is_down_is_asked_nothing(docker: FakeDocker) -> None:
     docker.says("ps --all")
-    found = look(PROJECT, ask=silent, digest=lambda: "abc")
+    found = look(DRIVER, PROJECT, ask=silent, digest=lambda: "abc")
     assert (found.containers, found.loaded, found.loaded_digest) == ((), Loaded.UNKNOWN, "")

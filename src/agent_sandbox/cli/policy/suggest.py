@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from agent_sandbox.backends.verbs import ReadTraffic, Terminal
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
-from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy_edit import put, put_service
 from agent_sandbox.cli.steps.policy_file import named_policy
 from agent_sandbox.cli.steps.reload_policy import reload_stack, report
@@ -146,7 +146,7 @@ def _denials(file: Path | None, path: Path | None) -> Denials:
     project = open_project(path, cwd=Path.cwd())
     require_running(project, "proxy")
     lines: list[str] = []
-    watch_stack(backend().plan(project, ReadTraffic(argv=("--denied",))), on_line=lines.append)
+    watch_stack(driver(), backend().plan(project, ReadTraffic(argv=("--denied",))), on_line=lines.append)
     return read_denials(lines)
 
 

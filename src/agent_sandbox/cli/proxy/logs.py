@@ -12,7 +12,7 @@ from agent_sandbox.backends.verbs import ReadTraffic
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.typer_options import Following, Tail
-from agent_sandbox.cli.steps.execute import backend, require_made
+from agent_sandbox.cli.steps.execute import backend, driver, require_made
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
@@ -43,7 +43,7 @@ def logs(
 
     argv = tuple(_options(follow=follow, tail=tail, denied=denied))
     try:
-        watch_stack(backend().plan(project, ReadTraffic(argv=argv)), on_line=show)
+        watch_stack(driver(), backend().plan(project, ReadTraffic(argv=argv)), on_line=show)
     except KeyboardInterrupt:
         return INTERRUPTED
     return DONE

@@ -5,7 +5,7 @@ from pathlib import Path
 from agent_sandbox.backends.verbs import Restart
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import Quiet
-from agent_sandbox.cli.steps.execute import backend, execute, require_made
+from agent_sandbox.cli.steps.execute import backend, driver, execute, require_made
 from agent_sandbox.cli.steps.policy_file import require_policy
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.runtime.diagnose import why_not_up
@@ -18,4 +18,4 @@ def restart(*, path: ProjectPath = None, dry_run: DryRun = False, quiet: Quiet =
     if not dry_run:
         require_made(project, "proxy")
     plan = backend().plan(project, Restart(service="proxy"))
-    execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(project))
+    execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy_file import shown
 from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.policytools.unset_secrets import Bound, Wanted, wanted
@@ -19,7 +19,7 @@ def list(*, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A001
     """List the secrets and their hosts, and those that the policy uses but are not set. No value is shown."""
     project = open_project(path, cwd=Path.cwd())
     require_running(project, "proxy")
-    secrets = held_secrets(backend().plan(project, AskSecrets(argv=("list",))))
+    secrets = held_secrets(driver(), backend().plan(project, AskSecrets(argv=("list",))))
     missing = wanted(load_here(shown(project.policy, cwd=Path.cwd()), os.environ), secrets)
     if json:
         emit_json(as_json(secrets, missing))

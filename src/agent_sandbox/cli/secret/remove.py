@@ -6,7 +6,7 @@ from typing import Annotated
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
-from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.project.installed import open_project
@@ -25,5 +25,5 @@ def remove(name: Name, *, path: ProjectPath = None) -> None:
     bound = read_binding(name, ())
     project = open_project(path, cwd=Path.cwd())
     require_running(project, "proxy")
-    tell_stack(backend().plan(project, AskSecrets(argv=("remove", bound.name))))
+    tell_stack(driver(), backend().plan(project, AskSecrets(argv=("remove", bound.name))))
     say(f"{bound.name} is removed: the proxy no longer injects it")

@@ -9,7 +9,7 @@ import typer
 
 from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import ProjectPath
-from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy_file import shown
 from agent_sandbox.cli.steps.secret_binding import named_secrets, read_binding
 from agent_sandbox.cli.steps.secret_value import read_value
@@ -49,7 +49,7 @@ def set(context: typer.Context, name: Name, *, host: Hosts, path: ProjectPath = 
     require_running(project, "proxy")
     words = (word for one in bound.hosts for word in ("--host", one))
     plan = backend().plan(project, AskSecrets(argv=("set", bound.name, *words)))
-    tell_stack(plan, stdin=read_value(bound.name))
+    tell_stack(driver(), plan, stdin=read_value(bound.name))
     say(f"{bound.name} is now injected into requests to {', '.join(bound.hosts)} where the policy says so")
     with suppress(UserError):  # other commands report an invalid policy
         for line in unheard(load_here(shown(project.policy, cwd=Path.cwd()), os.environ), bound):

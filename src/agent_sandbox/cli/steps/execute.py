@@ -3,35 +3,40 @@
 import os
 from typing import NoReturn
 
-from agent_sandbox.backends.plan import Plan, describe
+from agent_sandbox.backends.plan import Plan, Planner, describe
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.table import BACKENDS, DEFAULT, Backend
 from agent_sandbox.cli.terminal.output import emit
 from agent_sandbox.cli.terminal.progress import progress
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose.containers import Container, containers
-from agent_sandbox.runtime.compose.execute import Explain, act, said_by_docker
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.protocol import Driver, Explain
+from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.protect.mount_checks import LOOK, REPLACED, Inside, look_inside
 from agent_sandbox.runtime.protect.snapshot import settings_replaced
 
 
-def backend() -> Backend:
-    """Return the backend that runs stacks."""
-    return BACKENDS[DEFAULT]
+def driver() -> Driver:
+    """Return the driver of the engine that runs stacks."""
+    return load_driver()
 
 
-def execute(plan: Plan, *, dry_run: bool = False, quiet: bool = False, explain: Explain = said_by_docker) -> None:
+def backend() -> Planner:
+    """Return the planner of that driver."""
+    return driver().planner
+
+
+def execute(plan: Plan, *, dry_run: bool = False, quiet: bool = False, explain: Explain | None = None) -> None:
     """Execute the plan and show its progress, or print it."""
     if dry_run:
         emit(describe(plan))
         return
     with progress(quiet=quiet) as tell:
-        act(plan, tell=tell, explain=explain)
+        driver().execute(plan, tell=tell, explain=explain)
 
 
 def require_made(project: Project, service: str) -> Container:
     """Return the container of a service, running or not; raise UserError if it does not exist."""
-    found = next((container for container in containers(project.name) if container.service == service), None)
+    found = next((container for container in driver().observe(project.name) if container.service == service), None)
     if found is None:
         raise UserError([Problem(where=project.name, what="the stack is not running", hint="agent-sandbox up")])
     return found
@@ -40,7 +45,7 @@ def require_made(project: Project, service: str) -> Container:
 def require_running(project: Project, service: str) -> Container:
     """Return the running container of a service, healthy or not; raise UserError if it does not run."""
     found = require_made(project, service)
-    return found if found.state == "running" else _not_ready(project, found, look_inside([found]))
+    return found if found.state == "running" else _not_ready(project, found, look_inside(driver(), [found]))
 
 
 def require_agent(project: Project) -> Container:
@@ -51,7 +56,7 @@ def require_agent(project: Project) -> Container:
     found = require_made(project, "agent")
     if found.ready and not settings_replaced(project.root, os.environ):
         return found
-    inside = look_inside([found])
+    inside = look_inside(driver(), [found])
     if inside.lost:
         from agent_sandbox.cli.steps.harmless_settings import accept_harmless  # noqa: PLC0415 - rarely needed
 

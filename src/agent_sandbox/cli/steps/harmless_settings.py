@@ -8,11 +8,11 @@ from dataclasses import replace
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.printable import printable
-from agent_sandbox.runtime.compose.containers import Container
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.drivers import load_driver
 from agent_sandbox.runtime.git.git_config import settings_in
 from agent_sandbox.runtime.protect.harmless_settings import is_harmless
 from agent_sandbox.runtime.protect.mount_checks import Inside, look_inside
-from agent_sandbox.runtime.protect.reprotect import reprotect
 from agent_sandbox.runtime.protect.snapshot import LOSSLESS, NOT_ALONE, Held, accept, read_held, recorded
 from agent_sandbox.runtime.protect.snapshot_diff import rewritten
 
@@ -48,8 +48,8 @@ def protect_again(project: Project, found: Sequence[Container], inside: Inside, 
     agent = next((one for one in found if one.service == "agent" and one.state == "running"), None)
     if agent is None:
         return inside
-    protected = reprotect(agent, {path: _digest(now.texts.get(path, "")) for path in inside.lost})
-    left = look_inside(found)
+    protected = load_driver().reprotect(agent, {path: _digest(now.texts.get(path, "")) for path in inside.lost})
+    left = look_inside(load_driver(), found)
     if left != Inside():
         return inside
     # Otherwise another command was faster, which has stored what it accepted.

@@ -6,7 +6,7 @@ from typing import Any
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
-from agent_sandbox.cli.steps.execute import backend, require_running
+from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy_file import require_policy
 from agent_sandbox.cli.steps.trust_gate import open_trusted
 from agent_sandbox.cli.terminal.output import emit, say
@@ -73,7 +73,7 @@ def _what_holds(project: Project) -> Sequence[Problem]:
 
 def _asked(project: Project, verb: str) -> Mapping[str, Any]:
     require_running(project, "proxy")
-    return ask_stack(backend().plan(project, AskProxy(argv=(verb,))))
+    return ask_stack(driver(), backend().plan(project, AskProxy(argv=(verb,))))
 
 
 def _in_force(policy: Mapping[str, Any]) -> Problem:

@@ -8,22 +8,22 @@ from pathlib import Path
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
-from agent_sandbox.cli.steps.execute import backend, execute
+from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.harmless_settings import accept_harmless
 from agent_sandbox.cli.steps.policy_file import require_policy
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.render.paths import COMPOSE
-from agent_sandbox.runtime.compose.containers import Container, containers
-from agent_sandbox.runtime.compose.resuming import resumed
+from agent_sandbox.render.paths import STACK
 from agent_sandbox.runtime.diagnose import why_not_up
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.build_inputs import build_of
 from agent_sandbox.runtime.project.installed import images_of
 from agent_sandbox.runtime.protect.mount_checks import look_inside
 from agent_sandbox.runtime.protect.snapshot import record
 
-FOLDER = str(Path(COMPOSE).parent)
+FOLDER = str(Path(STACK).parent)
 POLL_SECONDS = 0.5
 MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
 
@@ -40,7 +40,7 @@ def start(
         found = () if dry_run else _found(project, quiet=quiet)
         anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found)))
         plan = backend().plan(project, Up(build=build, anew=tuple(anew)))
-        execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(project))
+        execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))
         if not dry_run:
             record(project.root, os.environ)
     except KeyboardInterrupt:
@@ -51,19 +51,21 @@ def start(
 
 def report_unwritable_project(project: Project) -> None:
     """Print the doctor's result if the project belongs to root; `dev` is never root, unless the engine maps users."""
-    from agent_sandbox.runtime.doctor.machine import Machine  # noqa: PLC0415 - few projects need any of it
-    from agent_sandbox.runtime.doctor.project import belongs_to_root, owner  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.doctor.result import Status  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.doctor.table import results_of  # noqa: PLC0415 - few projects need any of it
+    from agent_sandbox.runtime.driver.protocol import Machine  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.driver.result import Status  # noqa: PLC0415 - as above
 
-    if belongs_to_root(project.root):
-        found = owner(Machine(path=project.root, cwd=project.root))
-        if found.status is Status.FAIL:
-            say(f"{found.what}\n  hint: {found.hint}")
+    if facts.belongs_to_root(project.root):
+        machine = Machine(path=project.root, cwd=project.root, driver=driver())
+        owner = (row for row in machine.host.checks if row.name == "owner")
+        for found in (result for row in owner for result in results_of(row, machine)):
+            if found.status is Status.FAIL:
+                say(f"{found.what}\n  hint: {found.hint}")
 
 
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
-    # Compose does not notice a mount lost because its file was replaced, nor a network lost with the firewall.
-    inside = accept_harmless(project, found, look_inside(found))
+    # The engine does not notice a mount lost because its file was replaced, nor a network lost with the firewall.
+    inside = accept_harmless(project, found, look_inside(driver(), found))
     lost = review(project, found, inside)
     if not (lost or inside.cut_off or inside.silent):
         _wait_for_check(project, found)
@@ -78,22 +80,23 @@ def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, .
 def _wait_for_check(
     project: Project, found: Sequence[Container], *, sleep: Callable[[float], None] = time.sleep
 ) -> None:
-    """Wait for the health check that follows: compose starts nothing while the agent container is unhealthy."""
+    """Wait for the health check that follows: the engine starts nothing while the agent container is unhealthy."""
     unhealthy = [one for one in found if one.service == "agent" and one.health == "unhealthy"]
     for one in unhealthy:
         say("waiting for the next health check of the agent container")
         for _ in range(int(one.check_seconds / POLL_SECONDS) + 1):
             sleep(POLL_SECONDS)
-            if not any(now.id == one.id and now.health == "unhealthy" for now in containers(project.name)):
+            if not any(now.id == one.id and now.health == "unhealthy" for now in driver().observe(project.name)):
                 break
 
 
 def _found(project: Project, *, quiet: bool) -> tuple[Container, ...]:
-    return resumed(project.name, containers(project.name), tell=(lambda _line: None) if quiet else say)
+    found = driver().observe(project.name)
+    return driver().resume(project.name, found, tell=(lambda _line: None) if quiet else say)
 
 
 def _unhealthy(found: Sequence[Container]) -> tuple[str, ...]:
-    """Return the services to recreate because they are unhealthy: compose would keep them and give up.
+    """Return the services to recreate because they are unhealthy: a start would keep them and give up.
 
     A recreated proxy may load a policy that was fixed since. The agent uses the firewall's network. `review` has
     already decided about an unhealthy agent.

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Sequence
 
 from agent_sandbox.backends.project import Project
+from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.steps.harmless_settings import protect_again, read_settings
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose.containers import Container, containers
-from agent_sandbox.runtime.compose.engine import answer
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.protect.mount_checks import REPLACED, Inside, look_inside
 from agent_sandbox.runtime.protect.snapshot import Held, is_settings, leave_pending, read_held, recorded
 from agent_sandbox.runtime.protect.snapshot_diff import Rewritten, rewritten, unwatched
@@ -68,8 +68,8 @@ def _review_stopped(project: Project, found: Sequence[Container], inside: Inside
 
 def put_off(project: Project) -> None:
     """Record the lost mounts before the containers, which alone know them, are removed."""
-    found, then = containers(project.name), recorded(project.root, os.environ)
-    _, paths = _to_be_seen(project, found, look_inside(found), then)
+    found, then = driver().observe(project.name), recorded(project.root, os.environ)
+    _, paths = _to_be_seen(project, found, look_inside(driver(), found), then)
     if paths:
         leave_pending(project.root, os.environ, then, paths)
 
@@ -95,7 +95,7 @@ def _show(differences: Sequence[Rewritten], changed: Sequence[str] = ()) -> None
 def _stop(found: Sequence[Container]) -> None:
     for container in found:
         if container.service == "agent" and container.state == "running":
-            answer("stop", "--time", "2", container.id, doing="stopping the agent")
+            driver().stop(container, doing="stopping the agent")
 
 
 def _require_confirmation(project: Project, differences: Sequence[Rewritten]) -> None:

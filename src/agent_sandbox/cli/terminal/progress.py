@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.printable import printable
-from agent_sandbox.runtime.compose.build_log import FINISHING
-from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Tell, Unneeded, ignore
+from agent_sandbox.runtime.events import FINISHING, Event, Finished, Progressed, Started, Tell, Unneeded, ignore
 
 WIDTH = 60  # of the current step's text, on a terminal
 WIDE = 110  # the same, on a line of its own
@@ -44,7 +43,7 @@ class Lines:
                 self.since, self.total, self.printed = self.clock(), total, set()
                 self.say(f"{purpose} ...")
             case Progressed(done=done, doing=doing) if doing not in {*self.printed, FINISHING}:
-                self.printed.add(doing)  # compose reports twice, in any order, that a service is healthy
+                self.printed.add(doing)  # the engine reports twice, in any order, that a service is healthy
                 part = f"{done + 1}/{self.total} " if self.total else ""
                 self.say(f"  {part}{shortened(doing, WIDE)}")
             case Finished():

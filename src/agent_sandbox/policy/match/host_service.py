@@ -14,6 +14,9 @@ from agent_sandbox.policy.text import safe_repr
 
 # In `to: host:11434`: the Docker host, whatever its address is.
 ENGINE = "host"
+MACHINE = "the Docker host"
+# Its name in a container. The stack maps it to an address only in the proxy container.
+MACHINE_NAME = "host.docker.internal"
 HOW = "write `host:11434`, `wiki.internal:443`, `10.1.2.3:8080`, or `10.1.2.0/24` with `ports`"
 NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 NOT_A_NAME = frozenset({"localhost", ENGINE})
@@ -99,13 +102,13 @@ def parse_target(text: str) -> Target:
 
 def _require_liftable(to: str, port: int) -> None:
     if to == "localhost" or to.endswith(".localhost"):
-        raise Unfit(f"`{to}` is the proxy itself", f"the Docker host is `host:{port}`")
+        raise Unfit(f"`{to}` is the proxy itself", f"{MACHINE} is `host:{port}`")
     if not is_address(to) or is_liftable(to):
         return
     kind = why_forbidden(to)
     if kind is None:
         raise Unfit(f"{to} is a public address", "put it under `domains`")
-    hint = f"the Docker host is `host:{port}`" if kind == "loopback" else "remove it: no policy can allow it"
+    hint = f"{MACHINE} is `host:{port}`" if kind == "loopback" else "remove it: no policy can allow it"
     raise Unfit(f"{to} is not a private address ({kind})", hint)
 
 

@@ -2,7 +2,7 @@
 
 from agent_sandbox.policy.http.addresses import is_liftable, why_forbidden
 from agent_sandbox.policy.http.host import is_address
-from agent_sandbox.policy.match.host_service import ENGINE
+from agent_sandbox.policy.match.host_service import ENGINE, MACHINE
 
 # Names that are never in public DNS: RFC 6761, 6762, 8375, and `internal`, which ICANN reserved.
 NEVER_PUBLIC = frozenset(
@@ -29,7 +29,7 @@ def how_to_name(host: str, port: int) -> str:
     """Return the hint how to reach a private host under `host_services`, or that no policy can."""
     written = f'"[{host}]:{port}"' if ":" in host else f"{host}:{port}"
     if _is_this_machine(host):
-        return f"add the Docker host under `host_services`: `NAME: {{to: {ENGINE}:{port}}}`"
+        return f"add {MACHINE} under `host_services`: `NAME: {{to: {ENGINE}:{port}}}`"
     if is_address(host) and not is_liftable(host):
         return NOTHING_LIFTS
     return f"add it under `host_services`: `NAME: {{to: {written}}}`"

@@ -12,7 +12,7 @@ from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.host import is_address
 from agent_sandbox.policy.match.host_list import FILE_NAME
 from agent_sandbox.policy.match.host_pattern import HostPattern
-from agent_sandbox.policy.match.host_service import ENGINE
+from agent_sandbox.policy.match.host_service import ENGINE, MACHINE
 from agent_sandbox.policy.text import safe_repr
 
 HOW = "write `http://proxy.corp.example:3128`, or `https://` if the connection to the proxy uses TLS"
@@ -111,7 +111,7 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy:
 
 
 def _require_other_machine(host: str, port: int) -> None:
-    hint = f"a proxy on the Docker host is `http://{ENGINE}:{port}`"
+    hint = f"a proxy on {MACHINE} is `http://{ENGINE}:{port}`"
     if host == "localhost" or host.endswith(".localhost"):
         raise Unfit(f"`{host}` is the sandbox's proxy itself", hint)
     if is_address(host) and not is_liftable(host) and (kind := why_forbidden(host)):

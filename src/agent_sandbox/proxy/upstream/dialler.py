@@ -8,7 +8,7 @@ from functools import partial
 from ipaddress import ip_address
 
 from agent_sandbox.policy.http.addresses import is_liftable, why_forbidden
-from agent_sandbox.policy.match.host_service import ENGINE, HostService
+from agent_sandbox.policy.match.host_service import ENGINE, MACHINE_NAME, HostService
 from agent_sandbox.policy.match.private_hosts import why_private
 from agent_sandbox.problems import UserError
 from agent_sandbox.proxy.limits import Limits
@@ -27,8 +27,6 @@ HostServiceOf = Callable[[str, int], HostService | None]
 UpstreamProxyOf = Callable[[str], ProxyEndpoint | None]
 IsItself = Callable[[str, int], bool]
 
-# The name of the Docker host in a container. The stack maps it to an address only in the proxy container.
-DOCKER_HOST = "host.docker.internal"
 # Messages reach the agent, so they do not contain the address of the upstream proxy.
 UPSTREAM = "the upstream proxy"
 
@@ -204,7 +202,7 @@ class Dialler:
 
 
 def _name_of(service: HostService) -> str:
-    return DOCKER_HOST if service.to == ENGINE else service.to
+    return MACHINE_NAME if service.to == ENGINE else service.to
 
 
 def _lifts(service: HostService, address: str) -> bool:

@@ -3,12 +3,13 @@
 import re
 from dataclasses import dataclass, field
 
+from agent_sandbox.runtime.events import FINISHING
+
 STEP = re.compile(r"#(?P<number>\d+) (?P<step>\[(?P<stage>[^\]]*?)(?P<at>\d+)/\d+\]) (?P<text>.*)")
 ENDED = re.compile(r"#(?P<number>\d+) (?:DONE|CACHED)\b")
 STAGE = re.compile(r"FROM\s+(?P<source>\S+)(?:\s+AS\s+(?P<name>\S+))?", re.IGNORECASE)
 COPY_FROM = re.compile(r"COPY\s+.*--from=(?P<source>\S+)", re.IGNORECASE)
 COUNTED = re.compile(r"(RUN|COPY|ADD|WORKDIR)\s", re.IGNORECASE)
-FINISHING = "finishing"  # between two steps, and at the end
 RULER = re.compile(r"-{6}$")
 
 

@@ -1,12 +1,12 @@
 """List what a project has on the Docker engine, by its label: the project's files may be broken."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from agent_sandbox.backends.project import PROJECT_LABEL
+from agent_sandbox.backends.compose.plan import PROJECT_LABEL
 from agent_sandbox.bounded_json import read_json
-from agent_sandbox.runtime.compose.engine import answer
+from agent_sandbox.runtime.compose.engine import Engine
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.stack.limits import size
 
 SERVICE_LABEL = "com.docker.compose.service"
@@ -17,58 +17,14 @@ NONE = {"0", "0g", "-1"}
 NANOSECONDS = 1e9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
-    """One container of a stack. `health` is empty without a health check.
-
-    `unchecked`: the engine calls it unhealthy because it was paused, although no check failed. The next check comes
-    within `check_seconds`.
-    """
-
-    id: str
-    service: str
-    image: str
-    state: str
-    health: str = ""
-    unchecked: bool = False
-    check_seconds: float = 0
-    exit_code: int = 0
-    error: str = ""
-    last_check: str = ""
-    networks: tuple[str, ...] = ()
-    limits: Mapping[str, str] = field(default_factory=dict)
-    out_of_memory: bool = False
-    restarts: int = 0
-
-    @property
-    def ready(self) -> bool:
-        """Whether it runs and is healthy."""
-        return self.state == "running" and self.health in {"", "healthy"}
-
-    @property
-    def condition(self) -> str:
-        """Its state as text.
-
-        >>> Container(id="1", service="proxy", image="x", state="running", health="unhealthy").condition
-        'unhealthy'
-        >>> Container(id="1", service="proxy", image="x", state="exited", exit_code=3).condition
-        'exited with code 3'
-        """
-        if self.state == "exited":
-            return f"exited with code {self.exit_code}{', out of memory' if self.out_of_memory else ''}"
-        if self.state != "running":
-            return self.state
-        return "not checked since it was paused" if self.unchecked else self.health or self.state
-
-
-def containers(project: str) -> tuple[Container, ...]:
+def containers(engine: Engine, project: str) -> tuple[Container, ...]:
     """Return the project's containers, including stopped ones, in start order."""
-    ids = answer(
+    ids = engine.answer(
         "ps", "--all", "--quiet", "--filter", f"label={PROJECT_LABEL}={project}", doing="looking for the stack"
     )
     if not ids.split():
         return ()
-    found = read_json(answer("inspect", "--type", "container", *ids.split(), doing="looking at the stack"))
+    found = read_json(engine.answer("inspect", "--type", "container", *ids.split(), doing="looking at the stack"))
     return tuple(sorted(map(_container, found), key=_place))
 
 
@@ -76,7 +32,7 @@ def _place(container: Container) -> tuple[int, str]:
     return ORDER.index(container.service) if container.service in ORDER else len(ORDER), container.service
 
 
-def leftovers(project: str) -> dict[str, tuple[str, ...]]:
+def leftovers(engine: Engine, project: str) -> dict[str, tuple[str, ...]]:
     """Return the names of all containers, volumes and networks of the project, by kind."""
     label = f"label={PROJECT_LABEL}={project}"
     questions = {
@@ -85,7 +41,7 @@ def leftovers(project: str) -> dict[str, tuple[str, ...]]:
         "volumes": ("volume", "ls", "--filter", label, "--format", "{{.Name}}"),
     }
     return {
-        kind: tuple(sorted(answer(*question, doing=f"looking for {kind}").split()))
+        kind: tuple(sorted(engine.answer(*question, doing=f"looking for {kind}").split()))
         for kind, question in questions.items()
     }
 

@@ -1,55 +1,91 @@
-"""Query the Docker engine through the docker command.
+"""Query an engine through its command: `docker`, or one with the same arguments.
 
-Only the docker command knows the user's context, TLS keys and ssh hosts, and compose and buildx use it too. With one
+Only the command knows the user's context, TLS keys and ssh hosts, and compose and buildx use it too. With one
 client, the engine that is inspected is the one that is changed.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose.faults import problem_of
+from agent_sandbox.runtime.compose.checks.version import Version
+from agent_sandbox.runtime.compose.faults import last_lines, problem_of
 from agent_sandbox.runtime.host.process import Finished, capture
 
-PROGRAM = "docker"
-NOT_FOUND = Problem(
-    where="docker",
-    what="the docker command was not found",
-    hint="install Docker Engine (Linux), Docker Desktop or Colima (macOS), and make sure that `docker` is on PATH",
-)
 # One object per line: an image may have several names.
 IMAGE_FORMAT = '{"tags": {{json .RepoTags}}, "labels": {{json .Config.Labels}}}'
+MISSING = re.compile(r"no such image|image not known", re.IGNORECASE)
 
 
-@contextmanager
-def needs_docker() -> Iterator[None]:
-    """Turn a failure to start `docker` into a UserError."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        if error.filename != PROGRAM:
-            raise
-        raise UserError([NOT_FOUND]) from error
-    except PermissionError as error:
-        what = "no permission to run the docker command"
-        raise UserError([Problem(where=str(error.filename), what=what, hint=NOT_FOUND.hint)]) from error
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """An engine as its command reaches it: `docker`, or another program with the same arguments."""
+
+    program: str
+    title: str
+    oldest: Version
+    install: str
+    # What the engine puts before the names of images that were built on it.
+    local_prefix: str = ""
+
+    @contextmanager
+    def required(self) -> Iterator[None]:
+        """Turn a failure to start the command into a UserError."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            if error.filename != self.program:
+                raise
+            what = f"the {self.program} command was not found"
+            raise UserError([Problem(where=self.program, what=what, hint=self.install)]) from error
+        except PermissionError as error:
+            what = f"no permission to run the {self.program} command"
+            raise UserError([Problem(where=str(error.filename), what=what, hint=self.install)]) from error
+
+    def ask(self, *arguments: str, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
+        """Run the command with these arguments and return its output and exit code."""
+        with self.required():
+            return capture((self.program, *arguments), cwd=cwd, timeout=timeout)
+
+    def answer(self, *arguments: str, doing: str, cwd: Path | None = None, timeout: float = 60.0) -> str:
+        """Run the command and return its stdout; raise an explaining UserError on failure."""
+        done = self.ask(*arguments, cwd=cwd, timeout=timeout)
+        if done.code != 0:
+            raise UserError([self.problem(done.err or done.out, doing=doing)])
+        return done.out
+
+    def problem(self, said: str, *, doing: str) -> Problem:
+        """Return the problem that the command's output `said` means."""
+        return problem_of(said, doing=doing, otherwise=partial(last_lines, program=self.program))
+
+    def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
+        """Return the labels of the images that exist on the engine."""
+        found = self.ask("image", "inspect", "--format", IMAGE_FORMAT, *images)
+        # Missing images are expected; any other error means that we do not know.
+        complaints = [line for line in found.err.splitlines() if line.strip() and not MISSING.search(line)]
+        if complaints:
+            raise UserError([self.problem(found.err, doing="looking for the images")])
+        labels = {
+            tag.removeprefix(self.local_prefix): value["labels"] or {}
+            for value in json_lines(found.out)
+            for tag in value["tags"]
+        }
+        return {image: labels[image] for image in images if image in labels}
 
 
-def ask(*arguments: str, cwd: Path | None = None, timeout: float = 60.0) -> Finished:
-    """Run `docker ARGUMENTS` and return its output and exit code."""
-    with needs_docker():
-        return capture((PROGRAM, *arguments), cwd=cwd, timeout=timeout)
-
-
-def answer(*arguments: str, doing: str, cwd: Path | None = None, timeout: float = 60.0) -> str:
-    """Run `docker ARGUMENTS` and return its stdout; raise an explaining UserError on failure."""
-    done = ask(*arguments, cwd=cwd, timeout=timeout)
-    if done.code != 0:
-        raise UserError([problem_of(done.err or done.out, doing=doing)])
-    return done.out
+DOCKER = Engine(
+    program="docker",
+    title="Docker Engine",
+    # The first version with `start_interval` for health checks; without it, a stack takes minutes to start.
+    oldest=(25, 0, 0),
+    install="install Docker Engine (Linux), Docker Desktop or Colima (macOS), and make sure that `docker` is on PATH",
+)
 
 
 def json_lines(text: str) -> Iterator[Mapping[str, Any]]:
@@ -58,14 +94,3 @@ def json_lines(text: str) -> Iterator[Mapping[str, Any]]:
         if line.strip():
             value = read_json(line)
             yield from value if isinstance(value, list) else [value]
-
-
-def labels_of(images: Sequence[str]) -> dict[str, Mapping[str, str]]:
-    """Return the labels of the images that exist on the engine."""
-    found = ask("image", "inspect", "--format", IMAGE_FORMAT, *images)
-    # Missing images are expected; any other error means that we do not know.
-    complaints = [line for line in found.err.splitlines() if line.strip() and "no such image" not in line.lower()]
-    if complaints:
-        raise UserError([problem_of(found.err, doing="looking for the images")])
-    labels = {tag: value["labels"] or {} for value in json_lines(found.out) for tag in value["tags"]}
-    return {image: labels[image] for image in images if image in labels}

@@ -1,58 +1,51 @@
 """Execute a plan: the only place where a stack is built, started, stopped and removed."""
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
-from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.build_faults import build_problem
 from agent_sandbox.runtime.compose.build_log import BuildLog, expected_steps
 from agent_sandbox.runtime.compose.compose_log import told
-from agent_sandbox.runtime.compose.engine import ask, labels_of, needs_docker
-from agent_sandbox.runtime.compose.faults import problem_of
+from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.compose.tarball import tarball
+from agent_sandbox.runtime.driver.protocol import Explain
 from agent_sandbox.runtime.events import Finished, Progressed, Started, Tell, Unneeded, ignore
 from agent_sandbox.runtime.host import process
 
-type Explain = Callable[[RunCommand, str], Iterable[Problem]]
 
-
-def said_by_docker(step: RunCommand, said: str) -> Iterable[Problem]:
-    """Explain a failed command from its output."""
-    return [problem_of(said, doing=step.purpose)]
-
-
-def act(plan: Plan, *, tell: Tell = ignore, explain: Explain = said_by_docker) -> None:
+def act(engine: Engine, plan: Plan, *, tell: Tell = ignore, explain: Explain | None = None) -> None:
     """Execute the steps in order; raise the UserError that `explain` makes of the first failure."""
-    current = _current(plan)
+    current = _current(engine, plan)
     built = False
     for step in plan:
         match step:
             case BuildImage() if step.name in current:
                 tell(Unneeded(name=step.name))
             case BuildImage():
-                _build(step, tell)
+                _build(engine, step, tell)
                 built = True
             case RemoveImages() if built or not step.once_built:
-                ask(*step.argv[1:])  # an image that cannot be removed is in use, which is fine
+                engine.ask(*step.argv[1:])  # an image that cannot be removed is in use, which is fine
             case RemoveImages():
                 pass
             case RunCommand():
-                _run(step, tell, explain)
+                _run(engine, step, tell, explain)
             case HandOver():
-                with needs_docker():
+                with engine.required():
                     process.become(step.argv, cwd=step.cwd)
 
 
-def _current(plan: Plan) -> set[str]:
+def _current(engine: Engine, plan: Plan) -> set[str]:
     """Return the images that exist and were built from the same files, so need no build."""
     wanted = {s.name: s.labels for s in plan if isinstance(s, BuildImage) and s.freshness is Freshness.OUTDATED}
-    labels = labels_of(tuple(wanted)) if wanted else {}
+    labels = engine.labels_of(tuple(wanted)) if wanted else {}
     return {name for name, found in labels.items() if wanted[name].items() <= found.items()}
 
 
-def _build(step: BuildImage, tell: Tell) -> None:
+def _build(engine: Engine, step: BuildImage, tell: Tell) -> None:
     purpose, log = f"building {step.name}", BuildLog()
     tell(Started(purpose=purpose, total=expected_steps(step.context["Dockerfile"].decode(), step.target)))
 
@@ -60,31 +53,31 @@ def _build(step: BuildImage, tell: Tell) -> None:
         if log.feed(line):
             tell(Progressed(done=log.done, doing=log.doing))
 
-    with needs_docker():
+    with engine.required():
         done = process.follow(step.argv, on_line=on_line, stdin=tarball(step.context), environment=step.environment)
     if done.code != 0:
         raise UserError([build_problem(step.name, done.out)])
     tell(Finished(purpose=purpose))
 
 
-def _run(step: RunCommand, tell: Tell, explain: Explain) -> None:
+def _run(engine: Engine, step: RunCommand, tell: Tell, explain: Explain | None) -> None:
     tell(Started(purpose=step.purpose))
 
     def on_line(line: str) -> None:
         if words := told(line, step.project):
             tell(Progressed(done=0, doing=words))
 
-    with needs_docker():
+    with engine.required():
         done = process.follow(step.argv, cwd=step.cwd, on_line=on_line)
     if done.code != 0:
-        raise UserError(explain(step, done.out))
+        raise UserError(explain(step, done.out) if explain else [engine.problem(done.out, doing=step.purpose)])
     tell(Finished(purpose=step.purpose))
 
 
-def hand_on(plan: Plan, *, on_line: Callable[[str], None]) -> None:
+def hand_on(engine: Engine, plan: Plan, *, on_line: Callable[[str], None]) -> None:
     """Run the commands of a plan and pass each line of output to `on_line`."""
     for step in plan:
-        with needs_docker():
+        with engine.required():
             done = process.follow(step.argv, on_line=on_line, cwd=step.cwd if isinstance(step, RunCommand) else None)
         if done.code != 0:
-            raise UserError([problem_of(done.out, doing=shlex.join(step.argv))])
+            raise UserError([engine.problem(done.out, doing=shlex.join(step.argv))])

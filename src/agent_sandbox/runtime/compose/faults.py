@@ -115,18 +115,24 @@ FAULTS: tuple[Fault, ...] = (
 )
 
 
-def last_lines(said: str) -> str:
-    """Return the last lines of Docker's output."""
+def last_lines(said: str, *, program: str = "docker") -> str:
+    """Return the last lines of the command's output."""
     lines = [line for line in said.strip().splitlines() if line.strip()]
-    return "docker failed: " + ("\n  ".join(lines[-LAST_LINES:]) or "no output")
+    return f"{program} failed: " + ("\n  ".join(lines[-LAST_LINES:]) or "no output")
+
+
+def known_fault(said: str, table: tuple[Fault, ...] = FAULTS) -> Problem | None:
+    """Return the problem that matches the output `said`, or None."""
+    for row in table:
+        if match := row.pattern.search(said):
+            groups = {name: value or "" for name, value in match.groupdict().items()}
+            return Problem(where=row.where.format(**groups), what=row.what.format(**groups).strip(" :"), hint=row.hint)
+    return None
 
 
 def problem_of(
     said: str, *, doing: str, table: tuple[Fault, ...] = FAULTS, otherwise: Callable[[str], str] = last_lines
 ) -> Problem:
     """Return the problem that matches the output `said`, or what `otherwise` makes of it."""
-    for row in table:
-        if match := row.pattern.search(said):
-            groups = {name: value or "" for name, value in match.groupdict().items()}
-            return Problem(where=row.where.format(**groups), what=row.what.format(**groups).strip(" :"), hint=row.hint)
-    return Problem(where=doing, what=otherwise(said), hint="run agent-sandbox doctor to find the cause")
+    unknown = Problem(where=doing, what=otherwise(said), hint="run agent-sandbox doctor to find the cause")
+    return known_fault(said, table) or unknown

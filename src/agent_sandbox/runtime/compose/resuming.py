@@ -7,13 +7,15 @@ due. Until then, compose refuses to start anything that depends on it.
 import time
 from collections.abc import Callable, Sequence
 
-from agent_sandbox.runtime.compose.containers import Container, containers
-from agent_sandbox.runtime.compose.engine import answer
+from agent_sandbox.runtime.compose.containers import containers
+from agent_sandbox.runtime.compose.engine import Engine
+from agent_sandbox.runtime.driver.container import Container
 
 SECONDS = 0.5  # seconds between two polls
 
 
 def resumed(
+    engine: Engine,
     project: str,
     found: Sequence[Container],
     *,
@@ -25,15 +27,15 @@ def resumed(
     paused = [container for container in found if container.state == "paused"]
     if paused:
         tell(f"unpausing {_names(paused)}")
-        answer("unpause", *(container.id for container in paused), doing="unpausing the stack")
-        found = containers(project)
+        engine.answer("unpause", *(container.id for container in paused), doing="unpausing the stack")
+        found = containers(engine, project)
     unchecked = [container for container in found if container.unchecked]
     if unchecked:
         tell(f"waiting for the next health check of {_names(unchecked)}, which was paused")
         # Count polls, not time: after a machine sleeps, the check still gets its chance.
         for _ in range(int(max(container.check_seconds for container in unchecked) / SECONDS) + 1):
             sleep(SECONDS)
-            found = containers(project)
+            found = containers(engine, project)
             if not any(container.unchecked for container in found):
                 break
     return found

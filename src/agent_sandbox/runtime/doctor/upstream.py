@@ -5,8 +5,8 @@ import stat
 from collections.abc import Mapping
 
 from agent_sandbox.policy.match.upstream import CREDENTIALS, Upstream
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, ok, warn
+from agent_sandbox.runtime.driver.protocol import Machine
+from agent_sandbox.runtime.driver.result import CheckResult, ok, warn
 from agent_sandbox.runtime.host.user_dirs import config_directory, layer_folders
 from agent_sandbox.runtime.policies.layers import FILE, load_here
 

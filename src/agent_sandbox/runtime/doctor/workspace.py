@@ -2,42 +2,37 @@
 
 from collections.abc import Iterator
 
-from agent_sandbox.runtime.compose.containers import containers
-from agent_sandbox.runtime.compose.sharing import SHARING, sharers
-from agent_sandbox.runtime.compose.sharing import mending as ending
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, fail, ok, warn
+from agent_sandbox.runtime.driver.protocol import Machine
+from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.protect.listing import ignores_case
 from agent_sandbox.runtime.protect.mount_checks import (
     CONNECTED,
     LOOK,
     REPLACED,
     SEARCH,
+    SHARING,
     STRANGER,
     UNSEARCHED,
     Gaps,
-    foreign_networks,
     listed,
     look_inside,
     look_over,
-    strangers,
 )
 
 
 def mounts(machine: Machine) -> Iterator[CheckResult]:
     """Check that all protected mounts and the agent's network are still in place."""
-    found = containers(machine.project.name)
-    inside = look_inside(found)
+    driver, name = machine.driver, machine.project.name
+    found = driver.observe(name)
+    inside = look_inside(driver, found)
     for path in inside.lost:
         yield fail("mounts", f"{path}: {REPLACED}", LOOK)
     if inside.cut_off:
         yield fail("mounts", inside.cut_off, "agent-sandbox up")
-    for mending in foreign_networks(found, machine.project.name):
-        yield fail("mounts", CONNECTED, mending)
-    for mending in strangers(found, machine.project.name):
-        yield fail("mounts", STRANGER, mending)
-    for name in sharers(found):
-        yield fail("mounts", SHARING, ending(name))
+    intruders = driver.intruders(found, name)
+    yield from (fail("mounts", CONNECTED, mending) for mending in intruders.connected)
+    yield from (fail("mounts", STRANGER, mending) for mending in intruders.strangers)
+    yield from (fail("mounts", SHARING, one.mending) for one in intruders.sharing)
 
 
 def names(machine: Machine) -> Iterator[CheckResult]:

@@ -12,7 +12,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.installed import images_of, read_project
-from agent_sandbox.runtime.project.root import COMPOSE_FILE, find_root
+from agent_sandbox.runtime.project.root import STACK_FILE, find_root
 
 BEGIN = b"-----BEGIN CERTIFICATE-----"
 KEY = b"PRIVATE KEY-----"
@@ -23,7 +23,7 @@ def images_to_build(
 ) -> tuple[Image, ...]:
     """Return the images of the named agents, or without names those of the project that `opened` returns."""
     root = find_root(path, cwd=cwd)
-    installed = root is not None and os.path.exists(root / COMPOSE_FILE)
+    installed = root is not None and os.path.exists(root / STACK_FILE)
     templates = data_root() / "templates"
     if not agents and not installed:
         known = ", ".join(known_agents(templates))

@@ -108,3 +108,8 @@ def _own_setting(project: Path, key: str) -> str:
 
 def _directory(path: Path | None) -> str | None:
     return str(path.resolve()) if path and path.is_dir() else None
+
+
+def belongs_to_root(root: Path) -> bool:
+    """Return whether only root may write there; `dev` is never root."""
+    return root.stat().st_uid == 0

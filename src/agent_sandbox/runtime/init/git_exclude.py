@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, STACK
 from agent_sandbox.render.reconcile import Change, Verdict
 from agent_sandbox.runtime.host.files import read_text
 
 EXCLUDE = ".git/info/exclude"
 # They name directories of this machine. The policy is for everyone.
-OF_THIS_MACHINE = frozenset({COMPOSE, DEVCONTAINER, DOTENV})
+OF_THIS_MACHINE = frozenset({STACK, DEVCONTAINER, DOTENV})
 COMMENT = "# Files of agent-sandbox that belong to this directory on this machine:"
 
 

@@ -11,7 +11,7 @@ from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import COMPOSE, PATHS, POLICY
+from agent_sandbox.render.paths import PATHS, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
@@ -27,6 +27,7 @@ from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, liste
 from agent_sandbox.runtime.protect.protected import Protection, find_protected, spelled
 from agent_sandbox.runtime.protect.snapshot import recorded
 from agent_sandbox.stack.build import StackImages, build_stack
+from agent_sandbox.stack.engine import OWN_STACKS
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limits
 from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
@@ -34,8 +35,6 @@ from agent_sandbox.stack.workspace import Ide, Workspace
 TITLE_LENGTH = 100
 LOST = "was protected and is now a link or a pipe, which cannot be protected"
 LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
-# The files that plain `docker compose` uses by default, in its order.
-OWN_STACKS = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +91,8 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
     manifest = load_manifest(templates, wish.agent)
     project = find_project(wish.path, environ)
     present = {path: read_text(project, path) for path in PATHS}
-    record = parse_record(present[COMPOSE] or "")
-    before = _protected_before(project, present[COMPOSE] or "", environ)
+    record = parse_record(present[STACK] or "")
+    before = _protected_before(project, present[STACK] or "", environ)
     protection = find_protected(project, before=before, unprotect=wish.unprotect)
     workspace = look_at(
         project,
@@ -129,10 +128,10 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
     )
 
 
-def _protected_before(project: Path, compose: str, environ: Mapping[str, str]) -> frozenset[str]:
+def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> frozenset[str]:
     """Return what the compose file protects now, and what it protected when the stack last started."""
     try:
-        document = load_foreign(compose, file=COMPOSE)
+        document = load_foreign(text, file=STACK)
     except UserError:
         document = {}
     paths = read_only_mounts(document if isinstance(document, dict) else {}).union(recorded(project, environ).paths)
@@ -170,7 +169,7 @@ def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offe
 
 def agent_of(path: Path, environ: Mapping[str, str]) -> str | None:
     """Return the agent of the existing stack, or None."""
-    record = parse_record(read_text(find_project(path, environ), COMPOSE) or "")
+    record = parse_record(read_text(find_project(path, environ), STACK) or "")
     return record.agent if record else None
 
 
@@ -183,7 +182,7 @@ def _beyond(chosen: Limits) -> Iterator[str]:
 
 def _kept_for(agent: str, change: Change) -> Change:
     """Keep another agent's stack as if it was edited: replacing it needs `--force`."""
-    swaps = change.path == COMPOSE and change.verdict is Verdict.UPDATED
+    swaps = change.path == STACK and change.verdict is Verdict.UPDATED
     return replace(change, verdict=Verdict.KEPT, why=f"it is the stack of `{agent}`") if swaps else change
 
 

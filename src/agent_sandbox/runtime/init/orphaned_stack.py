@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from agent_sandbox.render.paths import COMPOSE
+from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.record import parse_record
 from agent_sandbox.runtime.init.initialise import Prepared
 from agent_sandbox.runtime.project.installed import removal_of
@@ -11,7 +11,7 @@ from agent_sandbox.runtime.project.trust_snapshot import Standing
 
 def left_behind(prepared: Prepared, trusted: Iterable[Standing]) -> Iterator[str]:
     """Yield a note for a stack with the project's former name or from its former directory."""
-    (before,) = (change.before for change in prepared.changes if change.path == COMPOSE)
+    (before,) = (change.before for change in prepared.changes if change.path == STACK)
     record = parse_record(before or "")
     former, name = record.name if record else prepared.stack.name, prepared.stack.name
     if former == name:
@@ -30,5 +30,5 @@ def _place(name: str) -> str:
 
 
 def _name(place: Standing) -> str | None:
-    record = parse_record(place.files.get(COMPOSE, ""))
+    record = parse_record(place.files.get(STACK, ""))
     return record.name if record else None

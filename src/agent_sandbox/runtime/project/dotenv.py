@@ -5,6 +5,7 @@ from pathlib import Path
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
 from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.stack.engine import FILES_VARIABLE, SEPARATOR_VARIABLE
 
 FILE = ".env"
 # Each is read, parsed and shown, so a megabyte of names would be too much work.
@@ -21,12 +22,12 @@ def variable(text: str, name: str) -> str | None:
     return found.value if found else None
 
 
-def compose_files(root: Path, ours: Path) -> tuple[Path, ...]:
+def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
     """Return the stack's compose files: those that `.env` names if ours is among them, else only ours."""
     text = read_text(root, FILE) or ""
-    separator = variable(text, "COMPOSE_PATH_SEPARATOR") or ":"
-    named = tuple(root / name for name in (variable(text, "COMPOSE_FILE") or "").split(separator) if name)
+    separator = variable(text, SEPARATOR_VARIABLE) or ":"
+    named = tuple(root / name for name in (variable(text, FILES_VARIABLE) or "").split(separator) if name)
     if len(named) > MAX_FILES:
-        what = f"`COMPOSE_FILE` names {len(named)} files; at most {MAX_FILES} are allowed"
+        what = f"`{FILES_VARIABLE}` names {len(named)} files; at most {MAX_FILES} are allowed"
         raise UserError([Problem(where=str(root / FILE), what=what, hint="merge some of them")])
     return named if root / ours in named else (root / ours,)

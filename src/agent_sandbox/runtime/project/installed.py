@@ -14,9 +14,10 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.record import parse_record
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.runtime.project.dotenv import compose_files
-from agent_sandbox.runtime.project.root import COMPOSE_FILE, find_root
+from agent_sandbox.runtime.project.dotenv import stack_files
+from agent_sandbox.runtime.project.root import STACK_FILE, find_root
 from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import LIMITS
 from agent_sandbox.stack.naming import stack_name
 from agent_sandbox.stack.workspace import Owner
@@ -36,7 +37,7 @@ def open_project(path: Path | None, *, cwd: Path) -> Project:
     store = open_store(os.environ)
     trusted = store.load(root)
     if trusted:
-        return parse_project(root, trusted.files[str(COMPOSE_FILE)], files=store.copies(trusted))
+        return parse_project(root, trusted.files[str(STACK_FILE)], files=store.copies(trusted))
     project = read_project(root)
     require_own(project)
     return replace(project, files=())
@@ -53,21 +54,21 @@ def require_own(project: Project) -> None:
         what = f"the stack {project.name} belongs to another directory: this project was moved, copied or cloned"
         removal = f"; `{removal_of(project.name)}` removes the one of {gone}" if (gone := _gone(project)) else ""
         hint = f"agent-sandbox init {project.agent} makes a new stack for this directory{removal}"
-        raise UserError([Problem(where=str(project.root / COMPOSE_FILE), what=what, hint=hint)])
+        raise UserError([Problem(where=str(project.root / STACK_FILE), what=what, hint=hint)])
 
 
 def removal_of(name: str) -> str:
     """Return the command that removes a stack that no directory has any more, with its volumes.
 
-    It starts from `/`, because `.env` would point compose to the new stack's file.
+    It starts from `/`, because `.env` would point it to the new stack's file.
     """
-    return f"cd / && docker compose --project-name {shlex.quote(name)} down --volumes"
+    return f"cd / && {COMMAND} --project-name {shlex.quote(name)} down --volumes"
 
 
 def _gone(project: Project) -> Path | None:
     """Return the directory that the user trusted with this stack, if it no longer exists: the project was moved."""
     for trusted in open_store(os.environ):
-        record = parse_record(trusted.files.get(str(COMPOSE_FILE), ""))
+        record = parse_record(trusted.files.get(str(STACK_FILE), ""))
         if record and record.name == project.name and not trusted.root.exists():
             return trusted.root
     return None
@@ -90,11 +91,11 @@ def find_project(path: Path | None, *, cwd: Path) -> Project:
 def has_stack(path: Path | None, *, cwd: Path) -> bool:
     """Return whether there is a stack at `path`, or in a directory that contains `cwd`."""
     root = find_root(path, cwd=cwd)
-    return root is not None and os.path.exists(root / COMPOSE_FILE)
+    return root is not None and os.path.exists(root / STACK_FILE)
 
 
 def _require_stack(root: Path | None, cwd: Path) -> Path:
-    if root is None or not os.path.exists(root / COMPOSE_FILE):
+    if root is None or not os.path.exists(root / STACK_FILE):
         known = ", ".join(known_agents(data_root() / "templates"))
         hint = f"agent-sandbox init AGENT makes one, where AGENT is one of: {known}"
         raise UserError([Problem(where=str(root or cwd), what="there is no stack here", hint=hint)])
@@ -103,18 +104,18 @@ def _require_stack(root: Path | None, cwd: Path) -> Path:
 
 def read_project(root: Path) -> Project:
     """Return the project as its own files describe it."""
-    text = read_text(root, str(COMPOSE_FILE)) or ""
-    return parse_project(root, text, files=compose_files(root, COMPOSE_FILE))
+    text = read_text(root, str(STACK_FILE)) or ""
+    return parse_project(root, text, files=stack_files(root, STACK_FILE))
 
 
 def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
     """Return the project that a compose file describes; `files` make up its stack."""
-    file = root / COMPOSE_FILE
+    file = root / STACK_FILE
     document = _document(text, file)
     record = _mapping(document.get(RECORD))
     name, agent, dev = document.get("name"), record.get("agent"), record.get("dev")
     if not (isinstance(name, str) and isinstance(agent, str) and isinstance(dev, str)):
-        what = f"not a compose file of agent-sandbox: it has no `name` or no `{RECORD}`"
+        what = f"not a {FILE_KIND} of agent-sandbox: it has no `name` or no `{RECORD}`"
         raise UserError([Problem(where=str(file), what=what, hint="agent-sandbox init AGENT --force replaces it")])
     return Project(
         root=root,
@@ -126,21 +127,21 @@ def parse_project(root: Path, text: str, *, files: tuple[Path, ...]) -> Project:
     )
 
 
-def read_compose(root: Path) -> Mapping[str, Any]:
+def read_stack_file(root: Path) -> Mapping[str, Any]:
     """Return the project's parsed compose file, or nothing if it is not a mapping."""
-    return _document(read_text(root, str(COMPOSE_FILE)) or "", root / COMPOSE_FILE)
+    return _document(read_text(root, str(STACK_FILE)) or "", root / STACK_FILE)
 
 
 def bound_by(root: Path, service: str) -> frozenset[str]:
     """Return the host paths that a service of the project's compose file mounts."""
-    said = _mapping(_mapping(read_compose(root).get("services")).get(service)).get("volumes")
+    said = _mapping(_mapping(read_stack_file(root).get("services")).get(service)).get("volumes")
     volumes = said if isinstance(said, list) else []
     return frozenset(str(_mapping(volume).get("source", "")).replace("$$", "$") for volume in volumes)
 
 
 def limits_said(root: Path) -> dict[str, str]:
     """Return the agent's limits in the project's compose file, by name; values in another notation are left out."""
-    agent = _mapping(_mapping(read_compose(root).get("services")).get("agent"))
+    agent = _mapping(_mapping(read_stack_file(root).get("services")).get("agent"))
     said = {"memory": agent.get("mem_limit"), "pids": agent.get("pids_limit")}
     quota, period = (_whole(agent.get(key)) for key in ("cpu_quota", "cpu_period"))
     if quota and period:
@@ -167,7 +168,7 @@ def images_of(project: Project) -> tuple[Image, ...]:
             f"the stack was made by another version of agent-sandbox: this one does not build {' and '.join(foreign)}"
         )
         hint = f"agent-sandbox init {project.agent} updates the stack"
-        raise UserError([Problem(where=str(project.root / COMPOSE_FILE), what=what, hint=hint)])
+        raise UserError([Problem(where=str(project.root / STACK_FILE), what=what, hint=hint)])
     return tuple(image for image in _known(project) if image.name in (*project.images, base_name()))
 
 

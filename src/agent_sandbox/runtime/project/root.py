@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
-COMPOSE_FILE = Path(".devcontainer", "docker-compose.yml")
+from agent_sandbox.render.paths import STACK
+
+STACK_FILE = Path(STACK)
 POLICY_FILE = Path(".devcontainer", "policy.yaml")
 
 
@@ -15,7 +17,7 @@ def find_root(path: Path | None, *, cwd: Path) -> Path | None:
     """
     if path is not None:
         return path.absolute()
-    found = [folder for folder in (cwd, *cwd.parents) if os.path.exists(folder / COMPOSE_FILE)]
+    found = [folder for folder in (cwd, *cwd.parents) if os.path.exists(folder / STACK_FILE)]
     if len(found) < 2:
         return found[0] if found else None
 

@@ -13,11 +13,13 @@ from typing import Any
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.foreign import load_foreign
-from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.runtime.host.files import read_bytes, read_text
-from agent_sandbox.runtime.project.dotenv import compose_files
+from agent_sandbox.runtime.project.dotenv import stack_files
+from agent_sandbox.stack.engine import FILES_VARIABLE
 
 FOLDER = Path(POLICY).parent
+FILES_KEY = "compose"  # in trust records and fingerprints: another word would end all trust
 # The policy's other files: resolved services, the list that `domains_file` names, and the certificates that
 # `settings.upstream.ca` names.
 SERVICES = tuple(f"{FOLDER}/services/{name}.yaml" for name in ("debian", "node", "python"))
@@ -33,20 +35,20 @@ LOSSLESS = "surrogateescape"
 class Standing:
     """The settings of one directory. `owner` is set if it belongs to another user.
 
-    `compose` lists the stack's files in compose's order; `files` has the text of each existing file, by its path in
+    `stack_files` lists the stack's files in their order; `files` has the text of each existing file, by its path in
     the project, or its absolute path outside.
     """
 
     root: Path
     owner: int | None
-    compose: tuple[str, ...]
+    stack_files: tuple[str, ...]
     files: Mapping[str, str]
 
     def apart_from(self, paths: Collection[str]) -> "Standing":
         """Return a copy without these files."""
         return replace(
             self,
-            compose=tuple(path for path in self.compose if path not in paths),
+            stack_files=tuple(path for path in self.stack_files if path not in paths),
             files={path: text for path, text in self.files.items() if path not in paths},
         )
 
@@ -68,7 +70,7 @@ class Standing:
     def fingerprint(self) -> str:
         """The hash of the settings; it does not depend on the directory, so it is the same in CI."""
         files = {path: hashlib.sha256(text.encode(errors=LOSSLESS)).hexdigest() for path, text in self.files.items()}
-        said = json.dumps({"owner": self.owner, "compose": self.compose, "files": files}, sort_keys=True)
+        said = json.dumps({"owner": self.owner, FILES_KEY: self.stack_files, "files": files}, sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()
 
 
@@ -76,19 +78,19 @@ def look(root: Path, environ: Mapping[str, str]) -> Standing:
     """Read the settings of the project at `root`; raise UserError for a link, a pipe or a missing file."""
     root = root.resolve()
     owner = root.stat().st_uid
-    compose = tuple(_name(root, file) for file in compose_files(root, Path(COMPOSE)))
-    found = {path: _text(root, path) for path in (*compose, DEVCONTAINER)}
+    named = tuple(_name(root, file) for file in stack_files(root, Path(STACK)))
+    found = {path: _text(root, path) for path in (*named, DEVCONTAINER)}
     found |= {path: _policy(root, path) for path in (POLICY, *SERVICES)}
     said = _said(found[POLICY] or "")
     found |= {path: _policy(root, path) for path in (*_list(said), *_certificates(said)) if path not in found}
-    missing = [path for path in compose if found[path] is None]
+    missing = [path for path in named if found[path] is None]
     if missing:
-        what = f"`COMPOSE_FILE` in {DOTENV} names it, but it does not exist"
+        what = f"`{FILES_VARIABLE}` in {DOTENV} names it, but it does not exist"
         raise UserError([Problem(where=str(root / path), what=what) for path in missing])
     return Standing(
         root=root,
         owner=None if owner in own_numbers(environ) else owner,
-        compose=compose,
+        stack_files=named,
         files={path: text for path, text in found.items() if text is not None},
     )
 
@@ -102,7 +104,7 @@ def own_numbers(environ: Mapping[str, str]) -> frozenset[int]:
 
 def agent_can_write(path: str) -> bool:
     """Return whether a file is in the part of the project that the agent may write."""
-    return not Path(path).is_absolute() and Path(path).parts[0] != Path(COMPOSE).parts[0]
+    return not Path(path).is_absolute() and Path(path).parts[0] != Path(STACK).parts[0]
 
 
 def _name(root: Path, file: Path) -> str:

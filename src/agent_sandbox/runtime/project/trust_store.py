@@ -16,7 +16,7 @@ from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.files import problem_of, write_all
 from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.project.trust_snapshot import Standing, own_numbers
+from agent_sandbox.runtime.project.trust_snapshot import FILES_KEY, Standing, own_numbers
 
 RECORD = "trusted.json"
 OTHERS_MAY_WRITE = 0o022
@@ -43,7 +43,7 @@ class Store:
         said = {
             "root": str(standing.root),
             "owner": standing.owner,
-            "compose": list(standing.compose),
+            FILES_KEY: list(standing.stack_files),
             "files": dict(standing.files),
         }
         try:
@@ -51,7 +51,7 @@ class Store:
         except OSError as error:
             raise UserError([problem_of(str(self.folder), error)]) from error
         self._require_safe(standing.root)
-        texts = (standing.files[name] for name in standing.compose)
+        texts = (standing.files[name] for name in standing.stack_files)
         copies = {path.name: text for path, text in zip(self.copies(standing), texts, strict=True)}
         files = {RECORD: json.dumps(said), **copies}
         write_all(self.folder, {f"{place.name}/{name}": text for name, text in files.items()})
@@ -72,7 +72,7 @@ class Store:
     def copies(self, standing: Standing) -> tuple[Path, ...]:
         """Return the trusted copies of the compose files, in order."""
         place = self._place(standing.root)
-        return tuple(place / f"{number}-{Path(name).name}" for number, name in enumerate(standing.compose))
+        return tuple(place / f"{number}-{Path(name).name}" for number, name in enumerate(standing.stack_files))
 
     def __iter__(self) -> Iterator[Standing]:
         """Yield all trust records, sorted by directory."""
@@ -87,7 +87,7 @@ class Store:
         try:
             said = read_json((place / RECORD).read_text(encoding="utf-8"))
             return Standing(
-                root=Path(said["root"]), owner=said["owner"], compose=tuple(said["compose"]), files=said["files"]
+                root=Path(said["root"]), owner=said["owner"], stack_files=tuple(said[FILES_KEY]), files=said["files"]
             )
         except FileNotFoundError:
             return None

@@ -2,17 +2,15 @@
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agent_sandbox.bounded_json import read_json
-from agent_sandbox.runtime.compose.containers import Container
-from agent_sandbox.runtime.compose.engine import ask
-from agent_sandbox.runtime.project.installed import read_compose
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.runtime.driver.protocol import Driver
+from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.protected import UNPRINTABLE, candidates, spelled
-from agent_sandbox.stack.naming import network_name
 from agent_sandbox.stack.services.agent import HEALTHY, WORKSPACE
 
 # Exit codes of the check in the container: lost mounts, and no way to the proxy.
@@ -21,6 +19,9 @@ REPLACED = "replaced on the host machine, so the agent can write it now"
 LOOK = "check it, then run agent-sandbox up: it recreates the agent container and protects the file again"
 STRANGER = "another container is in the agent's network; only the firewall's rules keep them apart"
 CONNECTED = "the agent is connected to another network; only the firewall's rules block it"
+SHARING = (
+    "another container shares a network namespace of the stack, and so the loopback interface of the agent or the proxy"
+)
 MADE = "created after `init`, so the agent can write it"
 LINK = "a symbolic link, which is not followed, so the agent can replace it"
 UNSEARCHED = "not searched for repositories: the project has too many directories, or these cannot be listed"
@@ -61,11 +62,11 @@ class Gaps:
     unsearched: tuple[str, ...] = ()
 
 
-def look_inside(found: Sequence[Container]) -> Inside:
+def look_inside(driver: Driver, found: Sequence[Container]) -> Inside:
     """Return what the running agent container has lost, as a script of its image reports."""
     for container in found:
         if container.service == "agent" and container.state == "running":
-            done = ask("exec", container.id, HEALTHY)
+            done = driver.run_in(container, HEALTHY)
             lost = tuple(filter(_is_of_the_project, done.out.splitlines())) if done.code == LOST else ()
             cut_off = done.out.strip() if done.code == CUT_OFF else ""
             return Inside(lost=lost, cut_off=cut_off, silent=done.code != 0 and not (lost or cut_off))
@@ -79,35 +80,9 @@ def _is_of_the_project(path: str) -> bool:
     return bool(place.parts) and not place.is_absolute() and ".." not in place.parts
 
 
-def foreign_networks(found: Iterable[Container], project: str) -> tuple[str, ...]:
-    """Return the command that disconnects each additional network; the firewall owns the agent's namespace."""
-    return tuple(
-        f"docker network disconnect {network} {container.id}"
-        for container in found
-        if container.service == "firewall"
-        for network in container.networks
-        if network != network_name(project)
-    )
-
-
-def strangers(found: Sequence[Container], project: str) -> tuple[str, ...]:
-    """Return the command that disconnects each foreign container from the internal network."""
-    network = network_name(project)
-    if not any(network in container.networks and container.state == "running" for container in found):
-        return ()
-    done = ask("network", "inspect", network, "--format", "{{json .Containers}}")
-    members: Mapping[str, Mapping[str, str]] = read_json(done.out) or {} if done.code == 0 else {}
-    own = tuple(container.id for container in found)
-    return tuple(
-        f"docker network disconnect {network} {member['Name']}"
-        for identity, member in sorted(members.items())
-        if not identity.startswith(own)
-    )
-
-
 def look_over(root: Path) -> Gaps:
     """Return the paths that should be protected but are not in the compose file, and the unsearched directories."""
-    mounted = read_only_mounts(read_compose(root))
+    mounted = read_only_mounts(read_stack_file(root))
     searched = candidates(root)
     found = {one.path: one for one in searched.rows if os.path.exists(root / one.path) or not one.always}
     return Gaps(

@@ -14,7 +14,7 @@ from agent_sandbox.runtime.git.git_config import settings_of
 from agent_sandbox.runtime.git.repositories import GIT
 from agent_sandbox.runtime.host.files import problem_of, read_bytes, write_all
 from agent_sandbox.runtime.host.user_dirs import state_directory
-from agent_sandbox.runtime.project.installed import read_compose
+from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import has_two_names, read_only_mounts
 from agent_sandbox.runtime.protect.protected import is_real
 
@@ -59,7 +59,7 @@ def is_settings(path: str) -> bool:
 
 def protected_paths(root: Path) -> tuple[str, ...]:
     """Return the paths that the project's stack mounts read-only."""
-    return tuple(sorted(read_only_mounts(read_compose(root))))
+    return tuple(sorted(read_only_mounts(read_stack_file(root))))
 
 
 def recorded(root: Path, environ: Mapping[str, str]) -> Held:

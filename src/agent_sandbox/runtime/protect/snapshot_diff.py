@@ -7,7 +7,7 @@ from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
 
-from agent_sandbox.render.paths import COMPOSE, DOTENV
+from agent_sandbox.render.paths import DOTENV, STACK
 from agent_sandbox.runtime.git.git_config import UNREADABLE
 from agent_sandbox.runtime.protect.snapshot import NOT_ALONE, Held, is_settings, read_held
 
@@ -60,7 +60,7 @@ def unwatched(root: Path, then: Held) -> tuple[str, ...]:
 
     Without the stack's own files: users edit them while nothing runs, and `trust` asks about them.
     """
-    paths = tuple(path for path in then.paths if path not in {DOTENV, str(Path(COMPOSE).parent)})
+    paths = tuple(path for path in then.paths if path not in {DOTENV, str(Path(STACK).parent)})
     now = read_held(root, paths)
     return tuple(path for path in paths if rewritten(path, then, now).lines)
 

@@ -9,9 +9,7 @@ from typing import Any
 from agent_sandbox.backends.plan import Plan, RunCommand
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose.engine import needs_docker
-from agent_sandbox.runtime.compose.faults import problem_of
-from agent_sandbox.runtime.host.process import capture, watch
+from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.proxy.decisions import read_line
 
 SECONDS = 30.0
@@ -23,38 +21,35 @@ OTHER = Problem(
 )
 
 
-def ask_stack(plan: Plan) -> Mapping[str, Any]:
+def ask_stack(driver: Driver, plan: Plan) -> Mapping[str, Any]:
     """Run the plan's command and return the proxy's answer, even if it reports an error."""
     (step,) = (step for step in plan if isinstance(step, RunCommand))
-    with needs_docker():
-        done = capture(step.argv, cwd=step.cwd, timeout=SECONDS)
+    done = driver.capture(step, timeout=SECONDS)
     answer = _object(done.out)
     if answer is None:
-        raise UserError([problem_of(done.err or done.out, doing=step.purpose)])
+        raise UserError([driver.explain(done.err or done.out, doing=step.purpose)])
     return answer
 
 
-def tell_stack(plan: Plan, *, stdin: bytes = b"") -> str:
+def tell_stack(driver: Driver, plan: Plan, *, stdin: bytes = b"") -> str:
     """Run the plan's command with this stdin and return its output; raise its problems as UserError."""
     (step,) = (step for step in plan if isinstance(step, RunCommand))
-    with needs_docker():
-        done = capture(step.argv, cwd=step.cwd, timeout=SECONDS, stdin=stdin)
+    done = driver.capture(step, timeout=SECONDS, stdin=stdin)
     if done.code == 0:
         return done.out
     if done.code == USAGE:
         raise UserError([OTHER])
     said = [Problem(where="", what=line) for line in done.err.splitlines() if done.code == MENDABLE]
-    raise UserError(said or [problem_of(done.err or done.out, doing=step.purpose)])
+    raise UserError(said or [driver.explain(done.err or done.out, doing=step.purpose)])
 
 
-def watch_stack(plan: Plan, *, on_line: Callable[[str], None]) -> None:
+def watch_stack(driver: Driver, plan: Plan, *, on_line: Callable[[str], None]) -> None:
     """Run the plan's command and pass on each line until it ends."""
     (step,) = (step for step in plan if isinstance(step, RunCommand))
-    with needs_docker():
-        done = watch(step.argv, cwd=step.cwd, on_line=on_line)
+    done = driver.watch(step, on_line=on_line)
     if done.code != 0:
         said = "\n".join(line for line in done.out.split("\n") if line and read_line(line) is None)
-        raise UserError([problem_of(said, doing=step.purpose) if said else STOPPED])
+        raise UserError([driver.explain(said, doing=step.purpose) if said else STOPPED])
 
 
 def ask_socket(path: Path, verb: str) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agent_sandbox.render.paths import COMPOSE, POLICY
+from agent_sandbox.render.paths import POLICY, STACK
 from agent_sandbox.render.reconcile import Verdict
 from agent_sandbox.runtime.init.initialise import Prepared
 from agent_sandbox.runtime.project.trust_snapshot import MARK, Standing, look
@@ -16,7 +16,7 @@ from agent_sandbox.runtime.trust.prompt import changes
 
 def remember(store: Store, prepared: Prepared, now: Standing) -> None:
     """Add what `init` has just written to the trust record."""
-    before = store.load(now.root) or replace(now, compose=(COMPOSE,), files={})
+    before = store.load(now.root) or replace(now, stack_files=(STACK,), files={})
     merged = {
         change.path: change.after
         for change in prepared.changes
@@ -27,9 +27,9 @@ def remember(store: Store, prepared: Prepared, now: Standing) -> None:
         for change in prepared.changes
         if change.path == POLICY and change.verdict is Verdict.WRITTEN
     }
-    compose = now.compose if now.compose == (COMPOSE,) else before.compose
+    named = now.stack_files if now.stack_files == (STACK,) else before.stack_files
     files = {**before.files, **merged, **generated(prepared), **fresh}
-    store.save(replace(before, owner=now.owner, compose=compose, files=files))
+    store.save(replace(before, owner=now.owner, stack_files=named, files=files))
 
 
 @contextmanager

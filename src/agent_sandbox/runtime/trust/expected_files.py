@@ -5,13 +5,13 @@ from pathlib import Path
 
 from agent_sandbox.render.devcontainer import devcontainer_document
 from agent_sandbox.render.header import Hand, hand_of
-from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER
+from agent_sandbox.render.paths import DEVCONTAINER, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.init.initialise import Prepared, Wish, prepare
 from agent_sandbox.runtime.trust.prompt import Written
 from agent_sandbox.stack.limits import DEFAULT, told
 
-GENERATED = (COMPOSE, DEVCONTAINER)
+GENERATED = (STACK, DEVCONTAINER)
 WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 
 

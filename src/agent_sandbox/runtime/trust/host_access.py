@@ -10,6 +10,7 @@ from agent_sandbox.render import jsonc
 from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV
 from agent_sandbox.runtime.project.trust_snapshot import Standing
+from agent_sandbox.stack.engine import FILES_VARIABLE
 
 # `$NAME`, `${NAME}`, `${NAME:-else}`; a doubled `$` is none.
 VARIABLE = re.compile(r"(?<!\$)(?:\$\$)*\$\{?([A-Za-z_][A-Za-z0-9_]*)")
@@ -24,7 +25,7 @@ TAKEN_IN = ("include", "env_file", "label_file", "build", "provider", MERGE)
 PROFILE = re.compile(r"seccomp[:=](?!unconfined$|builtin$)")
 NAMED = ("services", "networks", "volumes")
 FROM_FILES = ("configs", "secrets")
-HINT = f"write it here, or name the file in `COMPOSE_FILE` in {DOTENV}; a variable may come from your shell"
+HINT = f"write it here, or name the file in `{FILES_VARIABLE}` in {DOTENV}; a variable may come from your shell"
 HOST_COMMAND = "initializeCommand"
 
 
@@ -33,12 +34,12 @@ def mounts(standing: Standing) -> tuple[str, ...]:
 
     Other keys (devices, secrets, a volume with a path) are shown in the file's difference.
     """
-    return tuple(dict.fromkeys(line for path in standing.compose for line in _mounts(_document(standing, path))))
+    return tuple(dict.fromkeys(line for path in standing.stack_files for line in _mounts(_document(standing, path))))
 
 
 def variables(standing: Standing) -> tuple[str, ...]:
     """Return the names of the variables that compose files take from the user's shell."""
-    return tuple(sorted({name for path in standing.compose for name in _variables(_document(standing, path))}))
+    return tuple(sorted({name for path in standing.stack_files for name in _variables(_document(standing, path))}))
 
 
 def require_whole(standing: Standing) -> None:
@@ -46,7 +47,7 @@ def require_whole(standing: Standing) -> None:
     what = "`{}` includes another file, which trust in this file does not cover"
     problems = [
         Problem(where=str(standing.root / path), what=what.format(key), hint=HINT)
-        for path in standing.compose
+        for path in standing.stack_files
         for key in dict.fromkeys(_taken_in(_document(standing, path)))
     ]
     if problems:

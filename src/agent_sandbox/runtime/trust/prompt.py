@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_sandbox.render.paths import COMPOSE, DEVCONTAINER, DOTENV, POLICY
+from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.runtime.project.trust_snapshot import SERVICES, Standing, agent_can_write, look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.host_access import members, mounts, require_whole, variables
+from agent_sandbox.stack.engine import FILES_VARIABLE
 
 OWNER = "its owner"
 # A policy may name a million hosts; what it reaches is listed separately.
@@ -52,7 +53,7 @@ def changes(now: Standing, trusted: Standing | None) -> tuple[str, ...]:
     widened = any(path in now.policy for path in files) and _reaches(now, trusted)
     return (
         *((OWNER,) if now.owner not in (None, trusted.owner) else ()),
-        *((DOTENV,) if now.compose != trusted.compose else ()),
+        *((DOTENV,) if now.stack_files != trusted.stack_files else ()),
         *(path for path in files if path not in now.policy or widened),
     )
 
@@ -66,7 +67,7 @@ def question_about(now: Standing, trusted: Standing | None, written: Written) ->
     """Return the trust question; `written` is what `init` would write here."""
     require_whole(now)
     as_written = [path for path, text in written.files.items() if now.files.get(path) == text]
-    before = trusted or Standing(root=now.root, owner=None, compose=(), files={})
+    before = trusted or Standing(root=now.root, owner=None, stack_files=(), files={})
     return Question(
         standing=now,
         fingerprint=now.apart_from(as_written).fingerprint,
@@ -94,12 +95,14 @@ def _beyond(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
 def _notes(now: Standing, before: Standing) -> Iterator[str]:
     if now.owner not in (None, before.owner):
         yield f"this directory belongs to user {now.owner}, who can change everything in it"
-    if before.compose != tuple(path for path in now.compose if path in before.compose):  # fewer, or in another order
-        named, names = (", ".join(standing.compose) for standing in (before, now))
-        yield f"the stack consisted of {named}; by `COMPOSE_FILE` in {DOTENV} it now consists of {names}"
-    for path in now.compose:
+    # Fewer, or in another order.
+    if before.stack_files != tuple(path for path in now.stack_files if path in before.stack_files):
+        named, names = (", ".join(standing.stack_files) for standing in (before, now))
+        yield f"the stack consisted of {named}; by `{FILES_VARIABLE}` in {DOTENV} it now consists of {names}"
+    for path in now.stack_files:
         if agent_can_write(path):
-            yield f"{path}, named by COMPOSE_FILE in {DOTENV}, can be written by the agent: move it into .devcontainer"
+            named = f"{path}, named by {FILES_VARIABLE} in {DOTENV}"
+            yield f"{named}, can be written by the agent: move it into .devcontainer"
 
 
 def _lists(now: Standing, before: Standing) -> Iterator[str]:
@@ -116,12 +119,12 @@ def _differences(now: Standing, before: Standing, written: Written) -> Iterator[
     A first question also shows the policy's text. A file that the stack no longer uses is shown as removed: it may have
     added a protection.
     """
-    dropped = (path for path in before.compose if path not in now.compose)
+    dropped = (path for path in before.stack_files if path not in now.stack_files)
     for path in (
-        *now.compose,
+        *now.stack_files,
         *(path for path in (DEVCONTAINER, *now.policy) if path == POLICY or path in before.files),
     ):
-        old = before.files.get(path, written.files.get(path, "") if path == COMPOSE else "")
+        old = before.files.get(path, written.files.get(path, "") if path == STACK else "")
         yield from _difference(path, old, now.files.get(path, ""), bounded=path in now.policy)
     for path in dropped:
         yield from _difference(path, before.files[path], "")

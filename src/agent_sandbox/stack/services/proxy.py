@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from agent_sandbox.policy.match.host_service import MACHINE_NAME
 from agent_sandbox.stack.environment import DNS_PORT, HTTP_PORT, PROXY_PORT, TLS_PORT
 from agent_sandbox.stack.model import Attachment, Healthcheck, Limits, Mount, MountKind, Service
 from agent_sandbox.stack.naming import Addresses
@@ -48,7 +49,7 @@ def proxy_service(image: str, where: Addresses, layers: Mapping[str, str]) -> Se
             Mount(kind=MountKind.TMPFS, target="/tmp", size=64 * MIB, read_only=False),  # noqa: S108 - a container's
         ),
         networks=(Attachment(network="sandbox", address=where.proxy), Attachment(network="egress")),
-        extra_hosts={"host.docker.internal": "host-gateway"},
+        extra_hosts={MACHINE_NAME: "host-gateway"},
         read_only=True,
         init=True,
         # Without the proxy the agent has no way out, so it may restart automatically.

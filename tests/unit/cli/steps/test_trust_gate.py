@@ -16,7 +16,7 @@ from fake_tty import Person
 
 POLICY = ".devcontainer/policy.yaml"
 QUESTION = Question(
-    standing=Standing(root=Path("/home/ann/app"), owner=None, compose=(), files={}),
+    standing=Standing(root=Path("/home/ann/app"), owner=None, stack_files=(), files={}),
     fingerprint="0123",
     changed=(POLICY,),
     known=False,

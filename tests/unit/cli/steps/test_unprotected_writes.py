@@ -11,7 +11,7 @@ import pytest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.unprotected_writes import SILENT, put_off, review
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.compose.containers import Container
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.protect.mount_checks import Inside
 from agent_sandbox.runtime.protect.snapshot import Held, leave_pending, read_held, recorded
 from agent_sandbox.stack.workspace import Owner

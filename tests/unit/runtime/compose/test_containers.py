@@ -1,8 +1,10 @@
 import json
 from typing import Any
 
-from agent_sandbox.runtime.compose.containers import Container, containers, leftovers
 from agent_sandbox.runtime.compose.containers import _container as from_inspect
+from agent_sandbox.runtime.compose.containers import containers, leftovers
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.driver.container import Container
 from fake_docker import FakeDocker
 from table_tests import each
 
@@ -36,30 +38,13 @@ def test_containers_are_found_by_the_projects_label_alone(docker: FakeDocker) ->
         ),
         Container(id="extra-012345", service="extra", image="agent-sandbox/x:1", state="running"),
     )
-    assert containers("app-1") == expected
+    assert containers(DOCKER, "app-1") == expected
     assert docker.calls[0] == "ps --all --quiet --filter label=com.docker.compose.project=app-1"
 
 
 def test_a_project_that_is_down_has_none(docker: FakeDocker) -> None:
     docker.says("ps --all")
-    assert containers("app-1") == ()
-
-
-@each(
-    ("state", "health", "ready", "condition"),
-    [
-        ("running", "", True, "running"),
-        ("running", "healthy", True, "healthy"),
-        ("running", "starting", False, "starting"),
-        ("running", "unhealthy", False, "unhealthy"),
-        ("exited", "unhealthy", False, "exited with code 7"),
-        ("restarting", "", False, "restarting"),
-        ("created", "", False, "created"),
-    ],
-)
-def test_a_container_says_how_it_is(state: str, health: str, *, ready: bool, condition: str) -> None:
-    container = Container(id="1", service="x", image="y", state=state, health=health, exit_code=7)
-    assert (container.ready, container.condition) == (ready, condition)
+    assert containers(DOCKER, "app-1") == ()
 
 
 @each(
@@ -89,7 +74,7 @@ def test_leftovers_are_listed_by_kind(docker: FakeDocker) -> None:
         "volume ls", out="app-1_state\n"
     )
     expected = {"containers": ("app-1-agent-1", "app-1-proxy-1"), "networks": (), "volumes": ("app-1_state",)}
-    assert leftovers("app-1") == expected
+    assert leftovers(DOCKER, "app-1") == expected
 
 
 def test_limits_are_those_in_force_and_none_where_there_is_none(docker: FakeDocker) -> None:
@@ -98,7 +83,7 @@ def test_limits_are_those_in_force_and_none_where_there_is_none(docker: FakeDock
     edited = {**inspected("edited"), "HostConfig": {"NanoCpus": 500_000_000, "PidsLimit": -1}}
     other = {**inspected("other"), "HostConfig": {"Memory": 0, "CpuQuota": 0, "PidsLimit": None}}
     docker.says("ps --all", out="1\n2\n3\n").says("inspect", out=json.dumps([agent, edited, other]))
-    first, with_cpus, second = containers("app-1")
+    first, with_cpus, second = containers(DOCKER, "app-1")
     assert with_cpus.limits == {"cpus": "0.5"}
     assert (first.limits, first.out_of_memory, first.restarts) == (
         {"memory": "4g", "cpus": "1.5", "pids": "100"},
@@ -106,8 +91,3 @@ def test_limits_are_those_in_force_and_none_where_there_is_none(docker: FakeDock
         2,
     )
     assert (second.limits, second.out_of_memory, second.restarts) == ({}, False, 0)
-
-
-def test_what_ended_for_want_of_memory_says_so() -> None:
-    ended = Container(id="1", service="x", image="y", state="exited", exit_code=137, out_of_memory=True)
-    assert ended.condition == "exited with code 137, out of memory"

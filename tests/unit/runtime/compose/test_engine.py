@@ -3,25 +3,25 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.compose import engine
+from agent_sandbox.runtime.compose.engine import DOCKER, json_lines
 from fake_docker import FakeDocker
 
 
 def test_an_answer_is_what_docker_prints(docker: FakeDocker) -> None:
     docker.says("version", out="26.1\n")
-    assert engine.answer("version", doing="asking") == "26.1\n"
+    assert DOCKER.answer("version", doing="asking") == "26.1\n"
 
 
 def test_a_failure_is_told_in_the_users_words(docker: FakeDocker) -> None:
     docker.says("info", err="Cannot connect to the Docker daemon at unix:///x.sock. Is it running?\n", code=1)
     with pytest.raises(UserError, match=r"^unix:///x.sock: the Docker daemon does not answer; start it"):
-        engine.answer("info", doing="asking")
+        DOCKER.answer("info", doing="asking")
 
 
 def test_no_docker_at_all_is_one_clear_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError) as raised:
-        engine.ask("info")
+        DOCKER.ask("info")
     expected = Problem(
         where="docker",
         what="the docker command was not found",
@@ -34,12 +34,12 @@ def test_a_docker_that_may_not_be_run_is_named(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "docker").write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"^docker: no permission to run the docker command; install Docker"):
-        engine.ask("info")
+        DOCKER.ask("info")
 
 
 @pytest.mark.parametrize("text", ['{"a": 1}\n{"a": 2}\n', '[{"a": 1}, {"a": 2}]', '\n{"a": 1}\n\n{"a": 2}'])
 def test_objects_come_one_a_line_or_as_one_list(text: str) -> None:
-    assert list(engine.json_lines(text)) == [{"a": 1}, {"a": 2}]
+    assert list(json_lines(text)) == [{"a": 1}, {"a": 2}]
 
 
 def test_labels_are_those_of_the_images_that_are_there(docker: FakeDocker) -> None:
@@ -49,15 +49,15 @@ def test_labels_are_those_of_the_images_that_are_there(docker: FakeDocker) -> No
         err="Error response from daemon: No such image: b:1\n",
         code=1,
     )
-    assert engine.labels_of(("a:1", "b:1", "c:1")) == {"a:1": {"x": "12"}, "c:1": {}}
+    assert DOCKER.labels_of(("a:1", "b:1", "c:1")) == {"a:1": {"x": "12"}, "c:1": {}}
 
 
 def test_an_engine_that_is_down_is_not_taken_for_missing_images(docker: FakeDocker) -> None:
     docker.says("image inspect", err="Cannot connect to the Docker daemon at unix:///x.sock. Is it?\n", code=1)
     with pytest.raises(UserError, match="the Docker daemon does not answer"):
-        engine.labels_of(("a:1",))
+        DOCKER.labels_of(("a:1",))
 
 
 def test_an_unexpected_question_fails_loudly(docker: FakeDocker) -> None:
-    assert engine.ask("surprise").code == 99
+    assert DOCKER.ask("surprise").code == 99
     assert docker.calls == ["surprise"]

@@ -6,6 +6,7 @@ import pytest
 from agent_sandbox.backends.plan import BuildImage, RemoveImages, RunCommand
 from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.compose.execute import act, hand_on
 from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Unneeded
 from fake_docker import FakeDocker
@@ -33,7 +34,7 @@ def test_only_missing_and_outdated_images_are_built(docker: FakeDocker) -> None:
     )
     docker.says("build", out="#1 [x 1/1] COPY a b\n#1 DONE 0.1s\n")
     events: list[Event] = []
-    act((build("current:1"), build("old:1"), build("gone:1")), tell=events.append)
+    act(DOCKER, (build("current:1"), build("old:1"), build("gone:1")), tell=events.append)
     assert [line.split(" ")[-2] for line in docker.calls[1:]] == ["old:1", "gone:1"]
     assert events[:5] == [
         Unneeded(name="current:1"),
@@ -46,7 +47,7 @@ def test_only_missing_and_outdated_images_are_built(docker: FakeDocker) -> None:
 
 def test_a_build_of_all_asks_nothing_first(docker: FakeDocker) -> None:
     docker.says("build")
-    act((build("a:1", Freshness.ALL),))
+    act(DOCKER, (build("a:1", Freshness.ALL),))
     assert docker.calls == ["build --tag a:1 -"]
 
 
@@ -55,31 +56,35 @@ REPLACED = RemoveImages(argv=("docker", "image", "prune"), once_built=True)
 
 def test_images_that_were_replaced_go_once_something_was_built(docker: FakeDocker) -> None:
     docker.says("image inspect", out=labels("current:1", "new")).says("build").says("image prune", code=1)
-    act((build("current:1"), REPLACED))
+    act(DOCKER, (build("current:1"), REPLACED))
     assert len(docker.calls) == 1
-    act((build("a:1", Freshness.ALL), REPLACED))
+    act(DOCKER, (build("a:1", Freshness.ALL), REPLACED))
     assert docker.calls[1:] == ["build --tag a:1 -", "image prune"]
-    act((replace(REPLACED, once_built=False),))
+    act(DOCKER, (replace(REPLACED, once_built=False),))
     assert docker.calls[3:] == ["image prune"]
 
 
 def test_the_context_comes_on_stdin_and_the_environment_is_given(docker: FakeDocker, tmp_path: Path) -> None:
     docker.says("build", script=f'echo "$DOCKER_BUILDKIT" >{tmp_path}/env; tar -t >{tmp_path}/files')
-    act((build("a:1", Freshness.ALL),))
+    act(DOCKER, (build("a:1", Freshness.ALL),))
     assert ((tmp_path / "env").read_text(), (tmp_path / "files").read_text()) == ("1\n", "Dockerfile\n")
 
 
 def test_a_failed_build_stops_the_plan(docker: FakeDocker) -> None:
     docker.says("build", out="ERROR: no space left on device\n", code=1)
     with pytest.raises(UserError, match=r"^a:1: no space left on the disk"):
-        act((build("a:1", Freshness.ALL), build("b:1", Freshness.ALL)))
+        act(DOCKER, (build("a:1", Freshness.ALL), build("b:1", Freshness.ALL)))
     assert len(docker.calls) == 1
 
 
 def test_a_command_runs_in_its_directory_and_its_words_are_passed_on(docker: FakeDocker, tmp_path: Path) -> None:
     docker.says("compose", script="pwd", err=" Container x-agent-1   Started\n Network x  Created\n")
     events: list[Event] = []
-    act((RunCommand(argv=("docker", "compose"), cwd=tmp_path, project="x", purpose="starting"),), tell=events.append)
+    act(
+        DOCKER,
+        (RunCommand(argv=("docker", "compose"), cwd=tmp_path, project="x", purpose="starting"),),
+        tell=events.append,
+    )
     expected = [
         Started(purpose="starting"),
         Progressed(done=0, doing=str(tmp_path)),
@@ -93,24 +98,24 @@ def test_a_failed_command_is_explained_by_whoever_knows_more(docker: FakeDocker,
     docker.says("compose", err="it broke\n", code=1)
     step = RunCommand(argv=("docker", "compose"), cwd=tmp_path, project="x", purpose="starting")
     with pytest.raises(UserError) as raised:
-        act((step,), explain=lambda step, said: [Problem(where=step.purpose, what=said, hint="")])
+        act(DOCKER, (step,), explain=lambda step, said: [Problem(where=step.purpose, what=said, hint="")])
     assert raised.value.problems == (Problem(where="starting", what="it broke", hint=""),)
     with pytest.raises(UserError, match=r"^starting: docker failed: it broke; run agent-sandbox doctor"):
-        act((step,))
+        act(DOCKER, (step,))
 
 
 def test_no_docker_is_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="the docker command was not found"):
-        act((build("a:1", Freshness.ALL),))
+        act(DOCKER, (build("a:1", Freshness.ALL),))
 
 
 def test_what_a_command_prints_is_handed_on(docker: FakeDocker, tmp_path: Path) -> None:
     docker.says("compose logs", out="one\ntwo\n").says("compose fail", err="no\n", code=1)
     lines: list[str] = []
     logs = RunCommand(argv=("docker", "compose", "logs"), cwd=tmp_path, project="x", purpose="reading")
-    hand_on((logs,), on_line=lines.append)
+    hand_on(DOCKER, (logs,), on_line=lines.append)
     assert lines == ["one", "two"]
     failing = RunCommand(argv=("docker", "compose", "fail"), cwd=tmp_path, project="x", purpose="reading")
     with pytest.raises(UserError, match=r"^docker compose fail: docker failed: no; "):
-        hand_on((failing,), on_line=lines.append)
+        hand_on(DOCKER, (failing,), on_line=lines.append)

@@ -1,8 +1,10 @@
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.compose.containers import Container, containers
+from agent_sandbox.runtime.compose.containers import containers
+from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.compose.resuming import resumed
+from agent_sandbox.runtime.driver.container import Container
 from fake_docker import FakeDocker
 from fake_stack import with_containers
 
@@ -13,16 +15,16 @@ def states(found: tuple[Container, ...]) -> dict[str, str]:
 
 def test_a_stack_that_was_never_paused_is_asked_nothing_more(docker: FakeDocker) -> None:
     with_containers(docker, proxy="unhealthy", firewall="healthy", agent="exited")
-    found = containers("app-1")
+    found = containers(DOCKER, "app-1")
     asked = docker.calls
     told: list[object] = []
-    assert resumed("app-1", found, tell=told.append, sleep=told.append) == found
+    assert resumed(DOCKER, "app-1", found, tell=told.append, sleep=told.append) == found
     assert (told, docker.calls) == ([], asked)
 
 
 def test_a_paused_container_is_unpaused_and_awaited_until_it_was_checked(docker: FakeDocker) -> None:
     with_containers(docker, proxy="healthy", firewall="paused", agent="paused")
-    found = containers("app-1")
+    found = containers(DOCKER, "app-1")
     docker.rules.clear()
     with_containers(docker.says("unpause"), proxy="healthy", firewall="unchecked", agent="healthy")
     told: list[str] = []
@@ -34,7 +36,7 @@ def test_a_paused_container_is_unpaused_and_awaited_until_it_was_checked(docker:
             docker.rules.clear()
             with_containers(docker, proxy="healthy", firewall="healthy", agent="healthy")
 
-    resumed_ = resumed("app-1", found, tell=told.append, sleep=sleep)
+    resumed_ = resumed(DOCKER, "app-1", found, tell=told.append, sleep=sleep)
     assert states(resumed_) == {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
     assert [call for call in docker.calls if call.startswith("unpause")] == ["unpause firewall0000 agent0000000"]
     assert told == ["unpausing firewall, agent", "waiting for the next health check of firewall, which was paused"]
@@ -44,7 +46,7 @@ def test_a_paused_container_is_unpaused_and_awaited_until_it_was_checked(docker:
 def test_waiting_ends_when_the_check_is_overdue(docker: FakeDocker) -> None:
     with_containers(docker, firewall="unchecked")
     slept: list[float] = []
-    found = resumed("app-1", containers("app-1"), tell=lambda _: None, sleep=slept.append)
+    found = resumed(DOCKER, "app-1", containers(DOCKER, "app-1"), tell=lambda _: None, sleep=slept.append)
     assert states(found) == {"firewall": "not checked since it was paused"}
     assert 35 <= sum(slept) < 37
 
@@ -52,5 +54,5 @@ def test_waiting_ends_when_the_check_is_overdue(docker: FakeDocker) -> None:
 def test_an_engine_that_does_not_unpause_says_why(docker: FakeDocker) -> None:
     with_containers(docker, agent="paused").says("unpause", err="Error response from daemon: frozen\n", code=1)
     with pytest.raises(UserError) as caught:
-        resumed("app-1", containers("app-1"), tell=lambda _: None)
+        resumed(DOCKER, "app-1", containers(DOCKER, "app-1"), tell=lambda _: None)
     assert str(caught.value).startswith("unpausing the stack: docker failed: Error response from daemon: frozen")

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import CheckResult, ok, warn
+from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.doctor.upstream import OPEN, VARIABLES, upstream
+from agent_sandbox.runtime.driver.protocol import Machine
+from agent_sandbox.runtime.driver.result import CheckResult, ok, warn
 
 SAID = "settings: {upstream: {proxy: 'http://proxy.corp.example:3128'}}\n"
 COMPOSE = 'name: app-1\nx-agent-sandbox: {agent: example, dev: "1000:1000"}\n'
@@ -24,7 +25,7 @@ def examined(root: Path, policy: str = "") -> CheckResult:
     (root / ".devcontainer").mkdir()
     (root / ".devcontainer" / "docker-compose.yml").write_text(COMPOSE)
     (root / ".devcontainer" / "policy.yaml").write_text(policy)
-    return upstream(Machine(path=root, cwd=root))
+    return upstream(Machine(path=root, cwd=root, driver=DRIVER))
 
 
 def test_no_proxy_is_fine(folder: Path, tmp_path: Path) -> None:

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.compose.sharing import SHARING
+from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.doctor import workspace
-from agent_sandbox.runtime.doctor.machine import Machine
-from agent_sandbox.runtime.doctor.result import fail, ok, warn
-from agent_sandbox.runtime.protect.mount_checks import CONNECTED, LOOK, MADE, REPLACED, STRANGER
+from agent_sandbox.runtime.driver.protocol import Machine
+from agent_sandbox.runtime.driver.result import fail, ok, warn
+from agent_sandbox.runtime.protect.mount_checks import CONNECTED, LOOK, MADE, REPLACED, SHARING, STRANGER
 from fake_docker import FakeDocker
 
 COMPOSE = """\
@@ -22,7 +22,7 @@ def machine(tmp_path: Path) -> Machine:
     """Look at a project with a stack."""
     (tmp_path / ".devcontainer").mkdir()
     (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(COMPOSE)
-    return Machine(path=tmp_path, cwd=tmp_path)
+    return Machine(path=tmp_path, cwd=tmp_path, driver=DRIVER)
 
 
 def test_a_mount_that_ended_and_a_network_too_many_have_to_be_mended(machine: Machine, docker: FakeDocker) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import COMPOSE, DOTENV, POLICY
+from agent_sandbox.render.paths import DOTENV, POLICY, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.runtime.init.initialise import Wish, agent_of, prepare
 from agent_sandbox.runtime.protect.snapshot import record
@@ -36,10 +36,8 @@ def test_the_proxy_can_read_the_policy_whatever_the_umask(tmp_path: Path) -> Non
         prepare(wish(tmp_path), {}).write()
     finally:
         os.umask(before)
-    modes = {
-        path: stat.S_IMODE((tmp_path / path).stat().st_mode) for path in (".devcontainer", POLICY, COMPOSE, DOTENV)
-    }
-    assert modes == {".devcontainer": 0o755, POLICY: 0o644, COMPOSE: 0o600, DOTENV: 0o600}
+    modes = {path: stat.S_IMODE((tmp_path / path).stat().st_mode) for path in (".devcontainer", POLICY, STACK, DOTENV)}
+    assert modes == {".devcontainer": 0o755, POLICY: 0o644, STACK: 0o600, DOTENV: 0o600}
 
 
 def test_hooks_are_made_where_a_repository_has_none(tmp_path: Path) -> None:
@@ -70,7 +68,7 @@ def test_what_is_protected_stays_so_though_the_next_search_does_not_find_it(
     prepared = prepare(wish(tmp_path), {})
     paths = {one.path for one in prepared.workspace.protected}
     assert {".git/modules/fe/hooks", ".git/modules/fe/config", "nested/deep/.git/config"} <= paths
-    assert [change.verdict for change in prepared.changes if change.path == COMPOSE] != [Verdict.KEPT]
+    assert [change.verdict for change in prepared.changes if change.path == STACK] != [Verdict.KEPT]
     assert prepared.notes[0] == (
         ".git/modules/fe/config, .git/modules/fe/hooks, nested/deep/.git/config, nested/deep/.git/hooks: "
         "still protected, though this search found no reference to it"
@@ -89,7 +87,7 @@ def test_what_was_protected_when_the_stack_started_stays_so_whatever_the_compose
     prepare(wish(project), environ).write()
     record(project, environ)
     (git / "config").write_text("")
-    (project / COMPOSE).write_text(text)
+    (project / STACK).write_text(text)
     forced = prepare(replace(wish(project), on_conflict=OnConflict.REPLACE), environ)
     assert "tools/hooks" in {one.path for one in forced.workspace.protected}
 
@@ -111,16 +109,16 @@ def test_a_protected_path_that_is_a_link_now_is_not_dropped_without_a_yes(tmp_pa
     (tmp_path / ".vscode").rmdir()
     (tmp_path / ".vscode").symlink_to("elsewhere")
     prepared = prepare(wish(tmp_path), {})
-    before = (tmp_path / COMPOSE).read_text()
+    before = (tmp_path / STACK).read_text()
     with pytest.raises(UserError) as refused:
         prepared.write()
     assert str(refused.value) == (
         ".vscode: was protected and is now a link or a pipe, which cannot be protected; "
         "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
     )
-    assert (tmp_path / COMPOSE).read_text() == before
+    assert (tmp_path / STACK).read_text() == before
     prepare(replace(wish(tmp_path), unprotect=frozenset({".vscode"})), {}).write()
-    assert "vscode" not in (tmp_path / COMPOSE).read_text().partition("services:")[2]
+    assert "vscode" not in (tmp_path / STACK).read_text().partition("services:")[2]
 
 
 def test_what_is_gone_is_told(tmp_path: Path) -> None:

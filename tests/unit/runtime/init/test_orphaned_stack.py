@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.render.paths import COMPOSE
+from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.runtime.init.initialise import Wish, prepare
 from agent_sandbox.runtime.init.orphaned_stack import left_behind
@@ -30,7 +30,7 @@ def made(tmp_path: Path) -> tuple[Path, Standing]:
 
 
 def name_in(trusted: Standing) -> str:
-    return next(line.removeprefix("name: ") for line in trusted.files[COMPOSE].splitlines() if line.startswith("name:"))
+    return next(line.removeprefix("name: ") for line in trusted.files[STACK].splitlines() if line.startswith("name:"))
 
 
 def test_a_new_project_and_one_that_is_as_it_was_leave_nothing(tmp_path: Path, made: tuple[Path, Standing]) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.project.root import COMPOSE_FILE, find_root
+from agent_sandbox.runtime.project.root import STACK_FILE, find_root
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 
@@ -14,8 +14,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def project_at(root: Path) -> Path:
-    (root / COMPOSE_FILE).parent.mkdir(parents=True)
-    (root / COMPOSE_FILE).write_text("services: {}")
+    (root / STACK_FILE).parent.mkdir(parents=True)
+    (root / STACK_FILE).write_text("services: {}")
     return root
 
 

@@ -31,7 +31,7 @@ def test_what_counts_is_the_policy_the_editors_file_and_every_file_of_the_stack(
     expected = Standing(
         root=root,
         owner=None,
-        compose=(COMPOSE, "more.yml", str(tmp_path / "mine.yml")),
+        stack_files=(COMPOSE, "more.yml", str(tmp_path / "mine.yml")),
         files={
             COMPOSE: "name: app\n",
             "more.yml": "services: {}\n",
@@ -48,7 +48,7 @@ def test_the_fingerprint_is_of_what_is_asked_for_and_not_of_where(root: Path) ->
     assert replace(here, root=Path("/elsewhere")).fingerprint == here.fingerprint
     changed = (
         replace(here, owner=7),
-        replace(here, compose=(COMPOSE, COMPOSE)),
+        replace(here, stack_files=(COMPOSE, COMPOSE)),
         replace(here, files={**here.files, POLICY: "version: 1\n#\n"}),
         here.apart_from([COMPOSE]),
     )
@@ -57,7 +57,7 @@ def test_the_fingerprint_is_of_what_is_asked_for_and_not_of_where(root: Path) ->
 
 def test_a_file_that_is_as_init_writes_it_can_be_left_out(root: Path) -> None:
     left = look(root, os.environ).apart_from([COMPOSE])
-    assert (left.compose, left.files) == ((), {POLICY: "version: 1\n"})
+    assert (left.stack_files, left.files) == ((), {POLICY: "version: 1\n"})
 
 
 def test_a_policy_is_kept_byte_for_byte_whatever_it_holds(root: Path) -> None:

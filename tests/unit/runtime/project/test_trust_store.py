@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> Store:
 def standing(tmp_path: Path) -> Standing:
     (tmp_path / "app").mkdir()
     files = {COMPOSE: "name: app\n", "/mine.yml": "services: {}\n", ".devcontainer/policy.yaml": "\udcff\n"}
-    return Standing(root=tmp_path / "app", owner=None, compose=(COMPOSE, "/mine.yml"), files=files)
+    return Standing(root=tmp_path / "app", owner=None, stack_files=(COMPOSE, "/mine.yml"), files=files)
 
 
 def test_what_is_saved_is_found_again_to_the_byte(store: Store, standing: Standing) -> None:

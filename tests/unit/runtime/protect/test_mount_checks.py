@@ -1,9 +1,9 @@
-import json
 from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.compose.containers import Container
+from agent_sandbox.runtime.compose.driver import DRIVER
+from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.git import repositories
 from agent_sandbox.runtime.protect.mount_checks import (
     LINK,
@@ -12,12 +12,10 @@ from agent_sandbox.runtime.protect.mount_checks import (
     Gaps,
     Inside,
     Unprotected,
-    foreign_networks,
     listed,
     look_inside,
     look_over,
     read_only_mounts,
-    strangers,
 )
 from agent_sandbox.runtime.protect.protected import UNPRINTABLE
 from fake_docker import FakeDocker
@@ -40,58 +38,34 @@ def found(project: Path) -> dict[str, str]:
 
 def test_what_lost_its_mount_is_what_the_agents_container_says(docker: FakeDocker) -> None:
     docker.says("exec agent /usr/local/lib/agent-sandbox/healthy", out=".env\n.git/config\n", code=1)
-    assert look_inside([container("proxy"), container("agent")]) == Inside(lost=(".env", ".git/config"))
+    assert look_inside(DRIVER, [container("proxy"), container("agent")]) == Inside(lost=(".env", ".git/config"))
 
 
 def test_a_path_that_is_none_of_the_projects_is_not_taken_from_there(docker: FakeDocker) -> None:
     docker.says("exec agent", out="/\n/etc/shadow\n../.ssh/id\n.git/../../x\n.\n\n.env\n", code=1)
-    assert look_inside([container("agent")]) == Inside(lost=(".env",))
+    assert look_inside(DRIVER, [container("agent")]) == Inside(lost=(".env",))
 
 
 def test_one_that_names_no_others_is_silent(docker: FakeDocker) -> None:
     docker.says("exec agent", out="/\n", code=1)
-    assert look_inside([container("agent")]) == Inside(silent=True)
+    assert look_inside(DRIVER, [container("agent")]) == Inside(silent=True)
 
 
 def test_why_nothing_can_be_reached_is_what_the_agents_container_says(docker: FakeDocker) -> None:
     docker.says("exec agent", out="no network\n", code=2)
-    assert look_inside([container("agent")]) == Inside(cut_off="no network")
+    assert look_inside(DRIVER, [container("agent")]) == Inside(cut_off="no network")
 
 
 @pytest.mark.parametrize(("out", "code"), [("", 0), ("", 1), ("OCI runtime exec failed\n", 126)])
 def test_a_container_that_can_not_say_so_is_silent(docker: FakeDocker, out: str, code: int) -> None:
     docker.says("exec agent", out=out, code=code)
-    assert look_inside([container("agent")]) == Inside(silent=code != 0)
+    assert look_inside(DRIVER, [container("agent")]) == Inside(silent=code != 0)
 
 
 @pytest.mark.parametrize("state", ["exited", "paused", "created"])
 def test_so_is_one_that_does_not_run_any_more(docker: FakeDocker, state: str) -> None:
-    assert look_inside([container("agent", state), container("proxy")]) == Inside(silent=state != "created")
-    assert (look_inside([container("proxy")]), docker.calls) == (Inside(), [])
-
-
-def test_the_agent_is_on_its_own_network_alone() -> None:
-    both = Container(id="1", service="firewall", image="x", state="running", networks=("app-1_sandbox", "mine"))
-    own = Container(id="2", service="firewall", image="x", state="running", networks=("app-1_sandbox",))
-    proxy = Container(id="3", service="proxy", image="x", state="running", networks=("app-1_egress", "app-1_sandbox"))
-    assert foreign_networks([both, own, proxy], "app-1") == ("docker network disconnect mine 1",)
-
-
-def test_nobody_else_is_in_the_agents_network(docker: FakeDocker) -> None:
-    members = {"1aa": {"Name": "app-1-firewall-1"}, "9cc": {"Name": "db"}, "2bb": {"Name": "app-1-proxy-1"}}
-    docker.says("network inspect app-1_sandbox", out=json.dumps(members))
-    own = [
-        Container(id=id_, service=service, image="x", state="running", networks=("app-1_sandbox",))
-        for id_, service in (("1a", "firewall"), ("2b", "proxy"))
-    ]
-    assert strangers(own, "app-1") == ("docker network disconnect app-1_sandbox db",)
-
-
-def test_a_network_that_nobody_is_in_or_that_cannot_be_looked_at_has_no_strangers(docker: FakeDocker) -> None:
-    assert (strangers([container("firewall")], "app-1"), docker.calls) == ((), [])
-    docker.says("network inspect", code=1)
-    firewall = Container(id="1", service="firewall", image="x", state="running", networks=("app-1_sandbox",))
-    assert strangers([firewall], "app-1") == ()
+    assert look_inside(DRIVER, [container("agent", state), container("proxy")]) == Inside(silent=state != "created")
+    assert (look_inside(DRIVER, [container("proxy")]), docker.calls) == (Inside(), [])
 
 
 def test_a_project_as_init_left_it_has_nothing_open(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from agent_sandbox.backends.plan import RunCommand
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.proxy.control import ask_socket, ask_stack, tell_stack, watch_stack
 from fake_docker import FakeDocker
 from table_tests import each
@@ -38,18 +39,18 @@ def serve(tmp_path: Path) -> Serve:
 
 def test_the_answer_of_a_stack_counts_also_when_it_is_a_refusal(docker: FakeDocker) -> None:
     docker.says("compose exec", out='{"ok": false, "problems": ["x"]}\n', code=1)
-    assert ask_stack(PLAN) == {"ok": False, "problems": ["x"]}
+    assert ask_stack(DRIVER, PLAN) == {"ok": False, "problems": ["x"]}
 
 
 def test_a_stack_that_gives_no_answer_is_a_problem(docker: FakeDocker) -> None:
     docker.says("compose exec", err='service "proxy" is not running\n', code=1)
     with pytest.raises(UserError, match=r'^asking the proxy: docker failed: service "proxy" is not running; '):
-        ask_stack(PLAN)
+        ask_stack(DRIVER, PLAN)
 
 
 def test_what_a_stack_is_told_goes_to_its_stdin_and_what_it_prints_comes_back(docker: FakeDocker) -> None:
     docker.says("compose exec", script="cat >&2; echo done")
-    assert tell_stack(PLAN, stdin=b"a value") == "done\n"
+    assert tell_stack(DRIVER, PLAN, stdin=b"a value") == "done\n"
     assert docker.calls == ["compose exec"]
 
 
@@ -100,7 +101,7 @@ def test_what_a_stack_refuses_is_a_problem(code: int, err: str, problems: list[P
     docker.rules.clear()
     docker.says("compose exec", err=err, code=code)
     with pytest.raises(UserError) as caught:
-        tell_stack(PLAN)
+        tell_stack(DRIVER, PLAN)
     assert list(caught.value.problems) == problems
 
 
@@ -131,7 +132,7 @@ def test_a_socket_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_the_lines_of_a_stack_are_handed_on(docker: FakeDocker) -> None:
     docker.says("compose exec", out="one\ntwo\n")
     lines: list[str] = []
-    watch_stack(PLAN, on_line=lines.append)
+    watch_stack(DRIVER, PLAN, on_line=lines.append)
     assert lines == ["one", "two"]
 
 
@@ -149,5 +150,5 @@ def test_the_lines_of_a_stack_are_handed_on(docker: FakeDocker) -> None:
 def test_where_the_lines_end_too_early_decisions_are_no_reason(docker: FakeDocker, said: str, problem: str) -> None:
     docker.says("compose exec", out=said, code=137)
     with pytest.raises(UserError) as caught:
-        watch_stack(PLAN, on_line=lambda _: None)
+        watch_stack(DRIVER, PLAN, on_line=lambda _: None)
     assert str(caught.value) == problem

@@ -11,7 +11,7 @@ COMPOSE = ".devcontainer/docker-compose.yml"
 
 
 def standing(text: str) -> Standing:
-    return Standing(root=Path("/p"), owner=None, compose=(COMPOSE,), files={COMPOSE: text})
+    return Standing(root=Path("/p"), owner=None, stack_files=(COMPOSE,), files={COMPOSE: text})
 
 
 def test_every_path_of_the_machine_is_told_in_either_spelling() -> None:

@@ -14,7 +14,7 @@ DEVCONTAINER = ".devcontainer/devcontainer.json"
 POLICY = ".devcontainer/policy.yaml"
 STACK = "services:\n  agent:\n    volumes: ['..:/workspace']\n"
 FILES = {COMPOSE: STACK, DEVCONTAINER: '{"name": "app"}', POLICY: "version: 1\ndomains: [example.org]\n"}
-TRUSTED = Standing(root=Path("/p"), owner=None, compose=(COMPOSE,), files=FILES)
+TRUSTED = Standing(root=Path("/p"), owner=None, stack_files=(COMPOSE,), files=FILES)
 FILE = ".devcontainer/l.txt"
 ASKED = (f"--- a/{POLICY}", f"+++ b/{POLICY}", "@@ -0,0 +1,2 @@", "+version: 1", "+domains: [example.org]")
 WRITTEN = Written(files={COMPOSE: STACK, DEVCONTAINER: FILES[DEVCONTAINER]}, members={"name": "app"})
@@ -48,7 +48,7 @@ def test_what_asks_for_no_more_is_not_asked_about(now: Standing) -> None:
         (with_file(COMPOSE, "services: {}\n"), (COMPOSE,)),
         (with_file(DEVCONTAINER, '{"name": "app" }'), (DEVCONTAINER,)),
         (replace(TRUSTED, owner=7), ("its owner",)),
-        (replace(with_file("x.yml", "{}"), compose=(COMPOSE, "x.yml")), (".env", "x.yml")),
+        (replace(with_file("x.yml", "{}"), stack_files=(COMPOSE, "x.yml")), (".env", "x.yml")),
     ],
 )
 def test_whatever_else_has_changed_is_named(now: Standing, expected: tuple[str, ...]) -> None:
@@ -56,14 +56,14 @@ def test_whatever_else_has_changed_is_named(now: Standing, expected: tuple[str, 
 
 
 def test_a_stack_with_a_file_less_is_looked_at_again() -> None:
-    more = replace(with_file("x.yml", "{}"), compose=(COMPOSE, "x.yml"))
+    more = replace(with_file("x.yml", "{}"), stack_files=(COMPOSE, "x.yml"))
     assert changes(TRUSTED, more) == (".env",)
 
 
 def test_at_first_all_is_told_but_what_init_writes_is_not_spelled_out() -> None:
     expected = Question(
         standing=TRUSTED,
-        fingerprint=replace(TRUSTED, compose=(), files={POLICY: FILES[POLICY]}).fingerprint,
+        fingerprint=replace(TRUSTED, stack_files=(), files={POLICY: FILES[POLICY]}).fingerprint,
         changed=(COMPOSE, DEVCONTAINER, POLICY),
         known=False,
         reaches=("any method example.org",),
@@ -99,7 +99,7 @@ def test_a_change_is_set_against_what_was_trusted() -> None:
     now = replace(
         TRUSTED,
         owner=7,
-        compose=(COMPOSE, "more.yml"),
+        stack_files=(COMPOSE, "more.yml"),
         files={
             COMPOSE: STACK,
             "more.yml": "services: {agent: {volumes: ['/etc:/etc'], environment: [TOKEN]}}\n",
@@ -163,8 +163,8 @@ def test_a_file_that_the_stack_has_lost_is_shown(
     compose: tuple[str, ...], note: str, differences: tuple[str, ...]
 ) -> None:
     files = {**FILES, "x.yml": "services: {agent: {read_only: true}}\n", "y.yml": "services: {}\n"}
-    trusted = replace(TRUSTED, compose=(COMPOSE, "x.yml", "y.yml"), files=files)
-    now = replace(trusted, compose=compose, files={**FILES, **{path: files[path] for path in compose}})
+    trusted = replace(TRUSTED, stack_files=(COMPOSE, "x.yml", "y.yml"), files=files)
+    now = replace(trusted, stack_files=compose, files={**FILES, **{path: files[path] for path in compose}})
     got = question_about(now, trusted, WRITTEN)
     writable = tuple(
         f"{path}, named by COMPOSE_FILE in .env, can be written by the agent: move it into .devcontainer"

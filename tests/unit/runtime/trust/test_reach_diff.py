@@ -23,7 +23,7 @@ BASE = "version: 1\ndomains: [example.org, {host: api.example.com, rules: [{meth
 def made_of(text: str | None, **services: str) -> Policy:
     beside = {f".devcontainer/services/{name}.yaml": said for name, said in services.items()}
     files = beside if text is None else {**beside, POLICY: text}
-    return policy_of(Standing(root=Path("/p"), owner=None, compose=(), files=files))
+    return policy_of(Standing(root=Path("/p"), owner=None, stack_files=(), files=files))
 
 
 @each(
@@ -181,7 +181,7 @@ def test_of_a_service_the_rules_are_counted() -> None:
 )
 def test_what_is_chosen_of_a_service_is_told_beside_it(entry: str, line: str) -> None:
     now, nothing = (
-        Standing(root=Path("/p"), owner=None, compose=(), files=files)
+        Standing(root=Path("/p"), owner=None, stack_files=(), files=files)
         for files in ({POLICY: f"services: [claude, {entry}]\n"}, {})
     )
     (_, told) = reaches(now, nothing)
@@ -190,7 +190,9 @@ def test_what_is_chosen_of_a_service_is_told_beside_it(entry: str, line: str) ->
 
 @each("text", ["services: x", "[]", "services: [a", "services: [1]"])
 def test_a_policy_that_can_not_be_read_is_told_as_such_whatever_it_names(text: str) -> None:
-    now, nothing = (Standing(root=Path("/p"), owner=None, compose=(), files=files) for files in ({POLICY: text}, {}))
+    now, nothing = (
+        Standing(root=Path("/p"), owner=None, stack_files=(), files=files) for files in ({POLICY: text}, {})
+    )
     assert reaches(now, nothing)[0] == BROKEN.strip()
 
 
@@ -251,7 +253,7 @@ def test_a_company_s_proxy_and_authority_are_told_and_so_are_other_certificates_
         (tmp_path / name).mkdir()
         pem = make_authority(tmp_path / name, ["a.test"]).read_text()
         files = {POLICY: BASE + UPSTREAM.format("corp.pem"), ".devcontainer/corp.pem": pem}
-        policies.append(policy_of(Standing(root=Path("/p"), owner=None, compose=(), files=files)))
+        policies.append(policy_of(Standing(root=Path("/p"), owner=None, stack_files=(), files=files)))
     first, second = policies
     through = "all allowed requests go through http://proxy.corp.example:3128; corp.pem (sha256 "
     (told,) = widens(first, made_of(BASE))

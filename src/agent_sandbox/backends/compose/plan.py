@@ -1,0 +1,188 @@
+"""Plan for Docker Compose, with the same files that plain `docker compose` and editors use."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+from agent_sandbox.backends.plan import BuildImage, HandOver, Plan, RemoveImages, RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import (
+    AskProxy,
+    AskSecrets,
+    Build,
+    Cache,
+    Destroy,
+    Down,
+    Exec,
+    Follow,
+    Logs,
+    ReadTraffic,
+    Restart,
+    Terminal,
+    Up,
+    Verb,
+)
+from agent_sandbox.images import DIGEST_LABEL, Image
+from agent_sandbox.stack.services.proxy import CONTROL, LOG, PROGRAM, SECRETS
+
+DIRECTORY = ".devcontainer"
+# The label that compose sets on everything of a project.
+PROJECT_LABEL = "com.docker.compose.project"
+START_SECONDS = 120  # seconds; a cold start takes 5, but a slow machine needs time to report what it lacks
+# The requested base image: another one needs a new build, none does not.
+BASE_LABEL = "agent-sandbox.base"
+# A setting in the user's shell could select the legacy builder, which has no secrets.
+BUILD_ENVIRONMENT = {"DOCKER_BUILDKIT": "1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposePlanner:
+    """The planner for one program with the arguments of `docker`."""
+
+    program: str = "docker"
+    # Removes all volumes that nothing uses, even those with a name.
+    prune_volumes: tuple[str, ...] = ("volume", "prune", "--all", "--force")
+
+    def plan(self, project: Project, verb: Verb) -> Plan:
+        """Return the steps that execute `verb` on the project's stack."""
+        steps: Plan
+        match verb:
+            case Build():
+                steps = self.build(verb)
+            case Up():
+                remove = ("rm", "--stop", "--force")
+                removed = (self._run(project, f"removing {name}", *remove, name) for name in verb.anew)
+                # The old containers use their images until the stack has restarted.
+                steps = (*self._images(verb.build), *removed, self._up(project), self._replaced)
+            case Down():
+                steps = (self._run(project, "stopping the stack", "down", "--remove-orphans"),)
+            case Destroy():
+                unbuild = (self.program, "image", "rm")
+                images = (RemoveImages(argv=(*unbuild, name), once_built=False) for name in verb.images)
+                down = self._run(project, "removing the stack", "down", "--remove-orphans", "--volumes")
+                steps = (down, self._left_volumes(project), *images)
+            case Restart():
+                again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", *_wait(), verb.service)
+                steps = (
+                    self._run(project, f"restarting {verb.service}", "restart", verb.service),
+                    self._run(project, f"waiting for {verb.service}", *again),
+                )
+            case Exec():
+                steps = (self._hand_over(project, "exec", *_tty(verb.terminal), "agent", *verb.argv),)
+            case Logs():
+                steps = (self._run(project, "reading the logs", *_logs(verb)),)
+            case AskProxy() | AskSecrets() | ReadTraffic():
+                steps = (self._in_proxy(project, verb),)
+            case _:
+                assert_never(verb)
+        return steps
+
+    def build(self, verb: Build) -> Plan:
+        """Return the steps that build images; they need no project."""
+        return (*self._images(verb), self._replaced)
+
+    def _images(self, verb: Build) -> Iterator[BuildImage]:
+        return (
+            BuildImage(
+                name=image.name,
+                target=image.target,
+                labels=_labels(image, verb),
+                freshness=verb.freshness,
+                argv=(*self._build_argv(image, verb), "-"),
+                environment=BUILD_ENVIRONMENT,
+                context=image.context,
+            )
+            for image in verb.images
+        )
+
+    def _build_argv(self, image: Image, verb: Build) -> Iterator[str]:
+        yield from (self.program, "build", "--progress", "plain", "--load")
+        yield from ("--tag", image.name, "--target", image.target)
+        for key, value in _labels(image, verb).items():
+            yield from ("--label", f"{key}={value}")
+        for key, value in sorted(image.arguments.items()):
+            yield from ("--build-arg", f"{key}={value}")
+        if verb.base_image:
+            yield from ("--build-arg", f"BASE_IMAGE={verb.base_image}")
+        if verb.extra_ca:
+            yield from ("--secret", f"id=extra_ca,{_csv_field(f'src={verb.extra_ca}')}")
+        if verb.cache is Cache.IGNORE:
+            yield "--no-cache"
+
+    def _up(self, project: Project) -> RunCommand:
+        return self._run(project, "starting the stack", "up", "--detach", "--no-build", "--remove-orphans", *_wait())
+
+    def _in_proxy(self, project: Project, verb: AskProxy | AskSecrets | ReadTraffic) -> RunCommand:
+        argv: tuple[str, ...]
+        match verb:
+            case AskProxy():
+                purpose, argv = "asking the proxy", (*verb.argv, "--control", CONTROL)
+            case AskSecrets():
+                purpose, argv = "asking the proxy", ("secret", *verb.argv, "--folder", SECRETS)
+            case ReadTraffic():
+                purpose, argv = "reading the traffic log", ("log", "--file", LOG, *verb.argv)
+            case _:
+                assert_never(verb)
+        return self._run(project, purpose, "exec", "-T", "proxy", *PROGRAM, *argv)
+
+    def _left_volumes(self, project: Project) -> RunCommand:
+        """Return the step that removes volumes that no file names any more, such as a former agent's."""
+        label = f"label={PROJECT_LABEL}={project.name}"
+        argv = (self.program, *self.prune_volumes, "--filter", label)
+        return RunCommand(argv=argv, cwd=project.root, project=project.name, purpose="removing what is left")
+
+    def _run(self, project: Project, purpose: str, *arguments: str) -> RunCommand:
+        return RunCommand(
+            argv=(*self.compose_argv(project), *arguments), cwd=project.root, project=project.name, purpose=purpose
+        )
+
+    def _hand_over(self, project: Project, *arguments: str) -> HandOver:
+        return HandOver(argv=(*self.compose_argv(project), *arguments), cwd=project.root)
+
+    def compose_argv(self, project: Project) -> tuple[str, ...]:
+        """Return the `docker compose` command for the project, independent of the user's shell settings.
+
+        The files may be trusted copies elsewhere; their paths stay relative to the originals. Variables come only from
+        the shell, so a project's `.env` cannot change what a file means.
+        """
+        files = tuple(word for file in project.files for word in ("--file", _relative(file, project.root)))
+        settled = ("--project-directory", DIRECTORY, "--env-file", "/dev/null")
+        return (self.program, "compose", "--project-name", project.name, *settled, *files)
+
+    @property
+    def _replaced(self) -> RemoveImages:
+        """The step that removes what a build replaced: only untagged images that no container uses."""
+        argv = (self.program, "image", "prune", "--force", "--filter", f"label={DIGEST_LABEL}")
+        return RemoveImages(argv=argv, once_built=True)
+
+
+def _labels(image: Image, verb: Build) -> dict[str, str]:
+    base = {BASE_LABEL: verb.base_image} if verb.base_image else {}
+    return {DIGEST_LABEL: image.digest, **base}
+
+
+def _csv_field(text: str) -> str:
+    quoted = text.replace('"', '""')
+    return f'"{quoted}"' if set(text) & set(',"\n') else text
+
+
+def _wait() -> tuple[str, ...]:
+    return ("--wait", "--wait-timeout", str(START_SECONDS))
+
+
+def _tty(terminal: Terminal) -> tuple[str, ...]:
+    return ("-T",) if terminal is Terminal.NONE else ()
+
+
+def _logs(verb: Logs) -> Iterator[str]:
+    yield from ("logs", "--no-color")
+    if verb.follow is Follow.WAIT:
+        yield "--follow"
+    if verb.tail is not None:
+        yield from ("--tail", str(verb.tail))
+    yield from verb.services
+
+
+def _relative(file: Path, root: Path) -> str:
+    return str(file.relative_to(root)) if file.is_relative_to(root) else str(file)

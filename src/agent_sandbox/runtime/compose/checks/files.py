@@ -1,0 +1,51 @@
+"""Check the project's files against what plain `docker compose` and the Docker host make of them."""
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.render.record import parse_record
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
+from agent_sandbox.runtime.host.files import read_text
+from agent_sandbox.runtime.project.dotenv import FILE as DOTENV
+from agent_sandbox.runtime.project.dotenv import variable
+from agent_sandbox.runtime.project.root import STACK_FILE
+from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE
+from agent_sandbox.stack.limits import DEFAULT, beyond, kept, told
+
+# The engine's warnings when it lacks a cgroup controller.
+HELD_BY = {"MemoryLimit": "memory", "CpuCfsQuota": "cpus", "PidsLimit": "pids"}
+
+
+def dotenv(project: Project) -> CheckResult:
+    """Check that plain `docker compose` in this directory uses the same stack."""
+    hint = f"agent-sandbox init {project.agent} writes both lines and keeps the rest"
+    text = read_text(project.root, DOTENV)
+    if text is None:
+        return warn("dotenv", f"there is no {DOTENV}: plain `docker compose` does not find the stack", hint)
+    named = (variable(text, FILES_VARIABLE) or "").split(variable(text, SEPARATOR_VARIABLE) or ":")
+    if str(STACK_FILE) not in named:
+        return warn("dotenv", f"{FILES_VARIABLE} in {DOTENV} does not name {STACK_FILE}", hint)
+    name = variable(text, NAME_VARIABLE)
+    if name != project.name:
+        what = f"{NAME_VARIABLE} in {DOTENV} is {name or 'not set'}, the stack is {project.name}"
+        return fail("dotenv", what, hint)
+    return ok("dotenv", f"{DOTENV} names the stack")
+
+
+def limits(host: EngineHost, project: Project) -> CheckResult:
+    """Check that the agent's limits are below what the Docker host has."""
+    record = parse_record(read_text(project.root, str(STACK_FILE)) or "")
+    chosen = record.limits if record else DEFAULT
+    words = told(chosen)
+    unheld = [name for key, name in HELD_BY.items() if host.info.get(key) is False]
+    if unheld:
+        what = f"this engine cannot limit {', '.join(unheld)}: the agent may use all of the machine"
+        hint = f"a rootless engine needs the cgroup controllers delegated to it; see `{host.engine.program} info`"
+        return warn("limits", what, hint)
+    has = beyond(chosen, memory=host.info["MemTotal"], cpus=host.info["NCPU"])
+    # More processors than the machine has are harmless: processor time is shared.
+    over = [f"{name} {words[name]} of {most}" for name, most in has.items() if name == "memory" or name in kept(chosen)]
+    if over:
+        what = f"the agent's limits are above what the Docker host has: {', '.join(over)}"
+        hint = f"agent-sandbox init {project.agent} --memory SIZE --cpus NUMBER, then agent-sandbox up"
+        return warn("limits", what, hint)
+    return ok("limits", ", ".join(f"{name} {text}" for name, text in words.items()))

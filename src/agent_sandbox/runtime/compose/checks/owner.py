@@ -1,0 +1,25 @@
+"""Check that `dev` and the project's owner are the same user on the Docker host."""
+
+import shlex
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.checks.users import mapped_owner, namespace_of
+from agent_sandbox.runtime.driver.result import CheckResult, fail, ok
+from agent_sandbox.runtime.init import facts
+
+
+def owner(host: EngineHost, project: Project) -> CheckResult:
+    """Check that `dev` has the uid and gid of the project's owner, if the engine does not map them."""
+    if not host.is_local:
+        return ok("owner", "the Docker engine runs in a virtual machine, which maps owners")
+    if kind := namespace_of(host.info):
+        return mapped_owner(host, project, kind)
+    real = facts.owner_of(project.root)
+    if real != project.owner:
+        what = f"the files belong to {real.uid}:{real.gid}, but dev inside is {project.owner.uid}:{project.owner.gid}"
+        return fail("owner", what, f"agent-sandbox init {project.agent}, then agent-sandbox up")
+    if facts.belongs_to_root(project.root):
+        what = f"the files belong to root, but dev inside is {real.uid}:{real.gid}: the agent can only read them"
+        return fail("owner", what, f"chown -R {real.uid}:{real.gid} {shlex.quote(str(project.root))}")
+    return ok("owner", f"dev is {real.uid}:{real.gid}, like the project's owner")

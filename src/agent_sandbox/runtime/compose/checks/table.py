@@ -1,0 +1,46 @@
+"""The table of the driver's checks; those of what the engine does not have are left out."""
+
+from collections.abc import Callable, Iterator
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.runtime.compose.checks import files, versions
+from agent_sandbox.runtime.compose.checks.disk import disk
+from agent_sandbox.runtime.compose.checks.holes import holes
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.checks.owner import owner
+from agent_sandbox.runtime.compose.checks.subnet import subnet
+from agent_sandbox.runtime.compose.checks.users import kernel
+from agent_sandbox.runtime.driver.protocol import Feature, Row, Stage
+from agent_sandbox.runtime.driver.result import CheckResult
+
+ENGINE, FIT, START = Stage.ENGINE, Stage.FIT, Stage.START
+
+
+def checks_of(host: EngineHost) -> tuple[Row, ...]:
+    """Return the checks, in order."""
+    return (*_of_engine(host), *_of_project(host))
+
+
+def _of_engine(host: EngineHost) -> Iterator[Row]:
+    yield Row(name=host.engine.program, stage=ENGINE, check=lambda _: versions.command(host))
+    yield Row(name="engine", stage=ENGINE, check=lambda _: versions.engine(host))
+    yield Row(name="compose", stage=ENGINE, check=lambda _: versions.compose(host))
+    if Feature.BUILD_PLUGIN in host.features:
+        yield Row(name="buildx", stage=ENGINE, check=lambda _: versions.buildx(host))
+    if Feature.ISOLATED_NETWORK in host.features:
+        yield Row(name="isolation", stage=ENGINE, check=lambda _: versions.isolation(host), engine=True)
+    yield Row(name="seccomp", stage=ENGINE, check=lambda _: versions.seccomp(host), engine=True)
+    yield Row(name="holes", stage=ENGINE, check=lambda _: holes(host), engine=True)
+    yield Row(name="disk", stage=ENGINE, check=lambda _: disk(host), engine=True)
+
+
+def _of_project(host: EngineHost) -> Iterator[Row]:
+    yield Row(name="dotenv", stage=FIT, check=lambda machine: files.dotenv(machine.project), project=True)
+    yield _fit("limits", lambda project: files.limits(host, project))
+    yield _fit("kernel", lambda project: kernel(host, project))
+    yield _fit("owner", lambda project: owner(host, project))
+    yield _fit("subnet", lambda project: subnet(host, project), stage=START)
+
+
+def _fit(name: str, check: Callable[[Project], CheckResult], *, stage: Stage = FIT) -> Row:
+    return Row(name=name, stage=stage, check=lambda machine: check(machine.project), engine=True, project=True)

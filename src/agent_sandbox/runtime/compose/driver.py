@@ -1,0 +1,115 @@
+"""The driver for engines that are controlled by `docker`, or by a program with the same arguments."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_sandbox.backends.compose.plan import ComposePlanner
+from agent_sandbox.backends.plan import Plan, RunCommand
+from agent_sandbox.problems import Problem
+from agent_sandbox.runtime.compose import intruders
+from agent_sandbox.runtime.compose.containers import containers, leftovers
+from agent_sandbox.runtime.compose.engine import DOCKER, Engine
+from agent_sandbox.runtime.compose.execute import act, hand_on
+from agent_sandbox.runtime.compose.faults import known_fault
+from agent_sandbox.runtime.compose.reprotect import reprotect
+from agent_sandbox.runtime.compose.resuming import resumed
+from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer
+from agent_sandbox.runtime.driver.protocol import Driver, Explain, Feature, Host
+from agent_sandbox.runtime.events import Tell, ignore
+from agent_sandbox.runtime.host import process
+from agent_sandbox.runtime.host.process import Finished
+
+STOP_SECONDS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposeDriver:
+    """The driver of one engine; see `Driver` for what each method does."""
+
+    engine: Engine
+    planner: ComposePlanner
+    features: frozenset[Feature]
+
+    def observe(self, project: str) -> tuple[Container, ...]:
+        """List the project's containers."""
+        return containers(self.engine, project)
+
+    def intruders(self, found: Sequence[Container], project: str) -> Intruders:
+        """Ask for the networks' members and for containers in the stack's namespaces."""
+        return Intruders(
+            connected=intruders.foreign_networks(self.engine, found, project),
+            strangers=intruders.strangers(self.engine, found, project),
+            sharing=self.sharers(found),
+        )
+
+    def sharers(self, found: Sequence[Container]) -> tuple[Sharer, ...]:
+        """Ask which foreign containers joined a namespace."""
+        return intruders.sharers(self.engine, found)
+
+    def leftovers(self, project: str) -> dict[str, tuple[str, ...]]:
+        """List containers, networks and volumes by the project's label."""
+        return leftovers(self.engine, project)
+
+    def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
+        """Inspect the images."""
+        return self.engine.labels_of(images)
+
+    def output_of(self, container: Container, *, lines: int) -> str:
+        """Read the container's log."""
+        done = self.engine.ask("logs", "--tail", str(lines), container.id)
+        return done.out + done.err
+
+    def execute(self, plan: Plan, *, tell: Tell = ignore, explain: Explain | None = None) -> None:
+        """Run the plan's commands, except builds that are not needed."""
+        act(self.engine, plan, tell=tell, explain=explain)
+
+    def pass_on(self, plan: Plan, *, on_line: Callable[[str], None]) -> None:
+        """Follow the output of the plan's commands."""
+        hand_on(self.engine, plan, on_line=on_line)
+
+    def capture(self, step: RunCommand, *, timeout: float, stdin: bytes = b"") -> Finished:
+        """Run the step's command without a terminal."""
+        with self.engine.required():
+            return process.capture(step.argv, cwd=step.cwd, timeout=timeout, stdin=stdin)
+
+    def watch(self, step: RunCommand, *, on_line: Callable[[str], None]) -> Finished:
+        """Run the step's command until it ends."""
+        with self.engine.required():
+            return process.watch(step.argv, cwd=step.cwd, on_line=on_line)
+
+    def run_in(self, container: Container, *argv: str) -> Finished:
+        """Execute a program in the container."""
+        return self.engine.ask("exec", container.id, *argv)
+
+    def stop(self, container: Container, *, doing: str) -> None:
+        """Stop the container within two seconds."""
+        self.engine.answer("stop", "--time", str(STOP_SECONDS), container.id, doing=doing)
+
+    def reprotect(self, agent: Container, digests: Mapping[str, str]) -> bool:
+        """Run a helper container in the agent's namespaces."""
+        return reprotect(self.engine, agent, digests)
+
+    def resume(self, project: str, found: Sequence[Container], *, tell: Callable[[str], None]) -> tuple[Container, ...]:
+        """Unpause the containers and poll until each was checked."""
+        return resumed(self.engine, project, found, tell=tell)
+
+    def known_fault(self, said: str) -> Problem | None:
+        """Look the output up in the table of faults."""
+        return known_fault(said)
+
+    def explain(self, said: str, *, doing: str) -> Problem:
+        """Look the output up in the table of faults, or quote its last lines."""
+        return self.engine.problem(said, doing=doing)
+
+    def host(self) -> Host:
+        """Return the engine's machine; only the doctor needs its checks."""
+        from agent_sandbox.runtime.compose.checks.host import EngineHost  # noqa: PLC0415 - few commands check
+
+        return EngineHost(engine=self.engine, features=self.features)
+
+
+DRIVER: Driver = ComposeDriver(
+    engine=DOCKER,
+    planner=ComposePlanner(program=DOCKER.program),
+    features=frozenset({Feature.BUILD_PLUGIN, Feature.ISOLATED_NETWORK}),
+)

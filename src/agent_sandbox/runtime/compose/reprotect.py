@@ -1,0 +1,27 @@
+"""Protect files again in a running agent container, without ending a process in it."""
+
+from collections.abc import Mapping
+
+from agent_sandbox.runtime.compose.engine import Engine
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.stack.services.agent import REPROTECT
+
+# To enter the agent's mount namespace (the first three) and to replace a file of whichever owner.
+CAPABILITIES = ("SYS_ADMIN", "SYS_PTRACE", "SYS_CHROOT", "DAC_OVERRIDE", "DAC_READ_SEARCH", "CHOWN", "FOWNER")
+ISOLATED = ("--rm", "--pull=never", "--network=none", "--read-only", "--user=0:0", "--cap-drop=ALL")
+# AppArmor's and SELinux's rules for containers forbid every mount.
+OPTIONS = ("no-new-privileges", "apparmor=unconfined", "label=disable")
+CGROUPS = "type=bind,source=/sys/fs/cgroup,target=/cgroup"
+
+
+def reprotect(engine: Engine, agent: Container, digests: Mapping[str, str]) -> bool:
+    """Mount these files read-only again if they have the given SHA-256, and return whether all of them are.
+
+    A container with the agent's image does it, as root in the agent's namespaces, and ends. Each file is replaced by a
+    new one with the same content, because the agent may still have the old one open.
+    """
+    isolated = (*ISOLATED, *(f"--security-opt={one}" for one in OPTIONS), *(f"--cap-add={one}" for one in CAPABILITIES))
+    shared = ("--userns=host", f"--pid=container:{agent.id}", "--cgroupns=host", "--mount", CGROUPS)
+    program = ("--entrypoint", REPROTECT, agent.image)
+    words = (word for path, digest in digests.items() for word in (digest, path))
+    return engine.ask("run", *isolated, *shared, *program, *words).code == 0

@@ -1,0 +1,68 @@
+"""What a driver observes: the containers of a stack, and foreign ones beside them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container of a stack. `health` is empty without a health check.
+
+    `unchecked`: the engine calls it unhealthy because it was paused, although no check failed. The next check comes
+    within `check_seconds`.
+    """
+
+    id: str
+    service: str
+    image: str
+    state: str
+    health: str = ""
+    unchecked: bool = False
+    check_seconds: float = 0
+    exit_code: int = 0
+    error: str = ""
+    last_check: str = ""
+    networks: tuple[str, ...] = ()
+    limits: Mapping[str, str] = field(default_factory=dict)
+    out_of_memory: bool = False
+    restarts: int = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether it runs and is healthy."""
+        return self.state == "running" and self.health in {"", "healthy"}
+
+    @property
+    def condition(self) -> str:
+        """Its state as text.
+
+        >>> Container(id="1", service="proxy", image="x", state="running", health="unhealthy").condition
+        'unhealthy'
+        >>> Container(id="1", service="proxy", image="x", state="exited", exit_code=3).condition
+        'exited with code 3'
+        """
+        if self.state == "exited":
+            return f"exited with code {self.exit_code}{', out of memory' if self.out_of_memory else ''}"
+        if self.state != "running":
+            return self.state
+        return "not checked since it was paused" if self.unchecked else self.health or self.state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharer:
+    """A foreign container in a network namespace of the stack, and the command that stops it."""
+
+    name: str
+    mending: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intruders:
+    """What weakens the sandbox from outside it, each as the command that ends it.
+
+    `connected`: additional networks of the firewall. `strangers`: foreign containers in the internal network.
+    """
+
+    connected: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+    sharing: tuple[Sharer, ...] = ()

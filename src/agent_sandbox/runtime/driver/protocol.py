@@ -1,0 +1,159 @@
+"""The protocol of a driver: everything that observes or acts on an engine is behind it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from agent_sandbox.backends.plan import Plan, Planner, RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.problems import Problem
+from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer
+from agent_sandbox.runtime.driver.result import CheckResult
+from agent_sandbox.runtime.events import Tell, ignore
+from agent_sandbox.runtime.host.process import Finished
+from agent_sandbox.runtime.project.installed import find_project
+from agent_sandbox.runtime.project.root import find_root
+
+type Explain = Callable[[RunCommand, str], Iterable[Problem]]
+
+
+class Feature(StrEnum):
+    """What not every engine can do. The other code asks for a feature, never for an engine's name."""
+
+    BUILD_PLUGIN = "build plugin"  # images are built by a plugin, which can be missing
+    ISOLATED_NETWORK = "isolated network"  # an internal network on which the engine has no address
+
+
+class Driver(Protocol):
+    """One engine: its planner, and all that observes or acts on it. Failures are raised as UserError."""
+
+    @property
+    def planner(self) -> Planner:
+        """The pure planner, whose plans this driver executes."""
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What the engine supports."""
+
+    def observe(self, project: str) -> tuple[Container, ...]:
+        """Return the project's containers, including stopped ones, in start order."""
+
+    def intruders(self, found: Sequence[Container], project: str) -> Intruders:
+        """Return what is connected to the stack's networks and namespaces but is not part of it."""
+
+    def sharers(self, found: Sequence[Container]) -> tuple[Sharer, ...]:
+        """Return the foreign containers in a network namespace of the stack."""
+
+    def leftovers(self, project: str) -> dict[str, tuple[str, ...]]:
+        """Return the names of everything that the project has on the engine, by kind."""
+
+    def labels_of(self, images: Sequence[str]) -> dict[str, Mapping[str, str]]:
+        """Return the labels of the images that exist."""
+
+    def output_of(self, container: Container, *, lines: int) -> str:
+        """Return the last lines that a container printed."""
+
+    def execute(self, plan: Plan, *, tell: Tell = ignore, explain: Explain | None = None) -> None:
+        """Execute the steps in order; raise the UserError that `explain` makes of the first failure."""
+
+    def pass_on(self, plan: Plan, *, on_line: Callable[[str], None]) -> None:
+        """Run the commands of a plan and pass each line of output to `on_line`."""
+
+    def capture(self, step: RunCommand, *, timeout: float, stdin: bytes = b"") -> Finished:
+        """Run one command and return its output and exit code."""
+
+    def watch(self, step: RunCommand, *, on_line: Callable[[str], None]) -> Finished:
+        """Run one command until it ends, with a stdin that stays open as long as this process."""
+
+    def run_in(self, container: Container, *argv: str) -> Finished:
+        """Run a program in a running container."""
+
+    def stop(self, container: Container, *, doing: str) -> None:
+        """Stop a container, at once if it does not end by itself."""
+
+    def reprotect(self, agent: Container, digests: Mapping[str, str]) -> bool:
+        """Mount these files read-only again in the running agent container if they have the given SHA-256.
+
+        Return whether all of them are protected. No process in the container ends.
+        """
+
+    def resume(self, project: str, found: Sequence[Container], *, tell: Callable[[str], None]) -> tuple[Container, ...]:
+        """Unpause containers and wait for their next health check; return the containers after it."""
+
+    def known_fault(self, said: str) -> Problem | None:
+        """Return the problem that a failed command's output is known to mean, or None."""
+
+    def explain(self, said: str, *, doing: str) -> Problem:
+        """Return the known problem, or one with the last lines of the output."""
+
+    def host(self) -> "Host":
+        """Return the machine on which the engine runs, for checks."""
+
+
+class Host(Protocol):
+    """The machine on which the engine runs, queried on first use."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether the engine answers."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the engine runs on this system and sees its files and routes."""
+
+    @property
+    def checks(self) -> "Sequence[Row]":
+        """The driver's checks."""
+
+
+@dataclass(kw_only=True)
+class Machine:
+    """This machine, its engine, and the checked project, if there is one."""
+
+    path: Path | None
+    cwd: Path
+    driver: Driver
+
+    @cached_property
+    def host(self) -> Host:
+        """The machine on which the engine runs."""
+        return self.driver.host()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the engine runs on this system and sees its files and routes."""
+        return self.host.is_local
+
+    @property
+    def has_project(self) -> bool:
+        """Whether there is a stack to check."""
+        return find_root(self.path, cwd=self.cwd) is not None
+
+    @cached_property
+    def project(self) -> Project:
+        """The project; raise UserError if it cannot be read."""
+        return find_project(self.path, cwd=self.cwd)
+
+
+class Stage(IntEnum):
+    """The order in which a user would fix things."""
+
+    ENGINE = 1  # the command, the engine, its machine
+    PROJECT = 2  # what the project says
+    FIT = 3  # whether the engine and its machine can do what the project says
+    WORKSPACE = 4  # the protected paths
+    START = 5  # what a start would need
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A check and its preconditions."""
+
+    name: str
+    stage: Stage
+    check: Callable[[Machine], CheckResult | Iterable[CheckResult]]
+    engine: bool = False
+    project: bool = False

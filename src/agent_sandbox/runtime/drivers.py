@@ -1,0 +1,19 @@
+"""The table of drivers; a new backend is a driver module and a row."""
+
+from importlib import import_module
+
+from agent_sandbox.runtime.driver.protocol import Driver
+
+# The module of each driver, whose `DRIVER` is the driver. Only the chosen one is imported.
+DRIVERS = {
+    "compose": "agent_sandbox.runtime.compose.driver",
+    "podman": "agent_sandbox.runtime.compose.podman",
+}
+# No command selects another one: a sandbox does not start on podman yet (ADR 31).
+DEFAULT = "compose"
+
+
+def load_driver(name: str = DEFAULT) -> Driver:
+    """Return a driver by its name in the table."""
+    driver: Driver = import_module(DRIVERS[name]).DRIVER
+    return driver

@@ -1,0 +1,19 @@
+"""The words of the engine for which stacks are made: its name, command, variables and labels.
+
+Other code takes them from here or from its driver, and names no engine itself.
+"""
+
+ENGINE = "Docker engine"
+# The machine on which the engine runs.
+HOST = "Docker host"
+COMMAND = "docker compose"
+# What COMMAND reads: the stack's file in a project, and the files that it uses by default, in its order.
+FILE_KIND = "compose file"
+STACK_FILE = "docker-compose.yml"
+OWN_STACKS = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+# The variables in a project's `.env` by which COMMAND finds its files.
+FILES_VARIABLE = "COMPOSE_FILE"
+SEPARATOR_VARIABLE = "COMPOSE_PATH_SEPARATOR"
+NAME_VARIABLE = "COMPOSE_PROJECT_NAME"
+# The engine gets no address on the bridge, so services of the host are not reachable through it.
+ISOLATED = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}

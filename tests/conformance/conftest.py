@@ -1,0 +1,47 @@
+"""The drivers that the suite tries, each in its world."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.runtime.drivers import DRIVERS, load_driver
+from driver_worlds import FakeWorld, World, project_in, real_world
+from fake_docker import FakeDocker
+from real_stacks import proxy_image, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROGRAMS = {"compose": "docker", "podman": "podman"}
+
+
+# A real podman is tried where there is one: with an image `agent-sandbox/proxy`, and its service on its socket.
+REAL = [name for name, program in PROGRAMS.items() if program == "docker" or shutil.which(program)]
+
+
+def _image(program: str) -> str:
+    """Return an image of ours that the engine has, of any version; build them if it has none."""
+    listed = run(program, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agent-sandbox/proxy")
+    return next(iter(listed.stdout.split()), "") or proxy_image()
+
+
+@pytest.fixture(params=[*DRIVERS, *(pytest.param(f"real {name}", marks=pytest.mark.docker) for name in REAL)])
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Return each driver in its world."""
+    kind, name = "real" if request.param.startswith("real ") else "fake", request.param.removeprefix("real ")
+    made: World
+    if kind == "real":
+        made = real_world(load_driver(name), tmp_path, program=PROGRAMS[name], image=_image(PROGRAMS[name]))
+    else:
+        folder = tmp_path / "path"
+        folder.mkdir()
+        monkeypatch.setenv("PATH", str(folder))
+        fake = FakeDocker(folder, program=PROGRAMS[name])
+        made = FakeWorld(driver=load_driver(name), project=project_in(tmp_path, "app-1"), fake=fake)
+        made.have()
+    yield made
+    made.end()

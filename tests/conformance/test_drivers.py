@@ -1,0 +1,187 @@
+"""What every driver does, tried on each of the table: on a fake engine, and on a real one where there is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.backends.plan import HandOver, RemoveImages, RunCommand
+from agent_sandbox.backends.verbs import Build, Down, Exec, Logs, Restart, Terminal, Up
+from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.runtime.driver.container import Intruders
+from agent_sandbox.runtime.driver.protocol import Machine, Stage
+from agent_sandbox.runtime.driver.result import CheckResult
+from agent_sandbox.runtime.drivers import load_driver
+from agent_sandbox.runtime.events import Event, Finished, Started
+from agent_sandbox.runtime.host import process
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent_sandbox.runtime.driver.container import Container
+    from driver_worlds import World
+
+RUNNING = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
+
+
+def states(found: Sequence[Container]) -> dict[str, str]:
+    return {container.service: container.state for container in found}
+
+
+def agent_of(world: World) -> Container:
+    return next(one for one in world.driver.observe(world.project.name) if one.service == "agent")
+
+
+def failing(world: World) -> RunCommand:
+    """Return a step whose command fails."""
+    (step,) = world.driver.planner.plan(world.project, Logs(services=("fail",)))
+    assert isinstance(step, RunCommand)
+    argv = (*step.argv[:-3], "fail")
+    return RunCommand(argv=argv, cwd=world.project.root, project=world.project.name, purpose="failing")
+
+
+def test_a_project_that_is_down_has_nothing(world: World) -> None:
+    driver, name = world.driver, world.project.name
+    assert (driver.observe(name), any(driver.leftovers(name).values())) == ((), False)
+    assert driver.intruders((), name) == Intruders()
+
+
+def test_half_a_stack_is_half(world: World) -> None:
+    world.have(proxy="healthy")
+    assert states(world.driver.observe(world.project.name)) == {"proxy": "running"}
+
+
+def test_a_running_stack_is_ready_in_the_order_of_its_start(world: World) -> None:
+    world.have(**RUNNING)
+    found = world.driver.observe(world.project.name)
+    assert [(one.service, one.ready) for one in found] == [("proxy", True), ("firewall", True), ("agent", True)]
+    assert world.driver.intruders(found, world.project.name) == Intruders()
+
+
+def test_a_stopped_container_is_not_ready(world: World) -> None:
+    world.have(proxy="healthy", firewall="healthy", agent="exited")
+    agent = agent_of(world)
+    assert (agent.state, agent.ready) == ("exited", False)
+
+
+def test_a_paused_container_is_resumed(world: World) -> None:
+    world.have(proxy="healthy", firewall="healthy", agent="paused")
+    assert agent_of(world).state == "paused"
+    told: list[str] = []
+    world.driver.resume(world.project.name, world.driver.observe(world.project.name), tell=told.append)
+    assert told[0] == "unpausing agent"
+
+
+def test_foreign_containers_are_reported_with_the_command_that_ends_them(world: World) -> None:
+    world.have(**RUNNING)
+    stranger, sharer = world.add_stranger(), world.add_sharer()
+    found = world.driver.observe(world.project.name)
+    intruders = world.driver.intruders(found, world.project.name)
+    assert [command.split()[-1] for command in intruders.strangers] == [stranger]
+    assert [(one.name, one.mending.split()[-1]) for one in intruders.sharing] == [(sharer, sharer)]
+
+
+def test_what_a_project_has_is_listed_by_kind(world: World) -> None:
+    world.have(**RUNNING)
+    things = world.driver.leftovers(world.project.name)
+    assert sorted(things) == ["containers", "networks", "volumes"]
+    assert (bool(things["containers"]), bool(things["networks"])) == (True, True)
+
+
+def test_an_image_that_does_not_exist_has_no_labels(world: World) -> None:
+    assert world.driver.labels_of(("agent-sandbox/no-such-image:1",)) == {}
+
+
+def test_a_program_in_a_container_returns_its_output_and_exit_code(world: World) -> None:
+    world.have(**RUNNING)
+    agent = agent_of(world)
+    assert world.driver.run_in(agent, "echo", "hi").out == "hi\n"
+    assert world.driver.run_in(agent, "false").code == 1
+    assert isinstance(world.driver.output_of(agent, lines=3), str)
+
+
+def test_a_container_can_be_stopped(world: World) -> None:
+    world.have(**RUNNING)
+    world.driver.stop(agent_of(world), doing="stopping the agent")
+
+
+def test_each_plan_of_a_stack_can_be_executed(world: World) -> None:
+    world.have(**RUNNING)
+    for verb in (
+        Up(build=Build(images=())),
+        Up(build=Build(images=()), anew=("agent",)),
+        Restart(service="proxy"),
+        Down(),
+    ):
+        events: list[Event] = []
+        world.driver.execute(world.driver.planner.plan(world.project, verb), tell=events.append)
+        started = [event.purpose for event in events if isinstance(event, Started)]
+        assert started == [event.purpose for event in events if isinstance(event, Finished)] != []
+
+
+def test_a_command_that_fails_is_explained(world: World) -> None:
+    world.have(**RUNNING)
+    step = failing(world)
+    with pytest.raises(UserError, match=r"^failing: \w+ failed: "):
+        world.driver.execute((step,))
+    mine = Problem(where="x", what="mine")
+    with pytest.raises(UserError) as raised:
+        world.driver.execute((step,), explain=lambda _step, _said: [mine])
+    assert raised.value.problems == (mine,)
+    with pytest.raises(UserError):
+        world.driver.pass_on((step,), on_line=lambda _line: None)
+    assert world.driver.capture(step, timeout=30).code != 0
+    assert world.driver.watch(step, on_line=lambda _line: None).code != 0
+
+
+def test_an_image_that_is_in_use_or_gone_is_no_failure(world: World) -> None:
+    world.have()
+    program = failing(world).argv[0]
+    argv = (program, "image", "rm", "agent-sandbox/no-such-image:1")
+    world.driver.execute((RemoveImages(argv=argv, once_built=False),))
+
+
+def test_a_terminal_is_handed_over_to_the_engines_command(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[tuple[str, ...]] = []
+    monkeypatch.setattr(process, "become", lambda argv, cwd: became.append((*argv, str(cwd))))
+    plan = world.driver.planner.plan(world.project, Exec(argv=("zsh",), terminal=Terminal.ATTACHED))
+    assert [type(step) for step in plan] == [HandOver]
+    world.driver.execute(plan)
+    assert became[0][-3:] == ("agent", "zsh", str(world.project.root))
+
+
+def test_without_its_command_an_engine_is_one_clear_problem(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(world.project.root))
+        for act in (
+            lambda: world.driver.observe("app-1"),
+            lambda: world.driver.execute((failing(world),)),
+            lambda: world.driver.capture(failing(world), timeout=1),
+        ):
+            with pytest.raises(UserError, match=r"^(\w+): the \1 command was not found; install "):
+                act()
+        assert world.driver.host().answers is False
+
+
+def test_output_that_nobody_knows_is_quoted(world: World) -> None:
+    assert world.driver.known_fault("it broke") is None
+    assert world.driver.explain("it broke", doing="trying").where == "trying"
+
+
+def test_checks_have_different_names_and_belong_to_the_engine(world: World) -> None:
+    rows = world.driver.host().checks
+    names = [row.name for row in rows]
+    assert sorted(set(names)) == sorted(names)
+    assert {row.stage for row in rows}.isdisjoint({Stage.PROJECT, Stage.WORKSPACE})
+
+
+@pytest.mark.docker
+def test_checks_of_a_real_engine_give_results() -> None:
+    machine = Machine(path=None, cwd=Path("/"), driver=load_driver())
+    rows = [row for row in machine.host.checks if not row.project]
+    found = [row.check(machine) for row in rows]
+    results = [one for result in found for one in ([result] if isinstance(result, CheckResult) else [*result])]
+    assert {result.name for result in results} == {row.name for row in rows}
+    assert (machine.host.answers, all(result.what for result in results)) == (True, True)

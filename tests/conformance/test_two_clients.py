@@ -1,0 +1,105 @@
+"""What a driver reads from the command, compared with what the engine's API says to another client."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.stack.naming import network_name
+from engine_api import NotLocalError, containers, endpoint, second_client
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from driver_worlds import World
+
+pytestmark = pytest.mark.docker
+FAR = "ssh://me@198.51.100.7"  # a documentation address: only its name is resolved, nothing connects to it
+RUNNING = {"proxy": "healthy", "firewall": "healthy", "agent": "healthy"}
+
+
+def told(*argv: str) -> str:
+    return subprocess.run(["docker", *argv], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def near(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the endpoint of this machine's engine, with no setting of the user's left."""
+    address = endpoint()
+    for name in ("DOCKER_HOST", "DOCKER_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+    return address
+
+
+@pytest.fixture
+def contexts(near: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two contexts: `near` is this machine's engine, `far` is behind ssh."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    told("context", "create", "near", "--docker", f"host={near}")
+    told("context", "create", "far", "--docker", f"host={FAR}")
+
+
+@pytest.mark.usefixtures("contexts")
+def test_both_clients_are_at_the_engine_of_the_current_context(near: str) -> None:
+    told("context", "use", "near")
+    with second_client() as client:
+        assert (endpoint(), client.info()["ID"]) == (near, told("info", "--format", "{{.ID}}"))
+    told("context", "use", "far")
+    assert endpoint() == FAR
+
+
+def test_both_clients_are_at_the_engine_of_docker_host(
+    near: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "engine.sock"
+    link.symlink_to(near.removeprefix("unix://"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{link}")
+    with second_client() as client:
+        assert (endpoint(), client.info()["ID"]) == (f"unix://{link}", told("info", "--format", "{{.ID}}"))
+
+
+@pytest.mark.usefixtures("contexts")
+@pytest.mark.parametrize(("variable", "value"), [("DOCKER_CONTEXT", "far"), ("DOCKER_HOST", FAR)])
+def test_an_engine_behind_ssh_is_left_to_the_command(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert endpoint() == FAR
+    with pytest.raises(NotLocalError, match=FAR), second_client():
+        pass
+
+
+@pytest.mark.usefixtures("contexts")
+def test_docker_host_wins_over_a_context(near: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONTEXT", "far")
+    monkeypatch.setenv("DOCKER_HOST", near)
+    assert endpoint() == near
+
+
+@pytest.mark.parametrize("world", ["real compose"], indirect=True)
+def test_the_driver_observes_what_the_api_says(world: World) -> None:
+    world.have(proxy="healthy", firewall="healthy", agent="paused")
+    with second_client() as client:
+        said = containers(client, world.project.name)
+        members = client.api.inspect_network(network_name(world.project.name))["Containers"]
+        seen = world.driver.observe(world.project.name)
+        assert {one.service: one.id for one in seen} == {name: one["Id"][:12] for name, one in said.items()}
+        assert {one.service: one.state for one in seen} == {name: one["State"]["Status"] for name, one in said.items()}
+        assert {one.service: list(one.networks) for one in seen} == {
+            name: sorted(one["NetworkSettings"]["Networks"]) for name, one in said.items()
+        }
+        assert sorted(key[:12] for key in members) == sorted(one.id for one in seen if one.networks)
+        assert world.driver.intruders(seen, world.project.name).strangers == ()
+
+
+@pytest.mark.parametrize("world", ["real compose"], indirect=True)
+def test_what_the_driver_does_is_what_the_engine_reports(world: World) -> None:
+    world.have(**RUNNING)
+    (agent,) = (one for one in world.driver.observe(world.project.name) if one.service == "agent")
+    with second_client() as client:
+        events = client.events(decode=True, filters={"container": agent.id, "event": ["die"]})
+        world.driver.stop(agent, doing="stopping the agent")
+        assert next(iter(events))["Action"] == "die"
+        events.close()

@@ -1,0 +1,176 @@
+"""The worlds in which the conformance suite tries a driver: a fake engine, or a real one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import Build, Destroy, Up
+from agent_sandbox.stack.naming import network_name
+from agent_sandbox.stack.workspace import Owner
+from fake_stack import inspected
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_sandbox.runtime.driver.protocol import Driver
+    from fake_docker import FakeDocker
+
+SERVICES = ("proxy", "firewall", "agent")
+
+
+class World(Protocol):
+    """An engine with a project on it, which the suite brings into a state and then asks about."""
+
+    driver: Driver
+    project: Project
+
+    def have(self, **states: str) -> None:
+        """Have one container for each service: `running`, `exited` or `paused`."""
+
+    def add_stranger(self) -> str:
+        """Connect a foreign container to the internal network, and return its name."""
+
+    def add_sharer(self) -> str:
+        """Have a foreign container in the firewall's namespace, and return its name."""
+
+    def end(self) -> None:
+        """Remove everything."""
+
+
+@dataclass(kw_only=True)
+class FakeWorld:
+    """A fake command on PATH that answers as the engine's own does."""
+
+    driver: Driver
+    project: Project
+    fake: FakeDocker
+    members: dict[str, dict[str, str]] = field(default_factory=dict)
+    joined: list[str] = field(default_factory=list)
+    states: dict[str, str] = field(default_factory=dict)
+
+    def have(self, **states: str) -> None:
+        """Answer as for these containers."""
+        self.states = states
+        self._answer()
+
+    def add_stranger(self) -> str:
+        """List a foreign member of the network, in the spelling of the engine."""
+        key = "Name" if self.fake.program == "docker" else "name"
+        self.members["9" * 64] = {key: "stranger"}
+        self._answer()
+        return "stranger"
+
+    def add_sharer(self) -> str:
+        """List a foreign container that joined the firewall."""
+        self.joined.append(f"{'8' * 64} sharer container:{'firewall'.ljust(64, '0')}")
+        self._answer()
+        return "sharer"
+
+    def end(self) -> None:
+        """Leave nothing: the fake lies in the test's own directory."""
+
+    def _answer(self) -> None:
+        network = network_name(self.project.name)
+        found = [inspected(service, state, network) for service, state in self.states.items()]
+        ids = "".join(f"{container['Id']}\n" for container in found)
+        self.fake.rules.clear()
+        self.fake.says(f"network inspect {network}", out=json.dumps(self.members))
+        self.fake.says("ps --quiet --no-trunc", out="1\n").says(
+            "inspect --type container --format", out="\n".join(self.joined)
+        )
+        names = {kind: f"{self.project.name}-{kind}\n" if found else "" for kind in ("ps", "network", "volume")}
+        self.fake.says("{{.Names}}", out=names["ps"]).says("network ls", out=names["network"])
+        self.fake.says("volume ls", out=names["volume"])
+        self.fake.says("ps --all --quiet", out=ids).says("inspect --type container", out=json.dumps(found))
+        missing = {"docker": "Error response from daemon: No such image: x", "podman": "Error: x: image not known"}
+        self.fake.says("image inspect", err=f"{missing[self.fake.program]}\n", code=125)
+        self.fake.says("logs --tail", out="hello\n").says("exec agent0000000 false", code=1)
+        self.fake.says("exec agent0000000 echo", out="hi\n")
+        self.fake.says("unpause").says("stop --time").says("docker-compose.yml fail", err="it broke\n", code=1)
+        self.fake.says("compose").says("volume prune").says("image rm", err="in use\n", code=1)
+
+
+# Podman leaves health checks to timers of systemd, which a machine for tests may not have.
+HEALTH = {"docker": 'healthcheck: {test: "true", interval: 1s}', "podman": ""}
+COMPOSE = """\
+name: {name}
+x-engine: &service
+  image: {image}
+  entrypoint: [sleep, "1000"]
+  init: true
+  {health}
+services:
+  proxy: {{<<: *service, networks: [sandbox]}}
+  firewall: {{<<: *service, networks: [sandbox]}}
+  agent: {{<<: *service, network_mode: "service:firewall"}}
+networks:
+  sandbox: {{internal: true}}
+"""
+
+
+@dataclass(kw_only=True)
+class RealWorld:
+    """A small stack on a real engine, started and removed by the driver's own plans."""
+
+    driver: Driver
+    project: Project
+    program: str
+    image: str
+    foreign: list[str] = field(default_factory=list)
+
+    def have(self, **states: str) -> None:
+        """Start the whole stack, then remove, stop or pause what has to be in another state."""
+        self.driver.execute(self.driver.planner.plan(self.project, Up(build=Build(images=()))))
+        for service in reversed(SERVICES):
+            name = f"{self.project.name}-{service}-1"
+            match states.get(service):
+                case None:
+                    self._run("rm", "--force", name)
+                case "exited":
+                    self._run("stop", "--time", "0", name)
+                case "paused":
+                    self._run("pause", name)
+                case _:
+                    pass
+
+    def add_stranger(self) -> str:
+        """Start a foreign container in the internal network."""
+        return self._foreign("stranger", network_name(self.project.name))
+
+    def add_sharer(self) -> str:
+        """Start a foreign container in the firewall's namespace."""
+        return self._foreign("sharer", f"container:{self.project.name}-firewall-1")
+
+    def end(self) -> None:
+        """Remove the foreign containers, then the stack."""
+        if self.foreign:
+            self._run("rm", "--force", *self.foreign)
+        self.driver.execute(self.driver.planner.plan(self.project, Destroy()))
+
+    def _foreign(self, kind: str, network: str) -> str:
+        name = f"{self.project.name}-{kind}"
+        self.foreign.append(name)
+        self._run("run", "--detach", "--name", name, "--network", network, "--entrypoint", "sleep", self.image, "1000")
+        return name
+
+    def _run(self, *arguments: str) -> None:
+        subprocess.run((self.program, *arguments), check=True, capture_output=True)
+
+
+def project_in(root: Path, name: str) -> Project:
+    """Return a project with this name and one file."""
+    file = root / ".devcontainer" / "docker-compose.yml"
+    return Project(root=root, name=name, agent="example", owner=Owner(), images=(), files=(file,))
+
+
+def real_world(driver: Driver, root: Path, *, program: str, image: str) -> RealWorld:
+    """Return a world with a new project on a real engine."""
+    project = project_in(root, f"conformance-{uuid.uuid4().hex[:8]}")
+    project.files[0].parent.mkdir()
+    project.files[0].write_text(COMPOSE.format(name=project.name, image=image, health=HEALTH[program]))
+    return RealWorld(driver=driver, project=project, program=program, image=image)

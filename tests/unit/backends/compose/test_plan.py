@@ -1,0 +1,212 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.backends.compose.plan import ComposePlanner
+from agent_sandbox.backends.plan import BuildImage, HandOver, RemoveImages, RunCommand
+from agent_sandbox.backends.project import Project
+from agent_sandbox.backends.verbs import (
+    AskProxy,
+    AskSecrets,
+    Build,
+    Cache,
+    Destroy,
+    Down,
+    Exec,
+    Follow,
+    Freshness,
+    Logs,
+    ReadTraffic,
+    Restart,
+    Terminal,
+    Up,
+    Verb,
+)
+from agent_sandbox.images import Image
+from agent_sandbox.stack.workspace import Owner
+from table_tests import each
+
+PLANNER = ComposePlanner()
+ROOT = Path("/home/ann/my project")
+PROJECT = Project(
+    root=ROOT,
+    name="my-project-0123abcd",
+    agent="example",
+    owner=Owner(),
+    images=("agent-sandbox/proxy:1", "agent-sandbox/example:1"),
+    files=(ROOT / ".devcontainer" / "docker-compose.yml",),
+)
+COMPOSE = (
+    *("docker", "compose", "--project-name", "my-project-0123abcd"),
+    *("--project-directory", ".devcontainer", "--env-file", "/dev/null"),
+    *("--file", ".devcontainer/docker-compose.yml"),
+)
+IMAGE = Image(
+    name="agent-sandbox/example:1",
+    target="agent",
+    context={"Dockerfile": b"FROM scratch AS agent\n"},
+    arguments={"DEV_UID": "501", "AGENT_NAME": "example"},
+)
+BUILD_ARGV = (
+    *("docker", "build", "--progress", "plain", "--load", "--tag", "agent-sandbox/example:1", "--target", "agent"),
+    *("--label", f"agent-sandbox.digest={IMAGE.digest}"),
+    *("--build-arg", "AGENT_NAME=example", "--build-arg", "DEV_UID=501"),
+)
+
+
+def test_a_build_takes_its_context_from_stdin_and_leaves_its_digest_as_a_label() -> None:
+    expected = BuildImage(
+        name="agent-sandbox/example:1",
+        target="agent",
+        labels={"agent-sandbox.digest": IMAGE.digest},
+        freshness=Freshness.OUTDATED,
+        argv=(*BUILD_ARGV, "-"),
+        environment={"DOCKER_BUILDKIT": "1"},
+        context=IMAGE.context,
+    )
+    assert PLANNER.build(Build(images=(IMAGE,)))[:1] == (expected,)
+
+
+def test_every_option_of_a_build_becomes_an_argument() -> None:
+    verb = Build(
+        images=(IMAGE,),
+        freshness=Freshness.ALL,
+        cache=Cache.IGNORE,
+        base_image="registry.example.com/debian:trixie-slim",
+        extra_ca=Path("/etc/ssl/company.pem"),
+    )
+    step, _ = PLANNER.build(verb)
+    at = BUILD_ARGV.index("--build-arg")
+    expected = (
+        *BUILD_ARGV[:at],
+        *("--label", "agent-sandbox.base=registry.example.com/debian:trixie-slim"),
+        *BUILD_ARGV[at:],
+        *("--build-arg", "BASE_IMAGE=registry.example.com/debian:trixie-slim"),
+        *("--secret", "id=extra_ca,src=/etc/ssl/company.pem", "--no-cache", "-"),
+    )
+    assert step.argv == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/a b/ca.pem", "id=extra_ca,src=/a b/ca.pem"),
+        ("/a,b/ca.pem", 'id=extra_ca,"src=/a,b/ca.pem"'),
+        ('/a"b/ca.pem', 'id=extra_ca,"src=/a""b/ca.pem"'),
+    ],
+)
+def test_no_path_of_a_certificate_can_add_an_option_to_its_secret(path: str, expected: str) -> None:
+    step, _ = PLANNER.build(Build(images=(IMAGE,), extra_ca=Path(path)))
+    assert step.argv[step.argv.index("--secret") + 1] == expected
+
+
+def test_up_builds_first_and_never_lets_compose_build() -> None:
+    build = Build(images=(IMAGE,))
+    start = RunCommand(
+        argv=(*COMPOSE, "up", "--detach", "--no-build", "--remove-orphans", "--wait", "--wait-timeout", "120"),
+        cwd=ROOT,
+        project=PROJECT.name,
+        purpose="starting the stack",
+    )
+    *images, replaced = PLANNER.build(build)
+    label = ("--filter", "label=agent-sandbox.digest")
+    assert replaced == RemoveImages(argv=("docker", "image", "prune", "--force", *label), once_built=True)
+    assert PLANNER.plan(PROJECT, Up(build=build)) == (*images, start, replaced)
+    removed = replace(start, argv=(*COMPOSE, "rm", "--stop", "--force", "agent"), purpose="removing agent")
+    assert PLANNER.plan(PROJECT, Up(build=build, anew=("agent",))) == (*images, removed, start, replaced)
+
+
+def test_destroy_removes_the_volumes_too_that_no_file_names_any_more() -> None:
+    down = RunCommand(
+        argv=(*COMPOSE, "down", "--remove-orphans", "--volumes"),
+        cwd=ROOT,
+        project=PROJECT.name,
+        purpose="removing the stack",
+    )
+    label = f"label=com.docker.compose.project={PROJECT.name}"
+    argv = ("docker", "volume", "prune", "--all", "--force", "--filter", label)
+    left = replace(down, argv=argv, purpose="removing what is left")
+    assert PLANNER.plan(PROJECT, Destroy()) == (down, left)
+
+
+def test_destroy_removes_the_images_that_are_named() -> None:
+    *before, first, second = PLANNER.plan(PROJECT, Destroy(images=("a:1", "b:1")))
+    assert (*before,) == PLANNER.plan(PROJECT, Destroy())
+    removed = [RemoveImages(argv=("docker", "image", "rm", name), once_built=False) for name in ("a:1", "b:1")]
+    assert [first, second] == removed
+
+
+@each(
+    ("verb", "arguments", "purpose"),
+    [
+        (Down(), ("down", "--remove-orphans"), "stopping the stack"),
+        (Logs(), ("logs", "--no-color"), "reading the logs"),
+        (
+            Logs(services=("proxy",), follow=Follow.WAIT, tail=20),
+            ("logs", "--no-color", "--follow", "--tail", "20", "proxy"),
+            "reading the logs",
+        ),
+        (
+            AskProxy(argv=("reload",)),
+            (
+                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
+                *("reload", "--control", "/state/run/control.sock"),
+            ),
+            "asking the proxy",
+        ),
+        (
+            AskSecrets(argv=("set", "tracker.token", "--host", "api.example.com")),
+            (
+                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
+                *("secret", "set", "tracker.token", "--host", "api.example.com", "--folder", "/state/secrets"),
+            ),
+            "asking the proxy",
+        ),
+        (
+            ReadTraffic(argv=("--follow",)),
+            (
+                *("exec", "-T", "proxy", "/opt/agent-sandbox/venv/bin/python", "-P", "-m", "agent_sandbox.proxy"),
+                *("log", "--file", "/state/log/traffic.jsonl", "--follow"),
+            ),
+            "reading the traffic log",
+        ),
+    ],
+)
+def test_a_verb_is_one_command_of_compose(verb: Verb, arguments: tuple[str, ...], purpose: str) -> None:
+    expected = RunCommand(argv=(*COMPOSE, *arguments), cwd=ROOT, project=PROJECT.name, purpose=purpose)
+    assert PLANNER.plan(PROJECT, verb) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        (Exec(argv=("zsh",), terminal=Terminal.ATTACHED), ("exec", "agent", "zsh")),
+        (Exec(argv=("ls", "-l"), terminal=Terminal.NONE), ("exec", "-T", "agent", "ls", "-l")),
+    ],
+)
+def test_a_verb_with_a_person_at_it_gets_the_terminal(verb: Verb, arguments: tuple[str, ...]) -> None:
+    expected = HandOver(argv=(*COMPOSE, *arguments), cwd=ROOT)
+    assert PLANNER.plan(PROJECT, verb) == (expected,)
+
+
+def test_files_outside_the_project_are_named_in_full() -> None:
+    project = replace(PROJECT, files=(*PROJECT.files, Path("/elsewhere/more.yml")))
+    assert PLANNER.compose_argv(project) == (*COMPOSE, "--file", "/elsewhere/more.yml")
+
+
+def test_build_as_a_verb_is_the_same_plan() -> None:
+    build = Build(images=(IMAGE,))
+    assert PLANNER.plan(PROJECT, build) == PLANNER.build(build)
+
+
+def test_a_restart_waits_until_the_service_does_its_work_again() -> None:
+    again = ("up", "--detach", "--no-build", "--no-deps", "--no-recreate", "--wait", "--wait-timeout", "120", "proxy")
+    assert [step.argv for step in PLANNER.plan(PROJECT, Restart(service="proxy"))] == [
+        (*COMPOSE, "restart", "proxy"),
+        (*COMPOSE, *again),
+    ]
+
+
+def test_a_project_whose_files_nobody_has_looked_at_is_found_by_its_name() -> None:
+    assert PLANNER.compose_argv(replace(PROJECT, files=())) == COMPOSE[:-2]

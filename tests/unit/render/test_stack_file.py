@@ -1,0 +1,120 @@
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_sandbox.render.faithful import load_yaml
+from agent_sandbox.render.stack_file import render_stack_file, stack_document
+from agent_sandbox.stack.workspace import Owner, Workspace
+from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of, with_title
+from table_tests import each
+
+AWKWARD = [
+    "with space",
+    "-dash",
+    "it's",
+    'say "x"',
+    "Grüße 日本",
+    "$HOME",
+    "${X:-y}",
+    "{{ x }}",
+    "{% raw %}",
+    "a: b # c",
+    "a\\b",
+    "'",
+    "- x",
+    "*a",
+    "&a",
+    "!tag",
+    "no",
+    "1:20",
+    "\u202e",
+    "a\tb",
+    "x\ny: z",
+]
+
+
+def render(workspace: Workspace = WORKSPACE) -> str:
+    return render_stack_file(TEMPLATES, stack_of(workspace), MANIFEST, workspace)
+
+
+def document(workspace: Workspace = WORKSPACE) -> dict[str, Any]:
+    return stack_document(stack_of(workspace), workspace)
+
+
+def test_the_file_says_what_the_stack_says() -> None:
+    assert load_yaml(render()) == document()
+
+
+@each("word", AWKWARD)
+def test_no_title_and_no_path_breaks_out_of_its_place(word: str) -> None:
+    workspace = replace(with_title(word), path=f"/home/{word}", dotfiles=f"/home/{word}/dotfiles")
+    assert load_yaml(render(workspace)) == document(workspace)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_whatever_the_title_the_file_says_what_the_stack_says(title: str) -> None:
+    workspace = with_title(title)
+    assert stack_document(stack_of(workspace), workspace)["x-agent-sandbox"]["title"] == title.replace("$", "$$")
+    assert load_yaml(render(workspace)) == document(workspace)
+
+
+def test_a_dollar_is_doubled_or_compose_would_see_a_variable() -> None:
+    mounts = document(replace(WORKSPACE, dotfiles="/h/$HOME"))["services"]["agent"]["volumes"]
+    assert "/h/$$HOME" in [mount["source"] for mount in mounts]
+
+
+def test_paths_of_the_project_are_relative_to_the_files_own_directory() -> None:
+    mounts = document()["services"]["agent"]["volumes"]
+    assert {mount["target"]: mount["source"] for mount in mounts if mount["type"] == "bind"} == {
+        "/workspace": "..",
+        "/workspace/.devcontainer": ".",
+        "/workspace/.env": "../.env",
+        "/workspace/.git": "../.git",
+        "/home/dev/.dotfiles": "/home/me/.config/agent-sandbox/dotfiles",
+    }
+
+
+def test_the_engine_makes_no_directory_that_is_missing() -> None:
+    mounts = [mount for service in document()["services"].values() for mount in service["volumes"]]
+    assert all(mount["bind"] == {"create_host_path": False} for mount in mounts if mount["type"] == "bind")
+
+
+def test_no_image_is_pulled_from_strangers() -> None:
+    assert {service["pull_policy"] for service in document()["services"].values()} == {"never"}
+
+
+def test_every_service_drops_everything_and_may_gain_nothing() -> None:
+    for service in document()["services"].values():
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_a_limit_on_processors_is_one_that_a_smaller_machine_takes() -> None:
+    for service in document()["services"].values():
+        assert "cpus" not in service
+        assert service["cpu_quota"] >= service["cpu_period"] == 100_000
+
+
+def test_memory_that_a_service_has_for_itself_is_its_users_alone() -> None:
+    services = document()["services"]
+    assert services["proxy"]["tmpfs"] == [
+        "/state/run:size=1m,uid=10001,gid=10001,mode=0700",
+        "/tmp:size=64m,uid=10001,gid=10001,mode=0700",  # noqa: S108 - a container's
+    ]
+
+
+def test_the_file_remembers_what_it_was_made_from() -> None:
+    workspace = replace(WORKSPACE, owner=Owner(uid=501, gid=20))
+    assert document(workspace)["x-agent-sandbox"] == {
+        "agent": "claude",
+        "title": "app",
+        "ide": "vscode",
+        "dev": "501:20",
+    }
+
+
+def test_every_protected_path_says_why() -> None:
+    text = render()
+    assert '      # not to be replaced\n      - {type: bind, source: "../.git", target: /workspace/.git,' in text

@@ -1,0 +1,3 @@
+from fake_docker import docker
+
+__all__ = ["docker"]

@@ -1,0 +1,105 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.backends.project import Project
+from agent_sandbox.images import agent_name, proxy_name
+from agent_sandbox.render.header import stamped
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.compose.checks import files
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.driver.result import Status, ok, warn
+from agent_sandbox.runtime.init.facts import owner_of
+from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.stack.naming import stack_name
+from fake_docker import FakeDocker
+
+AGENT = known_agents(data_root() / "templates")[0]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Return a project that is as init leaves it."""
+    owner, name = owner_of(tmp_path), stack_name("app", str(tmp_path))
+    image = agent_name(AGENT, owner)
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(
+        stamped(
+            f'name: {name}\nx-agent-sandbox: {{agent: {AGENT}, dev: "{owner.uid}:{owner.gid}"}}\n'
+            f'services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{image}"}}}}\n',
+            comment="#",
+        )
+    )
+    (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
+    return read_project(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "what"),
+    [
+        (None, Status.WARN, "there is no .env: plain `docker compose` does not find the stack"),
+        ("A=1\n", Status.WARN, "COMPOSE_FILE in .env does not name .devcontainer/docker-compose.yml"),
+        (
+            "COMPOSE_FILE=a.yml:.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME=other\n",
+            Status.FAIL,
+            "COMPOSE_PROJECT_NAME in .env is other, the stack is ",
+        ),
+        (
+            "COMPOSE_FILE=.devcontainer/docker-compose.yml\n",
+            Status.FAIL,
+            "COMPOSE_PROJECT_NAME in .env is not set, the stack is ",
+        ),
+    ],
+)
+def test_a_dotenv_that_leads_elsewhere_is_told(project: Project, text: str | None, status: Status, what: str) -> None:
+    file = project.root / ".env"
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+    found = files.dotenv(project)
+    assert (found.status, found.what[: len(what)]) == (status, what)
+    assert found.hint.startswith(f"agent-sandbox init {AGENT} ")
+
+
+def with_machine(docker: FakeDocker, *, memory: int, cpus: int) -> None:
+    docker.says("info --format", out=json.dumps({"MemTotal": memory, "NCPU": cpus}))
+
+
+def test_limits_that_fit_the_engines_machine_are_fine(docker: FakeDocker, project: Project) -> None:
+    with_machine(docker, memory=16 << 30, cpus=2)
+    assert files.limits(EngineHost(engine=DOCKER), project) == ok("limits", "memory 8g, cpus 4, pids 4096")
+
+
+def test_an_agent_that_may_use_all_of_the_machine_is_told(docker: FakeDocker, project: Project) -> None:
+    with_machine(docker, memory=4 << 30, cpus=2)
+    hint = f"agent-sandbox init {AGENT} --memory SIZE --cpus NUMBER, then agent-sandbox up"
+    what = "the agent's limits are above what the Docker host has: memory 8g of 4.0 GiB"
+    assert files.limits(EngineHost(engine=DOCKER), project) == warn("limits", what, hint)
+
+
+def test_processors_that_somebody_asked_for_and_there_are_not_are_told(docker: FakeDocker, project: Project) -> None:
+    with_machine(docker, memory=16 << 30, cpus=2)
+    compose = project.root / ".devcontainer" / "docker-compose.yml"
+    text = compose.read_text().replace(
+        f"{{agent: {AGENT},", f"{{agent: {AGENT}, title: x, ide: none, limits: {{cpus: 3}},"
+    )
+    compose.write_text(text)
+    assert (
+        files.limits(EngineHost(engine=DOCKER), project).what
+        == "the agent's limits are above what the Docker host has: cpus 3 of 2"
+    )
+
+
+def test_limits_that_the_engine_cannot_hold_are_told(docker: FakeDocker, project: Project) -> None:
+    held = {"MemTotal": 16 << 30, "NCPU": 4, "MemoryLimit": True, "CpuCfsQuota": False, "PidsLimit": False}
+    docker.says("info --format", out=json.dumps(held))
+    what = "this engine cannot limit cpus, pids: the agent may use all of the machine"
+    assert files.limits(EngineHost(engine=DOCKER), project).what == what
+
+
+def test_a_dotenv_as_init_leaves_it_names_the_stack(project: Project) -> None:
+    assert files.dotenv(project) == ok("dotenv", ".env names the stack")

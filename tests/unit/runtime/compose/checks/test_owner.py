@@ -1,0 +1,83 @@
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.backends.project import Project
+from agent_sandbox.images import Owner, agent_name, proxy_name
+from agent_sandbox.render.header import stamped
+from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.checks.owner import owner
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.driver.result import Status, fail, ok, warn
+from agent_sandbox.runtime.init import facts
+from agent_sandbox.runtime.init.facts import owner_of
+from agent_sandbox.runtime.project.installed import read_project
+from agent_sandbox.stack.naming import stack_name
+from fake_docker import FakeDocker
+
+AGENT = known_agents(data_root() / "templates")[0]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Return a project that is as init leaves it."""
+    owner, name = owner_of(tmp_path), stack_name("app", str(tmp_path))
+    image = agent_name(AGENT, owner)
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(
+        stamped(
+            f'name: {name}\nx-agent-sandbox: {{agent: {AGENT}, dev: "{owner.uid}:{owner.gid}"}}\n'
+            f'services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{image}"}}}}\n',
+            comment="#",
+        )
+    )
+    (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
+    return read_project(tmp_path)
+
+
+def with_engine(*security: str, local: bool = True) -> EngineHost:
+    kernel = os.uname().release if local else "elsewhere"
+    host = EngineHost(engine=DOCKER)
+    host.info = {"KernelVersion": kernel, "SecurityOptions": list(security)}
+    return host
+
+
+def test_the_owner_inside_is_the_owner_outside(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "belongs_to_root", lambda _: False)
+    mine = owner_of(project.root)
+    expected = ok("owner", f"dev is {mine.uid}:{mine.gid}, like the project's owner")
+    assert owner(with_engine("name=seccomp,profile=builtin"), project) == expected
+
+
+def test_another_owner_could_not_write(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "owner_of", lambda _: Owner(uid=501, gid=20))
+    found = owner(with_engine(), project)
+    assert (found.status, found.what.partition(",")[0]) == (Status.FAIL, "the files belong to 501:20")
+
+
+@pytest.mark.parametrize(("option", "kind"), [("name=rootless", "rootless"), ("name=userns", "userns-remap")])
+def test_an_engine_that_maps_users_is_asked_who_dev_is_outside(
+    project: Project, docker: FakeDocker, option: str, kind: str
+) -> None:
+    docker.says("ps --all")
+    what = f"this Docker engine maps users ({kind}): the uid of dev on the host is known once the stack runs"
+    expected = warn("owner", what, "agent-sandbox up, then agent-sandbox doctor")
+    assert owner(with_engine(option), project) == expected
+
+
+def test_an_engine_in_a_machine_of_its_own_maps_owners_itself(project: Project) -> None:
+    assert owner(with_engine(local=False), project).status is Status.OK
+
+
+def test_a_project_of_roots_is_one_that_the_agent_cannot_write(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "belongs_to_root", lambda _: True)
+    mine = owner_of(project.root)
+    what = f"the files belong to root, but dev inside is {mine.uid}:{mine.gid}: the agent can only read them"
+    hint = f"chown -R {mine.uid}:{mine.gid} {shlex.quote(str(project.root))}"
+    assert owner(with_engine("name=seccomp,profile=builtin"), project) == fail("owner", what, hint)

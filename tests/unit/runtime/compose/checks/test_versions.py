@@ -1,0 +1,130 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.compose.checks import versions as checks
+from agent_sandbox.runtime.compose.checks.host import EngineHost
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.driver.result import CheckResult, Status, fail, ok
+from fake_docker import FakeDocker
+
+
+@pytest.fixture
+def host(docker: FakeDocker) -> EngineHost:
+    assert docker.rules
+    return EngineHost(engine=DOCKER)
+
+
+def with_engine(docker: FakeDocker, version: str) -> None:
+    found = {"Client": {"Version": "28.0.0", "Context": "colima"}, "Server": {"Version": version}}
+    docker.says("version --format", out=json.dumps(found))
+
+
+def test_the_docker_command_is_shown_by_its_path(docker: FakeDocker, host: EngineHost) -> None:
+    with_engine(docker, "28.0.0")
+    assert checks.command(host) == ok("docker", f"{docker.folder}/docker 28.0.0")
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("28.0.0", ok("engine", "28.0.0, context colima")),
+        (
+            "24.0.9",
+            fail("engine", "24.0.9, context colima is too old", "update Docker Engine to 25.0.0 or newer"),
+        ),
+    ],
+)
+def test_an_engine_has_to_be_new_enough(
+    docker: FakeDocker, host: EngineHost, version: str, expected: CheckResult
+) -> None:
+    with_engine(docker, version)
+    assert checks.engine(host) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("Cannot connect to the Docker daemon at unix:///x.sock. Is it?", "the Docker daemon does not answer"),
+        (
+            "permission denied while trying to connect to the Docker daemon socket at unix:///x.sock: Get",
+            "no permission to use the Docker daemon",
+        ),
+        ('unable to resolve docker endpoint: context "x": context not found', 'the Docker context "x" does not exist'),
+    ],
+)
+def test_why_an_engine_does_not_answer_is_told_apart(
+    docker: FakeDocker, host: EngineHost, said: str, expected: str
+) -> None:
+    docker.says("version", out='{"Client": {}, "Server": null}', err=said, code=1).says("info", err=said, code=1)
+    found = checks.engine(host)
+    assert (found.status, found.what) == (Status.FAIL, expected)
+    assert found.hint
+
+
+@pytest.mark.parametrize(
+    ("out", "code", "expected"),
+    [
+        ("2.26.1-4\n", 0, ok("compose", "2.26.1-4")),
+        ("v2.20.0\n", 0, fail("compose", "2.20.0 is too old", "update it to 2.24.0 or newer")),
+    ],
+)
+def test_compose_has_to_be_new_enough(
+    docker: FakeDocker, host: EngineHost, out: str, code: int, expected: CheckResult
+) -> None:
+    docker.says("compose version --short", out=out, code=code)
+    assert checks.compose(host) == expected
+
+
+def test_compose_v1_alone_is_not_enough_and_said_so(docker: FakeDocker, host: EngineHost) -> None:
+    docker.says("compose version", err="docker: 'compose' is not a docker command.\n", code=1)
+    assert checks.compose(host).what == "the docker command has no compose v2"
+    v1 = docker.folder / "docker-compose"
+    v1.write_text("#!/bin/sh\n")
+    v1.chmod(0o755)
+    assert checks.compose(host).what == (
+        "the docker command has no compose v2 (docker-compose, which is v1, is not enough)"
+    )
+
+
+def test_buildx_has_to_be_there(docker: FakeDocker, host: EngineHost) -> None:
+    docker.says("buildx version", out="github.com/docker/buildx v0.13.1 abc\n")
+    assert checks.buildx(host) == ok("buildx", "v0.13.1")
+
+
+def test_without_buildx_there_is_no_build(docker: FakeDocker, host: EngineHost) -> None:
+    docker.says("buildx version", err="docker: unknown command: docker buildx\n", code=1)
+    assert checks.buildx(host).status is Status.FAIL
+
+
+@pytest.mark.parametrize(("version", "status"), [("26.1.5", Status.WARN), ("28.0.0", Status.OK)])
+def test_an_engine_that_does_not_isolate_is_a_warning(
+    docker: FakeDocker, host: EngineHost, version: str, status: Status
+) -> None:
+    with_engine(docker, version)
+    assert checks.isolation(host).status is status
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (["name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"], Status.OK),
+        (["name=seccomp,profile=/etc/stricter.json"], Status.OK),
+        (["name=seccomp,profile=unconfined"], Status.WARN),
+        (["name=rootless"], Status.WARN),
+        (None, Status.WARN),
+    ],
+)
+def test_an_engine_that_filters_no_system_calls_is_a_warning(
+    docker: FakeDocker, host: EngineHost, options: list[str] | None, status: Status
+) -> None:
+    docker.says("info --format", out=json.dumps({"SecurityOptions": options}))
+    assert checks.seccomp(host).status is status
+
+
+def test_no_docker_is_left_to_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="the docker command was not found"):
+        checks.command(EngineHost(engine=DOCKER))

@@ -1,0 +1,51 @@
+from pathlib import Path
+
+from agent_sandbox.backends.plan import RunCommand
+from agent_sandbox.problems import Problem
+from agent_sandbox.runtime.compose.driver import DRIVER
+from agent_sandbox.runtime.driver.container import Container, Intruders, Sharer
+from fake_docker import FakeDocker
+
+AGENT = Container(id="a1", service="agent", image="x", state="running")
+STEP = RunCommand(argv=("docker", "compose", "x"), cwd=Path("/"), project="app-1", purpose="asking")
+
+
+def test_intruders_are_gathered_with_the_commands_that_end_them(docker: FakeDocker) -> None:
+    docker.says("network inspect app-1_sandbox", out='{"9": {"Name": "db"}}')
+    docker.says("ps --quiet --no-trunc", out="1\n").says("inspect --type container", out="c3 /debug container:f2\n")
+    networks = ("app-1_sandbox", "mine")
+    firewall = Container(id="f2", service="firewall", image="x", state="running", networks=networks)
+    assert DRIVER.intruders((firewall, AGENT), "app-1") == Intruders(
+        connected=("docker network disconnect mine f2",),
+        strangers=("docker network disconnect app-1_sandbox db",),
+        sharing=(Sharer(name="debug", mending="docker stop debug"),),
+    )
+
+
+def test_a_container_is_stopped_within_two_seconds(docker: FakeDocker) -> None:
+    docker.says("stop")
+    DRIVER.stop(AGENT, doing="stopping the agent")
+    assert docker.calls == ["stop --time 2 a1"]
+
+
+def test_what_a_container_printed_is_both_its_streams(docker: FakeDocker) -> None:
+    docker.says("logs --tail 3 a1", out="one\n", err="two\n")
+    assert DRIVER.output_of(AGENT, lines=3) == "one\ntwo\n"
+
+
+def test_a_program_runs_in_a_container(docker: FakeDocker) -> None:
+    docker.says("exec a1 id -u", out="1000\n", code=3)
+    done = DRIVER.run_in(AGENT, "id", "-u")
+    assert (done.out, done.code) == ("1000\n", 3)
+
+
+def test_a_step_gets_its_stdin(docker: FakeDocker) -> None:
+    docker.says("compose x", script="/bin/cat")
+    assert DRIVER.capture(STEP, timeout=10, stdin=b"secret").out == "secret"
+
+
+def test_only_a_known_fault_is_one() -> None:
+    known = DRIVER.known_fault("no space left on device")
+    assert (known and known.where, DRIVER.known_fault("it broke")) == ("disk", None)
+    hint = "run agent-sandbox doctor to find the cause"
+    assert DRIVER.explain("it broke\n", doing="up") == Problem(where="up", what="docker failed: it broke", hint=hint)

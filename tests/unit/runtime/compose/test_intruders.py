@@ -1,0 +1,103 @@
+import json
+from collections.abc import Sequence
+
+from agent_sandbox.runtime.compose.engine import DOCKER, Engine
+from agent_sandbox.runtime.compose.intruders import foreign_networks, sharers, strangers
+from agent_sandbox.runtime.driver.container import Container, Sharer
+from fake_docker import FakeDocker
+
+PROXY, FIREWALL, AGENT, EXTRA = ("1" * 64, "2" * 64, "3" * 64, "4" * 64)
+A, B, C, D = ("a" * 64, "b" * 64, "c" * 64, "d" * 64)
+OWN = (f"{PROXY} /p app_egress", f"{FIREWALL} /f app_sandbox", f"{AGENT} /agent container:{FIREWALL}")
+
+
+def stack(**states: str) -> tuple[Container, ...]:
+    ids = {"proxy": PROXY, "firewall": FIREWALL, "agent": AGENT, "extra": EXTRA}
+    return tuple(
+        Container(id=ids[service][:12], service=service, image="x", state=state) for service, state in states.items()
+    )
+
+
+def names(engine: Engine, found: Sequence[Container]) -> tuple[str, ...]:
+    return tuple(one.name for one in sharers(engine, found))
+
+
+UP = stack(proxy="running", firewall="running", agent="running")
+
+
+def answering(docker: FakeDocker, *rows: str, code: int = 0) -> FakeDocker:
+    docker.says("inspect --type container --format", out="".join(f"{row}\n" for row in rows), code=code)
+    return docker.says("ps --quiet --no-trunc", out="".join(f"{row.split()[0]}\n" for row in rows))
+
+
+def test_the_stack_alone_shares_with_nobody(docker: FakeDocker) -> None:
+    answering(docker, *OWN, f"{A} /elsewhere bridge", f"{B} /host host", f"{C} /beside container:{A}")
+    assert names(DOCKER, UP) == ()
+
+
+def test_whoever_joined_the_firewall_the_agent_or_the_proxy_is_named(docker: FakeDocker) -> None:
+    rows = (f"{A} /a container:{FIREWALL}", f"{B} /b container:{AGENT}", f"{C} /c container:{PROXY}")
+    answering(docker, *rows, *OWN)
+    assert names(DOCKER, UP) == ("a", "b", "c")
+
+
+def test_a_chain_of_containers_is_followed_to_its_end(docker: FakeDocker) -> None:
+    answering(docker, *OWN, f"{A} /a container:{B}", f"{B} /b container:{C}", f"{C} /c container:{AGENT}")
+    assert names(DOCKER, UP) == ("a", "b", "c")
+
+
+def test_a_service_that_an_override_adds_is_named_too(docker: FakeDocker) -> None:
+    answering(docker, *OWN, f"{EXTRA} /app-1-extra-1 container:{FIREWALL}")
+    assert names(DOCKER, (*UP, *stack(extra="running"))) == ("app-1-extra-1",)
+
+
+def test_a_container_that_ended_meanwhile_hides_no_other(docker: FakeDocker) -> None:
+    answering(docker, *OWN, f"{A} /a container:{FIREWALL}", code=1)
+    assert names(DOCKER, UP) == ("a",)
+
+
+def test_a_circle_ends(docker: FakeDocker) -> None:
+    answering(docker, *OWN, f"{A} /a container:{B}", f"{B} /b container:{A}")
+    assert names(DOCKER, UP) == ()
+
+
+def test_a_stack_that_does_not_run_is_not_asked_about(docker: FakeDocker) -> None:
+    assert (names(DOCKER, stack(firewall="exited", agent="exited")), docker.calls) == ((), [])
+
+
+def test_no_sharers_are_reported_if_docker_fails(docker: FakeDocker) -> None:
+    docker.says("ps --quiet", err="Cannot connect\n", code=1)
+    assert names(DOCKER, UP) == ()
+
+
+def test_the_agent_is_on_its_own_network_alone() -> None:
+    both = Container(id="1", service="firewall", image="x", state="running", networks=("app-1_sandbox", "mine"))
+    own = Container(id="2", service="firewall", image="x", state="running", networks=("app-1_sandbox",))
+    proxy = Container(id="3", service="proxy", image="x", state="running", networks=("app-1_egress", "app-1_sandbox"))
+    assert foreign_networks(DOCKER, [both, own, proxy], "app-1") == ("docker network disconnect mine 1",)
+
+
+def container(service: str, state: str = "running") -> Container:
+    return Container(id=service, service=service, image="x", state=state)
+
+
+def test_nobody_else_is_in_the_agents_network(docker: FakeDocker) -> None:
+    members = {"1aa": {"Name": "app-1-firewall-1"}, "9cc": {"Name": "db"}, "2bb": {"Name": "app-1-proxy-1"}}
+    docker.says("network inspect app-1_sandbox", out=json.dumps(members))
+    own = [
+        Container(id=id_, service=service, image="x", state="running", networks=("app-1_sandbox",))
+        for id_, service in (("1a", "firewall"), ("2b", "proxy"))
+    ]
+    assert strangers(DOCKER, own, "app-1") == ("docker network disconnect app-1_sandbox db",)
+
+
+def test_a_network_that_nobody_is_in_or_that_cannot_be_looked_at_has_no_strangers(docker: FakeDocker) -> None:
+    assert (strangers(DOCKER, [container("firewall")], "app-1"), docker.calls) == ((), [])
+    docker.says("network inspect", code=1)
+    firewall = Container(id="1", service="firewall", image="x", state="running", networks=("app-1_sandbox",))
+    assert strangers(DOCKER, [firewall], "app-1") == ()
+
+
+def test_the_command_that_stops_a_sharer_is_told(docker: FakeDocker) -> None:
+    answering(docker, *OWN, f"{A} /a container:{FIREWALL}")
+    assert sharers(DOCKER, UP) == (Sharer(name="a", mending="docker stop a"),)

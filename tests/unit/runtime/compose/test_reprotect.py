@@ -1,0 +1,29 @@
+import pytest
+
+from agent_sandbox.runtime.compose.engine import DOCKER
+from agent_sandbox.runtime.compose.reprotect import reprotect
+from agent_sandbox.runtime.driver.container import Container
+from agent_sandbox.stack.services.agent import REPROTECT
+from fake_docker import FakeDocker
+
+AGENT = Container(id="agent0000000", service="agent", image="x", state="running")
+
+
+def test_the_helper_gets_no_network_and_no_more_rights_than_it_needs(docker: FakeDocker) -> None:
+    docker.says("run")
+    assert reprotect(DOCKER, AGENT, {".git/config": "12ab", "a b/.git/config": "34cd"})
+    assert docker.calls[0].split(" ") == [
+        "run", "--rm", "--pull=never", "--network=none", "--read-only", "--user=0:0", "--cap-drop=ALL",
+        "--security-opt=no-new-privileges", "--security-opt=apparmor=unconfined", "--security-opt=label=disable",
+        "--cap-add=SYS_ADMIN", "--cap-add=SYS_PTRACE", "--cap-add=SYS_CHROOT", "--cap-add=DAC_OVERRIDE",
+        "--cap-add=DAC_READ_SEARCH", "--cap-add=CHOWN", "--cap-add=FOWNER", "--userns=host",
+        "--pid=container:agent0000000", "--cgroupns=host", "--mount",
+        "type=bind,source=/sys/fs/cgroup,target=/cgroup", "--entrypoint", REPROTECT, "x",
+        "12ab", ".git/config", "34cd", "a", "b/.git/config",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", [1, 125])
+def test_a_helper_that_fails_has_protected_nothing(docker: FakeDocker, code: int) -> None:
+    docker.says("run", code=code)
+    assert not reprotect(DOCKER, AGENT, {".git/config": "12ab"})

@@ -1,7 +1,0 @@
-from agent_sandbox.runtime.doctor.result import CheckResult, Status, fail, ok, warn
-
-
-def test_each_word_makes_the_result_it_names() -> None:
-    assert ok("a", "b") == CheckResult(name="a", status=Status.OK, what="b", hint="")
-    assert warn("a", "b", "c") == CheckResult(name="a", status=Status.WARN, what="b", hint="c")
-    assert fail("a", "b", "c") == CheckResult(name="a", status=Status.FAIL, what="b", hint="c")

@@ -1,0 +1,24 @@
+from agent_sandbox.runtime.driver.container import Container
+from table_tests import each
+
+
+@each(
+    ("state", "health", "ready", "condition"),
+    [
+        ("running", "", True, "running"),
+        ("running", "healthy", True, "healthy"),
+        ("running", "starting", False, "starting"),
+        ("running", "unhealthy", False, "unhealthy"),
+        ("exited", "unhealthy", False, "exited with code 7"),
+        ("restarting", "", False, "restarting"),
+        ("created", "", False, "created"),
+    ],
+)
+def test_a_container_says_how_it_is(state: str, health: str, *, ready: bool, condition: str) -> None:
+    container = Container(id="1", service="x", image="y", state=state, health=health, exit_code=7)
+    assert (container.ready, container.condition) == (ready, condition)
+
+
+def test_what_ended_for_want_of_memory_says_so() -> None:
+    ended = Container(id="1", service="x", image="y", state="exited", exit_code=137, out_of_memory=True)
+    assert ended.condition == "exited with code 137, out of memory"

@@ -1,0 +1,26 @@
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.compose.driver import DRIVER
+from agent_sandbox.runtime.driver.protocol import Machine
+
+
+def machine(cwd: Path) -> Machine:
+    return Machine(path=None, cwd=cwd, driver=DRIVER)
+
+
+def test_the_engines_machine_is_asked_for_once(tmp_path: Path) -> None:
+    found = machine(tmp_path)
+    assert found.host is found.host
+
+
+def test_a_project_is_looked_for_upwards(tmp_path: Path) -> None:
+    assert machine(tmp_path).has_project is False
+    (tmp_path / ".devcontainer").mkdir()
+    (tmp_path / ".devcontainer" / "docker-compose.yml").touch()
+    assert machine(tmp_path / "src").has_project is True
+    assert Machine(path=tmp_path, cwd=Path("/"), driver=DRIVER).has_project is True
+    with pytest.raises(UserError, match="not a compose file of agent-sandbox"):
+        assert machine(tmp_path).project.name
