@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import agent_sandbox
 from agent_sandbox.cli.completion import SCRIPTS, Shell, completions
 from run_cli import Ask
 from typed_shell import TypedShell
@@ -33,7 +34,13 @@ def environment(tmp_path: Path) -> dict[str, str]:
     program = tmp_path / "agent-sandbox"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m agent_sandbox "$@"\n')
     program.chmod(0o755)
-    return {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb", "COLUMNS": "80"}
+    return {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(agent_sandbox.__file__).parents[1]),
+        "HOME": str(tmp_path),
+        "TERM": "dumb",
+        "COLUMNS": "80",
+    }
 
 
 def where_installed[T](shell: Shell, rows: list[T]) -> list[T]:
