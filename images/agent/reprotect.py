@@ -27,6 +27,8 @@ CGROUPS = Path("/cgroup")  # where the Docker host's are mounted
 AGENT = Path("/proc/1")
 MOST_BYTES = 64 << 10
 SECONDS_TO_FREEZE = 2.0
+# `docker run` passes them on. None of them may end this program while the agent is frozen.
+CATCHABLE = tuple(getattr(signal, f"SIG{name}") for name in ("HUP", "INT", "QUIT", "TERM", "ALRM", "USR1", "USR2"))
 
 # System calls that Python has no function for; the numbers are the same on amd64 and arm64.
 OPEN_TREE, MOVE_MOUNT, OPENAT2, MOUNT_SETATTR = 428, 429, 437, 442
@@ -169,7 +171,7 @@ def frozen(freezer: Freezer) -> Iterator[None]:
 
 def main(arguments: list[str]) -> None:
     """Protect each file, all of them while the agent is frozen once. Ctrl-C must not end it before the agent thaws."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in CATCHABLE:
         signal.signal(number, signal.SIG_IGN)
     freezer = open_freezer()
     enter_agent()

@@ -63,3 +63,6 @@ def test_the_users_name_comes_from_the_host_machine(tmp_path: Path) -> None:
     assert done.stdout == 'user.name=-Änne $HOME "x"\nuser.email=a@example.com\n'
     shell("identity", "write_identity")
     assert not file.exists()
+    file.mkdir()
+    file.with_name("git-identity.lock").touch()
+    assert who("identity", f"write_identity; {read}").stdout == done.stdout

@@ -56,7 +56,22 @@ def test_the_story_runs_in_order_and_ends_in_what_was_asked_for(shell: Shell, pr
     assert STORIES[program] + asked_for == done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(("program", "verb"), [(program, verb) for program, verbs in STORIES.items() for verb in verbs])
+# They work in the agent's home, which outlives the container: what it put there must not keep it from starting.
+IN_ITS_HOME = ("remove_stale_dotfiles", "link_dotfiles", "link_caches", "write_identity")
+
+
+@pytest.mark.parametrize("verb", IN_ITS_HOME)
+def test_nothing_in_the_agents_home_keeps_it_from_starting(shell: Shell, verb: str) -> None:
+    script = f"source {shell.image}/entrypoint; {told('entrypoint')} {verb}() {{ false; }}; main echo started"
+    done = shell.run("bash", "-c", script, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-2:]) == (0, ["mark_ready", "started"])
+    assert done.stderr.startswith("agent-sandbox: ")
+
+
+@pytest.mark.parametrize(
+    ("program", "verb"),
+    [(program, verb) for program, verbs in STORIES.items() for verb in verbs if verb not in IN_ITS_HOME],
+)
 def test_whatever_fails_ends_the_start_before_it_is_ready(shell: Shell, program: str, verb: str) -> None:
     script = f"source {shell.image}/{program}; {told(program, failing=verb)} main echo started"
     done = shell.run("bash", "-c", script, check=False)

@@ -143,3 +143,17 @@ def agent_of(tmp_path: Path, text: str) -> Path:
     folder.mkdir()
     (folder / "cgroup").write_text(text)
     return folder
+
+
+def test_no_signal_ends_it_while_the_agent_is_frozen(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    ignored: list[int] = []
+
+    def open_freezer() -> None:
+        raise OSError("as far as this test goes")
+
+    monkeypatch.setattr(program.signal, "signal", lambda number, _: ignored.append(number))
+    monkeypatch.setattr(program, "open_freezer", open_freezer)
+    with pytest.raises(OSError, match="as far as"):
+        program.main([])
+    names = {program.signal.Signals(number).name for number in ignored}
+    assert names == {"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2"}

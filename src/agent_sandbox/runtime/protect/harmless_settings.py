@@ -13,6 +13,8 @@ PLAIN = re.compile(
     |""",
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
+# Known ones must stay as they are: what a plain `git push` pushes to, and which key signs.
+FIXED = re.compile(rf"{LEADS.pattern}|branch\..+\.merge|user\.signingkey")
 
 
 def is_harmless(path: str, then: Held, now: Held) -> bool:
@@ -24,22 +26,25 @@ def is_harmless(path: str, then: Held, now: Held) -> bool:
     # Without git there are no settings, as in an empty file.
     if not (is_settings(path) and then.texts.get(path) and now.settings.get(path)) or rewritten(path, then, now).runs:
         return False
-    if _is_led_elsewhere(then.settings.get(path, ()), now.settings[path]):
+    before, after = then.settings.get(path, ()), now.settings[path]
+    # This file outweighs `config`, whose remotes and branches are not looked at here.
+    if _is_led_elsewhere(before, after) or (path.endswith(".worktree") and _leads(before) != _leads(after)):
         return False
     new = set(now.texts[path].split("\n")).difference(then.texts[path].split("\n"))
     return all(PLAIN.fullmatch(line) and line.removeprefix("\t").isprintable() for line in new)
 
 
 def _is_led_elsewhere(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
-    """Return whether a remote, submodule or branch that had an address or a remote gets another one."""
+    """Return whether a remote, submodule or branch that had an address or a remote gets another one, or loses it."""
     was, is_ = (_leads(settings) for settings in (before, after))
     known = {key.rpartition(".")[0] for key in was}
-    return any(values != was.get(key) for key, values in is_.items() if key.rpartition(".")[0] in known)
+    removed = any(key not in is_ and key.endswith((".pushurl", ".pushremote")) for key in was)
+    return removed or any(values != was.get(key) for key, values in is_.items() if key.rpartition(".")[0] in known)
 
 
 def _leads(settings: Iterable[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for key, _, value in (setting.partition("\n") for setting in settings):
-        if LEADS.fullmatch(key):
+        if FIXED.fullmatch(key):
             found.setdefault(key, []).append(value)
     return found

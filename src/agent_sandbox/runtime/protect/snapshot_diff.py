@@ -12,20 +12,26 @@ from agent_sandbox.runtime.git.git_config import UNREADABLE
 from agent_sandbox.runtime.protect.snapshot import NOT_ALONE, Held, is_settings, read_held
 
 MOST_LINES = 60
+# `git fetch --all` and a lazy fetch pass the name of a remote where git expects an option or a name.
+NAME = r"\w[^\s:]*"
 # Git settings that run nothing and lead nowhere new. All others are asked about.
 HARMLESS = re.compile(
     r"""core\.(abbrev|autocrlf|bare|commentchar|compression|eol|filemode|ignorecase|logallrefupdates|longpaths
-            |precomposeunicode|quotepath|repositoryformatversion|safecrlf|sharedrepository|symlinks)
-    |remote\..+\.(fetch|gh-resolved|partialclonefilter|promisor|prune|prunetags|push|pushurl|tagopt|url)
-    |branch\..+\.(base|description|github-pr-owner-number|merge|pushremote|rebase|remote|vscode-merge-base)
+            |precomposeunicode|quotepath|repositoryformatversion|safecrlf|symlinks)
+    |remote\.NAME\.(fetch|prune|prunetags|pushurl|tagopt|url)
+    |branch\.NAME\.(base|description|github-pr-owner-number|merge|pushremote|rebase|remote|vscode-merge-base)
     |branch\.(autosetupmerge|autosetuprebase|sort)
-    |submodule\.(active|.+\.(active|branch|ignore|path|url))
+    |submodule\.(active|NAME\.(active|branch|ignore|path|url))
     |user\.(email|name|signingkey)|init\.defaultbranch|lfs\.repositoryformatversion
-    |fetch\.(prune|prunetags)|pull\.(ff|rebase)|push\.(autosetupremote|default)|rebase\.(autosquash|autostash)""",
+    |fetch\.(prune|prunetags)|pull\.(ff|rebase)|push\.autosetupremote|rebase\.(autosquash|autostash)""".replace(
+        "NAME", NAME
+    ),
     re.VERBOSE,
 )
 # A value that git treats as an option, a program, or the name of one (`ext::`).
 DOUBTFUL = re.compile(r"\s*[-!]|.*::", re.DOTALL)
+# Into names that no branch has: another refspec overwrites the user's own branches.
+FETCH = re.compile(r"\+?[^:\s]+:refs/(?:remotes|tags)/\S+")
 # Where git fetches from and pushes to. A push to a local folder runs the hooks in it.
 LEADS = re.compile(r"remote\..+\.(?:push)?url|submodule\..+\.url|branch\..+\.(?:push)?remote")
 ADDRESS = re.compile(
@@ -107,6 +113,8 @@ def _doubtful(settings: Iterable[str], known: Collection[str]) -> list[str]:
 
 def _is_safe(key: str, value: str, known: Collection[str]) -> bool:
     if LEADS.fullmatch(key) and not (ADDRESS.fullmatch(value) or (key.startswith("branch.") and value in known)):
+        return False
+    if key.startswith("remote.") and key.endswith(".fetch") and not FETCH.fullmatch(value):
         return False
     return not DOUBTFUL.match(value)
 

@@ -65,13 +65,19 @@ def test_what_git_and_editors_write_every_day_is_accepted(tmp_path: Path, comman
         "config branch.known.remote other",
         "config branch.known.pushRemote https://example.org/y.git",
         "config submodule.lib.url https://example.org/y.git",
+        "config branch.known.merge refs/heads/main",
+        "config --unset remote.other.pushurl",
+        "config --unset branch.known.pushRemote",
+        "config user.signingkey /workspace/key",
     ],
 )
 def test_what_leads_a_push_elsewhere_is_not(tmp_path: Path, command: str) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     file = tmp_path / ".git" / "config"
     more = (
-        b'[remote "other"]\n\turl = https://example.com/z.git\n[branch "known"]\n\tremote = origin\n'
+        b'[remote "other"]\n\turl = https://example.com/z.git\n\tpushurl = https://example.com/mine.git\n'
+        b'[branch "known"]\n\tremote = origin\n\tmerge = refs/heads/known\n\tpushRemote = other\n'
+        b"[user]\n\tsigningkey = /home/me/key\n"
         b'[submodule "lib"]\n\turl = https://example.com/lib.git\n'
     )
     file.write_bytes(BEFORE + more)
@@ -132,6 +138,20 @@ def test_a_branch_that_is_deleted_takes_its_settings_along() -> None:
         '[remote "origin"]\n\tpushurl = x',
         '[remote "other"]\n\tfetch = +refs/heads/*:refs/remotes/other/*\n\turl',
         '[branch "x"]\n\tremote = ./x',
+        # git passes a remote's name where it expects an option or a name, also from `git status`.
+        '[remote "--upload-pack=touch /tmp/p;git-upload-pack"]\n\turl = https://127.0.0.1/x',
+        '[remote "-x"]\n\tfetch = +refs/heads/*:refs/remotes/x/*',
+        '[remote "ext::sh"]\n\turl = https://127.0.0.1/x',
+        '[branch "-x"]\n\tremote = origin',
+        # Objects that are missing are fetched from here, unasked.
+        '[remote "mirror"]\n\turl = https://127.0.0.1/x\n\tpromisor = true',
+        '[remote "mirror"]\n\turl = https://127.0.0.1/x\n\tpartialclonefilter = blob:none',
+        # What the next plain `git push` overwrites or deletes, and `git fetch` on this machine.
+        '[remote "origin"]\n\tpush = +refs/heads/agent:refs/heads/main',
+        '[remote "origin"]\n\tpush = :refs/heads/main',
+        "[push]\n\tdefault = upstream",
+        '[remote "mirror"]\n\turl = https://127.0.0.1/x\n\tfetch = +refs/heads/*:refs/heads/*',
+        "[core]\n\tsharedRepository = 0666",
         "[http]\n\tproxy = x",
         "[http]\n\tsslVerify = false",
         "[http]\n\textraHeader = x",
@@ -219,3 +239,13 @@ def test_without_a_snapshot_or_without_git_nothing_is_accepted() -> None:
     assert not is_harmless(CONFIG, Held(), now)
     assert not is_harmless(CONFIG, now, Held(texts=now.texts, settings={CONFIG: ()}))
     assert not is_harmless(".envrc", Held(texts={".envrc": "1\n"}), Held(texts={".envrc": "2\n"}))
+
+
+def test_settings_of_one_worktree_may_not_lead_the_shared_ones_elsewhere() -> None:
+    path = ".git/config.worktree"
+    before = b"[core]\n\tbare = false\n"
+    for lines in (b'[remote "origin"]\n\tpushurl = https://127.0.0.1/evil\n', b'[branch "main"]\n\tremote = .\n'):
+        then, now = (
+            Held(texts={path: data.decode()}, settings={path: settings_in(data)}) for data in (before, before + lines)
+        )
+        assert not is_harmless(path, then, now)
