@@ -47,6 +47,7 @@ FLOODS = {
     "segments without end": ("/a7" * 10_000, (), 400),
     "as many segments as may be": ("/a7" * 100, (), 403),
     "a long path": (f"/{'%40' * 10_000}", (), 400),
+    "spaces before a control character": ("/x", (f"X-Spaces: {' ' * 60_000}\0",), 400),
     "lists without end": ("/x", (f"X-List: {'a,' * 30_000}",), 400),
     "as many elements as may be": ("/x", (f"X-List: {'a,' * 990}",), 403),
 }

@@ -25,6 +25,11 @@ class Streamer:
             why = "the server switched to a protocol that the client did not request"
             exchange.outcome = replace(exchange.outcome, reason=why)
             return
+        if not (switching or 200 <= head.status < 1_000):
+            # Only HTTP/2 servers: the HTTP/1 grammar and its client let no other status through.
+            why = f"the server sent the status {head.status}, which ends no response"
+            exchange.outcome = replace(exchange.outcome, reason=why)
+            return
         if exchange.allowed:
             fields = from_server(fields, switching=switching)
         if exchange.echoes:

@@ -3,17 +3,18 @@
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import override
+from typing import Any, override
 
 from mitmproxy.connection import Connection, Server
 from mitmproxy.proxy import events, layer
-from mitmproxy.proxy.commands import CloseConnection, StartHook
+from mitmproxy.proxy.commands import CloseConnection, Command, StartHook
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import (
     GetHttpConnection,
     GetHttpConnectionCompleted,
     HttpLayer,
     HTTPMode,
+    HttpStream,
     RegisterHttpConnection,
 )
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
@@ -41,6 +42,29 @@ class PolicyReplaced(events.Event):
     ended: int = 0
 
 
+class Spent(layer.Layer):
+    """Receives the timers of streams that have ended."""
+
+    @override
+    def _handle_event(self, event: events.Event) -> Commands:
+        yield from ()
+
+
+class Streams(dict[int, HttpStream]):
+    """The streams under way. One that ends lets go of its timer, which would keep it in memory for ten seconds."""
+
+    def __init__(self, sources: dict[Command, layer.Layer], spent: Spent) -> None:
+        super().__init__()
+        self._sources, self._spent = sources, spent
+
+    @override
+    def pop(self, key: int, default: Any = None) -> Any:
+        stream = super().pop(key, default)
+        if isinstance(stream, StrictStream) and stream.patience in self._sources:
+            self._sources[stream.patience] = self._spent
+        return stream
+
+
 class StrictHttpLayer(HttpLayer):
     """mitmproxy's HTTP layer, with our strict protocol classes."""
 
@@ -49,6 +73,7 @@ class StrictHttpLayer(HttpLayer):
         super().__init__(context, HTTPMode.regular if tunnel.carries is Carries.PROXY else HTTPMode.transparent)
         self._tunnel = tunnel
         self._limits = limits
+        self.streams = Streams(self.command_sources, Spent(context.fork()))
         self._over: set[Connection] = set()
         self._carried: Carried = {}
 

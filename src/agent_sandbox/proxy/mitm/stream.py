@@ -85,6 +85,7 @@ class StrictStream(HttpStream, ExchangeOwner):
     def __init__(self, context: Context, stream_id: int, limits: Limits) -> None:
         super().__init__(context, stream_id)
         self._limits = limits
+        self.patience: commands.RequestWakeup | None = None
 
     def revoke(self, revision: PolicyTransition) -> Denial | None:
         """Record and return a denial if the request was allowed and the new policy denies it."""
@@ -149,7 +150,8 @@ class StrictStream(HttpStream, ExchangeOwner):
     def state_wait_for_request_headers(self, event: RequestHeaders) -> Commands:
         yield from super().state_wait_for_request_headers(event)
         if self._held:
-            yield commands.RequestWakeup(self._limits.body_seconds)
+            self.patience = commands.RequestWakeup(self._limits.body_seconds)
+            yield self.patience
         # mitmproxy answers a request without a body itself, when its end arrives in the same packet.
         if not event.end_stream and self._answered_by_us():
             yield from self._answer()

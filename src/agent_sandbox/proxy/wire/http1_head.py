@@ -18,8 +18,9 @@ REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") ([\x21-\x7e]+) HTTP/1\.([01])")
 STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*))?")
 STATUS_LINE_START = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}[ \r\n]")
 SAMPLE = b"HTTP/1.1 200 "
+# Possessive: a line of spaces that ends in a control character would be tried from every space.
 FIELD = re.compile(
-    rb"(" + TOKEN + rb"):[ \t]*([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?[ \t]*"
+    rb"(" + TOKEN + rb"):[ \t]*+([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?[ \t]*"
 )
 LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
 METHOD_BYTES = 32

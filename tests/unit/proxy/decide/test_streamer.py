@@ -48,6 +48,14 @@ def test_a_switch_that_was_not_asked_for_is_the_end(websocket: bool, upgrade: by
     assert exchange.outcome.reason == "the server switched to a protocol that the client did not request"
 
 
+@pytest.mark.parametrize("status", [-5, 0, 99, 100, 103, 199, 1000])
+def test_a_status_that_ends_no_response_is_not_returned(status: int) -> None:
+    exchange = answered(status)
+    Streamer().responseheaders(exchange, TUNNEL)
+    assert exchange.returned is None
+    assert exchange.outcome.reason == f"the server sent the status {status}, which ends no response"
+
+
 def test_no_response_is_returned_where_there_is_none() -> None:
     exchange = answered()
     exchange.response = None

@@ -223,3 +223,16 @@ def test_who_waits_for_a_server_that_another_waits_for_too_hears_at_once_that_it
     wire.reached()
     assert wire.to_server.startswith(b"POST /kept HTTP/1.1")
     assert b"/gone" not in wire.to_server
+
+
+def test_a_stream_that_ended_leaves_its_timer_to_nobody() -> None:
+    wire = Wire(PLAIN)
+    http = http_layer(wire)
+    stream = StrictStream(http.context.fork(), 1, Limits())
+    stream.patience = commands.RequestWakeup(9.0)
+    http.streams[1] = stream
+    http.command_sources[stream.patience] = stream
+    assert http.streams.pop(1) is stream
+    (left,) = http.command_sources.values()
+    assert left is not stream
+    assert list(left.handle_event(events.Wakeup(stream.patience))) == []

@@ -450,6 +450,9 @@ def test_bodies_of_http2_are_held_in_the_same_way(policy: Callable[[str], Policy
     assert asked.wire.to_server.count(b"POST /graphql") == 1
     assert READING in asked.wire.to_server
     assert asked.ended.ended == ["403"]
+    # The stream that was answered is not kept until its timer fires.
+    waiting = asked.wire.layer._http.command_sources.values()
+    assert {stream.stream_id for stream in waiting if isinstance(stream, StrictStream)} <= {1}
 
 
 NO_CHUNK = "malformed body: a malformed chunk size line"
