@@ -97,7 +97,7 @@ def started(folder: Path, port: int, without: str) -> dict[str, float]:
 
 
 def in_turn(turn: int) -> tuple[bool, bool]:
-    """Return which of both sides comes first: whoever comes second meets another machine."""
+    """Return the order of the two sides. It alternates, because the first run changes the machine for the second."""
     return (True, False) if turn % 2 == 0 else (False, True)
 
 

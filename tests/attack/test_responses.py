@@ -37,7 +37,7 @@ def test_malformed_response_is_a_502_and_the_end_of_its_connection(stand: Stand,
         status, page = read_answer(stream)
         assert (status, b"bad-head" in page, b"orged" in page) == (502, False, False)
         assert json.loads(page)["reason"] == f"malformed response from the server: {problem}"
-        # What came behind the head is nobody's response, and the next request has a connection of its own.
+        # The bytes after the head are dropped, and the next request gets a new connection.
         stream.sendall(ASK % b"good")
         assert read_answer(stream) == (200, b"good")
     assert stand.allowed.connections == 2
@@ -141,7 +141,7 @@ def test_what_is_not_a_frame_after_a_switch_of_protocols_arrives_nowhere(stand: 
     with stand.proxy.tls("allowed.test") as stream:
         stream.sendall(HANDSHAKE)
         head = read_head(stream)
-        # A page of ours leaves the connection open for another request.
+        # After our own error page, the connection stays open for another request.
         rest = b"" if head.startswith(b"HTTP/1.1 502 ") else read_all(stream)
     assert b"orged" not in head + rest
     assert b"content-length: 1" not in head.lower() or head.startswith(b"HTTP/1.1 502 ")

@@ -24,7 +24,7 @@ REAL = [name for name, program in PROGRAMS.items() if program == "docker" or shu
 
 
 def _image(program: str) -> str:
-    """Return an image of ours that the engine has, of any version; build them if it has none."""
+    """Return one of our images, of any version; build them if the engine has none."""
     listed = run(program, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agent-sandbox/proxy")
     return next(iter(listed.stdout.split()), "") or proxy_image()
 

@@ -4,9 +4,27 @@ import json
 import os
 from pathlib import Path
 
+from agent_sandbox.images import agent_name, proxy_name
+from agent_sandbox.render.header import stamped
+from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
+from agent_sandbox.stack.naming import stack_name
 from fake_docker import FakeDocker
+
+
+def write_stack_file(root: Path, agent: str) -> str:
+    """Write as much of a stack file as the checks read, as `init` stamps it; return the stack's name."""
+    owner, name = owner_of(root), stack_name("app", str(root))
+    (root / ".devcontainer").mkdir()
+    (root / ".devcontainer" / "docker-compose.yml").write_text(
+        stamped(
+            f'name: {name}\nx-agent-sandbox: {{agent: {agent}, dev: "{owner.uid}:{owner.gid}"}}\n'
+            f'services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{agent_name(agent, owner)}"}}}}\n',
+            comment="#",
+        )
+    )
+    return name
 
 
 def trust(root: Path) -> None:

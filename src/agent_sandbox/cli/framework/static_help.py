@@ -42,7 +42,7 @@ def usage(argv: Sequence[str]) -> str | None:
     """Return what to print if the command is missing or another program's word, which is a usage error."""
     match tuple(argv):
         case (word, *_) if word in OTHER_WORDS:
-            return f"error: there is no command `{word}`\n  hint: {OTHER_WORDS[word]}"
+            return f"error: unknown command `{word}`\n  hint: {OTHER_WORDS[word]}"
         case ():
             return root_help()
         case (group,) if group in GROUPS:

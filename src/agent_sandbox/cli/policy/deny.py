@@ -1,13 +1,8 @@
 """`agent-sandbox policy deny 'METHOD URL'`."""
 
-from typing import Annotated
-
 from agent_sandbox.cli.framework.options import DryRun, PolicyOption, ProjectPath
-from agent_sandbox.cli.framework.parameters import Argument
-from agent_sandbox.cli.steps.policy_edit import METHODS, Reload, Url, add_rule
+from agent_sandbox.cli.steps.policy_edit import METHODS, Reload, Rule, Url, add_rule
 from agent_sandbox.policy.decision import Effect
-
-Rule = Annotated[str, Argument(help="'GET https://example.com/path', quoted or as two words; or a host.")]
 
 
 def completions(*before: str) -> tuple[str, ...]:

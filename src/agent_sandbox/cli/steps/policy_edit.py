@@ -16,6 +16,7 @@ from agent_sandbox.problems import Problem, UserError
 if TYPE_CHECKING:
     from agent_sandbox.policytools.edit.short_rule import ShortRule
 
+Rule = Annotated[str, Argument(help="'GET https://example.com/path', quoted or as two words; or a host.")]
 Url = Annotated[str | None, Argument(help="The URL, if RULE is only the method.")]
 Reload = Annotated[bool, Option(help="Then reload the policy into the running proxy.")]
 METHODS = tuple(sorted(STANDARD))

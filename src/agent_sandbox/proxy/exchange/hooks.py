@@ -1,4 +1,4 @@
-"""The table of hooks: functions of ours that run at each step of an exchange or a connection."""
+"""The table of hooks: our functions that run at each step of an exchange or a connection."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,8 @@
 """The grammar of HTTP/1 heads: requests, responses, and an upstream proxy's answer to CONNECT.
 
-The input comes from a hostile peer. There is no lenient mode, and nothing is corrected: what two programs could read
-differently is rejected. For example, RFC 9112 allows repeating an identical Content-Length, which curl and browsers
-accept, and joining folded lines in responses. Here, both are errors.
+The input comes from a hostile peer, so the grammar is strict: it corrects nothing, and rejects whatever two programs
+could read differently. RFC 9112 allows an identical Content-Length to be repeated, and folded lines in responses to be
+joined. Here, both are errors.
 """
 
 import re

@@ -15,7 +15,7 @@ COMMENT = "# Files of agent-sandbox that belong to this directory on this machin
 
 
 def to_exclude(project: Path, changes: Iterable[Change]) -> tuple[str, ...]:
-    """Return the new files that git would offer to commit and should not, unless it is told to ignore them already."""
+    """Return the new files of this machine that git does not ignore yet."""
     if not (project / ".git").is_dir() or (project / ".git").is_symlink():
         return ()
     new = [one.path for one in changes if one.verdict is Verdict.WRITTEN and one.path in OF_THIS_MACHINE]

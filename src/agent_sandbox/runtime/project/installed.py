@@ -173,7 +173,7 @@ def images_of(project: Project) -> tuple[Image, ...]:
 
 
 def foreign_images(project: Project) -> tuple[str, ...]:
-    """Return the images of ours in the stack that only another version of agent-sandbox builds."""
+    """Return the images in the stack that another version of agent-sandbox builds and this one does not."""
     known = {image.name for image in _known(project)}
     return tuple(image for image in project.images if image.startswith(OURS) and image not in known)
 

@@ -23,7 +23,7 @@ def is_harmless(path: str, then: Held, now: Held) -> bool:
     Stricter than `rewritten`, because nobody looks before it is accepted: a known remote or branch must lead where it
     did, and new lines must have the form in which git writes them.
     """
-    # Without git there are no settings, as in an empty file.
+    # An empty `settings` means an empty file, or that git is not installed.
     if not (is_settings(path) and then.texts.get(path) and now.settings.get(path)) or rewritten(path, then, now).runs:
         return False
     before, after = then.settings.get(path, ()), now.settings[path]

@@ -57,7 +57,7 @@ def test_help_before_a_command_is_its_help_option(argv: list[str], expected: lis
 @each("word", ["attach", "ps", "restart", "start", "stop"])
 def test_a_command_of_another_program_names_ours(word: str) -> None:
     text = usage([word, "x"]) or ""
-    assert text.startswith(f"error: there is no command `{word}`\n  hint: agent-sandbox ")
+    assert text.startswith(f"error: unknown command `{word}`\n  hint: agent-sandbox ")
     assert command_path([word]) is None
     named = re.findall("agent-sandbox ([a-z]+)", text)
     assert named

@@ -6,18 +6,14 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
-from agent_sandbox.images import agent_name, proxy_name
-from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.doctor import project as checks
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, Status, fail, ok, warn
-from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.installed import images_of, read_project
-from agent_sandbox.stack.naming import stack_name
 from fake_docker import FakeDocker
-from fake_stack import trust
+from fake_stack import trust, write_stack_file
 
 AGENT = known_agents(data_root() / "templates")[0]
 
@@ -25,16 +21,7 @@ AGENT = known_agents(data_root() / "templates")[0]
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     """Look at a project that is as init leaves it."""
-    owner, name = owner_of(tmp_path), stack_name("app", str(tmp_path))
-    image = agent_name(AGENT, owner)
-    (tmp_path / ".devcontainer").mkdir()
-    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(
-        stamped(
-            f'name: {name}\nx-agent-sandbox: {{agent: {AGENT}, dev: "{owner.uid}:{owner.gid}"}}\n'
-            f'services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{image}"}}}}\n',
-            comment="#",
-        )
-    )
+    name = write_stack_file(tmp_path, AGENT)
     (tmp_path / ".devcontainer" / "policy.yaml").write_text(f"version: 1\nservices: [{AGENT}]\n")
     (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
     trust(tmp_path)

@@ -5,17 +5,14 @@ import pytest
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.backends.project import Project
-from agent_sandbox.images import agent_name, proxy_name
-from agent_sandbox.render.header import stamped
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.compose.checks import files
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.engine import DOCKER
 from agent_sandbox.runtime.driver.result import Status, ok, warn
-from agent_sandbox.runtime.init.facts import owner_of
 from agent_sandbox.runtime.project.installed import read_project
-from agent_sandbox.stack.naming import stack_name
 from fake_docker import FakeDocker
+from fake_stack import write_stack_file
 
 AGENT = known_agents(data_root() / "templates")[0]
 
@@ -23,16 +20,7 @@ AGENT = known_agents(data_root() / "templates")[0]
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """Return a project that is as init leaves it."""
-    owner, name = owner_of(tmp_path), stack_name("app", str(tmp_path))
-    image = agent_name(AGENT, owner)
-    (tmp_path / ".devcontainer").mkdir()
-    (tmp_path / ".devcontainer" / "docker-compose.yml").write_text(
-        stamped(
-            f'name: {name}\nx-agent-sandbox: {{agent: {AGENT}, dev: "{owner.uid}:{owner.gid}"}}\n'
-            f'services: {{proxy: {{image: "{proxy_name()}"}}, agent: {{image: "{image}"}}}}\n',
-            comment="#",
-        )
-    )
+    name = write_stack_file(tmp_path, AGENT)
     (tmp_path / ".env").write_text(f"COMPOSE_FILE=.devcontainer/docker-compose.yml\nCOMPOSE_PROJECT_NAME={name}\n")
     return read_project(tmp_path)
 
