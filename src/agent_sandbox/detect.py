@@ -14,20 +14,8 @@ Place = tuple[str, str, int | None]
 
 MAX_HOSTS = 40
 URL = r"https?://[^\s\"'<>,;)\]}]+"
-# Names in private networks, or that do not exist.
-PRIVATE = (
-    "localhost",
-    "local",
-    "localdomain",
-    "internal",
-    "intranet",
-    "private",
-    "lan",
-    "home",
-    "corp",
-    "arpa",
-    "invalid",
-)
+# Top-level domains without package hosts: reverse lookups and RFC 6761.
+NO_PACKAGES = ("arpa", "invalid")
 
 
 def _urls(pattern: str) -> str:
@@ -139,13 +127,14 @@ def place_of(url: str) -> Iterator[Place]:
     """Yield scheme, host and port of a URL if its host has a public name."""
     from agent_sandbox.policy import Ambiguous, canonical_host  # noqa: PLC0415 - brings pydantic; most projects name none
     from agent_sandbox.policy.http.host import is_address  # noqa: PLC0415 - the same
+    from agent_sandbox.policy.match.private_hosts import is_private_name  # noqa: PLC0415 - the same
 
     try:
         parts = urlsplit(url)
         host, port = canonical_host(parts.hostname or ""), parts.port
     except (ValueError, Ambiguous):
         return
-    if "." in host and not is_address(host) and host.rpartition(".")[2] not in PRIVATE:
+    if not (is_address(host) or is_private_name(host) or host.rpartition(".")[2] in NO_PACKAGES):
         yield parts.scheme, host, port
 
 

@@ -18,7 +18,8 @@ DIGEST_LABEL = "agent-sandbox.digest"
 # The parts of the package that the proxy imports; the rest is not in its image or digest.
 PROXY_PARTS = frozenset(
     {
-        *("__init__.py", "py.typed", "bounded_json.py", "printable.py", "problems.py", "resources.py"),
+        *("__init__.py", "py.typed", "atomic_file.py", "audit_event.py"),
+        *("bounded_json.py", "printable.py", "problems.py", "resources.py"),
         *("policy", "policyfile", "proxy"),
     }
 )

@@ -9,6 +9,7 @@ from agent_sandbox.render.header import Hand, hand_of
 from agent_sandbox.render.stack_file import RECORD
 from agent_sandbox.stack.limits import limits
 from agent_sandbox.stack.model import Limits
+from agent_sandbox.stack.naming import RECORD
 from agent_sandbox.stack.workspace import Ide, Owner
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from agent_sandbox.detect import Offer
+from agent_sandbox.policy.http.request import DEFAULT_PORTS
 from agent_sandbox.policyfile.resolved import COMMAND, FOLDER, RESOLVED
 from agent_sandbox.render.reconcile import Change, OnConflict, generated
 from agent_sandbox.render.scalar import to_yaml
@@ -39,8 +40,8 @@ def render_registries(name: str, offers: Sequence[Offer], *, date: str) -> str:
 
 
 def _entry(name: str, offer: Offer) -> list[str]:
-    ports = offer.ports or tuple(sorted({"https": 443, "http": 80}[scheme] for scheme in offer.schemes))
-    scheme, usual = offer.schemes[0], {"https": 443, "http": 80}[offer.schemes[0]]
+    ports = offer.ports or tuple(sorted(DEFAULT_PORTS[scheme] for scheme in offer.schemes))
+    scheme, usual = offer.schemes[0], DEFAULT_PORTS[offer.schemes[0]]
     port = "" if usual in ports else f":{ports[0]}"
     return [
         f"  - host: {to_yaml(offer.host)}",

@@ -9,11 +9,11 @@ from agent_sandbox.render.template import Templates
 from agent_sandbox.stack.engine import STACK_FILE
 from agent_sandbox.stack.limits import PART_OF_THE_USERS, kept, size
 from agent_sandbox.stack.model import Mount, MountKind, Network, Service, Stack
+from agent_sandbox.stack.naming import RECORD
 from agent_sandbox.stack.workspace import Workspace
 
 CPU_PERIOD = 100_000  # microseconds
 LOGGING = {"driver": "local", "options": {"max-size": "10m", "max-file": "3"}}
-RECORD = "x-agent-sandbox"
 
 type Document = dict[str, Any]
 

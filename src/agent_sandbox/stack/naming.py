@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
+# The key in the compose file under which `init` records the agent and its user.
+RECORD = "x-agent-sandbox"
 # Half of 10/8 in /28s: half a million networks, away from the ranges that engines and most companies use.
 POOL = IPv4Address("10.128.0.0")
 NETWORKS = 1 << 19

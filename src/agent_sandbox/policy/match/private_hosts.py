@@ -20,9 +20,17 @@ def why_private(host: str) -> str | None:
     if is_address(host):
         kind = why_forbidden(host)
         return kind and f"is not a public address ({kind})"
-    labels = host.split(".")
-    ends = {".".join(labels[-count:]) for count in (1, 2)}
-    return "can only be a private host" if len(labels) == 1 or ends & NEVER_PUBLIC else None
+    return "can only be a private host" if is_private_name(host) else None
+
+
+def is_private_name(name: str) -> bool:
+    """Return whether a name is never in public DNS: it has one label, or a private top-level domain.
+
+    >>> is_private_name("nas"), is_private_name("db.internal"), is_private_name("example.com")
+    (True, True, False)
+    """
+    labels = name.split(".")
+    return len(labels) == 1 or not NEVER_PUBLIC.isdisjoint((labels[-1], ".".join(labels[-2:])))
 
 
 def how_to_name(host: str, port: int) -> str:

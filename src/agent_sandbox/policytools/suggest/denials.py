@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from agent_sandbox.audit_event import CONNECTIONS, REQUESTS
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.errors import Ambiguous
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
@@ -14,10 +15,8 @@ from agent_sandbox.policytools.suggest.noise_filter import RESERVED, why_not_sug
 # Beyond this number of different requests, further ones are only counted.
 MOST_REQUESTS = 10_000
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
-# Events with a request, and causes of denials without a matching rule.
-REQUESTS = frozenset({"request", "websocket"})
+# The causes of denials without a matching rule.
 WITHOUT_A_RULE = frozenset({"host", "request", "empty", "policy"})
-CONNECTIONS = frozenset({"connect", "tls", "raw_tunnel", "malformed"})
 REASONS = {
     "rule": "denied by a rule",
     "ceiling": "denied by a restricting layer",

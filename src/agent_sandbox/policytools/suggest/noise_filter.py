@@ -6,9 +6,10 @@ The filter looks only at the host, which a client cannot misuse: reserved names 
 from ipaddress import ip_address, ip_network
 
 from agent_sandbox.policy.http.addresses import why_forbidden
+from agent_sandbox.policy.match.private_hosts import is_private_name
 
-# Names that are not global (RFC 6761, 6762, 8375, 9476, and common use).
-PRIVATE_ENDS = frozenset({"alt", "corp", "home", "internal", "lan", "local", "localhost", "onion"})
+# Names that are not in DNS at all (RFC 7686, 9476).
+NOT_IN_DNS = frozenset({"alt", "onion"})
 # Reserved for documentation, or to be invalid (RFC 5737, 3849, 6761).
 RESERVED_TLD = "invalid"
 RESERVED_NETWORKS = tuple(map(ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")))
@@ -33,7 +34,7 @@ def why_not_suggested(host: str) -> str:
 
 
 def _why_name_not_suggested(name: str) -> str:
-    labels = name.split(".")
-    if labels[-1] == RESERVED_TLD:
+    top = name.rpartition(".")[2]
+    if top == RESERVED_TLD:
         return RESERVED
-    return PRIVATE if len(labels) == 1 or labels[-1] in PRIVATE_ENDS or labels[-2:] == ["home", "arpa"] else ""
+    return PRIVATE if top in NOT_IN_DNS or is_private_name(name) else ""

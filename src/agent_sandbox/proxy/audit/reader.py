@@ -7,13 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from agent_sandbox.audit_event import CHECKS
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.proxy.audit.event import Event
 from agent_sandbox.proxy.audit.rotating_file import names_of
-
-# The stack's own checks.
-LEFT_OUT = frozenset({Event.HEALTH, Event.START})
 
 type Wanted = Callable[[bytes], bool]
 
@@ -28,7 +25,7 @@ def wanted(*, denied: bool) -> Wanted:
             return False  # cut off by a crash
         if not isinstance(values, dict):
             return False
-        return values.get("event") not in LEFT_OUT and (not denied or values.get("decision") == "deny")
+        return values.get("event") not in CHECKS and (not denied or values.get("decision") == "deny")
 
     return is_wanted
 

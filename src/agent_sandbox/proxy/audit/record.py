@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
-from agent_sandbox.proxy.audit.event import Event
 
 LONGEST = {"path": 2_048, "reason": 1_024, "host": 255, "method": 32, "rule": 255, "cause": 16, "scheme": 8, "tool": 16}
 

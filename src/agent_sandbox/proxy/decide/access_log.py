@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from agent_sandbox.proxy.audit.audit_log import AuditLog
-from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook

@@ -1,11 +1,10 @@
 """Convert the head of a request to a request of the policy engine."""
 
 from agent_sandbox.policy import Ambiguous, Policy, Request, parse_authority, parse_request
+from agent_sandbox.policy.http.request import DEFAULT_PORTS
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.http1_head import LENGTH
 from agent_sandbox.proxy.wire.message import Fields, RequestHead, has_field
-
-DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class MismatchError(Ambiguous):

@@ -20,7 +20,7 @@ import dns.rdatatype
 import dns.rrset
 
 from agent_sandbox.policy import Ambiguous, Decision, Policy, canonical_host, decide_connect
-from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.front.transparent import HTTP_PORT, TLS_PORT
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter

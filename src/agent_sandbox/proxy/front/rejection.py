@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial, page, reason_phrase
 from agent_sandbox.proxy.net.peekable_reader import PeekableReader

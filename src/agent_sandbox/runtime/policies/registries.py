@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from agent_sandbox.detect import Offer, Place, gathered, place_of, places
+from agent_sandbox.policy.http.request import DEFAULT_PORTS
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import capture
@@ -40,7 +41,6 @@ print(known.simple_url, f'https://{known.file_storage_domain}/')
 Naming = tuple[str, Place]
 Namings = Iterator[Naming]
 Run = Callable[[Sequence[str]], str]
-USUAL = {"https": 443, "http": 80}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Named:
 def whole(place: Place) -> Place:
     """Return a place with its default port if it has none."""
     scheme, host, port = place
-    return scheme, host, port or USUAL[scheme]
+    return scheme, host, port or DEFAULT_PORTS[scheme]
 
 
 def this_machine(environ: Mapping[str, str]) -> Machine:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent_sandbox.detect import Offer
 from agent_sandbox.policy.decision import Effect
+from agent_sandbox.policy.http.request import USUAL_PORTS
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.policytools.suggest.host_warnings import careful
@@ -14,7 +15,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.registries import path_of, resolved_service
 from agent_sandbox.runtime.host.files import read_text, write_all
-from agent_sandbox.runtime.policies.registries import USUAL, Machine, Named, registries
+from agent_sandbox.runtime.policies.registries import Machine, Named, registries
 
 # Decides whether to include a host that only the project's files name; arguments: service, host.
 Take = Callable[[str, Offer], bool]
@@ -84,7 +85,7 @@ def warnings(offer: Offer) -> Iterator[str]:
     alone = read_short_rule(Effect.ALLOW, (f"POST https://{offer.host}/**",)).alone
     yield from careful("http" if "http" in offer.schemes else "https", offer.host, alone)
     for port in offer.ports:
-        if port not in USUAL.values():
+        if port not in USUAL_PORTS:
             yield f"port {port} is not a usual web port: check what listens there"
 
 

@@ -19,10 +19,9 @@ from agent_sandbox.runtime.project.root import STACK_FILE, find_root
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import LIMITS
-from agent_sandbox.stack.naming import stack_name
+from agent_sandbox.stack.naming import RECORD, stack_name
 from agent_sandbox.stack.workspace import Owner
 
-RECORD = "x-agent-sandbox"
 OURS = "agent-sandbox/"
 MOST_DIGITS = 10
 

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
+from agent_sandbox.audit_event import CHECKS
 from agent_sandbox.bounded_json import read_json
+from agent_sandbox.policy.http.request import DEFAULT_PORTS
 
-PORTS = {443: "https", 80: "http"}
-# The stack's own requests: the proxy's health check, and the agent's at its start. The proxy marks them.
-PROBES = frozenset({"health", "start"})
+SCHEMES = {port: scheme for scheme, port in DEFAULT_PORTS.items()}
 
 
 def is_probe(line: Mapping[str, Any]) -> bool:
     """Return whether this is one of the stack's own requests."""
-    return line.get("event") in PROBES
+    return line.get("event") in CHECKS
 
 
 def read_line(text: str) -> Mapping[str, Any] | None:
@@ -40,7 +40,7 @@ def _asked(line: Mapping[str, Any]) -> str:
     if not line.get("host"):
         return str(line.get("event", ""))
     port = line.get("port")
-    scheme = PORTS.get(port) if isinstance(port, int) else None
+    scheme = SCHEMES.get(port) if isinstance(port, int) else None
     where = f"{scheme}://{line['host']}" if scheme else f"{line['host']}:{port}"
     return f"{line.get('method') or line.get('event', '')} {where}{line.get('path') or ''}"
 

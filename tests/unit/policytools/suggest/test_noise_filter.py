@@ -11,7 +11,20 @@ def test_what_is_nobodys_is_no_wish_whoever_asks(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "a.local", "nas", "a.home.arpa", "10.0.0.1", "169.254.169.254", "::1", "7", ""]
+    "host",
+    [
+        "localhost",
+        "a.local",
+        "nas",
+        "a.home.arpa",
+        "10.0.0.1",
+        "169.254.169.254",
+        "::1",
+        "7",
+        "",
+        "a.onion",
+        "db.intranet",
+    ],
 )
 def test_a_private_host_is_none_either(host: str) -> None:
     assert why_not_suggested(host) == PRIVATE

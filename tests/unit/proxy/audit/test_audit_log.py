@@ -4,7 +4,7 @@ import json
 
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.audit_log import AuditLog
-from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 
 

@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from agent_sandbox.policy import Effect
-from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
 from imports import brought_along
 
@@ -72,5 +72,5 @@ def test_a_record_is_not_changed_after_it_was_built() -> None:
 
 def test_reading_the_log_does_not_load_the_policy_engine() -> None:
     loaded = brought_along("import agent_sandbox.proxy.audit.reader")
-    assert "agent_sandbox.proxy.audit.event" in loaded
+    assert "agent_sandbox.audit_event" in loaded
     assert "agent_sandbox.policy" not in loaded

@@ -9,7 +9,7 @@ import dns.opcode
 import dns.rcode
 import pytest
 
-from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.front import dns as subject
 from agent_sandbox.proxy.front.dns import NameServer, OverTcp, OverUdp, decide_name
 from memory_streams import memory_streams

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent_sandbox.proxy.audit.event import Event
+from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.front import rejection as subject

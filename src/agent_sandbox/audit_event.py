@@ -1,4 +1,4 @@
-"""The kinds of audit records, apart from the record: commands that read the log start without the policy engine."""
+"""The kinds of audit records: the proxy writes them, and the commands read them."""
 
 from enum import StrEnum
 
@@ -18,3 +18,10 @@ class Event(StrEnum):
     START = "start"  # the check of the agent container when it starts
     FAULT = "fault"
     POLICY = "policy"
+
+
+# The stack's own checks, which are not traffic.
+CHECKS = frozenset({Event.HEALTH, Event.START})
+REQUESTS = frozenset({Event.REQUEST, Event.WEBSOCKET})
+# Denied before there was a readable request.
+CONNECTIONS = frozenset({Event.CONNECT, Event.TLS, Event.RAW_TUNNEL, Event.MALFORMED})
