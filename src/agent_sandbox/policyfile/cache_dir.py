@@ -8,12 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_sandbox.atomic_file import replace_file
+
 MOST_FILES = 32
 MAX_BYTES = 64 * 1024 * 1024
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a pipe returns at once; the file type is checked afterwards.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OF_OTHERS = 0o077
 
 
@@ -44,7 +45,7 @@ class CacheDir:
         with suppress(OSError):
             _make(self.folder)
             with _opened(self.folder) as folder:
-                _write(folder, name, _heading(content) + content)
+                replace_file(folder, name, _heading(content) + content, durable=False)
                 _make_room(folder)
 
 
@@ -76,18 +77,6 @@ def _make(folder: Path) -> None:
         raise _ForeignError
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def _write(folder: int, name: str, content: bytes) -> None:
-    temporary = f".{name}.{os.urandom(6).hex()}"
-    try:
-        with os.fdopen(os.open(temporary, NEW, 0o600, dir_fd=folder), "wb") as file:
-            file.write(content)
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
 
 
 def _make_room(folder: int) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import read_json
 from agent_sandbox.policy import Policy
 from agent_sandbox.problems import Problem, UserError
@@ -46,8 +47,6 @@ class SourcePin:
 
     def _remember(self, pin: list[object]) -> None:
         # On a full disk the previous pin stays, which is no less strict.
-        part = self.memory.with_suffix(".new")
         with suppress(OSError):
             self.memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part.write_text(json.dumps(pin))
-            part.replace(self.memory)
+            write_file(self.memory, json.dumps(pin).encode())

@@ -4,11 +4,11 @@ import json
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import NotJsonError, read_json
 from agent_sandbox.policy.errors import Ambiguous, Unfit
 from agent_sandbox.policy.http.host import canonical_host
@@ -68,24 +68,10 @@ def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> N
         raise UserError(problems)
     content = {"hosts": sorted({canonical_host(host) for host in hosts}), "value": _text(value)}
     try:
-        _write(folder / name, json.dumps(content).encode("ascii"))
+        write_file(folder / name, json.dumps(content).encode("ascii"))
     except OSError as error:
         what = f"cannot store the secret: {error.strerror}"
         raise UserError([Problem(where="", what=what, hint=RECREATE)]) from error
-
-
-def _write(file: Path, data: bytes) -> None:
-    # `~` is not valid in a secret's name, so a leftover temporary file is never read as a secret.
-    handle, made = tempfile.mkstemp(prefix="~", dir=file.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(handle)
-        Path(made).replace(file)
-    except BaseException:
-        Path(made).unlink()
-        raise
 
 
 def _problems(name: str, hosts: Sequence[str], value: bytes) -> Iterator[Problem]:

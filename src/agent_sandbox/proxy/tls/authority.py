@@ -1,6 +1,5 @@
 """The proxy's own CA: an EC key that never leaves `private/`, and certificates for single hosts."""
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -10,6 +9,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from agent_sandbox.atomic_file import write_file
 
 NAME = "agent-sandbox proxy"
 CA_DAYS = 3_650
@@ -53,7 +54,7 @@ def load_authority(state: Path, *, now: datetime) -> Authority:
     public = state / "ca" / "ca.crt"
     public.parent.mkdir(parents=True, exist_ok=True)
     if not public.is_file() or public.read_bytes() != authority.pem():
-        _write(public, authority.pem(), mode=0o644)
+        write_file(public, authority.pem(), mode=0o644)
     return authority
 
 
@@ -89,7 +90,7 @@ def _create(path: Path, *, now: datetime) -> Authority:
     authority = Authority(certificate=certificate, key=key)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    _write(path, pem + authority.pem(), mode=0o600)
+    write_file(path, pem + authority.pem(), mode=0o600)
     return authority
 
 
@@ -126,17 +127,6 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ip_address(host))
     except ValueError:
         return x509.DNSName(host)
-
-
-def _write(path: Path, data: bytes, *, mode: int) -> None:
-    # Set the mode before the first byte is written, and rename, so that the file is never incomplete.
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, mode)
-        file.write(data)
-        os.fsync(descriptor)
-    part.replace(path)
 
 
 def now_utc() -> datetime:

@@ -14,16 +14,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_sandbox.atomic_file import STAGED, place, stage
 from agent_sandbox.problems import Problem, UserError
 
 MAX_BYTES = 1 << 20
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: opening a pipe does not block; it is then recognised and rejected.
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-# The name of a staged file: `.NAME.HEX.tmp`.
-STAGED = r"\.{}\.[0-9a-f]{{12}}\.tmp"
 
 READ = stat.S_IRGRP | stat.S_IROTH
 FOLLOW = READ | stat.S_IXGRP | stat.S_IXOTH
@@ -178,7 +175,7 @@ class _Target:
         if not self.temporary:
             return
         self.touched = True
-        os.replace(self.temporary, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        place(self.folder, self.temporary, self.name)
         os.fsync(self.folder)
 
     def undo(self) -> None:
@@ -187,7 +184,7 @@ class _Target:
                 os.unlink(self.name, dir_fd=self.folder)
             elif self.touched and self.before is not None:
                 self._write(self.before)
-                os.replace(self.temporary, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+                place(self.folder, self.temporary, self.name)
         if self.temporary:
             with suppress(OSError):
                 os.unlink(self.temporary, dir_fd=self.folder)
@@ -200,19 +197,17 @@ class _Target:
 
     def _write(self, data: bytes) -> None:
         self.release()
-        self.temporary = f".{self.name}.{os.urandom(6).hex()}.tmp"
-        with os.fdopen(os.open(self.temporary, NEW, 0o666, dir_fd=self.folder), "wb") as file:
-            self.handle = os.dup(file.fileno())
-            with suppress(OSError):  # not every file system has locks
-                fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            os.fchown(file.fileno(), *_owner(self.folder))
-            if self.mode is not None:
-                os.fchmod(file.fileno(), self.mode)
-            elif self.shared:
-                _let_others(file.fileno(), READ)
+        self.temporary = stage(self.folder, self.name, data, prepare=self._prepare, mode=0o666)
+
+    def _prepare(self, handle: int) -> None:
+        self.handle = os.dup(handle)
+        with suppress(OSError):  # not every file system has locks
+            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.fchown(handle, *_owner(self.folder))
+        if self.mode is not None:
+            os.fchmod(handle, self.mode)
+        elif self.shared:
+            _let_others(handle, READ)
 
 
 def _owner(folder: int) -> tuple[int, int]:
