@@ -3,10 +3,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.proxy.audit.audit_log import AuditLog
-from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.control_verbs import control_verbs
 from agent_sandbox.proxy.reload.policy_store import PolicyStore

@@ -6,8 +6,8 @@ The health check sends the same request every few seconds; it gets a record only
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
-from agent_sandbox.policy import Effect
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
 
 REMEMBERED = 1_000

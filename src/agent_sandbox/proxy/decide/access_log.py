@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.audit_event import Event
+from agent_sandbox.proxy.audit.audit_log import AuditLog
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.exchange import Exchange
 from agent_sandbox.proxy.exchange.hooks import hook

@@ -5,8 +5,8 @@ every one needs an audit record. The start check comes from the agent container,
 request is left out of listings, but it is counted and has a record.
 """
 
-from agent_sandbox.policy import Request
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Request
 from agent_sandbox.proxy.control.health import PROBE
 from agent_sandbox.proxy.tunnel import Tunnel
 

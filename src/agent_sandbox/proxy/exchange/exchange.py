@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 
+from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Request
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.addresses import PUBLIC_ALONE
 from agent_sandbox.policy.http.bounds import MAX_PATH
-from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import UNDECIDED, Denial, Page, page
 from agent_sandbox.proxy.secrets.redaction import Echoes, Redactor

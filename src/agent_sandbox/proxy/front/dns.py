@@ -19,8 +19,8 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.rrset
 
-from agent_sandbox.policy import Ambiguous, Decision, Policy, canonical_host, decide_connect
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Ambiguous, Decision, Policy, canonical_host, decide_connect
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.front.transparent import HTTP_PORT, TLS_PORT
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from ipaddress import ip_address
 
-from agent_sandbox.policy import Policy
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.front.connect import ConnectDeniedError, Opened, decide_tunnel

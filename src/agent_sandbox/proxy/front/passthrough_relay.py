@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from agent_sandbox.policy import Decision, Effect, Policy
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Decision, Effect, Policy
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import UNDECIDED
 from agent_sandbox.proxy.exchange.exchange import Meter, Outcome

@@ -7,8 +7,8 @@ tunnel like any other: decided, resolved, checked, pinned.
 import asyncio
 from collections.abc import Callable
 
-from agent_sandbox.policy import Ambiguous, Policy, decide_connect, parse_authority
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Ambiguous, Policy, decide_connect, parse_authority
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy

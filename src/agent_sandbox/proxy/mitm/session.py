@@ -14,8 +14,8 @@ from typing import Any, cast, override
 from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_specs, server
 
-from agent_sandbox.policy import Policy
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Policy
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.hooks import Hooks
 from agent_sandbox.proxy.limits import Limits

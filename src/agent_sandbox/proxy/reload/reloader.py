@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.control.channel import Answer
 from agent_sandbox.proxy.reload.policy_diff import change

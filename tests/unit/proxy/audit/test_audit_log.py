@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 
+from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.audit_log import AuditLog
-from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 
 

@@ -4,8 +4,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from agent_sandbox.policy import Effect
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Effect
 from agent_sandbox.proxy.audit.record import AuditRecord, encode, render
 from imports import brought_along
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, Policy
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
-from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.decide.enforcer import Enforcer
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.limits import Limits

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent_sandbox.policy import Decision, Effect, parse_request
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Decision, Effect, parse_request
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.exchange.denial import Denial
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Outcome, open_exchange

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Policy, decide_connect
 from agent_sandbox.proxy.front import explicit_proxy as subject
 from agent_sandbox.proxy.front.explicit_proxy import ExplicitProxy, is_own
 from agent_sandbox.proxy.limits import Limits

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from agent_sandbox.policy import Decision, Effect, Policy, decide_connect
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import Decision, Effect, Policy, decide_connect
 from agent_sandbox.proxy.front.passthrough_relay import Relay, is_passthrough
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.mitm.options import EngineOptions

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from agent_sandbox.policy import decide_connect
 from agent_sandbox.audit_event import Event
+from agent_sandbox.policy import decide_connect
 from agent_sandbox.proxy.front.transparent import Transparent
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.tunnel import Carries, Tunnel

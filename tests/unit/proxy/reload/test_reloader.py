@@ -3,9 +3,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Effect, Policy
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.audit_event import Event
 from agent_sandbox.proxy.audit.record import AuditRecord
 from agent_sandbox.proxy.reload.policy_store import PolicyStore
 from agent_sandbox.proxy.reload.reloader import Reloader
