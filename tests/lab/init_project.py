@@ -8,7 +8,7 @@ import pytest
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.render.reconcile import OnConflict
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.initialise import Prepared, Wish, prepare
+from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 
 AGENT = known_agents(data_root() / "templates")[0]
 
@@ -22,7 +22,9 @@ def init(tmp_path: Path) -> Init:
     def init(root: Path, *, force: bool = False, **limits: str) -> Prepared:
         root.mkdir(exist_ok=True)
         choice = OnConflict.REPLACE if force else OnConflict.KEEP
-        wish = Wish(agent=AGENT, path=root, title=None, ide=None, on_conflict=choice, detect=False, limits=limits)
+        wish = InitOptions(
+            agent=AGENT, path=root, title=None, ide=None, on_conflict=choice, detect=False, limits=limits
+        )
         prepared = prepare(wish, {"HOME": str(tmp_path / "home")})
         prepared.write()
         return prepared

@@ -26,7 +26,7 @@ class NaiveLayer:
 
 
 def naive_effect_of_layers(layers: Sequence[NaiveLayer], request: Request) -> Effect:
-    """Read them as the documentation tells it: lowest first; allows are dropped, denies and ceilings stay."""
+    """Read them as the documentation tells it: lowest first; allows are dropped, denies and restrictions stay."""
     rules: list[Entry] = []
     for layer in layers:
         kept = (_beside(rule, layer.replaced) for rule in rules)

@@ -82,7 +82,7 @@ def test_a_narrowing_layer_alone_allows_nothing(tight: Layer, request: Request) 
 
 
 @given(several, entries, narrowing, requests)
-def test_a_denial_by_a_ceiling_names_its_layer(
+def test_a_denial_by_a_restriction_names_its_layer(
     layers: list[Layer], entry: Entry, tight: Layer, request: Request
 ) -> None:
     team = replace(tight, name="team", file="team.yaml")
@@ -91,7 +91,7 @@ def test_a_denial_by_a_ceiling_names_its_layer(
 
 
 @given(any_layer, any_layer, any_layer)
-def test_merging_is_associative_with_ceilings_and_replacements(one: Layer, two: Layer, three: Layer) -> None:
+def test_merging_is_associative_with_restrictions_and_replacements(one: Layer, two: Layer, three: Layer) -> None:
     first, second, third = (expand(layer, {}) for layer in (one, two, three))
     assert (first + second) + third == first + (second + third)
     assert RuleSet() + first == first == first + RuleSet()
@@ -137,8 +137,8 @@ def test_what_a_company_puts_between_decides_nothing(spec: Entry, tighten: bool,
 
 def listing(of: Layer, hosts: list[str]) -> Layer:
     """Let a layer name a list of hosts, too."""
-    listed, unfit = parse_host_list("\n".join(hosts), name="hosts.txt")
-    assert unfit == []
+    listed, invalid = parse_host_list("\n".join(hosts), name="hosts.txt")
+    assert invalid == []
     spec = of.spec.model_copy(update={"domains_file": "hosts.txt"})
     return replace(of, spec=spec, listed=listed)
 

@@ -76,7 +76,7 @@ def parse_manifest(document: Any, *, file: str) -> AgentManifest:  # noqa: ANN40
     env = document.get("env") or {} if isinstance(document, dict) else {}
     shape = {**SHAPE, "env": dict.fromkeys(env, LINE)} if isinstance(env, dict) else SHAPE
     said = {"env": {}, **document} if isinstance(document, dict) else document
-    faults = [*_faults(said, shape, ""), *_unfit_names(env)]
+    faults = [*_faults(said, shape, ""), *_invalid_names(env)]
     if faults:
         raise UserError(Problem(where=file, what=fault) for fault in faults)
     return AgentManifest(
@@ -115,7 +115,7 @@ def _faults(value: Any, shape: Shape, where: str) -> Iterator[str]:  # noqa: ANN
         yield f"`{name}` must be a mapping"
 
 
-def _unfit_names(env: Any) -> Iterator[str]:  # noqa: ANN401 - whatever the file holds
+def _invalid_names(env: Any) -> Iterator[str]:  # noqa: ANN401 - whatever the file holds
     for name in env if isinstance(env, dict) else ():
         if not (isinstance(name, str) and VARIABLE.fullmatch(name)):
             yield f"`env` has the name {name!r}, which is not a valid variable name"

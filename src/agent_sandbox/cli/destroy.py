@@ -9,7 +9,7 @@ import typer
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Destroy
-from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath
 from agent_sandbox.cli.framework.typer_options import Quiet
 from agent_sandbox.cli.steps.execute import backend, driver, execute
@@ -46,7 +46,7 @@ def destroy(
         return DONE
     if not (yes or dry_run or _confirmed(project, things)):
         say("nothing was removed")
-        return MENDABLE
+        return FIXABLE
     execute(backend().plan(project, Destroy(images=names)), dry_run=dry_run, quiet=quiet)
     if images and not (dry_run or quiet):
         _report_images(things["images"])

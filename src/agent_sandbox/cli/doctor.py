@@ -5,7 +5,7 @@ from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
-from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.execute import driver
 from agent_sandbox.cli.terminal.output import emit, emit_json
@@ -27,7 +27,7 @@ def doctor(*, path: ProjectPath = None, json: Json = False) -> int:
         emit_json({"ok": not failed, "checks": [asdict(result) for result in results]})
     else:
         emit(_verdict(failed, has_project=machine.has_project))
-    return MENDABLE if failed else DONE
+    return FIXABLE if failed else DONE
 
 
 def folded(results: Iterable[CheckResult]) -> Iterator[CheckResult]:

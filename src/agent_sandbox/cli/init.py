@@ -14,10 +14,10 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.initialise import Prepared, Wish, agent_of
+from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, agent_of
 from agent_sandbox.runtime.project.installed import require_outermost
 from agent_sandbox.stack.engine import COMMAND
-from agent_sandbox.stack.limits import told
+from agent_sandbox.stack.limits import limit_texts
 from agent_sandbox.stack.workspace import Ide
 
 WOULD = {
@@ -69,7 +69,7 @@ def init(  # noqa: PLR0913 - each is an option
     if path is None:
         require_outermost(Path.cwd())
     asked = {"memory": memory, "cpus": cpus, "pids": pids}
-    wish = Wish(
+    options = InitOptions(
         agent=agent or _agent_there(path or Path()),
         path=path or Path(),
         title=name,
@@ -78,7 +78,7 @@ def init(  # noqa: PLR0913 - each is an option
         detect=detect,
         limits={name: text for name, text in asked.items() if text is not None},
     )
-    prepared = write_stack(wish, dry_run=dry_run, ask=not as_json)
+    prepared = write_stack(options, dry_run=dry_run, ask=not as_json)
     if as_json:
         emit_json(_as_json(prepared, dry_run=dry_run))
     else:
@@ -135,7 +135,7 @@ def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
         "name": prepared.stack.name,
         "agent": prepared.stack.agent,
         "ide": prepared.workspace.ide.value,
-        "limits": told(prepared.workspace.limits),
+        "limits": limit_texts(prepared.workspace.limits),
         "written": not dry_run and not prepared.conflicts,
         "files": [
             {

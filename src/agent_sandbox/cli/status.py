@@ -50,8 +50,8 @@ SAID = {
 def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy uses the policy on disk, and the last denials."""
     from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - not needed for `--help`
-    from agent_sandbox.runtime.policies.missing_services import lacking  # noqa: PLC0415 - not needed for `--help`
-    from agent_sandbox.runtime.policies.unmounted_layers import left_out  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.missing_services import missing_services  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
 
     project = open_project(path, cwd=Path.cwd())
     load = cache(lambda: load_here(project.policy, os.environ))
@@ -60,8 +60,8 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         project,
         ask=lambda argv: ask_stack(driver(), backend().plan(project, AskProxy(argv=argv))),
         digest=lambda: load().digest,
-        lacking=lacking(project, load),
-        left_out=left_out(project, os.environ),
+        missing_services=missing_services(project, load),
+        unmounted_layers=unmounted_layers(project, os.environ),
         unseen=unseen_in(project.root, os.environ),
     )
     if json:
@@ -97,8 +97,8 @@ def as_json(found: Status) -> dict[str, Any]:
             "host_digest": found.host_digest,
             "loaded_digest": found.loaded_digest,
             "problems": [asdict(problem) for problem in found.problems],
-            "lacking": list(found.lacking),
-            "left_out": list(found.left_out),
+            "lacking": list(found.missing_services),
+            "left_out": list(found.unmounted_layers),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
         "limits_after_up": dict(_waiting(found)),
@@ -142,8 +142,8 @@ def as_text(found: Status) -> str:
             f"policy  {' '.join(policy)}",
             *_kept(found.proxy.get("policy", {})),
             *(f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ())),
-            *(f"  {told}" for told in (*found.lacking, *found.left_out)),
-            *(f"  {problem}" for problem in found.told_problems[:PROBLEMS]),
+            *(f"  {note}" for note in (*found.missing_services, *found.unmounted_layers)),
+            *(f"  {problem}" for problem in found.known_problems[:PROBLEMS]),
             *_limits(found),
             *_workspace(found),
             *_log(found.proxy.get("log", {})),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskProxy
-from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
@@ -23,7 +23,7 @@ Full = Annotated[bool, Option(help="Try everything, not only what is tried at ev
 Capture = Annotated[
     str, Option(help="Your own listener that the agent must not reach; it is tried too.", metavar="HOST:PORT")
 ]
-CODES = {0: DONE, 1: MENDABLE}
+CODES = {0: DONE, 1: FIXABLE}
 SHOWN = 200
 LONGEST_SECONDS = 120
 HARMLESS = {"closed", "note"}
@@ -45,7 +45,7 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
         raise UserError([driver().explain(done.err or done.out, doing="running the probe")])
     probes = (*_probes(done.out), _sharing(project.name))
     leaks = [one for one in probes if one["verdict"] not in HARMLESS]
-    code = MENDABLE if leaks else CODES[done.code]
+    code = FIXABLE if leaks else CODES[done.code]
     if json:
         emit_json({"ok": code == DONE, "probes": probes})
     else:

@@ -1,7 +1,7 @@
 """Errors of the policy engine: an invalid value in a policy file, and an ambiguous request."""
 
 
-class Unfit(Exception):  # noqa: N818 - it describes a value, not a fault of the program
+class InvalidValue(Exception):  # noqa: N818 - it describes a value, not a fault of the program
     """A value in a policy file is invalid. `what` says why, `hint` how to write it."""
 
     def __init__(self, what: str, hint: str = "") -> None:

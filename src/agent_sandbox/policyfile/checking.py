@@ -126,7 +126,7 @@ def _not_one_of(details: ErrorDetails) -> Words:
     return f"invalid value {_shown(value)}", f"did you mean `{meant}`?" if meant else f"write {expected}"
 
 
-def _unfit(details: ErrorDetails) -> Words:
+def _invalid(details: ErrorDetails) -> Words:
     context = details.get("ctx", {})
     return context["what"], _to_services(details["input"]) or context.get("hint", "")
 
@@ -226,7 +226,7 @@ def nearest_service(word: str, services: Collection[str]) -> str:
 WORDS: Mapping[str, Callable[[ErrorDetails], Words]] = {
     "extra_forbidden": _unknown_key,
     "word": _unknown_word,
-    "unfit": _unfit,
+    "invalid_value": _invalid,
     "literal_error": _not_one_of,
     "string_type": _not_text,
     "tuple_type": _not_list,

@@ -14,7 +14,7 @@ MAX_BYTES = 64 * MIB
 def load_host_list(path: Path, *, read: Read = read_policy) -> ListedHosts:
     """Return the hosts of a file, or raise UserError with every invalid line."""
     text = decode_policy(read(path, limit=MAX_BYTES), file=str(path))
-    listed, unfit = parse_host_list(text, name=path.name)
-    if unfit:
-        raise UserError(Problem(where=f"{path}:{one.line}", what=one.what, hint=one.hint) for one in unfit)
+    listed, invalid = parse_host_list(text, name=path.name)
+    if invalid:
+        raise UserError(Problem(where=f"{path}:{one.line}", what=one.what, hint=one.hint) for one in invalid)
     return listed

@@ -41,6 +41,6 @@ def last_words(driver: Driver, container: Container) -> str:
 
 def _problem(container: Container, words: str) -> Problem:
     reasons = [text for text in (container.error, container.last_check, words) if text]
-    told = "\n  ".join(line for text in reasons for line in text.splitlines()) or "it printed nothing"
+    output = "\n  ".join(line for text in reasons for line in text.splitlines()) or "it printed nothing"
     hint = f"agent-sandbox logs {container.service} shows the whole output"
-    return Problem(where=container.service, what=f"{container.condition}:\n  {told}", hint=hint)
+    return Problem(where=container.service, what=f"{container.condition}:\n  {output}", hint=hint)

@@ -44,8 +44,8 @@ class Status:
     denials: tuple[Mapping[str, Any], ...]
     # How many of the last denials no rule can allow, such as those that `verify` causes.
     unopened: int = 0
-    lacking: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    missing_services: tuple[str, ...] = ()
+    unmounted_layers: tuple[str, ...] = ()
     inside: Inside = field(default_factory=Inside)
     connected: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Status:
         return Loaded.CURRENT if self.host_digest == self.loaded_digest else Loaded.EDITED
 
     @property
-    def told_problems(self) -> tuple[str, ...]:
+    def known_problems(self) -> tuple[str, ...]:
         """The problems of the policy file: of the current one, or else those that the proxy reported."""
         return tuple(map(str, self.problems)) or tuple(map(str, self.proxy.get("policy", {}).get("problems", ())))
 
@@ -86,8 +86,8 @@ def look(  # noqa: PLR0913 - each is a question of its own
     *,
     ask: Ask,
     digest: Callable[[], str],
-    lacking: tuple[str, ...] = (),
-    left_out: tuple[str, ...] = (),
+    missing_services: tuple[str, ...] = (),
+    unmounted_layers: tuple[str, ...] = (),
     unseen: tuple[str, ...] = (),
 ) -> Status:
     """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
@@ -105,8 +105,8 @@ def look(  # noqa: PLR0913 - each is a question of its own
         proxy=_asked(ask, "status") if running else {},
         denials=denials,
         unopened=unopened,
-        lacking=lacking,
-        left_out=left_out,
+        missing_services=missing_services,
+        unmounted_layers=unmounted_layers,
         inside=look_inside(driver, found),
         connected=intruders.connected,
         strangers=intruders.strangers,

@@ -63,10 +63,10 @@ def kept(chosen: Limits) -> dict[str, str]:
     >>> kept(limits({"memory": "2048m", "pids": "4096"}))
     {'memory': '2g'}
     """
-    return {name: text for name, text in told(chosen).items() if getattr(chosen, name) != getattr(DEFAULT, name)}
+    return {name: text for name, text in limit_texts(chosen).items() if getattr(chosen, name) != getattr(DEFAULT, name)}
 
 
-def told(chosen: Limits) -> dict[str, str]:
+def limit_texts(chosen: Limits) -> dict[str, str]:
     """Return all limits by name, as text."""
     return {name: limit.shown(getattr(chosen, name)) for name, limit in LIMITS.items()}
 
@@ -104,7 +104,9 @@ def _problems(name: str, text: str, where: str) -> Iterator[Problem]:
         yield Problem(where=where, what=f"`{text}` is too little: an agent needs at least {least}")
     elif value > limit.most:
         yield Problem(
-            where=where, what=f"`{text}` is more than any machine has", hint=f"the default is {told(DEFAULT)[name]}"
+            where=where,
+            what=f"`{text}` is more than any machine has",
+            hint=f"the default is {limit_texts(DEFAULT)[name]}",
         )
 
 

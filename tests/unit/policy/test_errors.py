@@ -1,9 +1,9 @@
-from agent_sandbox.policy.errors import Ambiguous, Unfit
+from agent_sandbox.policy.errors import Ambiguous, InvalidValue
 
 
-def test_what_is_unfit_says_what_and_how_to_mend_it() -> None:
-    unfit = Unfit("`*` would allow every host", "name the hosts")
-    assert (unfit.what, unfit.hint) == ("`*` would allow every host", "name the hosts")
+def test_an_invalid_value_says_what_is_wrong_and_how_to_fix_it() -> None:
+    invalid = InvalidValue("`*` would allow every host", "name the hosts")
+    assert (invalid.what, invalid.hint) == ("`*` would allow every host", "name the hosts")
 
 
 def test_a_doubt_says_what_was_doubtful() -> None:

@@ -50,8 +50,8 @@ def test_each_layer_has_its_say_and_the_organisation_s_only_narrows(tmp_path: Pa
         ("organisation/organisation.yaml:2", "organisation"),
         ("project.yaml:1", "project"),
     ]
-    (ceiling,) = policy.rules.ceilings
-    assert [str(rule.origin) for rule in ceiling.rules] == ["organisation/organisation.yaml:1"]
+    (restriction,) = policy.rules.restrictions
+    assert [str(rule.origin) for rule in restriction.rules] == ["organisation/organisation.yaml:1"]
 
 
 def test_a_layer_that_is_not_there_says_nothing_and_the_project_s_has_to_be(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.stack.limits import DEFAULT, GIB, MIB, beyond, kept, limits, told
+from agent_sandbox.stack.limits import DEFAULT, GIB, MIB, beyond, kept, limit_texts, limits
 
 
 def problems(**said: str) -> tuple[Problem, ...]:
@@ -78,11 +78,11 @@ def test_what_is_not_said_stays_as_it_was() -> None:
 def test_what_is_kept_reads_as_it_was(memory: int, cpus: float, pids: int) -> None:
     chosen = limits({"memory": f"{memory}b", "cpus": str(cpus), "pids": str(pids)})
     assert limits(kept(chosen)) == chosen
-    assert limits(told(chosen)) == chosen
+    assert limits(limit_texts(chosen)) == chosen
 
 
 def test_the_default_is_not_kept() -> None:
-    assert kept(limits(told(DEFAULT), limits({"memory": "2g"}))) == {}
+    assert kept(limits(limit_texts(DEFAULT), limits({"memory": "2g"}))) == {}
 
 
 def test_what_a_machine_does_not_have_is_beyond_it() -> None:

@@ -10,7 +10,7 @@ from agent_sandbox.cli.terminal.output import say, say_problems
 from agent_sandbox.problems import UserError
 
 DONE = 0
-MENDABLE = 1
+FIXABLE = 1
 FAULT = 3
 INTERRUPTED = 130
 
@@ -21,14 +21,14 @@ def exit_code(call: Callable[[], int | None]) -> int:
         return call() or DONE
     except UserError as error:
         say_problems(error.problems)
-        return MENDABLE
+        return FIXABLE
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our stdout closed it (`| head`): Python must not flush into it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return MENDABLE
+        return FIXABLE
     except Exception as error:  # noqa: BLE001 - the outermost handler: anything else is a bug, and is reported
         say(f"error: this is a bug in agent-sandbox: {type(error).__name__}: {error}")
         say(f"  hint: please report it and attach {write_fault(error)}")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.policy.lint import subject_at
 from agent_sandbox.cli.steps.policy_file import layer_lines, named_policy
@@ -30,22 +30,21 @@ def check(
     except UserError as error:
         if not json:
             say_problems(error.problems, beside=_excerpts(where))
-            return MENDABLE
+            return FIXABLE
         emit_json({"file": str(where), "valid": False, "problems": [asdict(problem) for problem in error.problems]})
-        return MENDABLE
+        return FIXABLE
     warnings = lint(subject_at(where), MISREAD) if _may_be_misread(loaded) else ()
     rules, layers = len(loaded.rules.rules), layers_here(os.environ, beside=where)
     if json:
         used = [{"name": layer.name, "file": str(layer.path)} for layer in layers]
         answer = {"file": str(where), "valid": True, "problems": [], "digest": loaded.digest, "rules": rules}
-        found = [{"check": one.check, **asdict(one.finding)} for one in warnings]
-        emit_json({**answer, "layers": used, "warnings": found})
+        emit_json({**answer, "layers": used, "warnings": [one.as_json() for one in warnings]})
     else:
         emit("\n".join((f"{where}: valid, {rules} rules, digest {loaded.digest[:12]}", *layer_lines(loaded, layers))))
         if loaded.refusal:
             emit(f"everything is denied: {loaded.refusal}")
         for one in warnings:
-            say(f"warning: {where}:{one.finding.line}: {one.finding.what}\n  hint: {one.finding.mend}")
+            say(f"warning: {where}:{one.finding.line}: {one.finding.what}\n  hint: {one.finding.fix}")
     return DONE
 
 

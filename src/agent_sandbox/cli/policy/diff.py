@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy_file import named_policy
@@ -60,7 +60,7 @@ def diff(  # noqa: PLR0913 - each is an option
         emit_json({"old": before.name, "new": after.name, "opens": _data(changes.opens), "stops": _data(changes.stops)})
     else:
         emit("\n".join(as_text(changes, old=before.name, new=after.name)))
-    return MENDABLE if exit_code and (changes.opens or changes.stops) else DONE
+    return FIXABLE if exit_code and (changes.opens or changes.stops) else DONE
 
 
 def _data(changes: Sequence[Change]) -> list[dict[str, object]]:

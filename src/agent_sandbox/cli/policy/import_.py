@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.terminal.output import emit, say
 from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.policyfile.text.decoding import decode_policy
@@ -37,7 +37,7 @@ def import_(files: Files) -> int:
     if left_out:
         written = f"{found.size} {'entry' if found.size == 1 else 'entries'} written"
         say(f"{written}, {left_out} left out: this is not the whole policy")
-    return MENDABLE if left_out else DONE
+    return FIXABLE if left_out else DONE
 
 
 def _imported(texts: list[tuple[str, str]]) -> Imported:

@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.steps.policy_file import named_policy
 from agent_sandbox.cli.terminal.output import emit, emit_json
@@ -29,11 +28,10 @@ def lint(
     where = named_policy(file, policy, path=path)
     found = run_checks(subject_at(where))
     if json:
-        findings = [{"check": one.check, "file": str(where), **asdict(one.finding)} for one in found]
-        emit_json({"file": str(where), "findings": findings})
+        emit_json({"file": str(where), "findings": [{"file": str(where), **one.as_json()} for one in found]})
     else:
         emit("\n".join(as_text(where, found)))
-    return MENDABLE if found else DONE
+    return FIXABLE if found else DONE
 
 
 def subject_at(where: Path) -> Subject:
@@ -53,6 +51,6 @@ def as_text(file: Path, found: Sequence[Found]) -> Iterator[str]:
         finding = one.finding
         yield f"{file}:{finding.line}: {one.check}: {finding.what}"
         yield f"  why   {finding.why}"
-        yield f"  fix   {finding.mend}"
+        yield f"  fix   {finding.fix}"
     many = f"{len(found)} findings" if len(found) > 1 else "1 finding"
     yield f"{many}; to accept one, write a comment above its line: {ACCEPT}"

@@ -45,8 +45,8 @@ def as_json(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> dict[s
         "layers": [{"name": layer.name, "file": str(layer.path)} for layer in layers],
         "rules": [dump_rule(rule) for rule in _ordered(policy.rules.rules)],
         "ceilings": [
-            {"layer": ceiling.origin.layer, "rules": [dump_rule(rule) for rule in _ordered(ceiling.rules)]}
-            for ceiling in policy.rules.ceilings
+            {"layer": restriction.origin.layer, "rules": [dump_rule(rule) for rule in _ordered(restriction.rules)]}
+            for restriction in policy.rules.restrictions
         ],
         "host_services": [
             {"name": row.name, "asked": str(row.asked), "ports": sorted(row.ports), "to": row.to or str(row.asked)}
@@ -59,7 +59,7 @@ def as_text(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> Iterat
     """Yield the effective policy as text: layer by layer, one rule per line."""
     yield f"{file}, digest {policy.digest[:12]}"
     yield from layer_lines(policy, layers)
-    within = [(WITHIN, rule) for ceiling in policy.rules.ceilings for rule in ceiling.rules]
+    within = [(WITHIN, rule) for restriction in policy.rules.restrictions for rule in restriction.rules]
     rules = [(str(rule.effect), rule) for rule in policy.rules.rules]
     rows = [
         (rule.origin, (effect, str(rule), f":{rule.origin.line}"), _notes(policy, rule))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from agent_sandbox.cli.framework.errors import DONE, MENDABLE
+from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.policy.explain import columns, why
@@ -48,7 +48,7 @@ def test(
         emit("\n".join(as_text(where, outcomes, failed)))
         if not outcomes:
             say(NONE)
-    return MENDABLE if failed else DONE
+    return FIXABLE if failed else DONE
 
 
 def _cases(where: Path, more: Path | None) -> list[Case]:

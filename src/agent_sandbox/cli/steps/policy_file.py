@@ -46,7 +46,7 @@ def shown(file: Path, *, cwd: Path) -> Path:
 
 def layer_lines(policy: "Policy", layers: Sequence["LayerFile"]) -> Iterator[str]:
     """Yield a line for each other layer of a policy, with its file and whether it restricts."""
-    narrowing = {ceiling.origin.layer for ceiling in policy.rules.ceilings}
+    narrowing = {restriction.origin.layer for restriction in policy.rules.restrictions}
     for layer in layers:
         narrows = ", which limits what all other layers allow" if layer.name in narrowing else ""
         yield f"with {layer.shown}: {layer.path}{narrows}"
@@ -55,8 +55,8 @@ def layer_lines(policy: "Policy", layers: Sequence["LayerFile"]) -> Iterator[str
 def require_policy(project: "Project") -> None:
     """Load the policy with this machine's layers, and report layers that the stack's proxy does not see."""
     from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - not needed for `--help`
-    from agent_sandbox.runtime.policies.unmounted_layers import left_out  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
 
     load_here(shown(project.policy, cwd=Path.cwd()), os.environ)
-    for layer in left_out(project, os.environ):
+    for layer in unmounted_layers(project, os.environ):
         say(layer)

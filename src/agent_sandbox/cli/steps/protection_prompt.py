@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.printable import printable
-from agent_sandbox.runtime.init.initialise import Prepared, Wish, prepare
+from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 
 KEPT = "Protected so far, but this search found no reference to:"
 LOST = "Protected so far, but now a link or a pipe, which cannot be protected:"
 
 
-def settle(wish: Wish, prepared: Prepared) -> Prepared:
+def settle(options: InitOptions, prepared: Prepared) -> Prepared:
     """Ask which protections may end, and return what `init` then does; without a terminal, none ends.
 
     After an incomplete search, paths that it did not find are kept without asking: they may still matter.
@@ -22,7 +22,7 @@ def settle(wish: Wish, prepared: Prepared) -> Prepared:
     if not sys.stdin.isatty():
         return prepared
     unprotect = frozenset(path for title, paths in asked.items() if paths and _yes(title, paths) for path in paths)
-    return prepare(replace(wish, unprotect=unprotect), os.environ) if unprotect else prepared
+    return prepare(replace(options, unprotect=unprotect), os.environ) if unprotect else prepared
 
 
 def _yes(title: str, paths: Sequence[str]) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent_sandbox.cli.steps.policy_file import find_policy
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_pattern import Reach, parse_host_pattern
 from agent_sandbox.policy.match.injection import parse_secret_name
 from agent_sandbox.policytools.unset_secrets import Bound, wanted
@@ -30,16 +30,16 @@ def named_secrets(cwd: Path) -> tuple[str, ...]:
 def _name_problems(name: str) -> Iterator[Problem]:
     try:
         parse_secret_name(name)
-    except Unfit as unfit:
-        yield Problem(where="NAME", what=unfit.what, hint=unfit.hint)
+    except InvalidValue as invalid:
+        yield Problem(where="NAME", what=invalid.what, hint=invalid.hint)
 
 
 def _host_problems(hosts: Sequence[str]) -> Iterator[Problem]:
     for host in hosts:
         try:
             pattern = parse_host_pattern(host)
-        except Unfit as unfit:
-            yield Problem(where="--host", what=unfit.what, hint=unfit.hint)
+        except InvalidValue as invalid:
+            yield Problem(where="--host", what=invalid.what, hint=invalid.hint)
             continue
         if pattern.reach is not Reach.EXACT:
             hint = "name each host; otherwise any host below it would receive the secret"

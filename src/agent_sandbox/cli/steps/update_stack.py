@@ -6,7 +6,7 @@ from agent_sandbox import __version__
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.render.reconcile import OnConflict
-from agent_sandbox.runtime.init.initialise import Wish, prepare
+from agent_sandbox.runtime.init.initialise import InitOptions, prepare
 from agent_sandbox.runtime.project.installed import foreign_images, open_project
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
@@ -20,7 +20,9 @@ def updated(project: Project, *, quiet: bool) -> Project:
     """
     if not foreign_images(project):
         return project
-    wish = Wish(agent=project.agent, path=project.root, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+    wish = InitOptions(
+        agent=project.agent, path=project.root, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
+    )
     prepared = prepare(wish, os.environ)
     if prepared.conflicts or prepared.protection.lost:
         return project

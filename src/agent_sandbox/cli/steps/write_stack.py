@@ -8,26 +8,26 @@ from pathlib import Path
 from agent_sandbox.cli.steps.protection_prompt import settle
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.reconcile import Change
-from agent_sandbox.runtime.init.initialise import Prepared, Wish, prepare
-from agent_sandbox.runtime.init.orphaned_stack import left_behind
+from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
+from agent_sandbox.runtime.init.orphaned_stack import orphaned_stack
 from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.auto_trust import remember
 from agent_sandbox.runtime.trust.prompt import unseen_in
 
 
-def write_stack(wish: Wish, *, dry_run: bool = False, ask: bool = True) -> Prepared:
+def write_stack(options: InitOptions, *, dry_run: bool = False, ask: bool = True) -> Prepared:
     """Write the stack unless a file conflicts, trust what was written, and return what was done.
 
     `ask` allows a question at the terminal about protections that would end. A dry run asks and writes nothing.
     """
-    prepared = prepare(wish, os.environ)
+    prepared = prepare(options, os.environ)
     if dry_run or prepared.conflicts:
         return prepared
     if ask:
-        prepared = settle(wish, prepared)
+        prepared = settle(options, prepared)
     store = open_store(os.environ)
-    notes = (*prepared.notes, *left_behind(prepared, store))
+    notes = (*prepared.notes, *orphaned_stack(prepared, store))
     prepared.write()
     remember(store, prepared, look(prepared.project, os.environ))
     return replace(prepared, notes=(*notes, *_unseen(prepared.project)))

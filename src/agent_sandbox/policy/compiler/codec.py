@@ -45,7 +45,7 @@ def encode_policy(policy: Policy) -> Plain:
     _require_known(rules, RULE_SET)
     return {
         "rules": _table(rules.rules),
-        "ceilings": [{"origin": _origin(one.origin), "rules": _table(one.rules)} for one in rules.ceilings],
+        "restrictions": [{"origin": _origin(one.origin), "rules": _table(one.rules)} for one in rules.restrictions],
         "replaced": [one if isinstance(one, str) else _host(one) for one in rules.replaced],
         "host_services": [[row.name, _host(row.asked), sorted(row.ports), row.to] for row in rules.host_services],
         "settings": {name: _write_setting(value) for name, value in rules.settings.items()},
@@ -59,8 +59,9 @@ def decode_policy(form: Plain, lists: Lists) -> Policy:
     """Return the policy that was encoded; `lists` are its host lists by name, read from their files again."""
     rules = RuleSet(
         rules=_rules(form["rules"], lists),
-        ceilings=tuple(
-            Restriction(origin=Origin(**one["origin"]), rules=_rules(one["rules"], lists)) for one in form["ceilings"]
+        restrictions=tuple(
+            Restriction(origin=Origin(**one["origin"]), rules=_rules(one["rules"], lists))
+            for one in form["restrictions"]
         ),
         replaced=frozenset(one if isinstance(one, str) else _pattern(*one) for one in form["replaced"]),
         host_services=tuple(
@@ -74,7 +75,7 @@ def decode_policy(form: Plain, lists: Lists) -> Policy:
     return Policy(rules=rules, index=build_index(rules.rules), layers=frozenset(form["layers"]), **plain)
 
 
-RULE_SET = frozenset({"rules", "ceilings", "replaced", "host_services", "settings", "always_inspects"})
+RULE_SET = frozenset({"rules", "restrictions", "replaced", "host_services", "settings", "always_inspects"})
 
 
 def _require_known(value: Any, known: Iterable[str]) -> None:  # noqa: ANN401 - any of the engine's values

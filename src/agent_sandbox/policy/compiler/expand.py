@@ -11,7 +11,7 @@ from agent_sandbox.policy.engine.rule import Conditions, Rule
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.file.entry_spec import EntrySpec, RuleSpec
 from agent_sandbox.policy.file.graphql_spec import GRAPHQL_METHOD
-from agent_sandbox.policy.file.service_options import Chosen, UnfitOption, choose
+from agent_sandbox.policy.file.service_options import Chosen, InvalidOption, choose
 from agent_sandbox.policy.file.service_spec import variants
 from agent_sandbox.policy.file.transform_spec import TransformSpec
 from agent_sandbox.policy.http.method import STANDARD, with_implied
@@ -65,9 +65,9 @@ def _of_service(layer: Layer, number: int, services: Mapping[str, Layer]) -> Ite
     service = services[named.name]
     try:
         chosen = named.chosen(service.spec.declared)
-    except UnfitOption as unfit:
-        where = str(layer.origin("services", number, *unfit.at))
-        raise UserError([Problem(where=where, what=unfit.what, hint=unfit.hint)]) from unfit
+    except InvalidOption as invalid:
+        where = str(layer.origin("services", number, *invalid.at))
+        raise UserError([Problem(where=where, what=invalid.what, hint=invalid.hint)]) from invalid
     return _rules(service, chosen)
 
 
@@ -83,7 +83,7 @@ def _restricting(layer: Layer, written: RuleSet) -> RuleSet:
         settings=settings,
         always_inspects=written.settings.get("inspect", False),
         rules=tuple(rule for rule in written.rules if rule.effect is Effect.DENY),
-        ceilings=(Restriction(origin=layer.origin("tighten"), rules=allows),) if _names_an_allow(layer) else (),
+        restrictions=(Restriction(origin=layer.origin("tighten"), rules=allows),) if _names_an_allow(layer) else (),
     )
 
 

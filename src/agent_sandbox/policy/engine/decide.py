@@ -38,10 +38,10 @@ def decide(policy: Policy, request: Request) -> Decision:
             answer = rule.verdict
     if answer is None:
         return _not_allowed(policy, request, ways)
-    for ceiling in policy.rules.ceilings:
-        within = ceiling.verdict(request, ways)
+    for restriction in policy.rules.restrictions:
+        within = restriction.verdict(request, ways)
         if within is None:
-            return beyond_for_request(ceiling, request, ways)
+            return beyond_for_request(restriction, request, ways)
         if within.limit < answer.limit:
             answer = replace(answer, max_body=within.max_body)
     return answer
@@ -53,7 +53,9 @@ def allows(policy: Policy, request: Request) -> bool:
         return False
     ways = readings(request.path)
     effects = {rule.effect for rule in policy.index.rules_about(request.host, ways) if rule.matches(request, ways)}
-    return effects == {Effect.ALLOW} and all(ceiling.verdict(request, ways) for ceiling in policy.rules.ceilings)
+    return effects == {Effect.ALLOW} and all(
+        restriction.verdict(request, ways) for restriction in policy.rules.restrictions
+    )
 
 
 def decide_with_secrets(policy: Policy, request: Request) -> tuple[Decision, Injection | None]:
@@ -97,9 +99,9 @@ def decide_connect(policy: Policy, *, host: str, port: int) -> Decision:
         return _refused(policy)
     if not allowing:
         return no_rule_for_port(host, port, rules) or no_rule_for_host(policy.index, host)
-    for ceiling in policy.rules.ceilings:
-        if not ceiling.takes_connect(host, port):
-            return beyond_for_port(ceiling, host, port)
+    for restriction in policy.rules.restrictions:
+        if not restriction.takes_connect(host, port):
+            return beyond_for_port(restriction, host, port)
     # The size limit applies to the requests inside.
     return allowing.verdict if allowing.verdict.max_body is None else replace(allowing.verdict, max_body=None)
 

@@ -77,24 +77,24 @@ def unshadowed(allows: Iterable[Rule], here: Iterable[Rule]) -> Iterator[Rule]:
             yield rule
 
 
-def beyond_for_request(ceiling: Restriction, request: Request, readings: Readings) -> Decision:
+def beyond_for_request(restriction: Restriction, request: Request, readings: Readings) -> Decision:
     """Return the denial of a request that only a restricting layer does not allow, with that layer's nearest rule."""
-    index = ceiling.index
-    return _beyond(ceiling, no_rule_for_request(request, readings, index) or no_rule_for_host(index, request.host))
+    index = restriction.index
+    return _beyond(restriction, no_rule_for_request(request, readings, index) or no_rule_for_host(index, request.host))
 
 
-def beyond_for_port(ceiling: Restriction, host: str, port: int) -> Decision:
+def beyond_for_port(restriction: Restriction, host: str, port: int) -> Decision:
     """Return the denial of a CONNECT that only a restricting layer does not allow."""
-    rules = ceiling.index.rules_for(host)
-    return _beyond(ceiling, no_rule_for_port(host, port, rules) or no_rule_for_host(ceiling.index, host))
+    rules = restriction.index.rules_for(host)
+    return _beyond(restriction, no_rule_for_port(host, port, rules) or no_rule_for_host(restriction.index, host))
 
 
-def _beyond(ceiling: Restriction, within: Decision) -> Decision:
-    where = f"layer {ceiling.origin.layer} ({ceiling.origin}) restricts what all others allow"
+def _beyond(restriction: Restriction, within: Decision) -> Decision:
+    where = f"layer {restriction.origin.layer} ({restriction.origin}) restricts what all others allow"
     return Decision(
         effect=Effect.DENY,
-        rule=str(ceiling.origin),
-        origin=ceiling.origin,
+        rule=str(restriction.origin),
+        origin=restriction.origin,
         reason=f"{where}: {within.reason}",
         near_miss=within.near_miss,
         cause=Cause.CEILING,

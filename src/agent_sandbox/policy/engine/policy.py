@@ -41,7 +41,7 @@ class Policy:
     @classmethod
     def of(cls, rules: RuleSet, *, refusal: str = "", empty: bool = False) -> Self:
         """Return the policy of a set of rules."""
-        every = chain(rules.rules, *(ceiling.rules for ceiling in rules.ceilings))
+        every = chain(rules.rules, *(restriction.rules for restriction in rules.restrictions))
         return cls(
             rules=rules,
             index=build_index(rules.rules),
@@ -97,15 +97,17 @@ class Policy:
         """Return whether TLS to this host passes through without inspection (`inspect: false`)."""
         if self.rules.always_inspects:
             return False
-        above = [ceiling.index.rules_for(host) for ceiling in self.rules.ceilings]
+        above = [restriction.index.rules_for(host) for restriction in self.rules.restrictions]
         return passes_through(self.index.rules_for(host), above, port=port, inspect=self.settings.inspect)
 
 
 def _digest(rules: RuleSet) -> str:
     """Return a hash of what the policy does: comments, order and line numbers do not count."""
-    ceilings = sorted({f"ceiling {_hashed(_lines(ceiling.rules))}" for ceiling in rules.ceilings})
+    restrictions = sorted({f"ceiling {_hashed(_lines(restriction.rules))}" for restriction in rules.restrictions})
     places = sorted({f"{row.asked} {sorted(row.ports)} leads to {row.to}" for row in rules.host_services})
-    return _hashed([f"{settings_of(rules.settings)} {rules.always_inspects}", *ceilings, *_lines(rules.rules), *places])
+    return _hashed(
+        [f"{settings_of(rules.settings)} {rules.always_inspects}", *restrictions, *_lines(rules.rules), *places]
+    )
 
 
 def _lines(rules: Iterable[Rule]) -> list[str]:

@@ -24,7 +24,7 @@ class RuleSet:
     """
 
     rules: tuple[Rule, ...] = ()
-    ceilings: tuple[Restriction, ...] = ()
+    restrictions: tuple[Restriction, ...] = ()
     replaced: frozenset[HostPattern | ServiceLayer] = frozenset()
     host_services: tuple[HostServiceRow, ...] = ()
     settings: SettingValues = field(default_factory=dict)
@@ -34,7 +34,7 @@ class RuleSet:
     def __add__(self, higher: "RuleSet") -> "RuleSet":
         return RuleSet(
             rules=(*higher.left_of(self.rules), *higher.rules),
-            ceilings=self.ceilings + higher.ceilings,
+            restrictions=self.restrictions + higher.restrictions,
             replaced=self.replaced | higher.replaced,
             host_services=self.host_services + higher.host_services,
             settings={**self.settings, **higher.settings},

@@ -14,7 +14,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import (
     AtLeastOne,
     BodySize,
@@ -205,15 +205,17 @@ class HostServiceSpec(RuleSpec):
 
 
 def _reachable[E: EntrySpec](entry: E, *, every: bool) -> E:
-    """Raise Unfit for a host that the proxy would not connect to, and for `*` without `allow_all: true`."""
+    """Raise InvalidValue for a host that the proxy would not connect to, and for `*` without `allow_all: true`."""
     require_no_public_suffix(entry.host)
     if entry.host.reach is Reach.EVERY:
         if not every:
-            raise Unfit("`*` would allow every host", "name the hosts, or set `allow_all: true` to allow all of them")
+            raise InvalidValue(
+                "`*` would allow every host", "name the hosts, or set `allow_all: true` to allow all of them"
+            )
         return entry
     why = why_private(entry.host.name)
     if why is not None:
-        raise Unfit(f"{entry.host} {why}", how_to_name(entry.host.name, entry.ports[0] if entry.ports else 443))
+        raise InvalidValue(f"{entry.host} {why}", how_to_name(entry.host.name, entry.ports[0] if entry.ports else 443))
     return entry
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.body_size import parse_body_size
 from agent_sandbox.policy.http.headers import header_pattern
 from agent_sandbox.policy.http.method import NAMEABLE
@@ -22,14 +22,14 @@ type Listed[T] = Annotated[tuple[T, ...], Field(strict=False)]
 def _not_empty[T](values: tuple[T, ...]) -> tuple[T, ...]:
     if not values:
         what, hint = "empty list", "remove it, or add an entry"
-        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
     return values
 
 
 def _are_few[T](values: tuple[T, ...]) -> tuple[T, ...]:
     if len(values) > MOST_PORTS:
         what, hint = f"an entry has at most {MOST_PORTS} ports", "put the others into another entry"
-        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
     return values
 
 
@@ -37,7 +37,7 @@ def _is_something(value: object) -> object:
     """Raise an error for a key without a value: ignoring the condition would allow everything."""
     if value is None:
         what, hint = "no value", "remove the key, or give it a value"
-        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
     return value
 
 
@@ -46,7 +46,7 @@ type AtLeastOne[T] = Annotated[Listed[T], AfterValidator(_not_empty), Field(json
 
 
 def fits[T](parse: Callable[[str], T]) -> Callable[[object], T]:
-    """Return a pydantic validator for text from a parser that raises Unfit."""
+    """Return a pydantic validator for text from a parser that raises InvalidValue."""
 
     def checked(value: object) -> T:
         if not isinstance(value, str):
@@ -57,11 +57,11 @@ def fits[T](parse: Callable[[str], T]) -> Callable[[object], T]:
 
 
 def call_parser[V, T](parse: Callable[[V], T], value: V) -> T:
-    """Call `parse` and turn Unfit into an error that pydantic collects."""
+    """Call `parse` and turn InvalidValue into an error that pydantic collects."""
     try:
         return parse(value)
-    except Unfit as unfit:
-        raise PydanticCustomError("unfit", "{what}", {"what": unfit.what, "hint": unfit.hint}) from unfit
+    except InvalidValue as invalid:
+        raise PydanticCustomError("invalid_value", "{what}", {"what": invalid.what, "hint": invalid.hint}) from invalid
 
 
 def written_out(write_out: Callable[[object], object]) -> BeforeValidator:
@@ -84,7 +84,7 @@ def _one_line(text: str) -> str:
     """Return the text in one printable line, fit for logs and terminals."""
     line = " ".join(text.split())
     if not line.isprintable():
-        raise PydanticCustomError("unfit", "{what}", {"what": "text with characters that cannot be printed"})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": "text with characters that cannot be printed"})
     return line
 
 
@@ -101,7 +101,7 @@ def refused(what: str, hint: str) -> BeforeValidator:
     """Return a validator that rejects a known key with its own message."""
 
     def refuse(_: object) -> object:
-        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
 
     return BeforeValidator(refuse)
 

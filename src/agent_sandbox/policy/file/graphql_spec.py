@@ -25,7 +25,7 @@ class GraphqlSpec(Strict):
     def _names_a_field(self) -> Self:
         if not self.model_fields_set:
             what, hint = "`graphql` names no operation", "write `graphql: {query: [repository]}`"
-            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
         return self
 
     @property
@@ -38,7 +38,7 @@ def require_graphql_post(methods: Sequence[str], *, has_query: bool) -> None:
     """Raise an error for conditions that can never match together with `graphql`."""
     if methods and tuple(methods) != (GRAPHQL_METHOD,):
         what, hint = "`graphql` works only with POST", f"write `methods: [{GRAPHQL_METHOD}]`"
-        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": ("methods",)})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint, "at": ("methods",)})
     if has_query:
         what, hint = "`graphql` never matches a request with a query string", "remove `query`"
-        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": ("query",)})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint, "at": ("query",)})

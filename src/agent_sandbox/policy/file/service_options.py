@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, override
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.injection import Credential, Injection, parse_secret_name
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.match.ssh_address import repository_of
@@ -40,7 +40,7 @@ PLACEHOLDER = "{repo}"
 ANY_REPOSITORY = "*/*"
 REPOSITORIES: Repositories = "repositories"
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?:\*|[A-Za-z0-9._-]{1,100})")
-# After a key in `UnfitOption.at`: the key itself, not its value.
+# After a key in `InvalidOption.at`: the key itself, not its value.
 KEY = "[key]"
 # Options that other products have, and people try.
 ACCESS_WORDS = frozenset({"access", "level", "permission", "permissions", "push", "read", "readwrite", "write"})
@@ -48,7 +48,7 @@ ACCESS_WORDS = frozenset({"access", "level", "permission", "permissions", "push"
 ANY, NAMED = "any", "named"
 
 
-class UnfitOption(Unfit):
+class InvalidOption(InvalidValue):
     """An invalid option of a service; `at` is its location below the entry."""
 
     def __init__(self, what: str, hint: str, *at: str | int) -> None:
@@ -56,8 +56,8 @@ class UnfitOption(Unfit):
         self.at = at
 
     @override
-    def __reduce__(self) -> tuple[type["UnfitOption"], tuple[object, ...]]:
-        return UnfitOption, (self.what, self.hint, *self.at)
+    def __reduce__(self) -> tuple[type["InvalidOption"], tuple[object, ...]]:
+        return InvalidOption, (self.what, self.hint, *self.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +108,13 @@ def _paths_of(pattern: PathPattern, repository: str) -> Iterator[PathPattern]:
 
 
 def choose(service: str, declared: Declared, given: Mapping[str, object], *, readonly: bool = False) -> Chosen:
-    """Return the parsed options of an entry, or raise UnfitOption.
+    """Return the parsed options of an entry, or raise InvalidOption.
 
     If no part is named, all parts have their lowest level. If one is named, the others are not allowed.
     """
     for name in given:
         if name not in declared:
-            raise UnfitOption(
+            raise InvalidOption(
                 f"service {service} has no option {safe_repr(name)}", _access_hint(name, declared), name, KEY
             )
     repositories: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
             secrets[name, kind.auth.host] = _secret(name, kind.auth, options["auth"])
     if secrets and not repositories and REPOSITORIES in declared.values():
         what, hint = "a secret needs named repositories", "write `repos: [owner/name]`"
-        raise UnfitOption(what, hint, *min(secrets)[:1])
+        raise InvalidOption(what, hint, *min(secrets)[:1])
     least = {name: kind.levels[:1] for name, kind in declared.items() if isinstance(kind, Access)}
     return Chosen(
         repositories=repositories,
@@ -145,13 +145,13 @@ def choose(service: str, declared: Declared, given: Mapping[str, object], *, rea
 def _repositories(option: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         example = value if isinstance(value, str) and is_repository(value) else "owner/name"
-        raise UnfitOption(f"`{option}` has to be a list of repositories", f"write `{option}: [{example}]`", option)
+        raise InvalidOption(f"`{option}` has to be a list of repositories", f"write `{option}: [{example}]`", option)
     for number, name in enumerate(value):
         if not isinstance(name, str) or not is_repository(name):
             what = f"not a repository{f': {safe_repr(name)}' if isinstance(name, str) else ''}"
             meant = repository_of(name) if isinstance(name, str) else ""
             example = f"`{meant}`" if is_repository(meant) else '`owner/name`, or "owner/*" for all of an owner'
-            raise UnfitOption(what, f"write {example}", option, number)
+            raise InvalidOption(what, f"write {example}", option, number)
     return tuple(sorted({name.lower() for name in value}))
 
 
@@ -164,7 +164,7 @@ def is_repository(name: str) -> bool:
 def _access(option: str, kind: Access, value: object) -> Mapping[str, object]:
     example = f"write `{option}: {{access: {kind.levels[0]}}}`"
     if not isinstance(value, dict) or "access" not in value:
-        raise UnfitOption(f"`{option}` needs `access`", example, option)
+        raise InvalidOption(f"`{option}` needs `access`", example, option)
     _refuse_unknown(value, ("access", "auth") if kind.auth else ("access",), example, option)
     return value
 
@@ -172,7 +172,7 @@ def _access(option: str, kind: Access, value: object) -> Mapping[str, object]:
 def _level(option: str, levels: Levels, options: Mapping[str, object]) -> str:
     if options["access"] not in levels:
         word = str(options["access"])
-        raise UnfitOption(f"unknown access {safe_repr(word)}", _known(word, levels), option, "access")
+        raise InvalidOption(f"unknown access {safe_repr(word)}", _known(word, levels), option, "access")
     return str(options["access"])
 
 
@@ -180,16 +180,16 @@ def _secret(option: str, auth: Auth, value: object) -> Injection:
     at = (option, "auth")
     example = "write `auth: {secret: NAME}`"
     if not isinstance(value, dict) or not isinstance(value.get("secret"), str):
-        raise UnfitOption("`auth` needs a secret", example, *at)
+        raise InvalidOption("`auth` needs a secret", example, *at)
     _refuse_unknown(value, ("secret", "client_shim"), example, *at)
     shim = {"kind": auth.client_shim}
     if value.get("client_shim", shim) != shim:
         hint = f"write `client_shim: {{kind: {auth.client_shim}}}`"
-        raise UnfitOption(f"`{option}` does not have this `client_shim`", hint, *at, "client_shim")
+        raise InvalidOption(f"`{option}` does not have this `client_shim`", hint, *at, "client_shim")
     try:
         secret = parse_secret_name(value["secret"])
-    except Unfit as unfit:
-        raise UnfitOption(unfit.what, unfit.hint, *at, "secret") from unfit
+    except InvalidValue as invalid:
+        raise InvalidOption(invalid.what, invalid.hint, *at, "secret") from invalid
     credential = Credential(header="authorization", secret=secret, username=auth.username)
     # A client with a placeholder sends it in the header, which the secret then replaces.
     return Injection(credentials=(credential,), replaces="client_shim" in value)
@@ -198,7 +198,7 @@ def _secret(option: str, auth: Auth, value: object) -> Injection:
 def _refuse_unknown(value: Mapping[str, object], known: Sequence[str], hint: str, *at: str) -> None:
     for key in value:
         if key not in known:
-            raise UnfitOption(f"unknown key {safe_repr(key)}", hint, *at, key, KEY)
+            raise InvalidOption(f"unknown key {safe_repr(key)}", hint, *at, key, KEY)
 
 
 def _access_hint(name: str, declared: Declared) -> str:

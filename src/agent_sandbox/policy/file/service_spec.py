@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.file.entry_spec import DomainSpec, PathSpec, Reachable, RuleSpec
 from agent_sandbox.policy.file.fields import AtLeastOne, Strict, Written, written_out
-from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, UnfitOption, choose
+from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, InvalidOption, choose
 from agent_sandbox.policy.file.short_form import write_out_host
 from agent_sandbox.policy.file.transform_spec import KindSpec, TransformSpec
 from agent_sandbox.policy.http.method import STANDARD
@@ -40,13 +40,13 @@ class ServiceSpec(BaseModel):
         if self.model_extra and isinstance(known, Mapping):
             try:
                 self.chosen(known[self.name].spec.declared)
-            except UnfitOption as unfit:
-                context = {"what": unfit.what, "hint": unfit.hint, "at": unfit.at}
-                raise PydanticCustomError("unfit", "{what}", context) from unfit
+            except InvalidOption as invalid:
+                context = {"what": invalid.what, "hint": invalid.hint, "at": invalid.at}
+                raise PydanticCustomError("invalid_value", "{what}", context) from invalid
         return self
 
     def chosen(self, declared: Declared) -> Chosen:
-        """Return the parsed options, or raise UnfitOption."""
+        """Return the parsed options, or raise InvalidOption."""
         return choose(self.name, declared, self.model_extra or {}, readonly=self.readonly)
 
 

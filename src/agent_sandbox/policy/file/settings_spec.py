@@ -6,7 +6,7 @@ from pydantic import PlainValidator, model_validator
 
 from agent_sandbox.policy.decision import Origin
 from agent_sandbox.policy.engine.settings import SettingValues
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import AtLeastOne, Host, Strict, Written, call_parser, fits
 from agent_sandbox.policy.match.host_pattern import EVERY
 from agent_sandbox.policy.match.upstream import (
@@ -42,11 +42,11 @@ class UpstreamSpec(Strict):
 
 def _refuse_what_does_nothing(written: UpstreamSpec) -> None:
     if written.proxy is None and written.ca is None:
-        raise Unfit("`upstream` has neither `proxy` nor `ca`", "write `proxy`, `ca`, or both")
+        raise InvalidValue("`upstream` has neither `proxy` nor `ca`", "write `proxy`, `ca`, or both")
     if written.no_proxy and written.proxy is None:
-        raise Unfit("`no_proxy` without a `proxy`", "remove it, or add `proxy`")
+        raise InvalidValue("`no_proxy` without a `proxy`", "remove it, or add `proxy`")
     if EVERY in written.no_proxy:
-        raise Unfit("with `no_proxy: [*]` the proxy is never used", "remove `proxy` and `no_proxy`")
+        raise InvalidValue("with `no_proxy: [*]` the proxy is never used", "remove `proxy` and `no_proxy`")
 
 
 class SettingsSpec(Strict):

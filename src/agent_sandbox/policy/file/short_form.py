@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from typing import Any
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.query import parameters_of
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
 from agent_sandbox.policy.match.ssh_address import require_no_ssh
@@ -39,7 +39,7 @@ def write_out_deny(value: object) -> object:
 def write_out_allow(value: object) -> object:
     """Expand an entry of `allow`, which is one request."""
     if not isinstance(value, str):
-        raise Unfit("an entry of `allow` has to be one line", f"{HOW}; entries with keys go under `domains`")
+        raise InvalidValue("an entry of `allow` has to be one line", f"{HOW}; entries with keys go under `domains`")
     return _request(value, is_exact=True)
 
 
@@ -47,9 +47,9 @@ def _request(text: str, *, is_exact: bool) -> dict[str, Any]:
     found = ONE_REQUEST.fullmatch(text)
     if found is None:
         require_no_ssh(text)
-        raise Unfit(f"not `METHOD URL`: {safe_repr(text)}", _how(text))
+        raise InvalidValue(f"not `METHOD URL`: {safe_repr(text)}", _how(text))
     if "#" in (found["query"] or ""):
-        raise Unfit(f"{safe_repr(text)} has a fragment", "remove it: clients never send it")
+        raise InvalidValue(f"{safe_repr(text)} has a fragment", "remove it: clients never send it")
     rule: dict[str, Any] = {"methods": found["method"].split(","), "schemes": [found["scheme"]]}
     # In an allow, a URL without a path means `/`; in a deny, it means every path.
     path = found["path"] or ("/" if is_exact else None)
@@ -82,15 +82,15 @@ def _values_by_name(query: str) -> dict[str, list[str]]:
 
 
 def write_out_rule(value: object) -> object:
-    """Expand `method: get` and `scheme: https` of older files; raise Unfit for a rule without a condition."""
+    """Expand `method: get` and `scheme: https` of older files; raise InvalidValue for a rule without a condition."""
     if not isinstance(value, dict):
         return value
     if value.keys() <= {"reason"}:
-        raise Unfit("a rule without a condition matches every request", WHAT_A_RULE_SAYS)
+        raise InvalidValue("a rule without a condition matches every request", WHAT_A_RULE_SAYS)
     rule: dict[str, Any] = dict(value)
     for one, several, spell in (("method", "methods", str.upper), ("scheme", "schemes", str.lower)):
         if one in rule and several in rule:
-            raise Unfit(f"both `{one}` and `{several}` are set", f"keep `{several}`")
+            raise InvalidValue(f"both `{one}` and `{several}` are set", f"keep `{several}`")
         if isinstance(rule.get(one), str):
             rule[several] = [spell(rule.pop(one))]
     return rule

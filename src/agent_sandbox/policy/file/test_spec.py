@@ -7,7 +7,7 @@ from pydantic import PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import BodySize, Strict, Text, Written, fits
 from agent_sandbox.policy.file.short_form import HOW
 from agent_sandbox.policy.text import safe_repr
@@ -18,7 +18,7 @@ REQUEST_LINE = re.compile(r"(?P<method>[A-Z][A-Z_-]*) (?P<url>https?://[^\s/?#]+
 
 def _request_line(text: str) -> str:
     if REQUEST_LINE.fullmatch(text) is None:
-        raise Unfit(f"not `METHOD URL`: {safe_repr(text)}", HOW)
+        raise InvalidValue(f"not `METHOD URL`: {safe_repr(text)}", HOW)
     return text
 
 
@@ -41,10 +41,10 @@ class TestSpec(Strict):
     def _expects_one_answer(self) -> Self:
         if (self.allow is None) == (self.deny is None):
             what, hint = "a test needs exactly one of `allow` and `deny`", f"{HOW} after it"
-            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
         if self.graphql is not None and self.body_size is not None:
             what, hint = "`graphql` already determines the size of the body", "remove `body_size`"
-            raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": ("body_size",)})
+            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint, "at": ("body_size",)})
         return self
 
     @property

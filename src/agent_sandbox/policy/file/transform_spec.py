@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.fields import Strict, Written, call_parser, fits
 from agent_sandbox.policy.http.headers import check_header_names
 from agent_sandbox.policy.match.injection import Credential, Injection, injection, parse_secret_name
@@ -21,17 +21,19 @@ BEARER, BASIC = "bearer", "basic"
 
 def _username(text: str) -> str:
     if not USERNAME.fullmatch(text) or text != text.strip():
-        raise Unfit(f"not a user name: {safe_repr(text)}", "use ASCII characters, no colon, no space at either end")
+        raise InvalidValue(
+            f"not a user name: {safe_repr(text)}", "use ASCII characters, no colon, no space at either end"
+        )
     return text
 
 
 def _names(headers: dict[str, "CredentialSpec"]) -> dict[str, "CredentialSpec"]:
     if not headers:
         hint = "write `headers: {Authorization: {secret: NAME, transform: {type: bearer}}}`"
-        raise PydanticCustomError("unfit", "{what}", {"what": "`headers` is empty", "hint": hint})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": "`headers` is empty", "hint": hint})
     if len(headers) > MOST_HEADERS:
         what, hint = f"`headers` has more than {MOST_HEADERS} headers", "a request never needs so many secrets"
-        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
     call_parser(check_header_names, headers.keys())
     return headers
 
@@ -62,7 +64,7 @@ class KindSpec(Strict):
             what, hint = "`type: bearer` takes no user name", "remove `username`, or write `type: basic`"
         else:
             return self
-        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
 
 
 class CredentialSpec(Strict):
@@ -104,4 +106,4 @@ def require_https(schemes: Collection[str], *at: str | int) -> None:
     """Raise an error for a secret that would be sent without TLS; `at` is the rule's location below the entry."""
     if "http" in schemes:
         what, hint = "a secret is sent only over https", "write `schemes: [https]`"
-        raise PydanticCustomError("unfit", "{what}", {"what": what, "hint": hint, "at": (*at, "schemes")})
+        raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint, "at": (*at, "schemes")})

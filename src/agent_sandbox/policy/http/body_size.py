@@ -2,7 +2,7 @@
 
 import re
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.text import safe_repr
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -11,20 +11,20 @@ HOW = f"write a number of bytes, or a number with {', '.join(UNITS)}, such as `1
 
 
 def parse_body_size(value: object) -> int:
-    """Return the number of bytes, or raise Unfit.
+    """Return the number of bytes, or raise InvalidValue.
 
     >>> parse_body_size("1MiB"), parse_body_size("500KB"), parse_body_size(0)
     (1048576, 500000, 0)
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise Unfit(f"not a size: `{value}`", HOW)
+            raise InvalidValue(f"not a size: `{value}`", HOW)
         return value
     if not isinstance(value, str):
-        raise Unfit("a size has to be a number of bytes", HOW)
+        raise InvalidValue("a size has to be a number of bytes", HOW)
     found = SIZE.fullmatch(value)
     if found is None:
-        raise Unfit(f"not a size: {safe_repr(value)}", HOW)
+        raise InvalidValue(f"not a size: {safe_repr(value)}", HOW)
     return int(found["number"]) * UNITS[found["unit"]]
 
 

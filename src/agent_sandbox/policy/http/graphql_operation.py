@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import override
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.text import safe_repr
 
 KINDS = ("query", "mutation")
@@ -70,7 +70,9 @@ def operation_pattern(named: Mapping[str, Sequence[str]]) -> OperationPattern:
 
 
 def parse_field_name(text: str) -> str:
-    """Return a field name, or raise Unfit."""
+    """Return a field name, or raise InvalidValue."""
     if not NAME.fullmatch(text):
-        raise Unfit(f"not a field name: {safe_repr(text)}", "use a name from the API's schema, such as `repository`")
+        raise InvalidValue(
+            f"not a field name: {safe_repr(text)}", "use a name from the API's schema, such as `repository`"
+        )
     return text

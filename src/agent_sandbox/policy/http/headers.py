@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import override
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.text import safe_repr
 
 Sent = Iterable[tuple[str, str]]
@@ -91,14 +91,14 @@ class HeaderPattern:
 
 
 def header_pattern(named: Mapping[str, str]) -> HeaderPattern:
-    """Return the pattern for headers as the policy file names them, or raise Unfit.
+    """Return the pattern for headers as the policy file names them, or raise InvalidValue.
 
     >>> str(header_pattern({"Content-Type": "Application/JSON"}))
     'content-type: application/json'
     """
     lowered = {name.lower(): value for name, value in named.items()}
     if not named:
-        raise Unfit("`headers` is empty", "remove it, or write `headers: {content-type: application/json}`")
+        raise InvalidValue("`headers` is empty", "remove it, or write `headers: {content-type: application/json}`")
     check_header_names(named)
     for name, value in lowered.items():
         _check_value(name, value)
@@ -106,24 +106,26 @@ def header_pattern(named: Mapping[str, str]) -> HeaderPattern:
 
 
 def check_header_names(names: Collection[str]) -> None:
-    """Raise Unfit for an invalid or duplicate name, and for a header that no condition can name."""
+    """Raise InvalidValue for an invalid or duplicate name, and for a header that no condition can name."""
     if len({_folded(name) for name in names}) != len(names):
         hint = "header names are case-insensitive, and `_` counts as `-`: keep one of them"
-        raise Unfit("duplicate header in `headers`", hint)
+        raise InvalidValue("duplicate header in `headers`", hint)
     for name in map(str.lower, names):
         if not NAME.fullmatch(name):
-            raise Unfit(f"not a header name: {safe_repr(name)}", "write a name such as `content-type`")
+            raise InvalidValue(f"not a header name: {safe_repr(name)}", "write a name such as `content-type`")
         if name in ELSEWHERE:
-            raise Unfit(f"a rule cannot match the header `{name}`", ELSEWHERE[name])
+            raise InvalidValue(f"a rule cannot match the header `{name}`", ELSEWHERE[name])
 
 
 def _check_value(name: str, value: str) -> None:
     if not VALUE.fullmatch(value) or value != value.strip():
-        raise Unfit(
+        raise InvalidValue(
             f"not a header value: {safe_repr(value)}", "write it as it is sent, in ASCII, without spaces around it"
         )
     if name == MEDIA_TYPE and (";" in value or "," in value or "/" not in value):
-        raise Unfit(f"not a media type: {safe_repr(value)}", "write one such as `application/json`, without parameters")
+        raise InvalidValue(
+            f"not a media type: {safe_repr(value)}", "write one such as `application/json`, without parameters"
+        )
 
 
 def _spelling(name: str, value: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.path import readings, segments_of
 
 MAX_STARS = 8
@@ -18,12 +18,12 @@ ANY_DEPTH: Segment = ("", "", "")
 def split_glob(canonical: str) -> tuple[Segment, ...]:
     """Return the segments of a canonical path with stars. They are decoded after the split: `%2A` is a literal star."""
     if canonical.count("*") > MAX_STARS:
-        raise Unfit(f"more than {MAX_STARS} stars in a path")
+        raise InvalidValue(f"more than {MAX_STARS} stars in a path")
     segments = tuple(tuple(readings(piece)[0] for piece in part.split("*")) for part in canonical.split("/"))
     if len(segments) > MAX_SEGMENTS:
-        raise Unfit(f"more than {MAX_SEGMENTS} segments in a glob")
+        raise InvalidValue(f"more than {MAX_SEGMENTS} segments in a glob")
     if any("" in segment[1:-1] and segment != ANY_DEPTH for segment in segments):
-        raise Unfit("`**` has to be a whole segment", "write `/**` or `/**/`")
+        raise InvalidValue("`**` has to be a whole segment", "write `/**` or `/**/`")
     return segments
 
 

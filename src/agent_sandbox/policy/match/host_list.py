@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import override
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policy.match.host_set import HostSet, host_set
 from agent_sandbox.policy.match.private_hosts import NEVER_PUBLIC, why_private
@@ -87,9 +87,9 @@ class Unlisted:
 
 
 def parse_file_name(text: str) -> str:
-    """Return the name of a host list file, or raise Unfit."""
+    """Return the name of a host list file, or raise InvalidValue."""
     if not FILE_NAME.fullmatch(text):
-        raise Unfit(
+        raise InvalidValue(
             "the host list has to be in the directory of the policy file",
             "write only the file name: `domains_file: hosts.txt`",
         )
@@ -98,18 +98,18 @@ def parse_file_name(text: str) -> str:
 
 def parse_host_list(text: str, *, name: str) -> tuple[ListedHosts, list[Unlisted]]:
     """Return the hosts of a list, and its invalid lines."""
-    unfit: list[Unlisted] = []
+    invalid: list[Unlisted] = []
     wild: list[str] = []
-    exact = host_set(_names(text, wild, unfit), about=text.count("\n") + 1)
+    exact = host_set(_names(text, wild, invalid), about=text.count("\n") + 1)
     below = host_set(wild, about=len(wild))
     listed = ListedHosts(
         reach=Reach.LISTED, name=f"{name} (sha256 {_digest(text)})", exact=exact, below=below, wild=bool(wild)
     )
-    return listed, unfit
+    return listed, invalid
 
 
-def _names(text: str, wild: list[str], unfit: list[Unlisted]) -> Iterator[str]:
-    """Yield the names of single hosts; append wildcards to `wild` and invalid lines to `unfit`."""
+def _names(text: str, wild: list[str], invalid: list[Unlisted]) -> Iterator[str]:
+    """Yield the names of single hosts; append wildcards to `wild` and invalid lines to `invalid`."""
     number, counted = 1, 0
     for found in LINE.finditer(text):
         line = found[0].strip()
@@ -120,10 +120,10 @@ def _names(text: str, wild: list[str], unfit: list[Unlisted]) -> Iterator[str]:
             continue
         try:
             pattern = _reachable(line)
-        except Unfit as error:
+        except InvalidValue as error:
             number, counted = number + text.count("\n", counted, found.start()), found.start()
-            unfit.append(Unlisted(line=number, what=error.what, hint=error.hint))
-            if len(unfit) == MAX_INVALID:
+            invalid.append(Unlisted(line=number, what=error.what, hint=error.hint))
+            if len(invalid) == MAX_INVALID:
                 return
             continue
         if pattern.reach is not Reach.EXACT:
@@ -135,11 +135,11 @@ def _names(text: str, wild: list[str], unfit: list[Unlisted]) -> Iterator[str]:
 def _reachable(line: str) -> HostPattern:
     pattern = parse_host_pattern(line)
     if pattern.reach is Reach.EVERY:
-        raise Unfit("`*` is not possible in a host list", "name the hosts")
+        raise InvalidValue("`*` is not possible in a host list", "name the hosts")
     require_no_public_suffix(pattern)
     why = why_private(pattern.name)
     if why is not None:
-        raise Unfit(f"{pattern} {why}", "remove it: private hosts go under `host_services`")
+        raise InvalidValue(f"{pattern} {why}", "remove it: private hosts go under `host_services`")
     return pattern
 
 

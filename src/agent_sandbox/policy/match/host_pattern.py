@@ -10,7 +10,7 @@ from enum import StrEnum
 from ipaddress import ip_address, ip_network
 from typing import override
 
-from agent_sandbox.policy.errors import Ambiguous, Unfit
+from agent_sandbox.policy.errors import Ambiguous, InvalidValue
 from agent_sandbox.policy.http.addresses import is_liftable
 from agent_sandbox.policy.http.host import canonical_host, is_address
 from agent_sandbox.policy.match.ssh_address import require_no_ssh
@@ -89,7 +89,7 @@ EVERY = HostPattern(reach=Reach.EVERY, name="")
 
 
 def parse_host_pattern(text: str) -> HostPattern:
-    """Return the pattern, or raise Unfit."""
+    """Return the pattern, or raise InvalidValue."""
     if text == Reach.EVERY:
         return EVERY
     reach = next(reach for reach in (Reach.BELOW, Reach.APEX_AND_BELOW, Reach.EXACT) if text.startswith(reach))
@@ -98,9 +98,9 @@ def parse_host_pattern(text: str) -> HostPattern:
     try:
         name = canonical_host(name)
     except Ambiguous as doubt:
-        raise Unfit(str(doubt), "write one host: a name such as `example.com`, or an address") from doubt
+        raise InvalidValue(str(doubt), "write one host: a name such as `example.com`, or an address") from doubt
     if reach is not Reach.EXACT and is_address(name):
-        raise Unfit(f"`{text}` is a wildcard with an address", "name each address")
+        raise InvalidValue(f"`{text}` is a wildcard with an address", "name each address")
     return HostPattern(reach=reach, name=name)
 
 
@@ -108,13 +108,15 @@ def _require_host(text: str, name: str) -> None:
     require_no_ssh(text)
     shown = safe_repr(text)
     if "://" in text:
-        raise Unfit(f"{shown} is a URL, not a host", "write only the host; paths go under `rules`")
+        raise InvalidValue(f"{shown} is a URL, not a host", "write only the host; paths go under `rules`")
     if "/" in text:
         hint = "write only the host; paths go under `rules`, networks under `host_services`"
-        raise Unfit(f"{shown} has a path", hint)
+        raise InvalidValue(f"{shown} has a path", hint)
     if "*" in name:
-        raise Unfit(f"{shown} has a `*` inside", "write a wildcard as `*.example.com`")
+        raise InvalidValue(f"{shown} has a `*` inside", "write a wildcard as `*.example.com`")
     if not HOST_CHARACTERS.fullmatch(name):
-        raise Unfit(f"{shown} has characters that are not allowed in a host", "write one host, such as `example.com`")
+        raise InvalidValue(
+            f"{shown} has characters that are not allowed in a host", "write one host, such as `example.com`"
+        )
     if ":" in name and not name.startswith("["):
-        raise Unfit(f"{shown} is more than a host", "ports go under `ports`; write IPv6 as `[2001:db8::1]`")
+        raise InvalidValue(f"{shown} is more than a host", "ports go under `ports`; write IPv6 as `[2001:db8::1]`")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
 
-from agent_sandbox.policy.errors import Ambiguous, Unfit
+from agent_sandbox.policy.errors import Ambiguous, InvalidValue
 from agent_sandbox.policy.http.addresses import LIFTABLE, Network, is_liftable, is_liftable_network, why_forbidden
 from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.host import is_address
@@ -74,52 +74,52 @@ def host_service_row(name: str, target: Target, ports: Sequence[int]) -> HostSer
 
 
 def parse_host_service_name(text: str) -> str:
-    """Return the name of a host service, or raise Unfit."""
+    """Return the name of a host service, or raise InvalidValue."""
     if not NAME.fullmatch(text):
-        raise Unfit(f"not a host service name: {safe_repr(text)}", "use a-z, 0-9 and `-`, such as `ollama`")
+        raise InvalidValue(f"not a host service name: {safe_repr(text)}", "use a-z, 0-9 and `-`, such as `ollama`")
     if text in NOT_A_NAME:
-        raise Unfit(f"requests to `{text}` never reach the proxy", "choose another name, such as `ollama`")
+        raise InvalidValue(f"requests to `{text}` never reach the proxy", "choose another name, such as `ollama`")
     return text
 
 
 def parse_target(text: str) -> Target:
-    """Return the target, or raise Unfit.
+    """Return the target, or raise InvalidValue.
 
     >>> parse_target("host:11434")
     Target(to='host', port=11434, network=None)
     """
     if "://" in text:
-        raise Unfit(f"{safe_repr(text)} is a URL", HOW)
+        raise InvalidValue(f"{safe_repr(text)} is a URL", HOW)
     if "/" in text:
         return Target(to="", port=None, network=_network(text))
     try:
         to, port = parse_authority(text, default_port=None)
     except Ambiguous as doubt:
-        raise Unfit(f"not a target: {safe_repr(text)}: {doubt}", HOW) from doubt
+        raise InvalidValue(f"not a target: {safe_repr(text)}: {doubt}", HOW) from doubt
     _require_liftable(to, port)
     return Target(to=to, port=port)
 
 
 def _require_liftable(to: str, port: int) -> None:
     if to == "localhost" or to.endswith(".localhost"):
-        raise Unfit(f"`{to}` is the proxy itself", f"{MACHINE} is `host:{port}`")
+        raise InvalidValue(f"`{to}` is the proxy itself", f"{MACHINE} is `host:{port}`")
     if not is_address(to) or is_liftable(to):
         return
     kind = why_forbidden(to)
     if kind is None:
-        raise Unfit(f"{to} is a public address", "put it under `domains`")
+        raise InvalidValue(f"{to} is a public address", "put it under `domains`")
     hint = f"{MACHINE} is `host:{port}`" if kind == "loopback" else "remove it: no policy can allow it"
-    raise Unfit(f"{to} is not a private address ({kind})", hint)
+    raise InvalidValue(f"{to} is not a private address ({kind})", hint)
 
 
 def _network(text: str) -> Network:
     try:
         network = ip_network(text, strict=False)
     except ValueError as error:
-        raise Unfit(f"not a network: {safe_repr(text)}", HOW) from error
+        raise InvalidValue(f"not a network: {safe_repr(text)}", HOW) from error
     if text.partition("/")[0].strip("[]") != str(network.network_address):
-        raise Unfit(f"{safe_repr(text)} has host bits set", f"write `{network}`")
+        raise InvalidValue(f"{safe_repr(text)} has host bits set", f"write `{network}`")
     if not is_liftable_network(network):
         hint = f"write one within {', '.join(map(str, LIFTABLE))}"
-        raise Unfit(f"`{network}` is not a private network", hint)
+        raise InvalidValue(f"`{network}` is not a private network", hint)
     return network

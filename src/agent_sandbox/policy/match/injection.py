@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, override
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.text import safe_repr
 
 # The beginnings of well-known tokens, long enough not to match the name of a secret.
@@ -68,14 +68,14 @@ def _kind(credential: Credential) -> dict[str, str]:
 
 
 def parse_secret_name(text: str) -> str:
-    """Return the name of a secret, or raise Unfit, also for a text that is a secret itself."""
+    """Return the name of a secret, or raise InvalidValue, also for a text that is a secret itself."""
     if A_VALUE.match(text):
         what = "this is a secret, not the name of one"
-        raise Unfit(
+        raise InvalidValue(
             what, "revoke it, as it has leaked; write a name here, and set a new value with `agent-sandbox secret set`"
         )
     if not SECRET.fullmatch(text):
-        raise Unfit(
+        raise InvalidValue(
             f"not a secret name: {safe_repr(text)}", "use letters, digits, `.`, `_` and `-`, such as `github.token`"
         )
     return text

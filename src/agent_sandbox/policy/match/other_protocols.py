@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 
 PROTOCOLS: Mapping[int, str] = {
     21: "FTP",
@@ -39,7 +39,7 @@ HINT = (
 
 
 def require_http(ports: Iterable[int | None], schemes: Collection[str]) -> None:
-    """Raise Unfit for a port of another protocol, unless the policy names the schemes spoken there."""
+    """Raise InvalidValue for a port of another protocol, unless the policy names the schemes spoken there."""
     for port in () if schemes else ports:
         if protocol := PROTOCOLS.get(port or 0):
-            raise Unfit(f"port {port} is {protocol}, and only HTTP and TLS leave the sandbox", HINT)
+            raise InvalidValue(f"port {port} is {protocol}, and only HTTP and TLS leave the sandbox", HINT)

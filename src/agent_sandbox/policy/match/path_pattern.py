@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import override
 
-from agent_sandbox.policy.errors import Ambiguous, Unfit
+from agent_sandbox.policy.errors import Ambiguous, InvalidValue
 from agent_sandbox.policy.http.path import canonical_path, in_lower_case, readings
 from agent_sandbox.policy.match.glob import Segment, glob_matches, split_glob
 from agent_sandbox.policy.text import safe_repr
@@ -69,32 +69,32 @@ class PathPattern:
 
 
 def parse_path_pattern(kind: PathKind, text: str, *, any_case: tuple[int, int] | None = None) -> PathPattern:
-    """Return the pattern, or raise Unfit. `any_case` is the range, without `%`, to match in any case, or `WHOLE`.
+    """Return the pattern, or raise InvalidValue. `any_case` is the range, without `%`, to match in any case, or `WHOLE`.
 
     >>> parse_path_pattern(PathKind.PREFIX, "/v1").matches("/v10")
     False
     """
     if len(text) > MAX_LENGTH:
-        raise Unfit(f"a path with more than {MAX_LENGTH} characters")
+        raise InvalidValue(f"a path with more than {MAX_LENGTH} characters")
     if any_case == WHOLE:
         return parse_path_pattern(kind, text).in_any_case()
     if any_case:
         start, end = any_case
         text = f"{text[:start]}{text[start:end].lower()}{text[end:]}"
     if "?" in text:
-        raise Unfit(f"{safe_repr(text)} has a query", "conditions on the query go under `query`")
+        raise InvalidValue(f"{safe_repr(text)} has a query", "conditions on the query go under `query`")
     if "*" in text and kind is not PathKind.GLOB:
-        raise Unfit(
+        raise InvalidValue(
             f"a `*` is not a wildcard in {kind}: {safe_repr(text)}", "use `glob`, or write `%2A` for a literal `*`"
         )
     try:
         canonical = canonical_path(text)
     except Ambiguous as doubt:
         hint = "write the resolved path, starting with `/`"
-        raise Unfit(f"{doubt}: {safe_repr(text)}", hint) from doubt
+        raise InvalidValue(f"{doubt}: {safe_repr(text)}", hint) from doubt
     reading, *others = readings(canonical)
     if others:
-        raise Unfit(f"{safe_repr(text)} has a `;`", "servers differ on its meaning: leave the parameters out")
+        raise InvalidValue(f"{safe_repr(text)} has a `;`", "servers differ on its meaning: leave the parameters out")
     glob = split_glob(canonical) if kind is PathKind.GLOB else ()
     below = f"{reading.removesuffix('/')}/"
     return PathPattern(kind=kind, text=canonical, reading=reading, below=below, glob=glob, any_case=any_case)

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ CLOUDS = frozenset(
 
 
 def require_no_public_suffix(pattern: HostPattern) -> None:
-    """Raise Unfit for a wildcard over a public suffix."""
+    """Raise InvalidValue for a wildcard over a public suffix."""
     if pattern.reach in {Reach.BELOW, Reach.APEX_AND_BELOW} and is_public_suffix(pattern.name):
         what = f"`{pattern}` matches every name that anyone registers below `{pattern.name}`"
-        raise Unfit(what, "name the hosts you need")
+        raise InvalidValue(what, "name the hosts you need")
 
 
 def is_public_suffix(name: str) -> bool:

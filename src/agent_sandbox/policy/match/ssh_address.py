@@ -2,7 +2,7 @@
 
 import re
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.text import safe_repr
 
 ADDRESS = re.compile(
@@ -34,10 +34,10 @@ def repository_of(text: str) -> str:
 
 
 def require_no_ssh(text: str) -> None:
-    """Raise Unfit for an SSH address, with what to write instead."""
+    """Raise InvalidValue for an SSH address, with what to write instead."""
     address = https_address(text)
     if address is not None:
         host = address.partition("://")[2].partition("/")[0]
         named = f", or its service with `repos: [{name}]`" if (name := repository_of(text)) else ""
         hint = f"git uses https in the sandbox: allow the host `{host}`{named}"
-        raise Unfit(f"{safe_repr(text)} is an SSH address", hint)
+        raise InvalidValue(f"{safe_repr(text)} is an SSH address", hint)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import override
 
 from agent_sandbox.policy.decision import Origin
-from agent_sandbox.policy.errors import Ambiguous, Unfit
+from agent_sandbox.policy.errors import Ambiguous, InvalidValue
 from agent_sandbox.policy.http.addresses import is_liftable, why_forbidden
 from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.host import is_address
@@ -90,7 +90,7 @@ class Upstream:
 
 
 def parse_upstream_proxy(text: str) -> UpstreamProxy:
-    """Return the upstream proxy, or raise Unfit.
+    """Return the upstream proxy, or raise InvalidValue.
 
     >>> print(parse_upstream_proxy("http://Proxy.Corp.example:3128/"))
     http://proxy.corp.example:3128
@@ -98,14 +98,14 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy:
     if "@" in text:
         # The text is not repeated: it contains a password.
         hint = f"put `user:password` into `{CREDENTIALS}` next to your user policy, and `upstream` into that policy"
-        raise Unfit("the proxy URL has credentials", hint)
+        raise InvalidValue("the proxy URL has credentials", hint)
     found = SHAPE.fullmatch(text)
     if found is None:
-        raise Unfit(f"not a proxy URL: {safe_repr(text)}", HOW)
+        raise InvalidValue(f"not a proxy URL: {safe_repr(text)}", HOW)
     try:
         host, port = parse_authority(found["authority"], default_port=None)
     except Ambiguous as doubt:
-        raise Unfit(f"not a proxy URL: {safe_repr(text)}: {doubt}", HOW) from doubt
+        raise InvalidValue(f"not a proxy URL: {safe_repr(text)}: {doubt}", HOW) from doubt
     _require_other_machine(host, port)
     return UpstreamProxy(tls=found["scheme"].lower() == "https", host=host, port=port)
 
@@ -113,13 +113,15 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy:
 def _require_other_machine(host: str, port: int) -> None:
     hint = f"a proxy on {MACHINE} is `http://{ENGINE}:{port}`"
     if host == "localhost" or host.endswith(".localhost"):
-        raise Unfit(f"`{host}` is the sandbox's proxy itself", hint)
+        raise InvalidValue(f"`{host}` is the sandbox's proxy itself", hint)
     if is_address(host) and not is_liftable(host) and (kind := why_forbidden(host)):
-        raise Unfit(f"{host} cannot be the upstream proxy ({kind})", hint if kind == "loopback" else "")
+        raise InvalidValue(f"{host} cannot be the upstream proxy ({kind})", hint if kind == "loopback" else "")
 
 
 def parse_ca_name(text: str) -> str:
-    """Return the name of a certificate file, or raise Unfit."""
+    """Return the name of a certificate file, or raise InvalidValue."""
     if not FILE_NAME.fullmatch(text):
-        raise Unfit("`ca` has to be in the directory of the policy file", "write only the file name: `ca: corp-ca.pem`")
+        raise InvalidValue(
+            "`ca` has to be in the directory of the policy file", "write only the file name: `ca: corp-ca.pem`"
+        )
     return text

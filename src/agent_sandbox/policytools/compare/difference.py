@@ -54,7 +54,7 @@ def _opens(old: Policy, new: Policy) -> Iterator[Change]:
         return
     yield from _by_rules(old, new)
     yield from _by_denies(old, new)
-    yield from by_ceilings(old, new)
+    yield from by_restrictions(old, new)
     yield from _by_slashes(old, new)
     yield from _by_hosts(old, new)
     yield from _by_upstream(old, new)
@@ -68,12 +68,14 @@ def _by_rules(old: Policy, new: Policy) -> Iterator[Change]:
     before = Wider(build_index(()) if old.refusal else old.index, Effect.ALLOW)
     denied = Wider(new.index, Effect.DENY)
     denies = Meeting(new.index, new.rules.rules, Effect.DENY)
-    ceilings = [Meeting(ceiling.index, ceiling.rules, Effect.ALLOW) for ceiling in new.rules.ceilings]
+    restrictions = [
+        Meeting(restriction.index, restriction.rules, Effect.ALLOW) for restriction in new.rules.restrictions
+    ]
     for rule in _allows(new):
         # Only these of the host's rules can cover the new one.
         decided = (*before.taking(rule.conditions), *denied.taking(rule.conditions))
         left = _left(rule.conditions, decided)
-        if left and all(any(ceiling.of(left)) for ceiling in ceilings):
+        if left and all(any(restriction.of(left)) for restriction in restrictions):
             what = str(replace(rule, conditions=left))
             yield Change(kind="rule", what=what, origin=rule.origin, exceptions=_exceptions(denies, left))
 
@@ -124,12 +126,12 @@ def undenied(old: Policy, new: Policy) -> Iterator[Rule]:
     return (deny for deny in denies if not any(still.covering(deny.conditions)))
 
 
-def by_ceilings(old: Policy, new: Policy) -> Iterator[Change]:
+def by_restrictions(old: Policy, new: Policy) -> Iterator[Change]:
     """Yield the old restrictions that are missing or wider in the new policy, whatever it allows."""
-    for ceiling in old.rules.ceilings:
-        wide = Wider(ceiling.index, Effect.ALLOW)
-        if not any(_lies_within(other, wide) for other in new.rules.ceilings):
-            yield Change(kind="ceiling", what=f"layer {ceiling.origin.layer}", origin=ceiling.origin)
+    for restriction in old.rules.restrictions:
+        wide = Wider(restriction.index, Effect.ALLOW)
+        if not any(_lies_within(other, wide) for other in new.rules.restrictions):
+            yield Change(kind="ceiling", what=f"layer {restriction.origin.layer}", origin=restriction.origin)
 
 
 def _lies_within(narrow: Restriction, wide: Wider) -> bool:

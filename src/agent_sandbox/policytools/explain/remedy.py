@@ -88,11 +88,17 @@ def remedy(
     if why_not := _no_line(request, decision):
         return Remedy(in_the_way=why_not)
     ways = readings(request.path)
-    beyond = (str(ceiling.origin) for ceiling in policy.rules.ceilings if ceiling.verdict(request, ways) is None)
+    beyond = (
+        str(restriction.origin)
+        for restriction in policy.rules.restrictions
+        if restriction.verdict(request, ways) is None
+    )
     in_the_way = "; ".join(BEYOND_AN_ENTRY[Cause.CEILING].format(origin) for origin in beyond)
     if decision.cause is Cause.CEILING:
         return Remedy(in_the_way=in_the_way)
-    if own := next((ceiling.origin for ceiling in policy.rules.ceilings if ceiling.origin.layer == PROJECT), None):
+    if own := next(
+        (restriction.origin for restriction in policy.rules.restrictions if restriction.origin.layer == PROJECT), None
+    ):
         return Remedy(in_the_way=ONLY_NARROWS.format(own))
     if decision.cause is Cause.OPERATION:
         line = entry_for_operation(request)

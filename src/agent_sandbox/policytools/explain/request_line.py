@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import override
 
 from agent_sandbox.policy.engine.policy import Policy
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.authority import parse_authority
 from agent_sandbox.policy.http.body_size import parse_body_size
 from agent_sandbox.policy.http.graphql_body import with_body
@@ -104,5 +104,5 @@ def read_size(text: str) -> int:
     """Return the number of bytes of a size such as `1MiB` or `300`, or raise UserError."""
     try:
         return parse_body_size(int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else text)
-    except Unfit as unfit:
-        raise UserError([Problem(where=text, what="not a body size", hint=unfit.hint)]) from unfit
+    except InvalidValue as invalid:
+        raise UserError([Problem(where=text, what="not a body size", hint=invalid.hint)]) from invalid

@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from agent_sandbox.policy.compiler.expand import expand
 from agent_sandbox.policy.decision import Effect
-from agent_sandbox.policy.errors import Ambiguous, Unfit
+from agent_sandbox.policy.errors import Ambiguous, InvalidValue
 from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.text import safe_repr
@@ -41,10 +41,10 @@ def import_allowlist(text: str, *, file: str) -> Imported:
         except UserError as error:
             problems += [(number, problem) for problem in error.problems]
     doubted = (many for many in batched(wanted, TOGETHER) if not _are_requests([entry for _, entry in many]))
-    problems += _unfit(chain.from_iterable(doubted))
+    problems += _invalid(chain.from_iterable(doubted))
     if problems:
-        told = ((f"{file}:{number}", one) for number, one in sorted(problems, key=itemgetter(0)))
-        raise UserError(dict.fromkeys(Problem(where=where, what=one.what, hint=one.hint) for where, one in told))
+        located = ((f"{file}:{number}", one) for number, one in sorted(problems, key=itemgetter(0)))
+        raise UserError(dict.fromkeys(Problem(where=where, what=one.what, hint=one.hint) for where, one in located))
     found.allow += dict.fromkeys(entry for _, entry in wanted)
     return found
 
@@ -60,15 +60,15 @@ def _are_requests(entries: Sequence[str]) -> bool:
         return False
 
 
-def _unfit(entries: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Problem]]:
+def _invalid(entries: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Problem]]:
     """Yield the number of each invalid line, with the problems of its first invalid entry."""
-    told = 0
+    last = 0
     for number, entry in entries:
         try:
-            if number != told:
+            if number != last:
                 read_short_rule(Effect.ALLOW, (entry,))
         except UserError as error:
-            told = number
+            last = number
             yield from ((number, problem) for problem in error.problems)
 
 
@@ -95,7 +95,7 @@ def _is_wild_with_a_path(url: str) -> bool:
 def _is_host(words: list[str]) -> bool:
     try:
         parse_host_pattern(" ".join(words))
-    except Unfit:
+    except InvalidValue:
         return False
     return True
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agent_sandbox.policy.compiler.layer import Layer
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.text import safe_repr
@@ -117,7 +117,7 @@ def _host(text: str) -> str:
         return ours
     try:
         return str(parse_host_pattern(ours))
-    except Unfit:
+    except InvalidValue:
         return ours  # left out later, with a note that quotes it
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent_sandbox.policy.engine.rule import Conditions
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from agent_sandbox.policytools.importing.records import Record, Taken
 
@@ -55,7 +55,7 @@ def _is_host(text: str) -> bool:
     """Return whether this is a valid host here; a request can never name an invalid one."""
     try:
         parse_host_pattern(text)
-    except Unfit:
+    except InvalidValue:
         return False
     return True
 

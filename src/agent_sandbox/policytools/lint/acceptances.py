@@ -22,5 +22,5 @@ def bad_acceptance(subject: Subject, known: Collection[str]) -> Iterator[Finding
                 line=line,
                 what=f"this `accepted` {wrong}",
                 why="it has no effect",
-                mend=f"write `# accepted: CHECK, WHY`; checks are {', '.join(known)}",
+                fix=f"write `# accepted: CHECK, WHY`; checks are {', '.join(known)}",
             )

@@ -117,5 +117,5 @@ def _finding(subject: Subject, rule: Rule, asked: Conditions, records: list[Reco
         line=rule.origin.line if own else int(entry.where),
         what=f"{by} also allows {request.method} {request.url}, which {other} at line {entry.where} does not",
         why=WHY,
-        mend=NAME.format(rule.conditions.host) if own else REPLACE if contained else DENY,
+        fix=NAME.format(rule.conditions.host) if own else REPLACE if contained else DENY,
     )

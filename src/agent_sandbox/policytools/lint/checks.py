@@ -53,6 +53,11 @@ class Found:
     check: str
     finding: Finding
 
+    def as_json(self) -> dict[str, str | int]:
+        """Return it as JSON; its remedy is called `mend` there."""
+        one = self.finding
+        return {"check": self.check, "line": one.line, "what": one.what, "why": one.why, "mend": one.fix}
+
 
 def lint(subject: Subject, checks: Collection[str] = CHECKS.keys()) -> tuple[Found, ...]:
     """Return the findings of these checks that are not accepted, by line."""

@@ -10,4 +10,4 @@ class Finding:
     line: int
     what: str
     why: str
-    mend: str
+    fix: str

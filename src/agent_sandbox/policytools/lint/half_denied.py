@@ -32,7 +32,7 @@ def half_denied(subject: Subject) -> Iterator[Finding]:
                 line=deny.origin.line,
                 what=f"`{deny}` is denied, and `{replace(deny, conditions=left)}` is allowed by {allow.origin}",
                 why="a deny that names one scheme does not apply to the other",
-                mend="deny it for both: an entry with `host` and `rules`, without `schemes`",
+                fix="deny it for both: an entry with `host` and `rules`, without `schemes`",
             )
 
 

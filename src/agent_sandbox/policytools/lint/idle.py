@@ -29,27 +29,27 @@ def never_matches(subject: Subject) -> Iterator[Finding]:
                 line=line,
                 what=f"`{entry.host}` can never be reached: names under `{reserved}` have no address",
                 why="the entry looks as if it allowed something, but it does not",
-                mend="remove it",
+                fix="remove it",
             )
         elif address := _private_address(name):
             yield Finding(
                 line=line,
                 what=f"`{entry.host}` can never be reached: it leads to {address}",
                 why="the proxy never connects to a private address by a public name",
-                mend="name the private host under `host_services`",
+                fix="name the private host under `host_services`",
             )
-    ceilings = [
-        (ceiling.origin, Meeting(ceiling.index, ceiling.rules, Effect.ALLOW))
-        for ceiling in subject.policy.rules.ceilings
+    restrictions = [
+        (restriction.origin, Meeting(restriction.index, restriction.rules, Effect.ALLOW))
+        for restriction in subject.policy.rules.restrictions
     ]
     for rule in subject.allows:
-        for origin, within in ceilings:
+        for origin, within in restrictions:
             if not any(within.of(rule.conditions)):
                 yield Finding(
                     line=rule.origin.line,
                     what=f"`{rule}` can never be used: layer {origin.layer} allows none of it",
                     why="the entry looks as if it allowed something, but it does not",
-                    mend=f"remove it, or allow it at {origin} as well",
+                    fix=f"remove it, or allow it at {origin} as well",
                 )
 
 
@@ -75,7 +75,7 @@ def hidden_by_deny(subject: Subject) -> Iterator[Finding]:
                 line=rule.origin.line,
                 what=f"`{rule}` is never allowed: the deny at {deny.origin} covers it",
                 why="one of the two lines is probably a mistake",
-                mend="remove one of them, or narrow the deny",
+                fix="remove one of them, or narrow the deny",
             )
 
 
@@ -89,7 +89,7 @@ def covered(subject: Subject) -> Iterator[Finding]:
                 line=rule.origin.line,
                 what=f"`{rule}` adds nothing: {other.origin} allows all of it (`{other}`)",
                 why="narrowing this line later would have no effect",
-                mend="remove it, or narrow the other one",
+                fix="remove it, or narrow the other one",
             )
 
 

@@ -22,7 +22,7 @@ def upload_host(subject: Subject) -> Iterator[Finding]:
                     line=rule.origin.line,
                     what=f"{host} {group.what}",
                     why=group.why,
-                    mend="remove it" if group.asked == "any" else "allow only reading: `methods: [GET]`",
+                    fix="remove it" if group.asked == "any" else "allow only reading: `methods: [GET]`",
                 )
 
 
@@ -35,7 +35,7 @@ def upload_registry(subject: Subject) -> Iterator[Finding]:
                     line=line,
                     what=f"service `{service}` fetches from {rule.conditions.host}, which {group.what}",
                     why="code that anyone publishes there runs in the sandbox, and strangers can read the requests",
-                    mend=f"check the tool's configuration, and remove the host from {rule.origin}",
+                    fix=f"check the tool's configuration, and remove the host from {rule.origin}",
                 )
 
 
@@ -69,7 +69,7 @@ def shared_store(subject: Subject) -> Iterator[Finding]:
                     line=rule.origin.line,
                     what=f"{store} is for every bucket of {provider}: the path names the bucket",
                     why="the agent could upload data to a stranger's bucket, or run what a stranger put there",
-                    mend="name the bucket: `path: {prefix: /my-bucket/}`",
+                    fix="name the bucket: `path: {prefix: /my-bucket/}`",
                 )
 
 

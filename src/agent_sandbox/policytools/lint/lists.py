@@ -19,7 +19,7 @@ class Tenants:
 
     what: str
     why: str
-    mend: str
+    fix: str
     suffixes: tuple[str, ...]
 
 

@@ -44,5 +44,5 @@ def _finding(line: int, name: str, value: str) -> Finding:
         line=line,
         what=f"`{flow({name: value})[1:-1]}` matches only `{sent}`, not `{name}={value}`",
         why="names and values of a query are compared in decoded form",
-        mend=f"write `{flow(decoded)[1:-1]}`",
+        fix=f"write `{flow(decoded)[1:-1]}`",
     )

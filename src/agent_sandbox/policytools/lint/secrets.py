@@ -18,7 +18,7 @@ def wide_secret(subject: Subject) -> Iterator[Finding]:
                 line=line,
                 what=f"{rule.conditions.inject} would be sent to every host of `{rule.conditions.host}`",
                 why="anyone who runs or registers one of these hosts would receive it",
-                mend="name the hosts that need it",
+                fix="name the hosts that need it",
             )
 
 
@@ -32,7 +32,7 @@ def optional_secret(subject: Subject) -> Iterator[Finding]:
                 line=line,
                 what=f"`{rule}` is also allowed without the secret, by {other.origin} (`{other}`)",
                 why="the request is sent unchanged if the client has its own credential or the proxy lacks the secret",
-                mend="narrow the other rule unless this is intended",
+                fix="narrow the other rule unless this is intended",
             )
 
 

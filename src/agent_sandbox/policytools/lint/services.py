@@ -20,7 +20,7 @@ def any_repository(subject: Subject) -> Iterator[Finding]:
                 line=subject.layer.origin("services", number).line,
                 what=f"service `{service.name}` can write to any repository ({', '.join(parts)})",
                 why="the agent could put any data into a stranger's repository, or publish it there",
-                mend="name the repositories: `repos: [owner/name]`",
+                fix="name the repositories: `repos: [owner/name]`",
             )
 
 
@@ -38,5 +38,5 @@ def unused_service(subject: Subject) -> Iterator[Finding]:
                 line=subject.layer.origin("services", number).line,
                 what=f"service `{service.name}` adds nothing: other rules already deny or allow all of it",
                 why="it looks needed, but has no effect",
-                mend="remove it, or the other rules",
+                fix="remove it, or the other rules",
             )

@@ -28,8 +28,8 @@ class Subject:
     @property
     def allows(self) -> Iterator[Rule]:
         """The allows in the file itself, including those of a restricting layer."""
-        ceilings = (rule for ceiling in self.policy.rules.ceilings for rule in ceiling.rules)
-        for rule in (*self.policy.rules.rules, *ceilings):
+        restrictions = (rule for restriction in self.policy.rules.restrictions for rule in restriction.rules)
+        for rule in (*self.policy.rules.rules, *restrictions):
             if rule.effect is Effect.ALLOW and rule.origin.layer == self.layer.name:
                 yield rule
 

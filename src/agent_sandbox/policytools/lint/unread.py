@@ -15,7 +15,7 @@ def plain_http(subject: Subject) -> Iterator[Finding]:
                 line=rule.origin.line,
                 what=f"{rule.conditions.host} is allowed over plain http",
                 why="anyone on the network path can read the requests and forge the responses",
-                mend="use https; if the host has none, accept the finding: `# accepted: plain-http, WHY`",
+                fix="use https; if the host has none, accept the finding: `# accepted: plain-http, WHY`",
             )
 
 
@@ -28,7 +28,7 @@ def uninspected(subject: Subject) -> Iterator[Finding]:
                 line=line,
                 what=f"requests to {entry.host} are not inspected (`inspect: false`)",
                 why="the agent could send any data there, and the audit log would not show what",
-                mend="remove `inspect: false`, or say why it is needed in a comment or in `reason`",
+                fix="remove `inspect: false`, or say why it is needed in a comment or in `reason`",
             )
 
 
@@ -42,5 +42,5 @@ def unlisted_graphql(subject: Subject) -> Iterator[Finding]:
                 line=rule.origin.line,
                 what=f"{asked.host}{asked.path} allows all of the GraphQL API: reads and deletes look the same",
                 why="the operation is in the body, which this rule does not check",
-                mend="list the allowed fields: `graphql: {query: [viewer]}`",
+                fix="list the allowed fields: `graphql: {query: [viewer]}`",
             )

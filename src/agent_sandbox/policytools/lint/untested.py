@@ -16,5 +16,5 @@ def no_tests(subject: Subject) -> Iterator[Finding]:
             line=min(lines),
             what="the file has rules but no `tests`",
             why="nothing would detect that a later edit allows or denies more than intended",
-            mend="write down what must stay true: `tests: [{allow: GET https://...}, {deny: POST https://...}]`",
+            fix="write down what must stay true: `tests: [{allow: GET https://...}, {deny: POST https://...}]`",
         )

@@ -15,7 +15,7 @@ def allow_all(subject: Subject) -> Iterator[Finding]:
             line=subject.layer.origin("allow_all").line,
             what="with `allow_all`, this file can allow every host on the internet",
             why="the agent could send any data to anyone",
-            mend="remove it and name the hosts; `agent-sandbox policy suggest` lists those that were requested",
+            fix="remove it and name the hosts; `agent-sandbox policy suggest` lists those that were requested",
         )
 
 
@@ -31,7 +31,7 @@ def tenant_wildcard(subject: Subject) -> Iterator[Finding]:
             group, suffix = found
             below = f" below {suffix}" if suffix.count(".") > host.name.count(".") else ""
             what = f"`{host}` matches {group.what}{below}"
-            yield Finding(line=line, what=what, why=group.why, mend=group.mend)
+            yield Finding(line=line, what=what, why=group.why, fix=group.fix)
 
 
 def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
@@ -44,7 +44,7 @@ def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
                 line=line,
                 what=f"no reason why `{entry.host}` has to be a wildcard",
                 why="every name below it is allowed, including future ones",
-                mend="name the hosts, or say why in a comment on the line or above it, or in `reason`",
+                fix="name the hosts, or say why in a comment on the line or above it, or in `reason`",
             )
     for line, listed in subject.listed:
         if listed.wild and not subject.remarks(line):
@@ -52,5 +52,5 @@ def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
                 line=line,
                 what=f"no reason why the host list has {len(listed.below)} wildcards",
                 why="every name below one is allowed, including future ones",
-                mend="list the hosts, or say why in a comment on the line or above it",
+                fix="list the hosts, or say why in a comment on the line or above it",
             )

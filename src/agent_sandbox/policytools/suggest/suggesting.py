@@ -85,7 +85,7 @@ def _why_not(request: Request, denials: Denials, policy: Policy) -> str:
     deny = next((rule for rule in here if rule.effect is Effect.DENY and rule.matches(request, ways)), None)
     if deny:
         return f"denied by {deny.origin} ({deny})"
-    if any(ceiling.verdict(request, ways) is None for ceiling in policy.rules.ceilings):
+    if any(restriction.verdict(request, ways) is None for restriction in policy.rules.restrictions):
         return REASONS["ceiling"]
     return ALLOWED_NOW if decide(policy, request._replace(secrets=True)).allowed else ""
 

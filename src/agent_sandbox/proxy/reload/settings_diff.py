@@ -30,9 +30,9 @@ def _settings(policy: Policy) -> Iterator[tuple[object, str]]:
     for row in rules.host_services:
         where = f"{row.asked}:{_listed(row.ports)}"
         yield (where, row.to), f"{where} leads to {row.to or 'a private network'}"
-    for ceiling in rules.ceilings:
-        within = frozenset((rule.effect, rule.conditions) for rule in ceiling.rules)
-        yield (ceiling.origin.layer, within), f"restricted by layer {ceiling.origin.layer}"
+    for restriction in rules.restrictions:
+        within = frozenset((rule.effect, rule.conditions) for rule in restriction.rules)
+        yield (restriction.origin.layer, within), f"restricted by layer {restriction.origin.layer}"
 
 
 def _listed(ports: Iterable[int]) -> str:

@@ -36,7 +36,7 @@ def _named(policy: Policy) -> Iterator[tuple[str, str]]:
     upstream = policy.settings.upstream
     if upstream is not None and upstream.ca is not None:
         yield upstream.layer, upstream.ca.file
-    for index in (policy.index, *(ceiling.index for ceiling in policy.rules.ceilings)):
+    for index in (policy.index, *(restriction.index for restriction in policy.rules.restrictions)):
         for rule in chain.from_iterable(index.others):
             if isinstance(rule.conditions.host, ListedHosts):
                 yield rule.origin.layer, rule.conditions.host.file

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent_sandbox.atomic_file import write_file
 from agent_sandbox.bounded_json import NotJsonError, read_json
-from agent_sandbox.policy.errors import Ambiguous, Unfit
+from agent_sandbox.policy.errors import Ambiguous, InvalidValue
 from agent_sandbox.policy.http.host import canonical_host
 from agent_sandbox.policy.match.injection import SECRET, parse_secret_name
 from agent_sandbox.policy.text import safe_repr
@@ -77,8 +77,8 @@ def put_secret(folder: Path, name: str, hosts: Sequence[str], value: bytes) -> N
 def _problems(name: str, hosts: Sequence[str], value: bytes) -> Iterator[Problem]:
     try:
         parse_secret_name(name)
-    except Unfit as unfit:
-        yield Problem(where="", what=unfit.what, hint=unfit.hint)
+    except InvalidValue as invalid:
+        yield Problem(where="", what=invalid.what, hint=invalid.hint)
     if not hosts:
         yield Problem(where="", what="no host is given", hint="name each one: --host api.example.com")
     for host in hosts:
@@ -105,5 +105,5 @@ def remove_secret(folder: Path, name: str) -> None:
     """Remove a secret. Raises UserError if there is none of that name."""
     try:
         (folder / parse_secret_name(name)).unlink()
-    except (Unfit, FileNotFoundError) as error:
+    except (InvalidValue, FileNotFoundError) as error:
         raise UserError([Problem(where="", what=f"there is no secret {safe_repr(name)}")]) from error

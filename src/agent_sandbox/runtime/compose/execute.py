@@ -8,7 +8,7 @@ from agent_sandbox.backends.verbs import Freshness
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.build_faults import build_problem
 from agent_sandbox.runtime.compose.build_log import BuildLog, expected_steps
-from agent_sandbox.runtime.compose.compose_log import told
+from agent_sandbox.runtime.compose.compose_log import shown_text
 from agent_sandbox.runtime.compose.engine import Engine
 from agent_sandbox.runtime.compose.tarball import tarball
 from agent_sandbox.runtime.driver.protocol import Explain
@@ -64,7 +64,7 @@ def _run(engine: Engine, step: RunCommand, tell: Tell, explain: Explain | None) 
     tell(Started(purpose=step.purpose))
 
     def on_line(line: str) -> None:
-        if words := told(line, step.project):
+        if words := shown_text(line, step.project):
             tell(Progressed(done=0, doing=words))
 
     with engine.required():

@@ -13,8 +13,8 @@ from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.policies.layers import layers_here, load_here
-from agent_sandbox.runtime.policies.missing_services import lacking
-from agent_sandbox.runtime.policies.unmounted_layers import left_out
+from agent_sandbox.runtime.policies.missing_services import missing_services
+from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import bound_by, images_of, is_own
 from agent_sandbox.runtime.trust.prompt import unseen_in
 
@@ -51,11 +51,11 @@ def policy(machine: Machine) -> CheckResult:
         if closed and machine.is_local:
             what = f"the proxy runs as another user, cannot read these and denies everything: {', '.join(closed)}"
             return fail("policy", what, opening(closed))
-    for missed in left_out(machine.project, os.environ):
+    for missed in unmounted_layers(machine.project, os.environ):
         return warn("policy", missed)
     if loaded.refusal:
         return warn("policy", f"everything is denied: {loaded.refusal}", f"edit {machine.project.policy}")
-    for missed in lacking(machine.project, lambda: loaded):
+    for missed in missing_services(machine.project, lambda: loaded):
         return warn("policy", missed)
     return ok("policy", f"{len(loaded.rules.rules)} rules, digest {loaded.digest[:12]}")
 

@@ -27,15 +27,15 @@ def checks_for(machine: Machine) -> list[Row]:
 
 def examine(machine: Machine, checks: Iterable[Row] | None = None) -> Iterator[CheckResult]:
     """Yield the results; a check that cannot run has failed, and each cause is reported once."""
-    told: set[str] = set()
+    seen: set[str] = set()
     for row in checks_for(machine) if checks is None else checks:
         if (row.engine and not machine.host.answers) or (row.project and not machine.has_project):
             continue
         for result in results_of(row, machine):
             # Without the engine's command, do not also report what needs it.
-            if result.status is not Status.FAIL or result.what not in told:
+            if result.status is not Status.FAIL or result.what not in seen:
                 yield result
-            told.add(result.what)
+            seen.add(result.what)
 
 
 def results_of(row: Row, machine: Machine) -> tuple[CheckResult, ...]:

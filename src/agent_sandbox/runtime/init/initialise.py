@@ -38,7 +38,7 @@ LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class InitOptions:
     """The user's options; None keeps an earlier `init`'s choice or takes the default."""
 
     agent: str
@@ -85,30 +85,30 @@ class Prepared:
         make_folders(self.project, (one.path for one in self.workspace.protected if one.always))
 
 
-def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
+def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     """Return what `init` would write, without writing."""
     templates = data_root() / "templates"
-    manifest = load_manifest(templates, wish.agent)
-    project = find_project(wish.path, environ)
+    manifest = load_manifest(templates, options.agent)
+    project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS}
     record = parse_record(present[STACK] or "")
     before = _protected_before(project, present[STACK] or "", environ)
-    protection = find_protected(project, before=before, unprotect=wish.unprotect)
+    protection = find_protected(project, before=before, unprotect=options.unprotect)
     workspace = look_at(
         project,
-        title=_title(wish, record, project),
-        ide=wish.ide or (record.ide if record else Ide.VSCODE),
-        limits=limits(wish.limits, record.limits if record else DEFAULT, spelled="--{}"),
+        title=_title(options, record, project),
+        ide=options.ide or (record.ide if record else Ide.VSCODE),
+        limits=limits(options.limits, record.limits if record else DEFAULT, spelled="--{}"),
         environ=environ,
         protected=protection.paths,
     )
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
-    offered = _offered(project, environ, detect=wish.detect)
+    offered = _offered(project, environ, detect=options.detect)
     rendered = render_project(Templates(templates), stack, manifest, workspace, offered)
     former = frozenset({record.name} if record else ())
-    changes = reconcile(rendered, present, former=former, on_conflict=wish.on_conflict)
-    if record and record.agent != manifest.name and wish.on_conflict is OnConflict.KEEP:
+    changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
+    if record and record.agent != manifest.name and options.on_conflict is OnConflict.KEEP:
         changes = tuple(_kept_for(record.agent, change) for change in changes)
     excluded = to_exclude(project, changes)
     return Prepared(
@@ -120,7 +120,7 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Prepared:
         notes=(
             *notes(changes, manifest, offered, _own_stacks(project)),
             *_beyond(workspace.limits),
-            *_about(protection, wish.unprotect),
+            *_about(protection, options.unprotect),
             *_kept_out_of_git(excluded),
         ),
         protection=protection,
@@ -190,11 +190,11 @@ def _own_stacks(project: Path) -> tuple[str, ...]:
     return tuple(name for name in OWN_STACKS if os.path.exists(project / name))[:1]
 
 
-def _title(wish: Wish, record: Record | None, project: Path) -> str:
-    if wish.title is None:
+def _title(options: InitOptions, record: Record | None, project: Path) -> str:
+    if options.title is None:
         own = "".join(letter if letter.isprintable() else "-" for letter in project.name)
         return record.title if record else own[:TITLE_LENGTH]
-    if not wish.title.strip() or not wish.title.isprintable() or len(wish.title) > TITLE_LENGTH:
-        what = f"{wish.title!r} is not a valid name: use up to {TITLE_LENGTH} printable characters"
+    if not options.title.strip() or not options.title.isprintable() or len(options.title) > TITLE_LENGTH:
+        what = f"{options.title!r} is not a valid name: use up to {TITLE_LENGTH} printable characters"
         raise UserError([Problem(where="--name", what=what)])
-    return wish.title
+    return options.title

@@ -9,7 +9,7 @@ from agent_sandbox.runtime.project.installed import removal_of
 from agent_sandbox.runtime.project.trust_snapshot import Standing
 
 
-def left_behind(prepared: Prepared, trusted: Iterable[Standing]) -> Iterator[str]:
+def orphaned_stack(prepared: Prepared, trusted: Iterable[Standing]) -> Iterator[str]:
     """Yield a note for a stack with the project's former name or from its former directory."""
     (before,) = (change.before for change in prepared.changes if change.path == STACK)
     record = parse_record(before or "")

@@ -11,7 +11,7 @@ from agent_sandbox.resources import data_root
 LACKING = "no policy names the service `{0}`, which {1} needs for its API: add `- {0}` under `services` in {2}"
 
 
-def lacking(project: Project, load: Callable[[], Policy]) -> tuple[str, ...]:
+def missing_services(project: Project, load: Callable[[], Policy]) -> tuple[str, ...]:
     """Return a note for each missing service; nothing for a policy that does not load."""
     try:
         named = {rule.origin.layer for rule in load().rules.rules}

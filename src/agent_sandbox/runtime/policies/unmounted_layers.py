@@ -12,7 +12,7 @@ from agent_sandbox.runtime.project.installed import bound_by
 LEFT_OUT = "{} exists, but the stack was made without it: agent-sandbox init {}, then agent-sandbox up"
 
 
-def left_out(project: Project, environ: Mapping[str, str]) -> tuple[str, ...]:
+def unmounted_layers(project: Project, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return a note for each layer that did not exist when `init` made the stack."""
     bound = bound_by(project.root, "proxy")
     here = layers_here(environ, beside=project.policy)

@@ -13,7 +13,7 @@ from agent_sandbox.runtime.driver.protocol import Driver
 from agent_sandbox.runtime.proxy.decisions import read_line
 
 SECONDS = 30.0
-MENDABLE, USAGE = 1, 2  # exit codes of the proxy program
+FIXABLE, USAGE = 1, 2  # exit codes of the proxy program
 STOPPED = Problem(where="proxy", what="it stopped or restarted during the request", hint="agent-sandbox status")
 
 OTHER = Problem(
@@ -39,7 +39,7 @@ def tell_stack(driver: Driver, plan: Plan, *, stdin: bytes = b"") -> str:
         return done.out
     if done.code == USAGE:
         raise UserError([OTHER])
-    said = [Problem(where="", what=line) for line in done.err.splitlines() if done.code == MENDABLE]
+    said = [Problem(where="", what=line) for line in done.err.splitlines() if done.code == FIXABLE]
     raise UserError(said or [driver.explain(done.err or done.out, doing=step.purpose)])
 
 

@@ -7,9 +7,9 @@ from agent_sandbox.render.devcontainer import devcontainer_document
 from agent_sandbox.render.header import Hand, hand_of
 from agent_sandbox.render.paths import DEVCONTAINER, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
-from agent_sandbox.runtime.init.initialise import Prepared, Wish, prepare
+from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.trust.prompt import Written
-from agent_sandbox.stack.limits import DEFAULT, told
+from agent_sandbox.stack.limits import DEFAULT, limit_texts
 
 GENERATED = (STACK, DEVCONTAINER)
 WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
@@ -17,16 +17,16 @@ WITH_OTHERS = (Verdict.MERGED, Verdict.KEPT)
 
 def written_here(root: Path, agent: str, environ: Mapping[str, str]) -> Written:
     """Return what this version writes for this directory and user; limits set by a clone's author are a difference."""
-    wish = Wish(
+    options = InitOptions(
         agent=agent,
         path=root,
         title=None,
         ide=None,
         on_conflict=OnConflict.REPLACE,
         detect=False,
-        limits=told(DEFAULT),
+        limits=limit_texts(DEFAULT),
     )
-    prepared = prepare(wish, environ)
+    prepared = prepare(options, environ)
     return Written(files=generated(prepared), members=devcontainer_document(prepared.workspace))
 
 

@@ -14,7 +14,7 @@ from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
-from agent_sandbox.policytools.compare.difference import Change, by_ceilings, difference, undenied
+from agent_sandbox.policytools.compare.difference import Change, by_restrictions, difference, undenied
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.project.trust_snapshot import LOSSLESS, Standing
@@ -30,7 +30,7 @@ REPLACES = "`merge_mode: replace` on {}: drops rules of other layers, and their 
 NO_WIDER = {"inspect": (None, True), "reload": (None, "restart")}
 # These restrict what other layers allow, so they also count for a project that allows nothing itself.
 ASKED_APART = frozenset({"deny", "ceiling", "upstream"})
-MOST_TOLD = 200  # characters of a service's options; the policy's text follows anyway
+LONGEST_OPTIONS = 200  # characters of a service's options; the policy's text follows anyway
 NOTHING = Policy.deny_all("nothing is trusted yet")
 BROKEN = "anything, because the policy cannot be read:\n"
 
@@ -68,8 +68,8 @@ def _chosen(standing: Standing) -> Mapping[str, str]:
 
 
 def _listed(options: Mapping[str, object]) -> str:
-    told = ", ".join(f"{name}: {json.dumps(value)}" for name, value in options.items())
-    return told if len(told) <= MOST_TOLD else f"{told[:MOST_TOLD]}..."
+    text = ", ".join(f"{name}: {json.dumps(value)}" for name, value in options.items())
+    return text if len(text) <= LONGEST_OPTIONS else f"{text[:LONGEST_OPTIONS]}..."
 
 
 def widens(now: Policy, before: Policy, *, chosen: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def widens(now: Policy, before: Policy, *, chosen: Mapping[str, str] | None = No
     # Long lists are cut, so the few lines that widen most come first.
     return (
         *_settings(now, before),
-        *(f"what {change.what} restricted" for change in by_ceilings(before, now)),
+        *(f"what {change.what} restricted" for change in by_restrictions(before, now)),
         *_places(now, before),
         *_counted(opens, chosen or {}),
         *(f"{deny}, denied before" for deny in undenied(before, now)),
@@ -141,4 +141,4 @@ def _before(value: object) -> str:
 
 def _others(policy: Policy) -> RuleSet:
     # An unknown kind of change counts as widening.
-    return replace(policy.rules, rules=(), ceilings=(), replaced=frozenset(), host_services=(), settings={})
+    return replace(policy.rules, rules=(), restrictions=(), replaced=frozenset(), host_services=(), settings={})

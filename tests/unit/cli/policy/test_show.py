@@ -105,8 +105,8 @@ def test_the_layers_of_this_machine_are_shown_with_their_rules(
     assert exit_code(lambda: show(json=True)) == 0
     got = json.loads(capsys.readouterr().out)
     assert got["layers"] == [{"name": "organisation", "file": str(organisation)}]
-    ((ceiling,),) = [[rule["host"] for rule in ceiling["rules"]] for ceiling in got["ceilings"]]
-    assert (ceiling, got["ceilings"][0]["layer"]) == (".example.org", "organisation")
+    ((restriction,),) = [[rule["host"] for rule in restriction["rules"]] for restriction in got["ceilings"]]
+    assert (restriction, got["ceilings"][0]["layer"]) == (".example.org", "organisation")
 
 
 def test_a_rule_that_is_long_moves_no_other_line(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,17 +8,17 @@ from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.reconcile import OnConflict, Verdict
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.init.initialise import Prepared, Wish
+from agent_sandbox.runtime.init.initialise import InitOptions, Prepared
 
 
 @pytest.fixture
-def wish(empty_project: Path) -> Wish:
+def wish(empty_project: Path) -> InitOptions:
     """Return the options of an `init` in an empty project."""
     agent = known_agents(data_root() / "templates")[0]
-    return Wish(agent=agent, path=empty_project, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+    return InitOptions(agent=agent, path=empty_project, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
 
 
-def test_it_writes_and_remembers_what_it_wrote(wish: Wish, empty_project: Path) -> None:
+def test_it_writes_and_remembers_what_it_wrote(wish: InitOptions, empty_project: Path) -> None:
     prepared = write_stack(wish)
     require_no_conflict(prepared)
     assert {change.verdict for change in prepared.changes} == {Verdict.WRITTEN}
@@ -26,7 +26,7 @@ def test_it_writes_and_remembers_what_it_wrote(wish: Wish, empty_project: Path) 
     assert not [note for note in prepared.notes if "existed before init" in note]
 
 
-def test_a_dry_run_and_a_conflict_write_nothing(wish: Wish, empty_project: Path) -> None:
+def test_a_dry_run_and_a_conflict_write_nothing(wish: InitOptions, empty_project: Path) -> None:
     write_stack(wish, dry_run=True)
     assert list(empty_project.iterdir()) == []
     file = empty_project / ".devcontainer" / "docker-compose.yml"
@@ -42,10 +42,10 @@ def test_a_dry_run_and_a_conflict_write_nothing(wish: Wish, empty_project: Path)
 
 
 @pytest.mark.usefixtures("empty_project")
-def test_without_ask_no_question_is_put(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ask_no_question_is_put(wish: InitOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Prepared] = []
 
-    def settle(_: Wish, prepared: Prepared) -> Prepared:
+    def settle(_: InitOptions, prepared: Prepared) -> Prepared:
         asked.append(prepared)
         return prepared
 
@@ -56,7 +56,7 @@ def test_without_ask_no_question_is_put(wish: Wish, monkeypatch: pytest.MonkeyPa
     assert len(asked) == 1
 
 
-def test_a_policy_that_was_there_is_named(wish: Wish, empty_project: Path) -> None:
+def test_a_policy_that_was_there_is_named(wish: InitOptions, empty_project: Path) -> None:
     policy = empty_project / ".devcontainer" / "policy.yaml"
     policy.parent.mkdir()
     policy.write_text("version: 1\ndomains: [example.com]\n")

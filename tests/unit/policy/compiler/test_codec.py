@@ -58,11 +58,11 @@ def test_what_is_read_is_what_was_written(policy_of: PolicyOf, text: str) -> Non
     assert read == written
 
 
-def test_a_ceiling_comes_back_with_its_rules(policy_of: PolicyOf) -> None:
+def test_a_restriction_comes_back_with_its_rules(policy_of: PolicyOf) -> None:
     policy = policy_of("domains: [a.test]")
     tight = policy_of("tighten: true\ndomains: [a.test]\nsettings: {inspect: true}")
     both = Policy.of(policy.rules + tight.rules)
-    assert len(both.rules.ceilings) == 1
+    assert len(both.rules.restrictions) == 1
     assert again(both) == both
 
 

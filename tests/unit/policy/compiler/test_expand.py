@@ -88,15 +88,18 @@ def test_of_a_narrowing_layer_only_the_setting_that_narrows_is_carried(
     assert (rules.settings, rules.always_inspects) == ({"block_status": 418}, insists)
 
 
-def test_a_layer_that_only_narrows_has_denies_and_a_ceiling(layer_of: LayerOf) -> None:
+def test_a_layer_that_only_narrows_has_denies_and_a_restriction(layer_of: LayerOf) -> None:
     said = expand(layer_of("domains: [a.test]\ndeny: [b.test]\ntighten: true"), {})
     assert [str(rule.conditions.host) for rule in said.rules] == ["b.test"]
-    (ceiling,) = said.ceilings
-    assert ([str(rule.conditions.host) for rule in ceiling.rules], str(ceiling.origin)) == (["a.test"], "policy.yaml:3")
+    (restriction,) = said.restrictions
+    assert ([str(rule.conditions.host) for rule in restriction.rules], str(restriction.origin)) == (
+        ["a.test"],
+        "policy.yaml:3",
+    )
 
 
 @each(
-    ("written", "ceilings"),
+    ("written", "restrictions"),
     [
         ("services: [{name: x, readonly: true}]", [()]),  # it only publishes: of that, reading is nothing
         ("services: []", [()]),
@@ -109,12 +112,12 @@ def test_a_layer_that_only_narrows_has_denies_and_a_ceiling(layer_of: LayerOf) -
         ("settings: {inspect: true}", []),
     ],
 )
-def test_a_narrowing_layer_that_names_an_allow_has_a_ceiling_even_if_it_comes_to_nothing(
-    layer_of: LayerOf, written: str, ceilings: list[tuple[()]]
+def test_a_narrowing_layer_that_names_an_allow_has_a_restriction_even_if_it_comes_to_nothing(
+    layer_of: LayerOf, written: str, restrictions: list[tuple[()]]
 ) -> None:
     service = layer_of("domains: [{host: a.test, rules: [{methods: [PUT]}]}]", name="service x")
     said = expand(layer_of(f"tighten: true\n{written}"), {"x": service})
-    assert [ceiling.rules for ceiling in said.ceilings] == ceilings
+    assert [restriction.rules for restriction in said.restrictions] == restrictions
 
 
 def test_an_entry_that_replaces_drops_what_services_of_the_same_layer_allow_of_its_host(layer_of: LayerOf) -> None:
@@ -153,7 +156,7 @@ def test_a_private_place_is_an_allow_of_what_it_is_asked_for_by(layer_of: LayerO
 
 def test_a_narrowing_layer_leads_to_no_private_place(layer_of: LayerOf) -> None:
     got = expand(layer_of("tighten: true\nhost_services: {db: {to: db.internal:1}}"), {})
-    assert (got.rules, got.host_services, len(got.ceilings)) == ((), (), 1)
+    assert (got.rules, got.host_services, len(got.restrictions)) == ((), (), 1)
 
 
 def test_a_service_has_no_private_place_nor_a_list(layer_of: LayerOf) -> None:

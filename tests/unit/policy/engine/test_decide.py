@@ -163,14 +163,14 @@ def test_what_goes_beyond_a_narrowing_layer_is_denied(layer_of: LayerOf, request
     assert decide_connect(policy, host="a.test", port=443) == by(Effect.ALLOW, 1)
 
 
-@pytest.mark.parametrize(("ceiling", "project"), [("1KB", "2KB"), ("2KB", "1KB")])
+@pytest.mark.parametrize(("restriction", "project"), [("1KB", "2KB"), ("2KB", "1KB")])
 def test_of_a_policy_and_a_narrowing_layer_the_smaller_limit_holds(
-    layer_of: LayerOf, request_of: RequestOf, ceiling: str, project: str
+    layer_of: LayerOf, request_of: RequestOf, restriction: str, project: str
 ) -> None:
     def entry(size: str) -> str:
         return f"domains: [{{host: a.test, rules: [{{max_body: {size}}}]}}]"
 
-    policy = compile_policy([layer_of(f"tighten: true\n{entry(ceiling)}"), layer_of(entry(project))], {})
+    policy = compile_policy([layer_of(f"tighten: true\n{entry(restriction)}"), layer_of(entry(project))], {})
     assert decide(policy, request_of("POST https://a.test/")).max_body == 1000
 
 
@@ -249,8 +249,8 @@ domains:
 - {{host: a.test, {put_in}, rules: [{more}{{path: {{prefix: /x}}, max_body: 10}}]}}
 - a.test
 """
-    ceiling = "tighten: true\ndomains: [{host: a.test, rules: [{max_body: 1000}]}]"
-    policy = compile_policy([layer_of(ceiling), layer_of(project)], {})
+    restriction = "tighten: true\ndomains: [{host: a.test, rules: [{max_body: 1000}]}]"
+    policy = compile_policy([layer_of(restriction), layer_of(project)], {})
     request = Request(scheme="https", host="a.test", port=443, method="POST", path="/x", query="")
     assert decide_with_secrets(policy, request)[0].max_body == limit
 

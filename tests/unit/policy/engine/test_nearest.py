@@ -101,11 +101,11 @@ def test_a_host_that_nobody_names_is_told_of_its_parent_and_children(
     )
 
 
-def test_what_goes_beyond_a_ceiling_is_denied_by_it_with_its_nearest_rule(
+def test_what_goes_beyond_a_restriction_is_denied_by_it_with_its_nearest_rule(
     policy_of: PolicyOf, request_of: RequestOf
 ) -> None:
     origin = Origin(file="team.yaml", line=1, layer="team")
-    ceiling = Restriction(origin=origin, rules=policy_of("domains: [{host: a.test, ports: [8443]}]").rules.rules)
+    restriction = Restriction(origin=origin, rules=policy_of("domains: [{host: a.test, ports: [8443]}]").rules.rules)
     narrows = "layer team (team.yaml:1) restricts what all others allow"
     nearest = "policy.yaml:1 allows any method a.test on port 8443"
     told = f"{narrows}: host a.test is allowed, port 443 is not: {nearest}"
@@ -113,9 +113,9 @@ def test_what_goes_beyond_a_ceiling_is_denied_by_it_with_its_nearest_rule(
     expected = Decision(
         effect=Effect.DENY, rule="team.yaml:1", origin=origin, reason=told, near_miss=nearest, cause=Cause.CEILING
     )
-    assert beyond_for_request(ceiling, request, ("/",)) == beyond_for_port(ceiling, "a.test", 443) == expected
-    assert beyond_for_port(ceiling, "b.test", 443).reason == f"{narrows}: no rule allows host b.test"
-    assert beyond_for_request(ceiling, request_of("GET https://b.test/"), ("/",)).near_miss == ""
+    assert beyond_for_request(restriction, request, ("/",)) == beyond_for_port(restriction, "a.test", 443) == expected
+    assert beyond_for_port(restriction, "b.test", 443).reason == f"{narrows}: no rule allows host b.test"
+    assert beyond_for_request(restriction, request_of("GET https://b.test/"), ("/",)).near_miss == ""
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_digest_changes_with_what_a_policy_does(policy_of: PolicyOf, change: s
     assert policy_of(WRITTEN).digest != policy_of(f"{WRITTEN}\n{change}").digest
 
 
-def test_a_policy_knows_whether_a_rule_or_a_ceiling_asks_what_a_body_does(layer_of: Callable[..., Layer]) -> None:
+def test_a_policy_knows_whether_a_rule_or_a_restriction_asks_what_a_body_does(layer_of: Callable[..., Layer]) -> None:
     plain = layer_of("domains: [a.test]")
     asking = layer_of("{tighten: true, domains: [{host: a.test, rules: [{graphql: {query: [a]}}]}]}")
     asks = [compile_policy(layers, {}).asks_operations for layers in ([plain], [asking, plain])]
@@ -79,7 +79,7 @@ def test_tls_goes_through_unopened_where_an_entry_says_so_unless_a_layer_insists
     assert len({policy.digest for policy in policies}) == 2
 
 
-def test_a_digest_changes_with_a_ceiling(layer_of: Callable[..., Layer], policy_of: PolicyOf) -> None:
+def test_a_digest_changes_with_a_restriction(layer_of: Callable[..., Layer], policy_of: PolicyOf) -> None:
     narrowing = layer_of("tighten: true\ndomains: [b.test]")
     within = compile_policy([layer_of(WRITTEN), narrowing], {})
     assert within.digest == compile_policy([narrowing, layer_of(THE_SAME)], {}).digest != policy_of(WRITTEN).digest

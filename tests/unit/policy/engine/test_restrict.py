@@ -49,7 +49,7 @@ def test_what_goes_beyond_is_denied_by_the_layer_that_narrows(layer_of: LayerOf,
 
 
 @pytest.mark.parametrize(
-    ("ceiling", "project", "limit"),
+    ("restriction", "project", "limit"),
     [
         ("{max_body: 1KB}", "{max_body: 2KB}", 1000),
         ("{max_body: 2KB}", "{max_body: 1KB}", 1000),
@@ -57,10 +57,10 @@ def test_what_goes_beyond_is_denied_by_the_layer_that_narrows(layer_of: LayerOf,
     ],
 )
 def test_the_smaller_limit_on_a_body_holds(
-    layer_of: LayerOf, request_of: RequestOf, ceiling: str, project: str, limit: int | None
+    layer_of: LayerOf, request_of: RequestOf, restriction: str, project: str, limit: int | None
 ) -> None:
     layers = [
-        layer_of(f"tighten: true\ndomains: [{{host: a.test, rules: [{ceiling}, {{max_body: 1B}}]}}]"),
+        layer_of(f"tighten: true\ndomains: [{{host: a.test, rules: [{restriction}, {{max_body: 1B}}]}}]"),
         layer_of(f"domains: [{{host: a.test, rules: [{project}]}}]"),
     ]
     assert decide(compile_policy(layers, {}), request_of("POST https://a.test/")).max_body == limit
@@ -75,13 +75,13 @@ def test_a_host_or_port_beyond_is_denied_at_the_connect(layer_of: LayerOf, reque
     assert decide_connect(policy, host="b.test", port=443).reason == told
 
 
-def test_a_ceiling_allows_nothing_by_itself(layer_of: LayerOf, request_of: RequestOf) -> None:
+def test_a_restriction_allows_nothing_by_itself(layer_of: LayerOf, request_of: RequestOf) -> None:
     got = decide(under(layer_of, "domains: [z.test]"), request_of("GET https://a.test/"))
     assert (got.reason, got.cause) == ("no rule allows host a.test", Cause.HOST)
 
 
-def test_nothing_stays_within_a_ceiling_without_allows(request_of: RequestOf) -> None:
-    ceiling = Restriction(origin=ORIGIN, rules=())
+def test_nothing_stays_within_a_restriction_without_allows(request_of: RequestOf) -> None:
+    restriction = Restriction(origin=ORIGIN, rules=())
     request = request_of("GET https://a.test/")
-    assert ceiling.verdict(request, readings(request.path)) is None
-    assert not ceiling.takes_connect("a.test", 443)
+    assert restriction.verdict(request, readings(request.path)) is None
+    assert not restriction.takes_connect("a.test", 443)

@@ -88,7 +88,7 @@ def test_what_a_higher_layer_replaces_of_a_service_is_what_lower_layers_took_fro
     assert (RuleSet(rules=(taken, own)) + RuleSet(replaced=frozenset({"service x"}))).rules == (own,)
 
 
-def test_ceilings_of_all_layers_stand() -> None:
+def test_restrictions_of_all_layers_hold() -> None:
     one, other = (Restriction(origin=the_rule(line).origin, rules=(the_rule(line),)) for line in (1, 2))
-    both = RuleSet(ceilings=(one,)) + RuleSet(ceilings=(other,), replaced=frozenset({A_TEST}))
-    assert both.ceilings == (one, other)
+    both = RuleSet(restrictions=(one,)) + RuleSet(restrictions=(other,), replaced=frozenset({A_TEST}))
+    assert both.restrictions == (one, other)

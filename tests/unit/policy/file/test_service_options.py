@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, UnfitOption, choose
+from agent_sandbox.policy.file.service_options import Access, Auth, Chosen, Declared, InvalidOption, choose
 from agent_sandbox.policy.match.injection import Credential, injection
 from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from table_tests import each
@@ -117,9 +117,9 @@ def with_auth(**auth: object) -> dict[str, object]:
 def test_an_option_that_a_service_does_not_take_is_told(
     given: dict[str, Any], what: str, hint: str, at: tuple[str | int, ...]
 ) -> None:
-    with pytest.raises(UnfitOption) as unfit:
+    with pytest.raises(InvalidOption) as invalid:
         choose("github", DECLARED, given)
-    assert (unfit.value.what, unfit.value.hint, unfit.value.at) == (what, hint, at)
+    assert (invalid.value.what, invalid.value.hint, invalid.value.at) == (what, hint, at)
 
 
 @each(
@@ -181,7 +181,7 @@ def test_only_the_name_of_a_repository_is_blind_to_case(reading: str, *, matches
 
 
 def test_a_problem_of_an_option_survives_a_copy() -> None:
-    copy = pickle.loads(pickle.dumps(UnfitOption("what", "hint", "repos", 1)))  # noqa: S301 - our own
+    copy = pickle.loads(pickle.dumps(InvalidOption("what", "hint", "repos", 1)))  # noqa: S301 - our own
     assert (copy.what, copy.hint, copy.at) == ("what", "hint", ("repos", 1))
 
 

@@ -33,7 +33,7 @@ def test_a_service_is_one_that_is_known() -> None:
 
 
 def test_options_are_checked_where_the_service_is_at_hand() -> None:
-    assert told({"name": "github", "repos": ["a/b", "c"]}, SERVICES) == [((), "unfit", ("repos", 1))]
+    assert told({"name": "github", "repos": ["a/b", "c"]}, SERVICES) == [((), "invalid_value", ("repos", 1))]
     good = ServiceSpec.model_validate(
         {"name": "github", "repos": ["a/b"], "readonly": True}, context={"services": SERVICES}
     )

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.short_form import write_out_allow, write_out_deny, write_out_host, write_out_rule
 from table_tests import each
 
@@ -59,10 +59,10 @@ def test_a_deny_may_be_a_host() -> None:
 
 @each("line", ["https://a.test/x", "http://a.test"])
 def test_a_deny_of_a_url_wants_its_method(line: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         write_out_deny(line)
     hint = f"add a method: `GET {line}`"
-    assert (unfit.value.what, unfit.value.hint) == (f"not `METHOD URL`: {line!r}", hint)
+    assert (invalid.value.what, invalid.value.hint) == (f"not `METHOD URL`: {line!r}", hint)
 
 
 @pytest.mark.parametrize("value", [None, 1, ["a.test"], {"host": "a.test"}])
@@ -88,28 +88,28 @@ def test_what_is_no_line_is_left_to_the_model(value: object) -> None:
     ],
 )
 def test_what_is_no_method_and_url_is_refused(line: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         write_out_allow(line)
     hint = "write a method and a whole address: `GET https://example.com/path`"
-    assert (unfit.value.what, unfit.value.hint) == (f"not `METHOD URL`: {line!r}", hint)
+    assert (invalid.value.what, invalid.value.hint) == (f"not `METHOD URL`: {line!r}", hint)
 
 
 @each("line", ["a.test", "*.a.test", ".a.test", "bücher.test"])
 def test_a_host_alone_is_sent_to_where_it_goes(line: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         write_out_allow(line)
     one = "for one request write a method and a whole address: `GET https://example.com/path`"
-    assert unfit.value.hint == f"a host alone goes under `domains`; {one}"
+    assert invalid.value.hint == f"a host alone goes under `domains`; {one}"
 
 
 def test_a_url_that_lacks_its_method_is_shown_with_one() -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         write_out_allow("https://a.test/x")
-    assert unfit.value.hint == "add a method: `GET https://a.test/x`"
+    assert invalid.value.hint == "add a method: `GET https://a.test/x`"
 
 
 def test_an_allow_is_a_line() -> None:
-    with pytest.raises(Unfit, match="an entry of `allow` has to be one line"):
+    with pytest.raises(InvalidValue, match="an entry of `allow` has to be one line"):
         write_out_allow({"host": "a.test"})
 
 
@@ -128,22 +128,22 @@ def test_one_method_and_one_scheme_are_lists_of_one(rule: object, written_out: o
 
 @pytest.mark.parametrize("rule", [{}, {"reason": "it is needed"}])
 def test_a_rule_has_a_condition(rule: object) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         write_out_rule(rule)
     hint = "add one, such as `methods: [GET]`; to match every request, remove `rules`"
-    assert (unfit.value.what, unfit.value.hint) == ("a rule without a condition matches every request", hint)
+    assert (invalid.value.what, invalid.value.hint) == ("a rule without a condition matches every request", hint)
 
 
 def test_a_rule_says_a_thing_once() -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         write_out_rule({"method": "GET", "methods": ["POST"]})
-    assert (unfit.value.what, unfit.value.hint) == ("both `method` and `methods` are set", "keep `methods`")
+    assert (invalid.value.what, invalid.value.hint) == ("both `method` and `methods` are set", "keep `methods`")
 
 
 def test_a_fragment_is_refused_for_no_client_sends_it() -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         write_out_allow("GET https://a.test/?a=1#b")
-    assert (unfit.value.what, unfit.value.hint) == (
+    assert (invalid.value.what, invalid.value.hint) == (
         "'GET https://a.test/?a=1#b' has a fragment",
         "remove it: clients never send it",
     )

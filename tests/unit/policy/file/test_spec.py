@@ -47,11 +47,11 @@ def test_a_reason_over_several_lines_is_one_line() -> None:
         ({"domains": [None]}, [(("domains", 0), "model_type")]),
         ({"domains": [{}]}, [(("domains", 0, "host"), "missing")]),
         ({"domains": [{"host": 1}]}, [(("domains", 0, "host"), "string_type")]),
-        ({"domains": ["*"]}, [(("domains", 0), "unfit")]),
-        ({"domains": ["203.0.113.7", "10.0.0.1"]}, [(("domains", 1), "unfit")]),
-        ({"allow": [{"host": "a.test"}]}, [(("allow", 0), "unfit")]),
+        ({"domains": ["*"]}, [(("domains", 0), "invalid_value")]),
+        ({"domains": ["203.0.113.7", "10.0.0.1"]}, [(("domains", 1), "invalid_value")]),
+        ({"allow": [{"host": "a.test"}]}, [(("allow", 0), "invalid_value")]),
         ({"settings": {"block_status": 500}}, [(("settings", "block_status"), "literal_error")]),
-        ({"settings": {"inspect": None}}, [(("settings", "inspect"), "unfit")]),
+        ({"settings": {"inspect": None}}, [(("settings", "inspect"), "invalid_value")]),
         ({"settings": {"reload": "never"}}, [(("settings", "reload"), "literal_error")]),
         ([], [((), "model_type")]),
     ],
@@ -63,7 +63,7 @@ def test_what_is_no_policy_is_refused_where_it_stands(value: object, expected: l
 @pytest.mark.parametrize("section", ["domains", "allow"])
 def test_every_host_is_named_only_where_all_are_meant(section: str) -> None:
     entries = {"domains": ["*"], "allow": ["GET https://*/"]}[section]
-    assert told({section: entries}) == told({section: entries, "allow_all": False}) == [((section, 0), "unfit")]
+    assert told({section: entries}) == told({section: entries, "allow_all": False}) == [((section, 0), "invalid_value")]
     policy = PolicySpec.model_validate({"allow_all": True, section: entries})
     assert [str(entry.host) for entry in getattr(policy, section)] == ["*"]
     assert [str(entry.host) for entry in PolicySpec.model_validate({"deny": ["*"]}).deny] == ["*"]

@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.body_size import HOW, parse_body_size, shown_size
 from table_tests import each
 
@@ -31,9 +31,9 @@ def test_a_size_is_a_number_of_bytes_or_one_with_a_unit(written: object, size: i
     ],
 )
 def test_what_is_no_size_is_told_with_the_units_that_there_are(written: object, what: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         parse_body_size(written)
-    assert (unfit.value.what, unfit.value.hint) == (what, HOW)
+    assert (invalid.value.what, invalid.value.hint) == (what, HOW)
 
 
 @each(

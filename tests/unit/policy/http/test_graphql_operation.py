@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.graphql_operation import ANY_OPERATION, Operation, operation_pattern, parse_field_name
 from table_tests import each
 
@@ -58,7 +58,7 @@ def test_a_pattern_and_an_operation_are_told_in_one_spelling() -> None:
 
 @each("name", ["", "a b", "1a", "a-b", "é", "a" * 101, "*", "a\n"])
 def test_a_field_has_a_name_of_graphql(name: str) -> None:
-    with pytest.raises(Unfit) as raised:
+    with pytest.raises(InvalidValue) as raised:
         parse_field_name(name)
     assert raised.value.hint == "use a name from the API's schema, such as `repository`"
 

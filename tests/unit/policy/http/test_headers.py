@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.headers import Headers, Sent, header_pattern
 from table_tests import each
 
@@ -101,9 +101,9 @@ def test_a_pattern_reads_as_headers_do() -> None:
     ],
 )
 def test_a_header_that_no_rule_can_ask_for_is_refused(named: dict[str, str], what: str, hint: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         header_pattern(named)
-    assert (unfit.value.what, unfit.value.hint) == (what, hint)
+    assert (invalid.value.what, invalid.value.hint) == (what, hint)
 
 
 def test_headers_that_were_read_answer_every_pattern() -> None:

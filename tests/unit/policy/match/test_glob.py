@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match import glob as subject
 from agent_sandbox.policy.match.glob import glob_follows, glob_matches, globs_meet, split_glob
 from table_tests import each
@@ -71,9 +71,9 @@ def test_a_glob_tells_how_far_it_goes_along_with_a_path(glob: str, path: str, ex
     ],
 )
 def test_what_is_no_glob_is_refused_with_its_reason(glob: str, what: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         split_glob(glob)
-    assert unfit.value.what == what
+    assert invalid.value.what == what
 
 
 @pytest.mark.parametrize("text", ["/*a*a*a*a*a*a*a*b", "/**/a/a/a/a/**/a/a/a/a/a/a/**/a/a/a/a/b"])

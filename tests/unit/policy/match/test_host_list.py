@@ -2,7 +2,7 @@ from itertools import permutations
 
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_list import MAX_INVALID, Unlisted, parse_file_name, parse_host_list
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from table_tests import each
@@ -38,8 +38,8 @@ x_y-z.test"""
     ],
 )
 def test_a_line_is_a_host_as_under_domains(host: str, *, expected: bool) -> None:
-    listed, unfit = parse_host_list(LIST, name="hosts.txt")
-    assert (listed.matches(host), unfit) == (expected, [])
+    listed, invalid = parse_host_list(LIST, name="hosts.txt")
+    assert (listed.matches(host), invalid) == (expected, [])
 
 
 def test_a_list_is_known_by_its_file_and_by_what_stands_in_it() -> None:
@@ -50,10 +50,10 @@ def test_a_list_is_known_by_its_file_and_by_what_stands_in_it() -> None:
 
 
 def test_a_line_that_cannot_be_allowed_is_told_with_its_number() -> None:
-    _, unfit = parse_host_list(
+    _, invalid = parse_host_list(
         "a.test\n*.com\n\nhttps://x.test/\n10.0.0.1\n-a.test\nlocalhost\ndb.internal\n", name="hosts.txt"
     )
-    assert [(one.line, one.what) for one in unfit] == [
+    assert [(one.line, one.what) for one in invalid] == [
         (2, "`*.com` matches every name that anyone registers below `com`"),
         (4, "'https://x.test/' is a URL, not a host"),
         (5, "10.0.0.1 is not a public address (private)"),
@@ -61,7 +61,7 @@ def test_a_line_that_cannot_be_allowed_is_told_with_its_number() -> None:
         (7, "localhost can only be a private host"),
         (8, "db.internal can only be a private host"),
     ]
-    assert isinstance(unfit[0], Unlisted)
+    assert isinstance(invalid[0], Unlisted)
 
 
 @each("line", ["a" * 64 + ".test", ".".join(["a" * 50] * 6), "xn--a.test", "a.xn--a", "a-.test", "1.2"])
@@ -70,13 +70,13 @@ def test_what_looks_plain_and_is_none_is_refused(line: str) -> None:
 
 
 def test_a_list_of_nonsense_is_not_read_to_its_end() -> None:
-    _, unfit = parse_host_list("*\n" * 10 * MAX_INVALID, name="x")
-    assert [one.line for one in unfit] == list(range(1, MAX_INVALID + 1))
+    _, invalid = parse_host_list("*\n" * 10 * MAX_INVALID, name="x")
+    assert [one.line for one in invalid] == list(range(1, MAX_INVALID + 1))
 
 
 @each("name", ["../hosts.txt", "/etc/hosts", "a/b", "", ".hosts", "a\n", "x" * 101])
 def test_a_list_is_a_file_beside_the_policy(name: str) -> None:
-    with pytest.raises(Unfit) as caught:
+    with pytest.raises(InvalidValue) as caught:
         parse_file_name(name)
     assert caught.value.what == "the host list has to be in the directory of the policy file"
     assert parse_file_name("hosts-1.txt") == "hosts-1.txt"

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_pattern import HostPattern, Reach, parse_host_pattern
 from table_tests import each
 
@@ -15,10 +15,10 @@ VECTORS: list[dict[str, Any]] = yaml.safe_load(
 
 @each("vector", VECTORS)
 def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any]) -> None:
-    if "unfit" in vector:
-        with pytest.raises(Unfit) as unfit:
+    if "invalid" in vector:
+        with pytest.raises(InvalidValue) as invalid:
             parse_host_pattern(vector["pattern"])
-        assert f"{unfit.value.what}; {unfit.value.hint}" == vector["unfit"]
+        assert f"{invalid.value.what}; {invalid.value.hint}" == vector["invalid"]
         return
     pattern = parse_host_pattern(vector["pattern"])
     hosts = [*vector["takes"], *vector["leaves"]]

@@ -2,7 +2,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.host_service import (
     HOW,
@@ -90,9 +90,9 @@ PRIVATE = "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7"
     ],
 )
 def test_every_other_target_is_told_what_is_wrong_with_it(text: str, what: str, hint: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         parse_target(text)
-    assert (unfit.value.what, unfit.value.hint) == (what, hint)
+    assert (invalid.value.what, invalid.value.hint) == (what, hint)
 
 
 @each(
@@ -111,9 +111,9 @@ def test_every_other_target_is_told_what_is_wrong_with_it(text: str, what: str, 
 )
 def test_a_name_is_one_word_that_can_stand_in_a_url(name: str, what: str) -> None:
     assert parse_host_service_name("ollama-2") == "ollama-2"
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         parse_host_service_name(name)
-    assert unfit.value.what == what
+    assert invalid.value.what == what
 
 
 def rows() -> list[HostServiceRow]:

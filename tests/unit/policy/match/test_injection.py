@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.transform_spec import TransformSpec
 from agent_sandbox.policy.match.injection import Credential, injection, parse_secret_name
 
@@ -40,7 +40,7 @@ def test_a_name_of_a_secret_is_one_of_a_file(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "-a", "a/b", "a b", "é", "a\n", "A" * 101])
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(Unfit) as raised:
+    with pytest.raises(InvalidValue) as raised:
         parse_secret_name(name)
     assert raised.value.hint == "use letters, digits, `.`, `_` and `-`, such as `github.token`"
 
@@ -49,7 +49,7 @@ def test_other_names_are_refused(name: str) -> None:
     "value", ["ghp_0123456789abcdef", "github_pat_11ABCDEFG0123456789_x", "sk-ant-api03-0123456789"]
 )
 def test_a_secret_in_place_of_its_name_is_refused_and_not_repeated(value: str) -> None:
-    with pytest.raises(Unfit) as raised:
+    with pytest.raises(InvalidValue) as raised:
         parse_secret_name(value)
     assert raised.value.what == "this is a secret, not the name of one"
     assert value not in raised.value.hint

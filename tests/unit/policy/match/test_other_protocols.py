@@ -1,15 +1,15 @@
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.other_protocols import HINT, PROTOCOLS, require_http
 from table_tests import each
 
 
 @each(("ports", "what"), [([80, 3306], "port 3306 is MySQL"), ([27017], "port 27017 is MongoDB")])
 def test_refuses_the_port_of_another_protocol(ports: list[int], what: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         require_http(ports, ())
-    assert (unfit.value.what, unfit.value.hint) == (f"{what}, and only HTTP and TLS leave the sandbox", HINT)
+    assert (invalid.value.what, invalid.value.hint) == (f"{what}, and only HTTP and TLS leave the sandbox", HINT)
 
 
 def test_accepts_ports_where_http_is_usual_and_any_port_whose_scheme_is_named() -> None:

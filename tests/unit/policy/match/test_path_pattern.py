@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.path import readings
 from agent_sandbox.policy.match.path_pattern import WHOLE, PathKind, PathPattern, parse_path_pattern
 from table_tests import each
@@ -46,9 +46,9 @@ def test_a_pattern_takes_what_it_says_and_nothing_beside(vector: dict[str, Any])
     ],
 )
 def test_what_is_no_pattern_is_refused_with_its_reason(kind: PathKind, text: str, what: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         parse_path_pattern(kind, text)
-    assert unfit.value.what == what
+    assert invalid.value.what == what
 
 
 def test_a_pattern_reads_as_it_is_meant() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.public_suffix import _suffixes, is_public_suffix, require_no_public_suffix
 from table_tests import each
@@ -42,10 +42,10 @@ def test_clouds_are_left_to_lint(name: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["*.com", ".co.uk", "*.github.io", "*.xn--p1ai"])
 def test_a_wildcard_over_strangers_is_refused(pattern: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         require_no_public_suffix(parse_host_pattern(pattern))
     what = f"`{pattern}` matches every name that anyone registers below `{pattern.lstrip('*.')}`"
-    assert (unfit.value.what, unfit.value.hint) == (what, "name the hosts you need")
+    assert (invalid.value.what, invalid.value.hint) == (what, "name the hosts you need")
 
 
 @each("pattern", ["com", "github.io", "*.example.com", ".me.github.io", "203.0.113.7"])

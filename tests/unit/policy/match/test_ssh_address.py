@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.ssh_address import https_address, repository_of, require_no_ssh
 from table_tests import each
 
@@ -28,7 +28,7 @@ def test_recognises_ssh_addresses_of_repositories(text: str, address: str | None
 
 def test_refuses_an_ssh_address_with_what_to_write_instead() -> None:
     require_no_ssh("a.test")
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         require_no_ssh("git@a.test:o/r.git")
     hint = "git uses https in the sandbox: allow the host `a.test`, or its service with `repos: [o/r]`"
-    assert (unfit.value.what, unfit.value.hint) == ("'git@a.test:o/r.git' is an SSH address", hint)
+    assert (invalid.value.what, invalid.value.hint) == ("'git@a.test:o/r.git' is an SSH address", hint)

@@ -1,6 +1,6 @@
 import pytest
 
-from agent_sandbox.policy.errors import Unfit
+from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.match.upstream import (
     HOW,
@@ -50,19 +50,19 @@ def test_a_proxy_is_a_scheme_a_host_and_a_port(written: str, means: UpstreamProx
     ],
 )
 def test_what_is_no_proxy_is_refused_with_what_to_write(written: str, what: str, hint: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         parse_upstream_proxy(written)
-    assert unfit.value.what.startswith(what)
-    assert hint in unfit.value.hint
+    assert invalid.value.what.startswith(what)
+    assert hint in invalid.value.hint
 
 
 @pytest.mark.parametrize("text", ["http://me:hunter2@proxy.corp.example:3128", "me:hunter2@proxy.corp.example"])
 def test_proxy_url_with_credentials_is_rejected_without_printing_them(text: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as invalid:
         parse_upstream_proxy(text)
-    assert unfit.value.what == "the proxy URL has credentials"
-    assert "`upstream-auth`" in unfit.value.hint
-    assert "hunter2" not in unfit.value.what + unfit.value.hint
+    assert invalid.value.what == "the proxy URL has credentials"
+    assert "`upstream-auth`" in invalid.value.hint
+    assert "hunter2" not in invalid.value.what + invalid.value.hint
 
 
 def test_a_host_goes_through_the_proxy_unless_it_is_left_out() -> None:
@@ -92,7 +92,7 @@ def test_what_it_means_is_said_in_words_and_as_data() -> None:
 
 def test_certificates_lie_beside_the_policy() -> None:
     assert parse_ca_name("corp-ca.pem") == "corp-ca.pem"
-    with pytest.raises(Unfit, match="`ca` has to be in the directory of the policy file"):
+    with pytest.raises(InvalidValue, match="`ca` has to be in the directory of the policy file"):
         parse_ca_name("../corp-ca.pem")
 
 

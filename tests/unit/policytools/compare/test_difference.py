@@ -149,9 +149,9 @@ def test_a_layer_that_only_narrows_counts(
 
 
 def test_what_only_a_narrowing_layer_would_take_opens_nothing(layer_of: LayerOf) -> None:
-    ceiling = layer_of(CEILING.format("a.test"))
+    restriction = layer_of(CEILING.format("a.test"))
     old, new = (
-        compile_policy([ceiling, layer_of(text)], {}) for text in ("domains: [a.test]", "domains: [a.test, b.test]")
+        compile_policy([restriction, layer_of(text)], {}) for text in ("domains: [a.test]", "domains: [a.test, b.test]")
     )
     assert difference(old, new).opens == ()
 

@@ -33,8 +33,8 @@ def subject_of() -> SubjectOf:
         known = {name: layer(of, f"service {name}") for name, of in (services or {}).items()}
         own = layer(text, "project")
         if hosts:
-            listed, unfit = parse_host_list(hosts, name="hosts.txt")
-            assert unfit == []
+            listed, invalid = parse_host_list(hosts, name="hosts.txt")
+            assert invalid == []
             own = replace(own, listed=listed)
         layers = [layer(organisation, "organisation"), own] if organisation else [own]
         return Subject(layer=own, comments=comments_by_line(dedent(text)), policy=compile_policy(layers, known))

@@ -46,4 +46,4 @@ def test_an_acceptance_that_accepts_nothing_is_found(subject_of: SubjectOf) -> N
         (7, "this `accepted` has no reason"),
         (9, "this `accepted` names an unknown check, 'nonsense'"),
     ]
-    assert {finding.mend for finding in found} == {"write `# accepted: CHECK, WHY`; checks are x, y"}
+    assert {finding.fix for finding in found} == {"write `# accepted: CHECK, WHY`; checks are x, y"}

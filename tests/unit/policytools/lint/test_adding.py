@@ -37,8 +37,8 @@ def test_a_wildcard_beside_a_service_of_single_repositories_is_found_with_a_requ
     what = (
         "`*.github.com` also allows DELETE https://api.github.com/repos/o/r, which service `github` at line 1 does not"
     )
-    mend = "name the hosts instead of `*.github.com`, or deny what should not be allowed"
-    expected = [Finding(line=2, what=what, why=adding.WHY, mend=mend)]
+    fix = "name the hosts instead of `*.github.com`, or deny what should not be allowed"
+    expected = [Finding(line=2, what=what, why=adding.WHY, fix=fix)]
     assert found(f'{SCOPED}domains: ["*.github.com"]\n') == expected
 
 

@@ -26,4 +26,4 @@ def test_a_file_with_nothing_to_find_has_no_findings(subject_of: SubjectOf) -> N
 
 def test_the_checks_know_each_others_names(subject_of: SubjectOf) -> None:
     (one,) = lint(subject_of("# accepted: nonsense, x"))
-    assert (one.check, one.finding.mend.rpartition(" are ")[2]) == ("bad-acceptance", ", ".join(CHECKS))
+    assert (one.check, one.finding.fix.rpartition(" are ")[2]) == ("bad-acceptance", ", ".join(CHECKS))

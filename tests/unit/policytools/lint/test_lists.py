@@ -59,7 +59,7 @@ def test_every_name_of_the_lists_is_a_host_and_stands_there_once() -> None:
 
 
 def test_every_group_says_what_why_and_how() -> None:
-    assert [group for group in tenants() if not (group.what and group.why and group.mend)] == []
+    assert [group for group in tenants() if not (group.what and group.why and group.fix)] == []
     assert {group.asked for group in uploads() if group.what and group.why} == {"writes", "any"}
 
 

@@ -49,8 +49,8 @@ def test_layers_that_narrow_are_told_also_where_the_same_one_says_another_thing(
 ) -> None:
     free, wide = policy("").rules, policy("domains: [a.test, b.test]").rules
     origin = Origin(file="policy.yaml", line=1, layer="user")
-    narrow = replace(free, ceilings=(Restriction(origin=origin, rules=wide.rules),), always_inspects=True)
-    less = replace(narrow, ceilings=(Restriction(origin=origin, rules=wide.rules[:1]),))
+    narrow = replace(free, restrictions=(Restriction(origin=origin, rules=wide.rules),), always_inspects=True)
+    less = replace(narrow, restrictions=(Restriction(origin=origin, rules=wide.rules[:1]),))
     first, second, third = (Policy.of(rules) for rules in (free, narrow, less))
     opened = "TLS to every host is inspected, even where another layer says `inspect: false`"
     assert settings_changes(first, second) == (f"+ {opened}", "+ restricted by layer user")

@@ -1,4 +1,4 @@
-from agent_sandbox.runtime.compose.compose_log import told
+from agent_sandbox.runtime.compose.compose_log import shown_text
 from table_tests import each
 
 
@@ -22,4 +22,4 @@ from table_tests import each
     ],
 )
 def test_only_what_a_person_waits_for_is_told(line: str, expected: str | None) -> None:
-    assert told(line, "app-1") == expected
+    assert shown_text(line, "app-1") == expected

@@ -8,15 +8,15 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import DOTENV, POLICY, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
-from agent_sandbox.runtime.init.initialise import Wish, agent_of, prepare
+from agent_sandbox.runtime.init.initialise import InitOptions, agent_of, prepare
 from agent_sandbox.runtime.protect.snapshot import record
-from agent_sandbox.stack.limits import DEFAULT, GIB, kept, told
+from agent_sandbox.stack.limits import DEFAULT, GIB, kept, limit_texts
 from agent_sandbox.stack.workspace import Ide
 from repositories import bare, repository
 
 
-def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> Wish:
-    return Wish(agent="claude", path=path, title=title, ide=ide, on_conflict=OnConflict.KEEP, detect=False)
+def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> InitOptions:
+    return InitOptions(agent="claude", path=path, title=title, ide=ide, on_conflict=OnConflict.KEEP, detect=False)
 
 
 def test_preparing_only_reads(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_limits_are_of_the_agent_alone_and_stay_until_they_are_said_anew(tmp_pat
     assert kept(prepared.workspace.limits) == {"memory": "2g", "cpus": "1.5", "pids": "100"}
     sizes = {service.name: service.limits.memory for service in prepared.stack.services}
     assert sizes == {"proxy": GIB, "firewall": GIB // 8, "agent": 2 * GIB}
-    assert kept(prepare(replace(wish(tmp_path), limits=told(DEFAULT)), {}).workspace.limits) == {}
+    assert kept(prepare(replace(wish(tmp_path), limits=limit_texts(DEFAULT)), {}).workspace.limits) == {}
 
 
 def test_a_limit_that_is_none_on_this_machine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,7 @@ def test_a_stack_of_the_projects_own_is_seen(tmp_path: Path) -> None:
 
 
 def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:
-    unknown = Wish(
+    unknown = InitOptions(
         agent="nobody", path=tmp_path / "gone", title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False
     )
     with pytest.raises(UserError, match="no such agent `nobody`"):

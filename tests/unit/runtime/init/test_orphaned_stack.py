@@ -5,8 +5,8 @@ import pytest
 
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import OnConflict
-from agent_sandbox.runtime.init.initialise import Wish, prepare
-from agent_sandbox.runtime.init.orphaned_stack import left_behind
+from agent_sandbox.runtime.init.initialise import InitOptions, prepare
+from agent_sandbox.runtime.init.orphaned_stack import orphaned_stack
 from agent_sandbox.runtime.project.trust_snapshot import Standing, look
 
 KEPT = (
@@ -15,8 +15,8 @@ KEPT = (
 )
 
 
-def wish(path: Path, title: str | None = None) -> Wish:
-    return Wish(agent="claude", path=path, title=title, ide=None, on_conflict=OnConflict.KEEP, detect=False)
+def wish(path: Path, title: str | None = None) -> InitOptions:
+    return InitOptions(agent="claude", path=path, title=title, ide=None, on_conflict=OnConflict.KEEP, detect=False)
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def test_a_new_project_and_one_that_is_as_it_was_leave_nothing(tmp_path: Path, m
     project, trusted = made
     (tmp_path / "new").mkdir()
     for path in (tmp_path / "new", project):
-        assert [*left_behind(prepare(wish(path), {}), [trusted])] == []
+        assert [*orphaned_stack(prepare(wish(path), {}), [trusted])] == []
 
 
 def test_a_stack_that_is_called_anew_leaves_the_one_of_before(made: tuple[Path, Standing]) -> None:
     project, trusted = made
     former = name_in(trusted)
-    (note,) = left_behind(prepare(wish(project, "other"), {}), [trusted])
+    (note,) = orphaned_stack(prepare(wish(project, "other"), {}), [trusted])
     assert note == f"the stack was named {former}: {KEPT.format(former)}"
 
 
@@ -51,9 +51,9 @@ def test_a_project_that_moved_leaves_its_stack_and_a_copy_or_a_clone_leaves_none
     project, trusted = made
     former, moved = name_in(trusted), project.with_name("moved")
     project.rename(moved)
-    (note,) = left_behind(prepare(wish(moved), {}), [trusted])
+    (note,) = orphaned_stack(prepare(wish(moved), {}), [trusted])
     assert note == f"the project was in {project}, and its stack was {former}: {KEPT.format(former)}"
-    assert [*left_behind(prepare(wish(moved), {}), [])] == []
-    assert [*left_behind(prepare(wish(moved), {}), [replace(trusted, files={})])] == []
+    assert [*orphaned_stack(prepare(wish(moved), {}), [])] == []
+    assert [*orphaned_stack(prepare(wish(moved), {}), [replace(trusted, files={})])] == []
     project.mkdir()
-    assert [*left_behind(prepare(wish(moved), {}), [trusted])] == []
+    assert [*orphaned_stack(prepare(wish(moved), {}), [trusted])] == []

@@ -32,7 +32,7 @@ def test_a_policy_is_loaded_with_them(environ: dict[str, str], tmp_path: Path) -
     (tmp_path / "policy.yaml").write_text("domains: [a.test]")
     (tmp_path / "organisation" / "policy.yaml").write_text("domains: [b.test]")
     policy = load_here(tmp_path / "policy.yaml", environ)
-    assert [str(ceiling.origin) for ceiling in policy.rules.ceilings] == ["organisation/policy.yaml:1"]
+    assert [str(restriction.origin) for restriction in policy.rules.restrictions] == ["organisation/policy.yaml:1"]
 
 
 def test_a_policy_is_kept_in_the_user_s_cache_and_offers_too(environ: dict[str, str], tmp_path: Path) -> None:

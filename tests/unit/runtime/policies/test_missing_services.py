@@ -7,7 +7,7 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policyfile import load_policy
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
-from agent_sandbox.runtime.policies.missing_services import lacking
+from agent_sandbox.runtime.policies.missing_services import missing_services
 from agent_sandbox.runtime.project.installed import read_project
 
 AGENT, FORMER = known_agents(data_root() / "templates")[:2]
@@ -28,7 +28,7 @@ def test_a_policy_without_the_service_of_its_agent_is_told(
     (folder / "docker-compose.yml").write_text(f'x-agent-sandbox: {{agent: {AGENT}, dev: "1:1"}}\nname: app-1\n')
     (folder / "policy.yaml").write_text(f"services: [{services}]\n")
     project = read_project(tmp_path)
-    assert lacking(project, lambda: load_policy(project.policy)) == expected
+    assert missing_services(project, lambda: load_policy(project.policy)) == expected
 
 
 def test_of_a_policy_that_can_not_be_read_nothing_is_said(tmp_path: Path) -> None:
@@ -39,4 +39,4 @@ def test_of_a_policy_that_can_not_be_read_nothing_is_said(tmp_path: Path) -> Non
     def load() -> Policy:
         raise UserError([Problem(where="policy.yaml:1:1", what="wrong")])
 
-    assert lacking(read_project(tmp_path), load) == ()
+    assert missing_services(read_project(tmp_path), load) == ()

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.runtime.host import user_dirs
-from agent_sandbox.runtime.policies.unmounted_layers import left_out
+from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import read_project
 
 
@@ -16,10 +16,10 @@ def test_a_layer_that_the_stack_was_made_without_is_told(tmp_path: Path, monkeyp
     record = 'x-agent-sandbox: {agent: claude, dev: "1:1"}\nname: app-1\n'
     file.write_text(record)
     project = read_project(tmp_path)
-    assert left_out(project, environ) == ()
+    assert unmounted_layers(project, environ) == ()
     (folder / "policy.yaml").touch()
     mended = "agent-sandbox init claude, then agent-sandbox up"
     told = f"{folder}/policy.yaml exists, but the stack was made without it: {mended}"
-    assert left_out(project, environ) == (told,)
+    assert unmounted_layers(project, environ) == (told,)
     file.write_text(f"{record}services: {{proxy: {{volumes: [{{source: '{folder}'}}]}}}}")
-    assert left_out(project, environ) == ()
+    assert unmounted_layers(project, environ) == ()

@@ -78,7 +78,7 @@ def test_a_version_is_loaded_with_the_layers_of_this_machine(fenced: Path) -> No
     assert [str(rule.origin) for rule in load_version(version, os.environ).rules.rules] == ["main:policy.yaml:1"]
     (fenced / "etc").mkdir()
     (fenced / "etc" / "policy.yaml").write_text("domains: [b.test]")
-    assert len(load_version(version, os.environ).rules.ceilings) == 1
+    assert len(load_version(version, os.environ).rules.restrictions) == 1
 
 
 def test_a_version_has_the_lists_and_certificates_that_lie_beside_the_file_now(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_deny_that_a_wider_one_takes_in_is_not_missed() -> None:
     assert widens(after, before) == ()
 
 
-def test_a_ceiling_that_goes_is_something_new() -> None:
+def test_a_restriction_that_goes_is_something_new() -> None:
     layered = "domains: [example.org]\nservices: [{name: github, merge_mode: replace}]\n"
     assert "what `merge_mode: replace` removed" in widens(made_of(f"version: 1\n{BASE[11:]}"), made_of(layered))
 
@@ -89,13 +89,13 @@ def test_a_ceiling_that_goes_is_something_new() -> None:
         'domains: ["*.a.test"]\ntighten: true',
     ],
 )
-def test_a_ceiling_of_a_project_that_allows_nothing_by_itself_is_no_less_a_wall(after: str) -> None:
+def test_a_restriction_of_a_project_that_allows_nothing_by_itself_is_no_less_a_wall(after: str) -> None:
     before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
     assert widens(made_of(f"version: 1\n{after}\n"), before) == ("what layer project restricted",)
 
 
 @pytest.mark.parametrize("after", ["domains: [a.test]", "allow: [GET https://a.test/x]", "domains: []"])
-def test_a_lower_ceiling_asks_nothing(after: str) -> None:
+def test_a_lower_restriction_asks_nothing(after: str) -> None:
     before = made_of("version: 1\ntighten: true\ndomains: [a.test]\n")
     assert widens(made_of(f"version: 1\ntighten: true\n{after}\n"), before) == ()
 

@@ -9,7 +9,7 @@ from agent_sandbox.runtime.project.dotenv import FILE as DOTENV
 from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.project.root import STACK_FILE
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE
-from agent_sandbox.stack.limits import DEFAULT, beyond, kept, told
+from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limit_texts
 
 # The engine's warnings when it lacks a cgroup controller.
 HELD_BY = {"MemoryLimit": "memory", "CpuCfsQuota": "cpus", "PidsLimit": "pids"}
@@ -35,7 +35,7 @@ def limits(host: EngineHost, project: Project) -> CheckResult:
     """Check that the agent's limits are below what the Docker host has."""
     record = parse_record(read_text(project.root, str(STACK_FILE)) or "")
     chosen = record.limits if record else DEFAULT
-    words = told(chosen)
+    words = limit_texts(chosen)
     unheld = [name for key, name in HELD_BY.items() if host.info.get(key) is False]
     if unheld:
         what = f"this engine cannot limit {', '.join(unheld)}: the agent may use all of the machine"
