@@ -15,8 +15,6 @@ PACKAGE = ROOT / "src" / "agent_sandbox"
 UNIT = ROOT / "tests" / "unit"
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_data" not in path.parts)
-# A test could only repeat them: the version, and modules that hold nothing but names imported from beside them.
-WITHOUT_A_TEST = {"__init__.py"}
 
 ADR = ROOT / "docs" / "adr"
 SECTIONS = ["Context", "Decision", "Consequences"]
@@ -37,11 +35,11 @@ def lines(path: Path) -> int:
     return path.read_text().count("\n")
 
 
-def test_every_module_has_a_test_of_its_own_name() -> None:
+def test_every_module_with_functions_has_a_test_of_its_own_name() -> None:
     wanted = {
         UNIT / path.relative_to(PACKAGE).with_name(f"test_{path.stem.strip('_')}.py")
         for path in MODULES
-        if path.name not in WITHOUT_A_TEST
+        if path.name != "__init__.py" and functions(path)  # a test could only restate values
     }
     assert sorted(str(path.relative_to(ROOT)) for path in wanted if not path.exists()) == []
 

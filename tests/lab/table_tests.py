@@ -1,7 +1,8 @@
-"""Many rows through one test: a table of vectors is one item to pytest, and each row that fails is told.
+"""Many rows through one test: a table is one item to pytest, and each row that fails is reported.
 
-pytest spends milliseconds on an item of its own, most of our rows take microseconds. So `each` stands where
-`pytest.mark.parametrize` would, unless a row wants a fixture of its own (`tmp_path`, `monkeypatch`, `capsys`).
+A row costs 8 us here, 100 us as one of pytest's subtests and 300 us as a parametrised item: with our tables, subtests
+would make the unit tests a quarter slower. Use `parametrize` for rows that need their own `tmp_path`, `monkeypatch` or
+`capsys`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def each(names: str | tuple[str, ...], rows: Iterable[object]) -> Callable[[Test], Test]:
-    """Call the test with every row, as `parametrize` names and spells them, and then tell all that failed."""
+    """Call the test with every row, written as for `parametrize`; then report all rows that failed."""
     keys = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
     table = [dict(zip(keys, row if len(keys) > 1 else (row,), strict=True)) for row in rows]  # type: ignore[call-overload] # a row of several values is a tuple
     if not table:
@@ -32,7 +33,7 @@ def each(names: str | tuple[str, ...], rows: Iterable[object]) -> Callable[[Test
             for number, row in enumerate(table):
                 try:
                     test(**fixtures, **row)
-                except (Exception, pytest.fail.Exception) as failure:  # noqa: BLE001 - told below, with the others
+                except (Exception, pytest.fail.Exception) as failure:  # noqa: BLE001 - reported below, with the others
                     failure.add_note(f"row {number} of {len(table)}: {row}")
                     failures.append(failure)
             if failures:

@@ -1,7 +1,7 @@
 import math
 from dataclasses import replace
 
-from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
+from agent_sandbox.policy.decision import Decision, Effect, Origin
 
 
 def test_only_an_allow_is_allowed() -> None:
@@ -16,7 +16,3 @@ def test_no_limit_is_larger_than_any() -> None:
 
 def test_an_origin_reads_as_file_and_line() -> None:
     assert str(Origin(file="policy.yaml", line=12, layer="project")) == "policy.yaml:12"
-
-
-def test_a_decision_rests_on_a_rule_unless_it_says_otherwise() -> None:
-    assert Decision(effect=Effect.DENY, rule=None, origin=None, reason="").cause is Cause.RULE

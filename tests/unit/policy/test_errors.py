@@ -1,10 +1,6 @@
-from agent_sandbox.policy.errors import Ambiguous, InvalidValue
+from agent_sandbox.policy.errors import InvalidValue
 
 
 def test_an_invalid_value_says_what_is_wrong_and_how_to_fix_it() -> None:
     invalid = InvalidValue("`*` would allow every host", "name the hosts")
     assert (invalid.what, invalid.hint) == ("`*` would allow every host", "name the hosts")
-
-
-def test_a_doubt_says_what_was_doubtful() -> None:
-    assert str(Ambiguous("the path has a fragment")) == "the path has a fragment"
