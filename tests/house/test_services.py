@@ -14,8 +14,8 @@ import yaml
 from agent_sandbox.policy import Layer, Policy, PolicySpec, compile_policy, decide, parse_request
 from agent_sandbox.policy.file.service_options import Access
 from agent_sandbox.policyfile import shipped_services
-from agent_sandbox.policyfile.aliases import also_called
 from agent_sandbox.policyfile.package_managers import aliases
+from agent_sandbox.policyfile.parse.aliases import also_called
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.policytools.lint.checks import CHECKS
+from agent_sandbox.policytools.lint.table import CHECKS
 from doc_examples import PAGES, again
 from run_cli import Ask, ask, empty_project
 

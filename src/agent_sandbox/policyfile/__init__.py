@@ -11,7 +11,7 @@ from agent_sandbox.policyfile.layer_file import LayerFile, layer_beside
 
 if TYPE_CHECKING:
     from agent_sandbox.policyfile.loading import load_layer, load_policy
-    from agent_sandbox.policyfile.parsing import parse_layer, parse_service
+    from agent_sandbox.policyfile.parse.parsing import parse_layer, parse_service
 
 __all__ = [
     "Catalogue",
@@ -26,7 +26,12 @@ __all__ = [
 ]
 
 # Imported on first use: YAML and the models take ten times as long to import as Python takes to start.
-LAZY = {"load_layer": "loading", "load_policy": "loading", "parse_layer": "parsing", "parse_service": "parsing"}
+LAZY = {
+    "load_layer": "loading",
+    "load_policy": "loading",
+    "parse_layer": "parse.parsing",
+    "parse_service": "parse.parsing",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of the names above

@@ -34,7 +34,7 @@ class Catalogue(Mapping[str, Layer]):
 
     @override
     def __getitem__(self, name: str) -> Layer:
-        from agent_sandbox.policyfile.parsing import parse_service  # noqa: PLC0415 - not needed for names
+        from agent_sandbox.policyfile.parse.parsing import parse_service  # noqa: PLC0415 - not needed for names
 
         if name not in self.names:
             raise KeyError(name)

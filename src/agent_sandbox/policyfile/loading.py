@@ -12,7 +12,7 @@ from agent_sandbox.policyfile.catalogue import Catalogue, services_beside
 from agent_sandbox.policyfile.gc_pause import collector_paused
 from agent_sandbox.policyfile.host_lists import load_host_list
 from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
-from agent_sandbox.policyfile.parsing import parse_layer
+from agent_sandbox.policyfile.parse.parsing import parse_layer
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.input_manifest import Read

@@ -8,9 +8,10 @@ import pytest
 
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.compiler.codec import NotEncodableError
-from agent_sandbox.policyfile import cached, layer_beside, load_policy, loading, parsing, services_beside
+from agent_sandbox.policyfile import cached, layer_beside, load_policy, loading, services_beside
 from agent_sandbox.policyfile.cache_dir import CacheDir
 from agent_sandbox.policyfile.cached import load_cached, load_offers
+from agent_sandbox.policyfile.parse import parsing
 from agent_sandbox.problems import UserError
 
 type Parsed = Callable[[], int]

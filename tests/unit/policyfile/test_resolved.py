@@ -6,7 +6,7 @@ from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.file.spec import ServiceFileSpec
 from agent_sandbox.policyfile.catalogue import services_beside
 from agent_sandbox.policyfile.loading import load_policy
-from agent_sandbox.policyfile.parsing import parse_service
+from agent_sandbox.policyfile.parse.parsing import parse_service
 from agent_sandbox.policyfile.resolved import SECTIONS, advice_for, found_beside, paths_beside, require_reading
 from agent_sandbox.problems import UserError
 from table_tests import each

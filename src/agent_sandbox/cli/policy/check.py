@@ -15,7 +15,7 @@ from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
-from agent_sandbox.policytools.lint.checks import MISREAD, lint
+from agent_sandbox.policytools.lint.table import MISREAD, lint
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.policies.layers import layers_here, load_here
 

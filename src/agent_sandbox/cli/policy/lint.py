@@ -13,9 +13,9 @@ from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.edit.comments import comments_by_line
-from agent_sandbox.policytools.lint.checks import CHECKS, Found
-from agent_sandbox.policytools.lint.checks import lint as run_checks
 from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.table import CHECKS, Found
+from agent_sandbox.policytools.lint.table import lint as run_checks
 from agent_sandbox.runtime.policies.layers import load_here
 
 ACCEPT = "# accepted: CHECK, WHY"

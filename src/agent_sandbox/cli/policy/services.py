@@ -134,8 +134,8 @@ def _list(path: Path | None, *, json: bool) -> None:
 
 def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool) -> None:
     from agent_sandbox.cli.steps.policy_services import show_as_json, show_as_text  # noqa: PLC0415 - as above
-    from agent_sandbox.policyfile.aliases import service_called  # noqa: PLC0415 - as above
-    from agent_sandbox.policyfile.checking import nearest_service  # noqa: PLC0415 - as above
+    from agent_sandbox.policyfile.parse.aliases import service_called  # noqa: PLC0415 - as above
+    from agent_sandbox.policyfile.parse.checking import nearest_service  # noqa: PLC0415 - as above
     from agent_sandbox.policyfile.resolved import RESOLVED, advice_for  # noqa: PLC0415 - as above
 
     known = _known(path)

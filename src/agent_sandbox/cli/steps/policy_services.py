@@ -8,8 +8,8 @@ from agent_sandbox.cli.terminal.output import WIDEST
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.engine.dump import dump_rule
 from agent_sandbox.policy.engine.rule import Rule
-from agent_sandbox.policyfile.aliases import also_called
 from agent_sandbox.policyfile.package_managers import aliases
+from agent_sandbox.policyfile.parse.aliases import also_called
 from agent_sandbox.policyfile.resolved import COMMAND
 from agent_sandbox.policytools.services import Changed, Difference, choices, entries, rules_of
 

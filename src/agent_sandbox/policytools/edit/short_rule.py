@@ -14,7 +14,7 @@ from agent_sandbox.policy.http.method import NAMEABLE
 from agent_sandbox.policy.http.request import DEFAULT_PORTS, Request, parse_request
 from agent_sandbox.policy.match.path_pattern import PathKind
 from agent_sandbox.policyfile import parse_layer
-from agent_sandbox.policyfile.aliases import service_meant
+from agent_sandbox.policyfile.parse.aliases import service_meant
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policytools.edit.insertion import written
 from agent_sandbox.problems import Problem, UserError

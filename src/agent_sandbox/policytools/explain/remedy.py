@@ -145,7 +145,7 @@ def _narrowest_first(request: Request) -> Iterator[tuple[str, str]]:
 def _allows(section: str, line: str, request: Request) -> bool:
     # Not needed for an allowed request.
     from agent_sandbox.policy.compiler.compile import compile_policy  # noqa: PLC0415 - see above
-    from agent_sandbox.policyfile.parsing import parse_layer  # noqa: PLC0415 - see above
+    from agent_sandbox.policyfile.parse.parsing import parse_layer  # noqa: PLC0415 - see above
 
     try:
         layer = parse_layer(f"{section}:\n  {line}\n", name="trial", file="trial", shown="trial", services=())

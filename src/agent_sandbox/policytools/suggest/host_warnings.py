@@ -7,7 +7,7 @@ import idna
 from agent_sandbox.policy.compiler.compile import compile_policy
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.http.host import is_address
-from agent_sandbox.policytools.lint.leaks import shared_store, upload_host
+from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_host
 from agent_sandbox.policytools.lint.subject import Subject
 
 

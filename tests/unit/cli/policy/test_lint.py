@@ -5,7 +5,7 @@ import pytest
 
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.policy.lint import lint
-from agent_sandbox.policytools.lint.checks import CHECKS
+from agent_sandbox.policytools.lint.table import CHECKS
 
 WHY = "anyone on the network path can read the requests and forge the responses"
 MEND = "use https; if the host has none, accept the finding: `# accepted: plain-http, WHY`"

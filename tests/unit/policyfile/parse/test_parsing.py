@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.policyfile.catalogue import Catalogue
-from agent_sandbox.policyfile.parsing import parse_layer
+from agent_sandbox.policyfile.parse.parsing import parse_layer
 from agent_sandbox.problems import UserError
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from agent_sandbox.policy.file.spec import PolicySpec
 from agent_sandbox.policy.match.other_protocols import HINT
-from agent_sandbox.policyfile.checking import ELSEWHERE, check_document, nearest
+from agent_sandbox.policyfile.parse.checking import ELSEWHERE, check_document, nearest
 from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.policyfile.text.document import Document, parse_document
 from agent_sandbox.problems import UserError

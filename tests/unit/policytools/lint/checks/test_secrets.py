@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.secrets import optional_secret, wide_secret
+from agent_sandbox.policytools.lint.checks.secrets import optional_secret, wide_secret
 
 type Find = Callable[..., list[tuple[int, str]]]
 

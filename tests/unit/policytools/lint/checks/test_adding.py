@@ -5,13 +5,13 @@ import pytest
 from agent_sandbox.policy import compile_policy
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.policytools.edit.comments import comments_by_line
-from agent_sandbox.policytools.lint import adding
-from agent_sandbox.policytools.lint.adding import adds_up
+from agent_sandbox.policytools.lint.checks import adding
+from agent_sandbox.policytools.lint.checks.adding import adds_up
 from agent_sandbox.policytools.lint.finding import Finding
 from agent_sandbox.policytools.lint.subject import Subject
 
 SERVICES = dict(shipped_services())
-EXAMPLES = Path(__file__).resolve().parents[4] / "docs" / "policy" / "examples"
+EXAMPLES = Path(__file__).resolve().parents[5] / "docs" / "policy" / "examples"
 SCOPED = "services: [{name: github, repos: [o/r], api: {access: read}}]\n"
 GITHUB = "`{}` also allows DELETE https://{}, which service `github` at line 1 does not"
 CODEX = "service `codex` also allows GET https://api.openai.com/v1/models/x, which the entry for {} at line 3 does not"

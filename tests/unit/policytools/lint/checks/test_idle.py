@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from agent_sandbox.policytools.compare import rule_cover
-from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
+from agent_sandbox.policytools.lint.checks.idle import covered, hidden_by_deny, never_matches
 from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]

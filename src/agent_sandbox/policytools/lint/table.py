@@ -4,18 +4,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from agent_sandbox.policytools.lint.acceptances import bad_acceptance, is_accepted
-from agent_sandbox.policytools.lint.adding import adds_up
+from agent_sandbox.policytools.lint.checks.adding import adds_up
+from agent_sandbox.policytools.lint.checks.half_denied import half_denied
+from agent_sandbox.policytools.lint.checks.idle import covered, hidden_by_deny, never_matches
+from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_host, upload_registry
+from agent_sandbox.policytools.lint.checks.queries import encoded_query
+from agent_sandbox.policytools.lint.checks.secrets import optional_secret, wide_secret
+from agent_sandbox.policytools.lint.checks.services import any_repository, unused_service
+from agent_sandbox.policytools.lint.checks.unread import plain_http, uninspected, unlisted_graphql
+from agent_sandbox.policytools.lint.checks.untested import no_tests
+from agent_sandbox.policytools.lint.checks.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
 from agent_sandbox.policytools.lint.finding import Finding
-from agent_sandbox.policytools.lint.half_denied import half_denied
-from agent_sandbox.policytools.lint.idle import covered, hidden_by_deny, never_matches
-from agent_sandbox.policytools.lint.leaks import shared_store, upload_host, upload_registry
-from agent_sandbox.policytools.lint.queries import encoded_query
-from agent_sandbox.policytools.lint.secrets import optional_secret, wide_secret
-from agent_sandbox.policytools.lint.services import any_repository, unused_service
 from agent_sandbox.policytools.lint.subject import Subject
-from agent_sandbox.policytools.lint.unread import plain_http, uninspected, unlisted_graphql
-from agent_sandbox.policytools.lint.untested import no_tests
-from agent_sandbox.policytools.lint.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
 
 type Check = Callable[[Subject], Iterable[Finding]]
 

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.leaks import shared_store, upload_host, upload_registry
+from agent_sandbox.policytools.lint.checks.leaks import shared_store, upload_host, upload_registry
 from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]

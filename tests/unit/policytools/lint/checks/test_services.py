@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 from agent_sandbox.policy import compile_policy
 from agent_sandbox.policyfile import parse_layer, shipped_services
-from agent_sandbox.policytools.lint.services import any_repository, unused_service
+from agent_sandbox.policytools.lint.checks.services import any_repository, unused_service
 from agent_sandbox.policytools.lint.subject import Subject
 from table_tests import each
 

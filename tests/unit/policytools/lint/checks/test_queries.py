@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policytools.lint.queries import encoded_query
+from agent_sandbox.policytools.lint.checks.queries import encoded_query
 
 type Find = Callable[..., list[tuple[int, str]]]
 

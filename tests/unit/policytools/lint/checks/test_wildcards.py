@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_sandbox.policytools.lint.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
+from agent_sandbox.policytools.lint.checks.wildcards import allow_all, tenant_wildcard, unexplained_wildcard
 from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.half_denied import half_denied
+from agent_sandbox.policytools.lint.checks.half_denied import half_denied
 
 type Find = Callable[..., list[tuple[int, str]]]
 

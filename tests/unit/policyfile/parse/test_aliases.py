@@ -1,7 +1,7 @@
 import pytest
 
 from agent_sandbox.policyfile import parse_layer, parse_service, shipped_services
-from agent_sandbox.policyfile.aliases import also_called, known_elsewhere, service_called, service_meant
+from agent_sandbox.policyfile.parse.aliases import also_called, known_elsewhere, service_called, service_meant
 from agent_sandbox.policytools.importing.old_services import old_hosts
 
 NAMES = ("claude", "debian", "go", "java", "node", "python", "rust")

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.checks import CHECKS, lint
 from agent_sandbox.policytools.lint.subject import Subject
+from agent_sandbox.policytools.lint.table import CHECKS, lint
 
 type SubjectOf = Callable[..., Subject]
 

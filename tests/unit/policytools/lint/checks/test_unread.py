@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.unread import plain_http, uninspected, unlisted_graphql
+from agent_sandbox.policytools.lint.checks.unread import plain_http, uninspected, unlisted_graphql
 
 type Find = Callable[..., list[tuple[int, str]]]
 

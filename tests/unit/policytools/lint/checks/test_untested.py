@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from agent_sandbox.policytools.lint.untested import no_tests
+from agent_sandbox.policytools.lint.checks.untested import no_tests
 from table_tests import each
 
 type Find = Callable[..., list[tuple[int, str]]]

@@ -5,8 +5,8 @@ from functools import lru_cache
 
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.file.spec import PolicySpec, ServiceFileSpec
-from agent_sandbox.policyfile.checking import check_document
-from agent_sandbox.policyfile.repeats import repeated
+from agent_sandbox.policyfile.parse.checking import check_document
+from agent_sandbox.policyfile.parse.repeats import repeated
 from agent_sandbox.policyfile.text.document import Document, parse_document
 from agent_sandbox.problems import Problem, UserError
 

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from agent_sandbox.policy.compiler.layer import Location
 from agent_sandbox.policy.file.spec import MODELS, RESERVED_KEYS, PolicySpec
 from agent_sandbox.policy.text import safe_repr
-from agent_sandbox.policyfile.aliases import known_elsewhere, service_called, service_meant
+from agent_sandbox.policyfile.parse.aliases import known_elsewhere, service_called, service_meant
 from agent_sandbox.policyfile.resolved import RESOLVED, advice_for
 from agent_sandbox.policyfile.text.document import Document, Place
 from agent_sandbox.problems import Problem, UserError

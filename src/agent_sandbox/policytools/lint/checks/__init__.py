@@ -1,0 +1,1 @@
+"""The checks: each takes a policy file with its policy and yields findings. `table.py` names them."""
