@@ -69,7 +69,7 @@ class PathPattern:
 
 
 def parse_path_pattern(kind: PathKind, text: str, *, any_case: tuple[int, int] | None = None) -> PathPattern:
-    """Return the pattern, or raise InvalidValue. `any_case` is the range, without `%`, to match in any case, or `WHOLE`.
+    """Return the pattern, or raise InvalidValue. `any_case` is the range, without `%`, to match in any case, or WHOLE.
 
     >>> parse_path_pattern(PathKind.PREFIX, "/v1").matches("/v10")
     False

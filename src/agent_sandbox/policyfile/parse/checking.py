@@ -123,7 +123,7 @@ def _not_one_of(details: ErrorDetails) -> Words:
     # Pydantic lists the words in quotes.
     right = {word.casefold(): word for word in re.findall("'([^']*)'", expected)}
     meant = right.get(value.strip().casefold()) if isinstance(value, str) else None
-    return f"invalid value {_shown(value)}", f"did you mean `{meant}`?" if meant else f"write {expected}"
+    return f"invalid value {shown(value)}", f"did you mean `{meant}`?" if meant else f"write {expected}"
 
 
 def _invalid(details: ErrorDetails) -> Words:
@@ -143,25 +143,25 @@ def _to_services(value: object) -> str:
 def _not_text(details: ErrorDetails) -> Words:
     value = details["input"]
     if isinstance(value, bool | int):
-        return f"text expected, not {_shown(value)}", f'if you mean the text, quote it: "{_shown(value).strip("`")}"'
-    return f"text expected, not {_shown(value)}", ""
+        return f"text expected, not {shown(value)}", f'if you mean the text, quote it: "{shown(value).strip("`")}"'
+    return f"text expected, not {shown(value)}", ""
 
 
 def _not_list(details: ErrorDetails) -> Words:
     value = details["input"]
     word = str(value) if isinstance(value, str | int) else ""
     if details["loc"][-1:] == ("methods",) and word.casefold() in EVERY_METHOD:
-        return f"list expected, not {_shown(value)}", NO_METHODS
+        return f"list expected, not {shown(value)}", NO_METHODS
     if details["loc"] == ("services",) and (hint := _named(value)):
-        return f"list expected, not {_shown(value)}", hint
-    return f"list expected, not {_shown(value)}", f"write [{word}]" if ONE_WORD.fullmatch(word) else ""
+        return f"list expected, not {shown(value)}", hint
+    return f"list expected, not {shown(value)}", f"write [{word}]" if ONE_WORD.fullmatch(word) else ""
 
 
 def _not_mapping(details: ErrorDetails) -> Words:
     location = details["loc"]
     expected = "keys and values" if not location or isinstance(location[-1], str) else "entry"
     key = next((part for part in reversed(location) if isinstance(part, str)), "")
-    return f"{expected} expected, not {_shown(details['input'])}", LONG_FORMS.get(key, "")
+    return f"{expected} expected, not {shown(details['input'])}", LONG_FORMS.get(key, "")
 
 
 def _missing(details: ErrorDetails) -> Words:
@@ -180,14 +180,14 @@ def _says(what: str, hint: str = "") -> Callable[[ErrorDetails], Words]:
 
 
 def _port(details: ErrorDetails) -> Words:
-    return f"not a port: {_shown(details['input'])}", "a port is a number from 1 to 65535"
+    return f"not a port: {shown(details['input'])}", "a port is a number from 1 to 65535"
 
 
 def _as_pydantic_says(details: ErrorDetails) -> Words:
     return details["msg"], ""
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401 - whatever the file holds
+def shown(value: Any) -> str:  # noqa: ANN401 - whatever the file holds
     """Return a value as a message shows it."""
     match value:
         case None:
@@ -235,7 +235,7 @@ WORDS: Mapping[str, Callable[[ErrorDetails], Words]] = {
     "int_type": _port,
     "greater_than_equal": _port,
     "less_than_equal": _port,
-    "bool_type": lambda details: (f"`true` or `false` expected, not {_shown(details['input'])}", ""),
+    "bool_type": lambda details: (f"`true` or `false` expected, not {shown(details['input'])}", ""),
     "missing": _missing,
     "string_too_long": _says("text longer than 1000 characters"),
 }

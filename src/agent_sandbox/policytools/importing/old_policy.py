@@ -7,10 +7,11 @@ from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.http.method import STANDARD
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policyfile.parse.checking import shown
 from agent_sandbox.policyfile.text.document import Value
 from agent_sandbox.policytools.importing.old_services import Services
 from agent_sandbox.policytools.importing.origin import Origin
-from agent_sandbox.policytools.importing.reading import ENTRY_KEYS, OldFile, read_old, shown
+from agent_sandbox.policytools.importing.reading import ENTRY_KEYS, OldFile, read_old
 from agent_sandbox.policytools.importing.records import BY_NAME, OVER_TLS, Record, old_rule
 from agent_sandbox.policytools.importing.restricting import restrict
 from agent_sandbox.policytools.importing.result import Imported, Note, left_out

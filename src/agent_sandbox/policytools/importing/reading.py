@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent_sandbox.policy.compiler.layer import Location
-from agent_sandbox.policy.text import safe_repr
+from agent_sandbox.policyfile.parse.checking import shown
 from agent_sandbox.policyfile.text.document import Place, Value, parse_document
 from agent_sandbox.problems import Problem, UserError
 
@@ -91,23 +91,6 @@ class OldFile:
             what = f"`{location[-1]}` has to be `true` or `false`, not {shown(value)}"
             self.refuse(what, *location, hint=f"write `{location[-1]}: true`, or remove it")
         return value is True
-
-
-def shown(value: Value) -> str:
-    """Return a value as a message shows it."""
-    match value:
-        case None:
-            return "an empty value"
-        case bool():
-            return f"`{str(value).lower()}`"
-        case int():
-            return f"`{value}`"
-        case str():
-            return safe_repr(value)
-        case list():
-            return "a list"
-        case _:
-            return "keys and values"
 
 
 def read_old(text: str, *, file: str) -> OldFile:

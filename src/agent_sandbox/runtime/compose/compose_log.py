@@ -8,10 +8,10 @@ TOLD = {"Started": "started", "Healthy": "ready", "Unhealthy": "unhealthy", "Err
 TALK = re.compile(r"\s*(Going to remove |Deleted Volumes:|Total reclaimed space: )")
 
 
-def told(line: str, project: str) -> str | None:
+def shown_text(line: str, project: str) -> str | None:
     """Return a line's progress in a few words, or None if it is not of interest.
 
-    >>> told(" Container app-1-proxy-1  Healthy", "app-1")
+    >>> shown_text(" Container app-1-proxy-1  Healthy", "app-1")
     'proxy ready'
     """
     match = LINE.search(line)

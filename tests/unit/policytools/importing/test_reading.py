@@ -53,7 +53,7 @@ def test_what_is_no_plain_yaml_is_refused(text: str, problem: str) -> None:
         ("''", "`host` is empty; write `host: example.com`"),
         ("true", "`host` has to be text, not `true`; write `host: example.com`"),
         ("[a.test]", "`host` has to be text, not a list; write `host: example.com`"),
-        ("{a: b}", "`host` has to be text, not keys and values; write `host: example.com`"),
+        ("{a: b}", "`host` has to be text, not a mapping; write `host: example.com`"),
     ],
 )
 def test_what_is_no_text_says_what_stands_there_and_what_to_write(written: str, problem: str) -> None:
