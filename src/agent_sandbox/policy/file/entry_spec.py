@@ -74,7 +74,7 @@ class PathSpec(Strict):
     def _is_one(self) -> "PathSpec":
         if len(self.model_fields_set) != 1:
             raise PydanticCustomError(
-                "invalid", "{what}", {"what": "`path` needs exactly one of `exact`, `prefix` and `glob`"}
+                "invalid_value", "{what}", {"what": "`path` needs exactly one of `exact`, `prefix` and `glob`"}
             )
         return self
 
@@ -155,7 +155,7 @@ class DomainSpec(EntrySpec):
         if inspect is False and any(map(info.data.get, INSIDE)):
             what = "`inspect: false` is passthrough, but this entry has conditions on the requests inside"
             hint = "remove `inspect`, or `rules`, `encoded_slash` and `transform`"
-            raise PydanticCustomError("invalid", "{what}", {"what": what, "hint": hint})
+            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
         return inspect
 
     @model_validator(mode="after")
@@ -192,10 +192,10 @@ class HostServiceSpec(RuleSpec):
         network = self.to.network
         if network is not None and not self.ports:
             what, hint = f"`ports` is missing for the network `{network}`", "write `ports: [8080]` beside it"
-            raise PydanticCustomError("invalid", "{what}", {"what": what, "hint": hint})
+            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
         if network is None and self.ports:
             what, hint = f"`to` already has the port {self.to.port}", "remove `ports`"
-            raise PydanticCustomError("invalid", "{what}", {"what": what, "hint": hint})
+            raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
         call_parser(partial(require_http, schemes=self.schemes), (self.to.port, *self.ports))
         return self
 
