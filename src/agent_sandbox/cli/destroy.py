@@ -42,7 +42,7 @@ def destroy(
         things["images"] = tuple(driver().labels_of(names))
     if not (dry_run or any(things.values())):
         if not quiet:
-            say(f"{project.name} has nothing on this {ENGINE}: nothing was removed")
+            say(f"nothing to remove: {project.name} has no resources on this {ENGINE}")
         return DONE
     if not (yes or dry_run or _confirmed(project, things)):
         say("nothing was removed")

@@ -35,7 +35,7 @@ def test_what_has_nothing_on_the_engine_is_not_said_to_be_removed(
     docker.says("ps --all").says("network ls").says("volume ls")
     assert exit_code(destroy) == 0
     assert exit_code(lambda: destroy(yes=True, quiet=True)) == 0
-    assert capsys.readouterr().err == "app-1 has nothing on this Docker engine: nothing was removed\n"
+    assert capsys.readouterr().err == "nothing to remove: app-1 has no resources on this Docker engine\n"
     assert not any(call.endswith(REMOVE) for call in docker.calls)
 
 

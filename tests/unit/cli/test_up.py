@@ -23,7 +23,7 @@ def test_up_starts_the_stack_and_names_the_next_step(
     assert up_to_date.calls[-1] == compose_line(Path.cwd()) + START
     lines = capsys.readouterr().err.splitlines()[3:]
     assert lines[:2] == ["starting the stack ...", "  proxy started"]
-    assert lines[-1] == "app-1 is up: agent-sandbox run starts the agent in it, agent-sandbox shell a shell"
+    assert lines[-1] == "app-1 is up; start the agent with agent-sandbox run, or a shell with agent-sandbox shell"
 
 
 @pytest.mark.parametrize(("mapped", "told"), [("name=seccomp", 2), ("name=rootless", 0)])
@@ -36,7 +36,7 @@ def test_up_says_what_the_agent_can_only_read(
     up_to_date.says("ps --all").says("up --detach").says("info --format", out=json.dumps(engine))
     assert exit_code(up) == 0
     lines = capsys.readouterr().err.splitlines()
-    end = next(number for number, line in enumerate(lines, start=1) if line.startswith("app-1 is up: "))
+    end = next(number for number, line in enumerate(lines, start=1) if line.startswith("app-1 is up; "))
     assert (
         lines[end:]
         == [

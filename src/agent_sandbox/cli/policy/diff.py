@@ -15,7 +15,7 @@ from agent_sandbox.policytools.compare.difference import Change, Difference, dif
 from agent_sandbox.runtime.policies.versions import load_version, read_committed, read_file, read_version
 
 Old = Annotated[str | None, Argument(help="A file, a git commit (main, HEAD~1), or COMMIT:PATH; by default HEAD.")]
-New = Annotated[str | None, Argument(help="The same; by default the project's current policy.")]
+New = Annotated[str | None, Argument(help="The newer version; by default the project's current policy.")]
 ExitCode = Annotated[bool, Option(help="Exit 1 if something becomes reachable or stops being so.")]
 
 # The texts for a change that widens, and for one that narrows.

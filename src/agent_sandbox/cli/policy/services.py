@@ -246,5 +246,5 @@ def _say_left_out(plan: "Resolved") -> None:
 
     left = [offer_as_text(name, offer) for name, offers in plan.left.items() for offer in offers]
     if left:
-        say("left out; --from-project includes it:")
+        say("not included; to include it, use --from-project:")
         say("\n".join(left))

@@ -90,7 +90,7 @@ def as_text(found: Suggestions) -> str:
     """Return the suggestions as text: commands to run, and what is left out."""
     lines = [line for proposal in found.proposals[:MOST_SHOWN] for line in _proposal(proposal)]
     if len(found.proposals) > MOST_SHOWN:
-        lines += [f"and {len(found.proposals) - MOST_SHOWN} more, seen less often: --json has them all", ""]
+        lines += [f"and {len(found.proposals) - MOST_SHOWN} more, seen less often; --json lists all", ""]
     if not found.proposals:
         lines += ["nothing to suggest", ""]
     if found.left_out or found.unreadable:

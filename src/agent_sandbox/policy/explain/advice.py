@@ -71,7 +71,7 @@ def _for_request(
         return f"no rule can name the method {asked.method}"
     others = "".join(f"or `- {service}` under `services`, " for service in services)
     if package_manager and not services:
-        others = f"or for all that {package_manager.tool} fetches: {package_manager.way}, "
+        others = f"or for everything that {package_manager.tool} fetches: {package_manager.way}, "
     if UNSPELLABLE.search(asked.path):
         way = f"add `{entry_below(asked)}` under `domains` in {FILE}"
     else:

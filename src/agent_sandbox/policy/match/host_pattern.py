@@ -113,7 +113,9 @@ def _require_host(text: str, name: str) -> None:
         hint = "write only the host; paths go under `rules`, networks under `host_services`"
         raise InvalidValue(f"{shown} has a path", hint)
     if "*" in name:
-        raise InvalidValue(f"{shown} has a `*` inside", "write a wildcard as `*.example.com`")
+        raise InvalidValue(
+            f"{shown} has a `*` that is not its whole first label", "write a wildcard as `*.example.com`"
+        )
     if not HOST_CHARACTERS.fullmatch(name):
         raise InvalidValue(
             f"{shown} has characters that are not allowed in a host", "write one host, such as `example.com`"

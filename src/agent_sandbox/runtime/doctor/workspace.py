@@ -40,7 +40,7 @@ def names(machine: Machine) -> Iterator[CheckResult]:
     project = machine.project
     gaps = look_over(project.root)
     for one in gaps.unprotected:
-        hint = f"look at it; agent-sandbox init {project.agent} protects what it finds, then agent-sandbox up"
+        hint = f"check it, then run agent-sandbox init {project.agent}, which protects it, and agent-sandbox up"
         yield warn("workspace", f"{one.path} ({one.why}): {one.because}", hint)
     if gaps.unsearched:
         yield warn("workspace", f"{listed(gaps.unsearched)}: {UNSEARCHED}", SEARCH)

@@ -208,7 +208,7 @@ def _of_files(name: str, files: Sequence[Path]) -> Namings:
         try:
             text = path.read_bytes()[:MAX_BYTES].decode(errors="replace")
         except OSError as error:
-            raise UserError([Problem(where=str(path), what=f"can't be read: {error.strerror}")]) from error
+            raise UserError([Problem(where=str(path), what=f"cannot be read: {error.strerror}")]) from error
         yield from _said(name, path.name, text)
 
 

@@ -25,7 +25,7 @@ NOT_SAID_HINT = "find out what `git config --list` waits for there, perhaps a na
 UNPRINTABLE = "this name is not printable, so nothing in it can be protected"
 UNPRINTABLE_HINT = "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
 BEFORE = "was protected before, but this search found no reference to it"
-PINNED = "may be written to, but not moved away and replaced"
+PINNED = "can be written, but not moved or replaced"
 
 type Table = Mapping[str, tuple[Protected, ...]]
 

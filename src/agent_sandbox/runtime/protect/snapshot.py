@@ -160,7 +160,7 @@ def _text(root: Path, path: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"can't be read: {error.strerror}\n"
+        return f"cannot be read: {error.strerror}\n"
     if data is None:
         return None
     if len(data) > MOST_BYTES:

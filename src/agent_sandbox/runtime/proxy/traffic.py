@@ -23,7 +23,7 @@ def traffic_lines(file: Path) -> Iterator[str]:
             yield from _lines(log)
     except OSError as error:
         hint = "name an audit log: JSON lines, as `agent-sandbox proxy logs --json` prints them"
-        what = f"can't be read: {(error.strerror or str(error)).lower()}"
+        what = f"cannot be read: {(error.strerror or str(error)).lower()}"
         raise UserError([Problem(where=str(file), what=what, hint=hint)]) from error
 
 

@@ -219,7 +219,7 @@ def evil(npm: Path) -> Path:
 def test_what_only_the_project_names_is_left_out_and_told(ask: Ask, evil: Path) -> None:
     answer = ask("policy", "services", "resolve", "node")
     assert (answer.code, "evil" in evil.read_text()) == (0, False)
-    assert answer.err.startswith(f"left out; --from-project includes it:\n{EVIL}")
+    assert answer.err.startswith(f"not included; to include it, use --from-project:\n{EVIL}")
     found = json.loads(ask("policy", "services", "resolve", "node", "--json").out)
     assert found["left_out"] == {"node": [{"host": "evil.example.org", "named_by": [".npmrc"]}]}
 

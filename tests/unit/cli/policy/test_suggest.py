@@ -72,7 +72,7 @@ def test_a_service_and_what_is_resolved_stand_beside_the_rule(log: Path, capsys:
 def test_only_so_many_are_shown(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log.write_text("\n".join(denied(f"POST https://h{number}.test/") for number in range(60)))
     assert exit_code(lambda: suggest(log)) == 0
-    assert capsys.readouterr().out.endswith("\n\nand 10 more, seen less often: --json has them all\n")
+    assert capsys.readouterr().out.endswith("\n\nand 10 more, seen less often; --json lists all\n")
 
 
 def test_a_program_gets_all_of_it(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

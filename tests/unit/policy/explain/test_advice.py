@@ -194,7 +194,7 @@ def test_where_a_tool_seems_to_fetch_packages_what_finds_its_registry_is_told(
     first = "add `- GET https://c.test/simple/a/` under `allow` in .devcontainer/policy.yaml"
     assert (
         advise(request, decision, package_manager=package_manager)
-        == f"{first}, or for all that pip fetches: {package_manager.way}, {APPLY}"
+        == f"{first}, or for everything that pip fetches: {package_manager.way}, {APPLY}"
     )
     assert (
         advise(request, decision, package_manager=package_manager, services=["py"])

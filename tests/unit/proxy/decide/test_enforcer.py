@@ -264,7 +264,7 @@ def test_a_denial_names_the_service_that_is_resolved_for_who_asks(policy: Callab
         lambda: current, clock=lambda: 0.0, package_manager=lambda asked: pip if asked.headers else None
     )
     enforcer.requestheaders(exchange, TUNNEL)
-    assert f", or for all that pip fetches: {pip.way}, then: " in told(exchange)["hint"]
+    assert f", or for everything that pip fetches: {pip.way}, then: " in told(exchange)["hint"]
     assert exchange.tool == "pip"
 
 

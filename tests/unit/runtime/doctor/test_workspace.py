@@ -73,7 +73,7 @@ def test_directories_that_were_not_searched_are_told_with_the_remedy(
 def test_what_is_open_is_told_with_the_reason_and_the_remedy(machine: Machine) -> None:
     (machine.cwd / ".envrc").write_text("")
     what = f".envrc (runs when a shell on the host enters the directory, by direnv): {MADE}"
-    hint = "look at it; agent-sandbox init example protects what it finds, then agent-sandbox up"
+    hint = "check it, then run agent-sandbox init example, which protects it, and agent-sandbox up"
     assert list(workspace.names(machine)) == [warn("workspace", what, hint)]
 
 

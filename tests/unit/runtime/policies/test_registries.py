@@ -165,7 +165,7 @@ def test_a_file_from_elsewhere_speaks_for_a_machine_that_cannot(tmp_path: Path) 
         "deb2.example.org",
     ]
     assert hosts(registries("node", tmp_path, machine(tmp_path), more=[npmrc])) == {"npm.example.org": (".npmrc",)}
-    with pytest.raises(UserError, match=r"gone: can't be read: No such file or directory"):
+    with pytest.raises(UserError, match=r"gone: cannot be read: No such file or directory"):
         registries("node", tmp_path, machine(tmp_path), more=[tmp_path / "gone"])
 
 

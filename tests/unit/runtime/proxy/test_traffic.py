@@ -31,7 +31,7 @@ def test_lines_are_bounded_in_length_and_number(tmp_path: Path, monkeypatch: pyt
 
 def test_a_file_that_is_not_there_says_what_to_name(tmp_path: Path) -> None:
     expected = (
-        f"{tmp_path}/log: can't be read: no such file or directory;"
+        f"{tmp_path}/log: cannot be read: no such file or directory;"
         " name an audit log: JSON lines, as `agent-sandbox proxy logs --json` prints them"
     )
     with pytest.raises(UserError) as caught:

@@ -50,7 +50,7 @@ def unexplained_wildcard(subject: Subject) -> Iterator[Finding]:
         if listed.wild and not subject.remarks(line):
             yield Finding(
                 line=line,
-                what=f"no reason why the host list has {len(listed.below)} wildcards",
-                why="every name below one is allowed, including future ones",
+                what=f"the host list has {len(listed.below)} wildcards without a reason",
+                why="every name below a wildcard is allowed, including future ones",
                 fix="list the hosts, or say why in a comment on the line or above it",
             )

@@ -17,7 +17,7 @@ INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 ENOUGH = 1024
 RAISE = (
     "sudo sysctl fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576;"
-    " docs/limits.md says how to keep it, and what else is shared"
+    " docs/limits.md explains how to make it permanent, and which other limits are shared"
 )
 COUNTED = {
     "": "no user namespace: the kernel counts what the agent uses together with other programs of uid {uid}",

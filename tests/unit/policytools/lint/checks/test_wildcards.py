@@ -84,6 +84,6 @@ def test_a_list_without_such_a_wildcard_is_no_finding(find: Find) -> None:
 
 def test_wildcards_of_a_list_want_a_word_beside_its_name(find: Find) -> None:
     hosts = "*.example.com\n.example.org\nexample.net\n"
-    assert find(unexplained_wildcard, LISTED, hosts=hosts) == [(2, "no reason why the host list has 2 wildcards")]
+    assert find(unexplained_wildcard, LISTED, hosts=hosts) == [(2, "the host list has 2 wildcards without a reason")]
     assert find(unexplained_wildcard, "# what the mirror has\ndomains_file: hosts.txt", hosts=hosts) == []
     assert find(unexplained_wildcard, LISTED, hosts="example.net\n") == []
