@@ -49,7 +49,7 @@ def protect_again(project: Project, found: Sequence[Container], inside: Inside, 
     if agent is None:
         return inside
     protected = load_driver().reprotect(agent, {path: _digest(now.texts.get(path, "")) for path in inside.lost})
-    left = look_inside(load_driver(), found)
+    left = look_inside(load_driver(), found, project.root)
     if left != Inside():
         return inside
     # Otherwise another command was faster, which has stored what it accepted.

@@ -6,6 +6,7 @@ from pathlib import Path
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, STACK
 from agent_sandbox.render.reconcile import Change, Verdict
+from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.host.files import read_text
 
 EXCLUDE = ".git/info/exclude"
@@ -14,21 +15,26 @@ OF_THIS_MACHINE = frozenset({STACK, DEVCONTAINER, DOTENV})
 COMMENT = "# Files of agent-sandbox that belong to this directory on this machine:"
 
 
-def to_exclude(project: Path, changes: Iterable[Change]) -> tuple[str, ...]:
+def exclude_file(project: Path, outside: Outside | None) -> str | None:
+    """Return git's exclude file of a project, which all worktrees of a repository share, or None without git."""
+    if outside is not None:
+        return str(outside.common / "info" / "exclude")
+    return EXCLUDE if (project / ".git").is_dir() and not (project / ".git").is_symlink() else None
+
+
+def to_exclude(project: Path, changes: Iterable[Change], file: str) -> tuple[str, ...]:
     """Return the new files of this machine that git does not ignore yet."""
-    if not (project / ".git").is_dir() or (project / ".git").is_symlink():
-        return ()
     new = [one.path for one in changes if one.verdict is Verdict.WRITTEN and one.path in OF_THIS_MACHINE]
-    ignored = _lines(project, EXCLUDE)
+    ignored = _lines(project, file)
     if ignored is None:
         return ()
     ignored |= _lines(project, ".gitignore") or set()
     return tuple(path for path in new if not {path, f"/{path}"} & ignored)
 
 
-def excluding(project: Path, paths: Collection[str]) -> str:
+def excluding(project: Path, paths: Collection[str], file: str) -> str:
     """Return the exclude file with these paths added. Raise UserError if it cannot be read."""
-    text = read_text(project, EXCLUDE) or ""
+    text = read_text(project, file) or ""
     gap = "" if not text or text.endswith("\n") else "\n"
     return f"{text}{gap}{COMMENT}\n" + "".join(f"/{path}\n" for path in paths)
 

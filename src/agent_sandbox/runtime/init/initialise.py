@@ -18,9 +18,10 @@ from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
-from agent_sandbox.runtime.init.facts import find_project, look_at, machine
-from agent_sandbox.runtime.init.git_exclude import EXCLUDE, excluding, to_exclude
+from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
+from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, to_exclude
 from agent_sandbox.runtime.policies.registries import known_places, this_machine, whole
 from agent_sandbox.runtime.policies.scan import naming_files
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
@@ -64,8 +65,9 @@ class Prepared:
     offered: Offered
     notes: tuple[str, ...]
     protection: Protection
-    # New files that git will not offer to commit.
+    # New files that git will not offer to commit, and the file that says so.
     excluded: tuple[str, ...] = ()
+    exclude_file: str = EXCLUDE
 
     @property
     def conflicts(self) -> tuple[Change, ...]:
@@ -78,7 +80,7 @@ class Prepared:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
         if self.excluded:
-            texts[EXCLUDE] = excluding(self.project, self.excluded)
+            texts[self.exclude_file] = excluding(self.project, self.excluded, self.exclude_file)
         remove_leftovers(self.project, PATHS)
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY})
@@ -93,7 +95,9 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     present = {path: read_text(project, path) for path in PATHS}
     record = parse_record(present[STACK] or "")
     before = _protected_before(project, present[STACK] or "", environ)
-    protection = find_protected(project, before=before, unprotect=options.unprotect)
+    git = repository_outside(project, homes(environ))
+    outside = git if isinstance(git, Outside) else None
+    protection = find_protected(project, before=before, unprotect=options.unprotect, outside=outside)
     workspace = look_at(
         project,
         title=_title(options, record, project),
@@ -110,7 +114,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
     if record and record.agent != manifest.name and options.on_conflict is OnConflict.KEEP:
         changes = tuple(_kept_for(record.agent, change) for change in changes)
-    excluded = to_exclude(project, changes)
+    file = exclude_file(project, outside)
+    excluded = to_exclude(project, changes, file) if file else ()
     return Prepared(
         project=project,
         stack=stack,
@@ -120,11 +125,13 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         notes=(
             *notes(changes, manifest, offered, _own_stacks(project)),
             *_beyond(workspace.limits),
+            *_about_git(git),
             *_about(protection, options.unprotect),
-            *_kept_out_of_git(excluded),
+            *_kept_out_of_git(excluded, file),
         ),
         protection=protection,
         excluded=excluded,
+        exclude_file=file or EXCLUDE,
     )
 
 
@@ -136,6 +143,14 @@ def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> f
         document = {}
     paths = read_only_mounts(document if isinstance(document, dict) else {}).union(recorded(project, environ).paths)
     return frozenset(path for path in paths if path.isprintable())
+
+
+def _about_git(git: Outside | NoGit | None) -> Iterator[str]:
+    match git:
+        case Outside():
+            yield f"git works inside on {git.common}, which the agent can write except for its settings and hooks"
+        case NoGit():
+            yield f"git does not work inside: {git.why}; {git.hint}"
 
 
 def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
@@ -151,9 +166,9 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
 
 
-def _kept_out_of_git(excluded: Collection[str]) -> Iterator[str]:
+def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[str]:
     if excluded:
-        yield f"{EXCLUDE} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
+        yield f"{file} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
 
 
 def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offered:
