@@ -26,7 +26,7 @@ WORKSPACE = "/workspace"
 CGROUPS = Path("/cgroup")  # where the Docker host's are mounted
 AGENT = Path("/proc/1")
 MOST_BYTES = 64 << 10
-SECONDS_TO_FREEZE = 2.0
+SECONDS_TO_FREEZE = 10.0  # a busy machine takes its time
 # `docker run` passes them on. None of them may end this program while the agent is frozen.
 CATCHABLE = tuple(getattr(signal, f"SIG{name}") for name in ("HUP", "INT", "QUIT", "TERM", "ALRM", "USR1", "USR2"))
 
