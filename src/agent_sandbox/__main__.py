@@ -1,15 +1,23 @@
 """`agent-sandbox` and `python -P -m agent_sandbox`: fast answers first, typer only if needed."""
 
+import os
 import sys
 from typing import NoReturn, cast
 
+from agent_sandbox.cli.framework.color_option import split_color, wrong_color
 from agent_sandbox.cli.framework.static_help import COMPLETE, answer, usage, without_help_word
+from agent_sandbox.cli.terminal.style import VARIABLE
 
 
 def main() -> NoReturn:
     """Run the command line."""
-    argv = without_help_word(sys.argv[1:])
-    text, instead = answer(argv), usage(argv)
+    argv, when = sys.argv[1:], None
+    if argv[:1] != [COMPLETE]:
+        argv, when = split_color(argv)
+    argv = without_help_word(argv)
+    text, instead = answer(argv), wrong_color(when) or usage(argv)
+    if when is not None and not instead:
+        os.environ[VARIABLE] = when
     try:
         if instead is not None:
             sys.stderr.write(f"{instead}\n")

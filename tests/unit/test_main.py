@@ -5,6 +5,7 @@ import pytest
 from agent_sandbox import __version__
 from agent_sandbox.__main__ import main
 from agent_sandbox.cli.framework.static_help import group_help, root_help
+from agent_sandbox.cli.terminal.style import VARIABLE
 from imports import brought_along
 
 # What a quick answer may not pay for.
@@ -37,6 +38,24 @@ def test_no_arguments_are_a_usage_error_that_shows_the_help(
     assert capsys.readouterr() == ("", f"{root_help()}\n")
     assert run(monkeypatch, "policy") == 2
     assert capsys.readouterr() == ("", f"{group_help('policy')}\n")
+
+
+def test_color_is_an_option_of_every_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, "auto")  # which `main` replaces, for its process
+    argv = ("policy", "services", "alpine", "--color", "always")
+    assert run(monkeypatch, *argv) == 0
+    assert capsys.readouterr().out.startswith("\x1b[1malpine\x1b[0m: ")
+    assert run(monkeypatch, "--color=never", *argv[:3]) == 0
+    assert capsys.readouterr().out.startswith("alpine: ")
+    assert run(monkeypatch, *argv[:3], "--json", "--color=always") == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_wrong_color_is_a_usage_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "status", "--color", "purple") == 2
+    assert capsys.readouterr() == ("", "error: --color: 'purple' is not one of auto, always, never\n")
 
 
 def test_an_unknown_command_is_a_usage_error(

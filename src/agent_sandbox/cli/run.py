@@ -90,7 +90,7 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
     for change in prepared.changes:
         say(f"would write  {change.path}" if dry_run else f"{change.verdict:<9}  {change.path}")
     for note in prepared.notes:
-        say(f"note: {note}")
+        say(("note:", "title"), f" {note}")
 
 
 def _require_agent(project: Project, agent: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from agent_sandbox.cli.framework.color_option import HELP, OPTION, split_color
 from agent_sandbox.cli.framework.commands import command_path, load
 from agent_sandbox.cli.framework.main import command_for
 
@@ -12,6 +13,7 @@ def candidates(words: Sequence[str]) -> str:
 
     A command's module may define `completions`: it gets the arguments before the last word, and returns words for it.
     """
+    words = [*split_color(words[:-1])[0], *words[-1:]]
     path = command_path(words[:-1])
     if path is None:
         return ""
@@ -19,7 +21,7 @@ def candidates(words: Sequence[str]) -> str:
     options = _options(path)
     if current.startswith("-"):
         found = {name: getattr(one, "help", None) or "" for name, one in options.items()}
-        found["--help"] = "Show this message and exit."
+        found |= {OPTION: HELP, "--help": "Show this message and exit."}
     elif before and (option := options.get(before[-1])) and not option.is_flag:
         choices = str(option.metavar or "").split("|")  # `vscode|none`, or one word that is not a value
         found = dict.fromkeys(choices, "") if choices[1:] else {}

@@ -81,7 +81,7 @@ def test_all_else_is_for_typer(argv: tuple[str, ...]) -> None:
         (["proxy", ""], ["run", "reload", "restart", "logs"]),
         (["policy", "ch"], ["check"]),
         (["--v"], ["--version"]),
-        (["-"], ["--version", "--help"]),
+        (["-"], ["--version", "--color", "--help"]),
         (["zzz"], []),
     ],
 )
