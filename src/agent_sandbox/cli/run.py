@@ -29,6 +29,11 @@ Arguments = Annotated[
 Ask = Annotated[bool, typer.Option("--ask", help="Let the agent ask for permission as it does outside.")]
 
 
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the known agents, for shell completion."""
+    return () if before else known_agents(data_root() / "templates")
+
+
 def run(  # noqa: PLR0913 - each is an option
     arguments: Arguments = None,
     *,

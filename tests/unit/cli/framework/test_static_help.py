@@ -82,6 +82,10 @@ def test_all_else_is_for_typer(argv: tuple[str, ...]) -> None:
         (["policy", "ch"], ["check"]),
         (["--v"], ["--version"]),
         (["-"], ["--version", "--color", "--help"]),
+        (["--color", ""], ["auto", "always", "never"]),
+        (["status", "--color", "n"], ["never"]),
+        (["--color", "never", "ini"], ["init"]),
+        (["--color=never", "policy", "ch"], ["check"]),
         (["zzz"], []),
     ],
 )
