@@ -6,6 +6,7 @@ from agent_sandbox import __version__
 from agent_sandbox.__main__ import main
 from agent_sandbox.cli.framework.static_help import group_help, root_help
 from agent_sandbox.cli.terminal.style import VARIABLE
+from fake_tty import Screen
 from imports import brought_along
 
 # What a quick answer may not pay for.
@@ -85,6 +86,24 @@ def test_the_quick_answers_import_nothing_heavy() -> None:
         "[answer(a) for a in (['--version'], ['--help'], ['policy', '--help'], ['__complete', 'po'])]"
     )
     assert brought_along(commands) & HEAVY == set()
+
+
+def test_help_is_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "44")
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert run(monkeypatch, "secret", "--help") == 0
+    assert (
+        screen.getvalue().splitlines()[-5:]
+        == [
+            "Commands:",
+            "  set     Store a secret and bind it to",
+            "          hosts.",
+            "  list    List the secrets and their hosts,",
+            "          and which are missing.",
+            "  remove  Remove a secret.",
+        ][-5:]
+    )
 
 
 def test_ctrl_c_while_python_is_still_importing_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def emit(text: str) -> None:
 
 def emit_lines(lines: Iterable[str]) -> None:
     """Print text for a person to stdout; a plain string may be several lines."""
-    _write(sys.stdout, lines)
+    write_lines(sys.stdout, lines)
 
 
 def emit_json(value: Any) -> None:  # noqa: ANN401 - whatever json takes
@@ -37,7 +37,7 @@ def emit_json(value: Any) -> None:  # noqa: ANN401 - whatever json takes
 def say(*parts: Part) -> None:
     """Print a message, of which each part `(text, style)` has a style; one plain string may be several lines."""
     line = parts[0] if len(parts) == 1 and isinstance(parts[0], str) else styled(*parts)
-    _write(sys.stderr, (line,))
+    write_lines(sys.stderr, (line,))
 
 
 def say_problems(problems: Iterable[Problem], *, beside: Callable[[Problem], str] = lambda _: "") -> None:
@@ -49,12 +49,13 @@ def say_problems(problems: Iterable[Problem], *, beside: Callable[[Problem], str
         for line in others:
             say(line)
         for line in filter(None, beside(problem).split("\n")):
-            _write(sys.stderr, (styled(line, fixed=True),))  # carets stay below their place
+            write_lines(sys.stderr, (styled(line, fixed=True),))  # carets stay below their place
         if problem.hint:
             say(("  hint:", "title"), f" {printable(problem.hint)}")
 
 
-def _write(stream: TextIO, lines: Iterable[str]) -> None:
+def write_lines(stream: TextIO, lines: Iterable[str]) -> None:
+    """Print text for a person; a plain string may be several lines."""
     width, colour = width_of(stream, os.environ), wants_colour(stream, os.environ)
     for text in lines:
         each = (text,) if isinstance(text, Styled) else text.split("\n")

@@ -76,13 +76,15 @@ def _words(line: str, whole: Sequence[tuple[int, int]]) -> Iterator[tuple[int, i
 
 def _rows(line: str, width: int, indent: int, words: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     start = end = used = 0
+    one_row = True
     for begins, ends in words:
-        needs = cells(line[begins:ends])
-        if end and used + needs > width:
+        word = line[begins:ends].lstrip()
+        gap = ends - begins - len(word)
+        # The text of a column further right goes below, whole if it can; a break at the indent would win no room.
+        below = one_row and gap > 1
+        if end and used + gap > indent and (below or used + gap + cells(word) > width):
             yield start, end
-            start = begins + len(line[begins:ends]) - len(line[begins:ends].lstrip())
-            used = indent + cells(line[start:ends])
-        else:
-            used += needs
+            start, used, gap, one_row = ends - len(word), indent, 0, False
+        used += gap + cells(word)
         end = ends
     yield start, end

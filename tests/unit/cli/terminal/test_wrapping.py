@@ -78,6 +78,11 @@ def test_an_indent_takes_at_most_half_of_the_terminal() -> None:
         (f"run: {'a' * 18} b then more", ((5, 25),), ["run:", f"  {'a' * 18} b", "  then more"]),
         (f"see {'x' * 30}", (), ["see", f"  {'x' * 30}"]),
         ("日本日本 日本日本 日本日本", (), ["日本日本 日本日本", "  日本日本"]),
+        # A break at the indent would win no room.
+        (f"ok    {'x' * 30} y", (), [f"ok    {'x' * 30}", "      y"]),
+        # A column further right goes below.
+        ("ok  GET /x   the long reason", (), ["ok  GET /x", "    the long reason"]),
+        ("ok  GET /x   a  b cc  d e f g h", (), ["ok  GET /x", "    a  b cc  d e f g", "    h"]),
     ],
 )
 def test_words_and_commands_are_never_broken(
