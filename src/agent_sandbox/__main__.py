@@ -32,7 +32,7 @@ def main() -> NoReturn:
 
 def _print(stream: TextIO, text: str) -> None:
     """Print text; only a terminal needs it wrapped."""
-    if stream.isatty():
+    if text and stream.isatty():
         from agent_sandbox.cli.terminal.output import write_lines  # noqa: PLC0415 - completion and scripts need none of it
 
         write_lines(stream, [text])

@@ -93,17 +93,23 @@ def test_help_is_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "44")
     monkeypatch.setattr(sys, "stdout", screen)
     assert run(monkeypatch, "secret", "--help") == 0
-    assert (
-        screen.getvalue().splitlines()[-5:]
-        == [
-            "Commands:",
-            "  set     Store a secret and bind it to",
-            "          hosts.",
-            "  list    List the secrets and their hosts,",
-            "          and which are missing.",
-            "  remove  Remove a secret.",
-        ][-5:]
+    *_, title, first, behind_first, second, behind_second, last = screen.getvalue().splitlines()
+    assert (title, first, behind_first, second, behind_second, last) == (
+        "Commands:",
+        "  set     Store a secret and bind it to",
+        "          hosts.",
+        "  list    List the secrets and their hosts,",
+        "          and which are missing.",
+        "  remove  Remove a secret.",
     )
+
+
+def test_a_word_of_another_program_is_answered_in_the_terminals_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert run(monkeypatch, "stop") == 2
+    assert screen.getvalue() == ("error: unknown command `stop`\n  hint: agent-sandbox down stops the\n        stack\n")
 
 
 def test_ctrl_c_while_python_is_still_importing_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from agent_sandbox.problems import Problem
 from agent_sandbox.resources import data_root
 from fake_tty import Screen
 from real_terminal import on_terminal
+from run_cli import Ask
 from table_tests import each
 
 GREEN, RED, MAGENTA, BOLD, ERROR, END = "\x1b[32m", "\x1b[31m", "\x1b[35m", "\x1b[1m", "\x1b[1;31m", "\x1b[0m"
@@ -184,3 +186,47 @@ def test_doctor_on_a_real_terminal(tmp_path: Path) -> None:
         *rendered(styled(("ok", "ok"), f"    templates   {agents}"), width=80, colour=True).split("\n"),
         f"{RED}1 to fix{END}",
     ]
+
+
+COMMANDS = (
+    ("policy", "explain", "POST", "https://a.test/docs/x", "--policy", "policy.yaml"),
+    ("policy", "explain", "GET", "https://github.com/o/r.git/info/refs", "--policy", "policy.yaml"),
+    ("policy", "check", "policy.yaml"),
+    ("policy", "check", "broken.yaml"),
+    ("policy", "lint", "risky.yaml"),
+    ("policy", "show", "policy.yaml"),
+    ("policy", "test", "risky.yaml"),
+    ("policy", "services"),
+    ("policy", "services", "github"),
+    ("policy", "allow", "GET https://b.test/", "--policy", "policy.yaml", "--dry-run"),
+    ("status",),
+    ("version",),
+    ("help",),
+)
+RISKY = "version: 1\ndomains: ['*.a.test']\ntests: [{deny: GET https://b.a.test/, reason: why}]\n"
+CODES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_a_terminal_shows_the_words_of_a_pipe_within_its_width(
+    policy: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(policy.parent)
+    (policy.parent / "broken.yaml").write_text("version: 1\ndomainz: [a.test]\nallow: [GET]\n")
+    (policy.parent / "risky.yaml").write_text(RISKY)
+    for argv in COMMANDS:
+        piped = ask(*argv)
+        for width in (40, 80, 120):
+            screen = Screen()
+            with monkeypatch.context() as patched:
+                patched.setenv("COLUMNS", str(width))
+                patched.setenv("TERM", "xterm")
+                patched.setattr(sys, "stdout", screen)
+                patched.setattr(sys, "stderr", screen)
+                assert ask(*argv).code == piped.code
+            shown = CODES.sub("", screen.getvalue())
+            assert sorted(shown.split()) == sorted(f"{piped.out}{piped.err}".split()), argv
+            # A command to copy, a line above its carets and a word that fits nowhere stay in one piece.
+            fixed = {line.strip() for line in f"{piped.out}{piped.err}".splitlines()}
+            wide = [row for row in shown.splitlines() if len(row) > width and row.strip() not in fixed]
+            breakable = [row for row in wide if "agent-sandbox policy" not in row and len(row.split()[-1]) < width // 2]
+            assert breakable == [], (argv, width)
