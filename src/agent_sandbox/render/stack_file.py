@@ -80,6 +80,7 @@ def _service(service: Service) -> Document:
         "command": list(service.command),
         "working_dir": service.working_directory,
         "environment": dict(service.environment),
+        "labels": dict(service.labels),
         "volumes": [_volume(mount) for mount in service.mounts if mount.kind is not MountKind.TMPFS],
         "tmpfs": [_tmpfs(mount, service.user) for mount in service.mounts if mount.kind is MountKind.TMPFS],
         **_walls(service),
