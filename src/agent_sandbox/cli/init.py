@@ -64,6 +64,7 @@ def init(  # noqa: PLR0913 - each is an option
     no_dotenv: Annotated[
         bool, Option(help=f"Leave .env alone: the default for a project with its own {FILE_KIND}.")
     ] = False,
+    gitignore: Annotated[bool, Option(help="List the files that belong to this machine in .gitignore.")] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
 ) -> None:
@@ -84,6 +85,7 @@ def init(  # noqa: PLR0913 - each is an option
         ide=ide,
         on_conflict=OnConflict.REPLACE if force else OnConflict.KEEP,
         detect=detect,
+        gitignore=gitignore,
         dotenv=_either(dotenv=dotenv, no_dotenv=no_dotenv),
         limits={name: text for name, text in asked.items() if text is not None},
     )

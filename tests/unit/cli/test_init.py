@@ -552,3 +552,14 @@ def test_git_offers_only_the_policy_to_commit(empty_project: Path, ask: Ask) -> 
     found = subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()
     assert [line for line in found if "devcontainer" in line or ".env" in line] == [f"?? {POLICY}"]
     assert "note: .git/info" not in ask("init", "claude").err
+
+
+def test_gitignore_is_changed_on_request_alone(empty_project: Path, ask: Ask) -> None:
+    subprocess.run(["git", "init", "--quiet", empty_project], check=True)
+    answer = ask("init", "claude", "--no-dotenv", "--gitignore")
+    assert verdicts(answer.out) == dict.fromkeys([*ALL[:3], ".gitignore"], "written")
+    lines = f"# Files of agent-sandbox that belong to this directory on this machine:\n/{COMPOSE}\n/{DEVCONTAINER}\n"
+    assert (empty_project / ".gitignore").read_text() == lines
+    assert ".git/info/exclude" not in answer.err
+    assert verdicts(ask("init", "--gitignore").out)[".gitignore"] == "unchanged"
+    assert ".gitignore" not in ask("init").out

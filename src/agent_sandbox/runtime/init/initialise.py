@@ -20,7 +20,7 @@ from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, look_at, machine
-from agent_sandbox.runtime.init.git_exclude import EXCLUDE, excluding, to_exclude
+from agent_sandbox.runtime.init.git_exclude import EXCLUDE, excluding, ignoring, to_exclude
 from agent_sandbox.runtime.policies.registries import known_places, this_machine, whole
 from agent_sandbox.runtime.policies.scan import naming_files
 from agent_sandbox.runtime.project.dotenv import variable
@@ -50,6 +50,8 @@ class InitOptions:
     detect: bool
     # Whether `.env` names the stack; by default not if plain `docker compose` already uses other files here.
     dotenv: bool | None = None
+    # Whether `.gitignore` lists the files of this machine, for all who clone the project.
+    gitignore: bool = False
     # By name, as given; others keep an earlier `init`'s value.
     limits: Mapping[str, str] = field(default_factory=dict)
     # Protected paths that the user agreed to unprotect.
@@ -117,6 +119,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
     if record and record.agent != manifest.name and options.on_conflict is OnConflict.KEEP:
         changes = tuple(_kept_for(record.agent, change) for change in changes)
+    if options.gitignore:
+        changes = (*changes, ignoring(project, changes))
     excluded = to_exclude(project, changes)
     return Prepared(
         project=project,
