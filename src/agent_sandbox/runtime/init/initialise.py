@@ -98,7 +98,9 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
     dotenv = _uses_dotenv(project, record, asked=options.dotenv)
-    present[DOTENV] = read_text(project, DOTENV) if dotenv else _readable(project, DOTENV)
+    present[DOTENV] = read_text(project, DOTENV) if dotenv else None
+    if options.dotenv is False:
+        present[DOTENV] = _readable(project, DOTENV)  # to remove our lines, only on request
     before = _protected_before(project, present[STACK] or "", environ)
     written = {DOTENV} if dotenv else set()
     protection = find_protected(project, before=before, unprotect=options.unprotect, written=written)

@@ -249,6 +249,14 @@ def test_an_env_that_is_left_alone_may_be_anything(tmp_path: Path, make: Callabl
     assert not [one for one in prepared.workspace.protected if one.path == ".env" and (tmp_path / ".env").is_symlink()]
 
 
+def test_lines_that_somebody_adds_later_stay_and_stop_no_init(tmp_path: Path) -> None:
+    prepare(replace(wish(tmp_path), dotenv=False), {}).write()
+    (tmp_path / ".env").write_text(f"COMPOSE_FILE={STACK}:evil.yml\n")  # the agent, too, can write one
+    prepared = prepare(wish(tmp_path), {})
+    assert (prepared.workspace.dotenv, prepared.conflicts) == (False, ())
+    assert [change.path for change in prepared.changes] == [*PATHS[:-1]]
+
+
 def test_a_missing_env_that_is_left_alone_is_neither_made_nor_mounted(tmp_path: Path) -> None:
     prepared = prepare(replace(wish(tmp_path), dotenv=False), {})
     prepared.write()
