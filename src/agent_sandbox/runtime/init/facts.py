@@ -55,6 +55,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     ide: Ide,
     limits: Limits,
     environ: Mapping[str, str],
+    dotenv: bool = True,
     protected: tuple[Protected, ...] = (),
 ) -> Workspace:
     """Return the facts about this project and its user."""
@@ -66,6 +67,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
         owner=owner_of(project),
         identity=identity_in(project),
         limits=limits,
+        dotenv=dotenv,
         protected=protected,
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),
