@@ -107,9 +107,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     written = {DOTENV} if dotenv else set()
     git = repository_outside(project, homes(environ))
     outside = git if isinstance(git, Outside) else None
-    protection = find_protected(
-        project, before=before, unprotect=options.unprotect, written=written, outside=outside
-    )
+    protection = find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
     workspace = look_at(
         project,
         title=_title(options, record, project),

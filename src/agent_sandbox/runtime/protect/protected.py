@@ -80,6 +80,7 @@ class Protection:
         paths = (*self.paths, *(replace(one, path=f"{base}{one.path}".rstrip("/")) for one in other.paths))
         return Protection(paths=paths, kept=kept, lost=lost, gone=gone, unsearched=unsearched)
 
+
 def find_protected(
     project: Path,
     *,
