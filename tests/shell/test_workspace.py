@@ -149,3 +149,10 @@ def test_an_agent_that_can_reach_nothing_says_why(shell: Shell) -> None:
     strange = healthy(shell, *WHOLE, trusted="false")
     said = "the agent does not trust the proxy, whose CA changed since the agent started\n"
     assert (strange.returncode, strange.stdout) == (2, said)
+
+
+def test_a_path_outside_the_workspace_is_looked_for_by_itself(shell: Shell) -> None:
+    paths = "pinned /home/me/x/.git\nread /home/me/x/.git/config\nread /home/me/x/.git/hooks"
+    mounted = ("rw /home/me/x/.git", "ro /home/me/x/.git/config", "rw /home/me/x/.git/hooks", "ro /workspace/.env")
+    done = mounts(shell, paths, *mounted)("messages workspace", "lost_walls")
+    assert done.stdout == "/home/me/x/.git/hooks\n"

@@ -66,7 +66,7 @@ def report_unwritable_project(project: Project) -> None:
 
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
     # The engine does not notice a mount lost because its file was replaced, nor a network lost with the firewall.
-    inside = accept_harmless(project, found, look_inside(driver(), found))
+    inside = accept_harmless(project, found, look_inside(driver(), found, project.root))
     lost = review(project, found, inside)
     if not (lost or inside.cut_off or inside.silent):
         _wait_for_check(project, found)

@@ -26,7 +26,7 @@ def test_options_of_a_command_are_completed_with_their_help() -> None:
         candidates(["init", "claude", "--for"])
         == "--force\tReplace generated files even if they were edited or are for another agent."
     )
-    assert names("init", "--d") == ["--detect", "--dry-run"]
+    assert names("init", "--d") == ["--detect", "--dotenv", "--dry-run"]
 
 
 @pytest.mark.parametrize("words", [(), ("",), ("nonsense", ""), ("policy", "nonsense", "")])
