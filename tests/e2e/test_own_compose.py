@@ -82,8 +82,11 @@ def test_an_env_that_the_agent_writes_leads_nothing_elsewhere(folder: Path) -> N
     assert agent_of(path) == agent
     assert "open    .env: not protected: agent-sandbox doctor" in agent_sandbox("status", cwd=path).stdout
     refused = agent_sandbox("build", "--editor", "--path", str(path), check=False)
-    what = f"error: {path}/.env: COMPOSE_PROJECT_NAME is other: an editor starts the stack under this name"
-    assert (refused.returncode, refused.stderr.partition(",")[0]) == (1, what)
+    what = (
+        "COMPOSE_PROJECT_NAME is other: an editor starts the stack under this name,"
+        " where agent-sandbox does not find it"
+    )
+    assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, f"error: {path}/.env: {what}")
     # Another init protects it, and still does not use it.
     agent_sandbox("init", cwd=path)
     agent_sandbox("up", "--quiet", cwd=path)

@@ -66,7 +66,7 @@ def build(  # noqa: PLR0913 - each is an option
     )
     verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)
     try:
-        execute(backend().build(verb), dry_run=dry_run, quiet=quiet)
+        execute(backend().build(verb), dry_run=dry_run, quiet=quiet, lists_current=True)
     except KeyboardInterrupt:
         say("interrupted: the current image was not built; the next build continues from the cache")
         return INTERRUPTED

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
-from agent_sandbox.cli.terminal.output import emit, emit_json, say
+from agent_sandbox.cli.terminal.excerpt import diff_lines
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
@@ -121,9 +122,9 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         if dry_run:
             say(f"{WOULD.get(change.verdict, change.verdict):<13}  {change.path}")
         else:
-            emit(f"{change.verdict:<9}  {change.path}")
+            emit_lines([f"{change.verdict:<9}  {change.path}"])
     for note in prepared.notes:
-        say(f"note: {note}")
+        say(("note:", "title"), f" {note}")
     if dry_run:
         say("dry run: nothing was written")
     elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
@@ -135,15 +136,16 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
 def _emit_diff(change: Change) -> None:
     diff = change.diff()
     if diff:
-        emit(diff.rstrip("\n"))
+        emit_lines(diff_lines(diff.rstrip("\n")))
 
 
 def _say_next(project: Path, commands: Mapping[str, str]) -> None:
-    say("\nNext:")
+    say("")
+    say(("Next:", "title"))
     if project != Path.cwd():
-        say(f"  cd {shlex.quote(str(project))}")
+        say("  ", (f"cd {shlex.quote(str(project))}", "command"))
     for command, why in commands.items():
-        say(f"  {command:<30} # {why}")
+        say("  ", (command, "command"), f"{'':<{30 - len(command)}} # {why}")
 
 
 def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def find_project(path: Path, environ: Mapping[str, str]) -> Path:
         raise UserError([Problem(where=str(path), what=f"cannot be used: {error}")]) from error
     if not project.is_dir():
         raise UserError([Problem(where=str(path), what="not a directory", hint="name the project's directory")])
-    for home in _homes(environ):
+    for home in homes(environ):
         if home == project or home.is_relative_to(project):
             what = "contains your home directory: the agent would have access to all of it"
             raise UserError(
@@ -33,7 +33,7 @@ def find_project(path: Path, environ: Mapping[str, str]) -> Path:
     return project
 
 
-def _homes(environ: Mapping[str, str]) -> Iterator[Path]:
+def homes(environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield `/`, HOME, and this user's home directory in the user database."""
     yield Path("/")
     candidates = [environ.get("HOME", "")]

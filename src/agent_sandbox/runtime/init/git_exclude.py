@@ -8,6 +8,7 @@ from agent_sandbox.render.dotenv import remove_variables
 from agent_sandbox.render.header import Hand, hand_of
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, STACK
 from agent_sandbox.render.reconcile import Change, Verdict
+from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE
 
@@ -18,13 +19,18 @@ OF_THIS_MACHINE = frozenset({STACK, DEVCONTAINER, DOTENV})
 COMMENT = "# Files of agent-sandbox that belong to this directory on this machine:"
 
 
-def to_exclude(project: Path, changes: Iterable[Change]) -> tuple[str, ...]:
+def exclude_file(project: Path, outside: Outside | None) -> str | None:
+    """Return git's exclude file of a project, which all worktrees of a repository share, or None without git."""
+    if outside is not None:
+        return str(outside.common / "info" / "exclude")
+    return EXCLUDE if (project / ".git").is_dir() and not (project / ".git").is_symlink() else None
+
+
+def to_exclude(project: Path, changes: Iterable[Change], file: str) -> tuple[str, ...]:
     """Return the new files of this machine that git does not ignore yet."""
-    if not (project / ".git").is_dir() or (project / ".git").is_symlink():
-        return ()
     by_path = {one.path: one for one in changes}
     new = [path for path, one in by_path.items() if one.verdict is Verdict.WRITTEN and path in OF_THIS_MACHINE]
-    ignored = _lines(project, EXCLUDE)
+    ignored = _lines(project, file)
     if ignored is None:
         return ()
     shared = by_path.get(GITIGNORE)
@@ -32,9 +38,9 @@ def to_exclude(project: Path, changes: Iterable[Change]) -> tuple[str, ...]:
     return tuple(path for path in new if not _is_in(path, ignored))
 
 
-def excluding(project: Path, paths: Collection[str]) -> str:
+def excluding(project: Path, paths: Collection[str], file: str) -> str:
     """Return the exclude file with these paths added. Raise UserError if it cannot be read."""
-    return _with(read_text(project, EXCLUDE) or "", paths)
+    return _with(read_text(project, file) or "", paths)
 
 
 def ignoring(project: Path, changes: Iterable[Change]) -> Change:

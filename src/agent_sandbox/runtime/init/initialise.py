@@ -18,9 +18,10 @@ from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
-from agent_sandbox.runtime.init.facts import find_project, look_at, machine
-from agent_sandbox.runtime.init.git_exclude import EXCLUDE, excluding, ignoring, to_exclude
+from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
+from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
 from agent_sandbox.runtime.policies.registries import known_places, this_machine, whole
 from agent_sandbox.runtime.policies.scan import naming_files
 from agent_sandbox.runtime.project.dotenv import variable
@@ -69,8 +70,9 @@ class Prepared:
     offered: Offered
     notes: tuple[str, ...]
     protection: Protection
-    # New files that git will not offer to commit.
+    # New files that git will not offer to commit, and the file that says so.
     excluded: tuple[str, ...] = ()
+    exclude_file: str = EXCLUDE
 
     @property
     def conflicts(self) -> tuple[Change, ...]:
@@ -83,7 +85,7 @@ class Prepared:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
         if self.excluded:
-            texts[EXCLUDE] = excluding(self.project, self.excluded)
+            texts[self.exclude_file] = excluding(self.project, self.excluded, self.exclude_file)
         remove_leftovers(self.project, PATHS)
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY})
@@ -103,7 +105,9 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         present[DOTENV] = _readable(project, DOTENV)  # to remove our lines, only on request
     before = _protected_before(project, present[STACK] or "", environ)
     written = {DOTENV} if dotenv else set()
-    protection = find_protected(project, before=before, unprotect=options.unprotect, written=written)
+    git = repository_outside(project, homes(environ))
+    outside = git if isinstance(git, Outside) else None
+    protection = find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
     workspace = look_at(
         project,
         title=_title(options, record, project),
@@ -123,7 +127,8 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         changes = tuple(_kept_for(record.agent, change) for change in changes)
     if options.gitignore:
         changes = (*changes, ignoring(project, changes))
-    excluded = to_exclude(project, changes)
+    file = exclude_file(project, outside)
+    excluded = to_exclude(project, changes, file) if file else ()
     return Prepared(
         project=project,
         stack=stack,
@@ -133,11 +138,13 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
         notes=(
             *notes(changes, manifest, offered, _own_stacks(project)),
             *_beyond(workspace.limits),
+            *_about_git(git),
             *_about(protection, options.unprotect),
-            *_kept_out_of_git(excluded),
+            *_kept_out_of_git(excluded, file),
         ),
         protection=protection,
         excluded=excluded,
+        exclude_file=file or EXCLUDE,
     )
 
 
@@ -172,6 +179,14 @@ def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> f
     return frozenset(path for path in paths if path.isprintable())
 
 
+def _about_git(git: Outside | NoGit | None) -> Iterator[str]:
+    match git:
+        case Outside():
+            yield f"git works inside on {git.common}, which the agent can write except for its settings and hooks"
+        case NoGit():
+            yield f"git does not work inside: {git.why}; {git.hint}"
+
+
 def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
     """Yield notes about earlier protections, and about directories that were not searched."""
     if protection.kept:
@@ -185,9 +200,9 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
 
 
-def _kept_out_of_git(excluded: Collection[str]) -> Iterator[str]:
+def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[str]:
     if excluded:
-        yield f"{EXCLUDE} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
+        yield f"{file} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
 
 
 def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offered:

@@ -18,6 +18,7 @@ from agent_sandbox.stack.workspace import Access, Workspace
 
 HOME = "/home/dev"
 WORKSPACE = "/workspace"
+PROTECTED = "AGENT_SANDBOX_PROTECTED"  # the variable that lists the protected paths and their access
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
@@ -43,7 +44,7 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
             **manifest.env,
             **_identity(workspace),
             # One per line, because a path may contain spaces.
-            "AGENT_SANDBOX_PROTECTED": "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
+            PROTECTED: "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
         },
         labels=_editor_labels(workspace),
         mounts=(*_workspace(workspace), *_certificates(), *_kept(manifest), *_brought(workspace)),

@@ -6,7 +6,8 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render.dotenv import set_variables
 from agent_sandbox.render.header import stamped
 from agent_sandbox.render.reconcile import Change, Verdict
-from agent_sandbox.runtime.init.git_exclude import COMMENT, EXCLUDE, excluding, ignoring, to_exclude
+from agent_sandbox.runtime.git.worktree import Outside
+from agent_sandbox.runtime.init.git_exclude import COMMENT, EXCLUDE, exclude_file, excluding, ignoring, to_exclude
 
 COMPOSE, DEVCONTAINER, POLICY = (
     f".devcontainer/{name}" for name in ("docker-compose.yml", "devcontainer.json", "policy.yaml")
@@ -25,24 +26,24 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_new_files_of_this_machine_are_excluded_and_the_policy_is_not(repository: Path) -> None:
-    assert to_exclude(repository, changes(*NEW, POLICY)) == NEW
+    assert to_exclude(repository, changes(*NEW, POLICY), EXCLUDE) == NEW
 
 
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.WRITTEN])
 def test_files_that_were_there_before_are_not(repository: Path, verdict: Verdict) -> None:
-    assert to_exclude(repository, changes(*NEW, verdict=verdict)) == ()
+    assert to_exclude(repository, changes(*NEW, verdict=verdict), EXCLUDE) == ()
 
 
 def test_files_that_are_ignored_already_are_not_named_again(repository: Path) -> None:
     (repository / EXCLUDE).write_text(f"/{COMPOSE}\n")
     (repository / ".gitignore").write_text(".env\n")
-    assert to_exclude(repository, changes(*NEW)) == (DEVCONTAINER,)
+    assert to_exclude(repository, changes(*NEW), EXCLUDE) == (DEVCONTAINER,)
 
 
 def test_lines_of_others_stay(repository: Path) -> None:
-    assert excluding(repository, [".env"]) == f"{COMMENT}\n/.env\n"
+    assert excluding(repository, [".env"], EXCLUDE) == f"{COMMENT}\n/.env\n"
     (repository / EXCLUDE).write_text("# mine\n*.log")
-    assert excluding(repository, [".env"]) == f"# mine\n*.log\n{COMMENT}\n/.env\n"
+    assert excluding(repository, [".env"], EXCLUDE) == f"# mine\n*.log\n{COMMENT}\n/.env\n"
 
 
 OURS = {path: stamped("x\n", comment="#") for path in (COMPOSE, DEVCONTAINER)} | {
@@ -81,7 +82,7 @@ def test_gitignore_does_not_list_what_is_partly_the_users(tmp_path: Path) -> Non
 
 def test_what_gitignore_will_list_is_not_excluded_too(repository: Path) -> None:
     new = [Change(path=path, before=None, after=text, verdict=Verdict.WRITTEN) for path, text in OURS.items()]
-    assert to_exclude(repository, [*new, ignoring(repository, new)]) == ()
+    assert to_exclude(repository, [*new, ignoring(repository, new)], EXCLUDE) == ()
 
 
 def test_a_gitignore_that_is_a_link_is_a_problem(tmp_path: Path) -> None:
@@ -95,6 +96,11 @@ def test_a_gitignore_that_is_a_link_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_without_a_repository_there_is_nothing_to_exclude(tmp_path: Path) -> None:
-    assert to_exclude(tmp_path, changes(*NEW)) == ()
+    assert exclude_file(tmp_path, None) is None
     (tmp_path / ".git").write_text("gitdir: ../elsewhere\n")
-    assert to_exclude(tmp_path, changes(*NEW)) == ()
+    assert exclude_file(tmp_path, None) is None
+
+
+def test_a_worktree_has_the_exclude_file_of_its_repository(tmp_path: Path) -> None:
+    outside = Outside(common=tmp_path / "main" / ".git", name="feature")
+    assert exclude_file(tmp_path, outside) == str(tmp_path / "main" / ".git" / "info" / "exclude")

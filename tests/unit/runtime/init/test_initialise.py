@@ -9,12 +9,13 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
+from agent_sandbox.runtime.git.worktree import SUBDIRECTORY
 from agent_sandbox.runtime.init.initialise import InitOptions, agent_of, prepare
 from agent_sandbox.runtime.protect.snapshot import record
 from agent_sandbox.stack.engine import OWN_STACKS
 from agent_sandbox.stack.limits import DEFAULT, GIB, kept, limit_texts
 from agent_sandbox.stack.workspace import Ide
-from repositories import bare, repository
+from repositories import bare, repository, worktree
 
 
 def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> InitOptions:
@@ -270,3 +271,39 @@ def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -
     )
     with pytest.raises(UserError, match="no such agent `nobody`"):
         prepare(unknown, {})
+
+
+def test_the_repository_of_a_worktree_is_mounted_at_its_own_path_and_ignores_our_files(tmp_path: Path) -> None:
+    (tmp_path / "main").mkdir()
+    common = repository(tmp_path / "main")
+    (common / "hooks").rmdir()
+    worktree(tmp_path / "feature", common)
+    prepared = prepare(wish(tmp_path / "feature"), {})
+    prepared.write()
+    place = "they belong to this directory on this machine"
+    assert prepared.notes == (
+        f"git works inside on {common}, which the agent can write except for its settings and hooks",
+        f"{common}/info/exclude keeps {STACK}, .devcontainer/devcontainer.json, {DOTENV} out of git: {place}",
+    )
+    assert f"source: {common}/hooks, target: {common}/hooks" in (tmp_path / "feature" / STACK).read_text()
+    assert (common / "hooks").is_dir()
+    assert f"/{STACK}\n" in (common / "info" / "exclude").read_text()
+    again = prepare(wish(tmp_path / "feature"), {})
+    assert {change.verdict for change in again.changes} == {Verdict.UNCHANGED}
+    assert (again.protection.kept, again.protection.gone) == ((), ())
+
+
+def test_a_repository_that_is_not_used_is_named_with_the_reason(tmp_path: Path) -> None:
+    repository(tmp_path)
+    (tmp_path / "web").mkdir()
+    prepared = prepare(wish(tmp_path / "web"), {})
+    why = f"this directory is part of the repository in {tmp_path}, which the sandbox does not contain"
+    assert prepared.notes == (f"git does not work inside: {why}; {SUBDIRECTORY}",)
+
+
+def test_a_repository_around_the_home_directory_is_not_mounted(tmp_path: Path) -> None:
+    common = bare(tmp_path / "home.git")
+    (common / "config").write_text("")
+    worktree(tmp_path / "feature", common)
+    prepared = prepare(wish(tmp_path / "feature"), {"HOME": str(common / "me")})
+    assert str(common) not in {one.path for one in prepared.workspace.protected}
