@@ -99,6 +99,24 @@ def test_enter_ends_as_the_command_does_and_as_a_shell_where_there_is_none(shell
     assert inside.run(shell.image / "enter", "no-such-command", check=False).returncode == 127
 
 
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        ({}, "unset"),
+        ({"TERM": "xterm"}, "xterm"),
+        ({"TERM": "dumb"}, "dumb"),
+        ({"TERM": "vt100"}, "vt100"),
+        ({"TERM": "no-such-terminal"}, "xterm-256color"),
+        ({"TERM": "-V"}, "xterm-256color"),
+        ({"TERM": "../../etc/passwd"}, "xterm-256color"),
+    ],
+)
+def test_a_terminal_that_the_image_does_not_know_is_an_xterm(shell: Shell, term: dict[str, str], expected: str) -> None:
+    inside = mounts(shell, PATHS, *WHOLE).within(**term)
+    done = inside.run(shell.image / "enter", "sh", "-c", 'echo "${TERM-unset}"')
+    assert (done.stdout, done.stderr) == (f"{expected}\n", "")
+
+
 def test_enter_runs_nothing_where_a_wall_is_gone(shell: Shell) -> None:
     done = mounts(shell, PATHS, *WHOLE[:1]).run(shell.image / "enter", "echo", "ran", check=False)
     assert (done.returncode, done.stdout) == (1, "")

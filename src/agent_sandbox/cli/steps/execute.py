@@ -25,12 +25,19 @@ def backend() -> Planner:
     return driver().planner
 
 
-def execute(plan: Plan, *, dry_run: bool = False, quiet: bool = False, explain: Explain | None = None) -> None:
-    """Execute the plan and show its progress, or print it."""
+def execute(
+    plan: Plan,
+    *,
+    dry_run: bool = False,
+    quiet: bool = False,
+    lists_current: bool = False,
+    explain: Explain | None = None,
+) -> None:
+    """Execute the plan and show its progress, or print it; `lists_current` also reports images that need no build."""
     if dry_run:
         emit(describe(plan))
         return
-    with progress(quiet=quiet) as tell:
+    with progress(quiet=quiet, lists_current=lists_current) as tell:
         driver().execute(plan, tell=tell, explain=explain)
 
 

@@ -60,7 +60,8 @@ def report_unwritable_project(project: Project) -> None:
         owner = (row for row in machine.host.checks if row.name == "owner")
         for found in (result for row in owner for result in results_of(row, machine)):
             if found.status is Status.FAIL:
-                say(f"{found.what}\n  hint: {found.hint}")
+                say(found.what)
+                say(("  hint:", "title"), f" {found.hint}")
 
 
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:

@@ -82,18 +82,23 @@ class Protection:
 
 
 def find_protected(
-    project: Path, *, before: Collection[str] = (), unprotect: Collection[str] = (), outside: Outside | None = None
+    project: Path,
+    *,
+    before: Collection[str] = (),
+    unprotect: Collection[str] = (),
+    written: Collection[str] = (),
+    outside: Outside | None = None,
 ) -> Protection:
     """Return the mounts: real files and directories, what `init` creates, and what was protected `before`.
 
-    The agent can make a search miss what an earlier one found. So a path that was protected `before` stays protected
-    while it exists, unless the user agreed to `unprotect` it. Paths of a repository `outside` are absolute. Raise
-    UserError if a found path cannot be protected.
+    `written` are files that `init` is about to write. The agent can make a search miss what an earlier one found. So a
+    path that was protected `before` stays protected while it exists, unless the user agreed to `unprotect` it. Paths of
+    a repository `outside` are absolute. Raise UserError if a found path cannot be protected.
     """
     patience = Patience(SECONDS_TO_PROTECT)
     kept = frozenset(before).difference(unprotect)
     inside = frozenset(path for path in kept if not path.startswith("/"))
-    found = _protection(project, candidates(project, patience=patience), inside)
+    found = _protection(project, candidates(project, patience=patience, written=written), inside)
     if outside is None:
         return found
     found = replace(found, paths=(*found.paths, Protected(path=str(project / GIT), why=POINTER)))
@@ -137,7 +142,7 @@ def _refusals(rows: Iterable[Protected]) -> Iterator[Problem]:
         yield Problem(where=spelled(name), what=what, hint=UNPRINTABLE_HINT)
 
 
-def candidates(project: Path, *, patience: Patience | None = None) -> Candidates:
+def candidates(project: Path, *, patience: Patience | None = None, written: Collection[str] = ()) -> Candidates:
     """Return all existing paths to protect, including links, and what `init` creates.
 
     A repository whose settings git does not report counts as a whole, with the reason `NOT_SAID`.
@@ -145,7 +150,9 @@ def candidates(project: Path, *, patience: Patience | None = None) -> Candidates
     project = Path(os.path.realpath(project))
     settings = Settings(patience or Patience())
     found = search(project, names_of=names_by(settings))
-    rows = (one for one in _placed(project, load_table(), found, settings) if _counts(project, one))
+    placed = _placed(project, load_table(), found, settings)
+    counted = (replace(one, always=one.always or one.path in written) for one in placed)
+    rows = (one for one in counted if _counts(project, one))
     return Candidates(rows=tuple(rows), unsearched=found.unsearched)
 
 

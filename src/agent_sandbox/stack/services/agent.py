@@ -46,6 +46,7 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
             # One per line, because a path may contain spaces.
             PROTECTED: "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
         },
+        labels=_editor_labels(workspace),
         mounts=(*_workspace(workspace), *_certificates(), *_kept(manifest), *_brought(workspace)),
         shares_network_of="firewall",
         read_only=False,
@@ -69,6 +70,15 @@ def _identity(workspace: Workspace) -> dict[str, str]:
     who = workspace.identity
     found = {"AGENT_SANDBOX_GIT_NAME": who.name, "AGENT_SANDBOX_GIT_EMAIL": who.email}
     return {name: value for name, value in found.items() if value}
+
+
+def _editor_labels(workspace: Workspace) -> dict[str, str]:
+    """Return the labels by which `devcontainer exec` and editors find the container of a directory.
+
+    Not `devcontainer.metadata`: with it, they would ignore most of devcontainer.json.
+    """
+    config = PurePosixPath(workspace.path) / ".devcontainer" / "devcontainer.json"
+    return {"devcontainer.local_folder": workspace.path, "devcontainer.config_file": str(config)}
 
 
 def _workspace(workspace: Workspace) -> Iterator[Mount]:

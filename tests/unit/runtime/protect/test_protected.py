@@ -23,7 +23,7 @@ from agent_sandbox.stack.workspace import Access, Protected
 from repositories import bare, repository, worktree
 from table_tests import each
 
-MADE = ["read .devcontainer", "read .env"]  # by `init`
+MADE = ["read .devcontainer"]  # by `init`
 
 
 def found(project: Path) -> list[str]:
@@ -48,7 +48,13 @@ def test_no_row_stands_twice() -> None:
 
 
 def test_what_init_itself_writes_is_always_protected(tmp_path: Path) -> None:
-    assert [f"{one.access} {one.path}" for one in find_protected(tmp_path).paths] == MADE
+    made = find_protected(tmp_path, written={".env"}).paths
+    assert [f"{one.access} {one.path}" for one in made] == [*MADE, "read .env"]
+
+
+def test_a_missing_env_that_init_does_not_write_is_not_protected(tmp_path: Path) -> None:
+    assert [one.path for one in find_protected(tmp_path).paths] == [".devcontainer"]
+    assert candidates(tmp_path).rows == find_protected(tmp_path).paths
 
 
 @each(("number", "row"), list(enumerate(row.path for row in load_table()["workspace"] if not row.always)))
@@ -134,7 +140,7 @@ def test_a_name_in_another_case_is_protected_by_the_name_that_is_on_disk(tmp_pat
 
 def test_another_case_of_what_init_makes_is_no_reason_not_to_make_it(tmp_path: Path) -> None:
     (tmp_path / ".ENV").write_text("")
-    made = {one.path: one.always for one in find_protected(tmp_path).paths}
+    made = {one.path: one.always for one in find_protected(tmp_path, written={".env"}).paths}
     assert made == {".devcontainer": True, ".env": True, ".ENV": False}
 
 
