@@ -135,7 +135,7 @@ def as_text(found: Status) -> Iterator[str]:
     yield styled((project.name, "title"), f"  {project.agent}  {project.root}")
     yield from unseen
     yield from (_container_line(container, width) for container in found.containers)
-    yield from () if found.containers else (f"  {NOT_RUNNING}",)
+    yield from () if found.containers else (styled("  ", ("not running:", "warn"), " agent-sandbox up"),)
     yield from _ended(found.containers)
     yield from ([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else [])
     yield f"policy  {' '.join(policy)}"
