@@ -86,7 +86,7 @@ def test_an_env_that_the_agent_writes_leads_nothing_elsewhere(folder: Path) -> N
         "COMPOSE_PROJECT_NAME is other: an editor starts the stack under this name,"
         " where agent-sandbox does not find it"
     )
-    assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, f"error: {path}/.env: {what}")
+    assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, f"error: {path}: {what}")
     # Another init protects it, and still does not use it.
     agent_sandbox("init", cwd=path)
     agent_sandbox("up", "--quiet", cwd=path)
