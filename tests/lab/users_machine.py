@@ -29,7 +29,7 @@ TOKEN = "a-token-that-may-push"
 HOME = "/home/ann"
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 SECONDS = 30
-# The marks of a shell that integrates with its terminal: where a command's output begins, its exit code, the prompt's end.
+# The marks of a shell that integrates with its terminal: where output begins, the exit code, where the prompt ends.
 INTEGRATION = r"""setopt interactive_comments
 preexec() { print -n "\e]133;C\a" }
 precmd() { print -n "\e]133;D;$?\a" }
