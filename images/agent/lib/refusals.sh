@@ -4,7 +4,7 @@
 # The table decides nothing about the agent's packets, but reserves some source ports for `agent-sandbox verify`.
 
 readonly refusals_table=agent-sandbox
-readonly checker_gid=60990 # `verify` runs its probe with this group, which the agent cannot have
+readonly checker_group=60990 # `verify` runs its probe with this group, which the agent cannot have
 readonly checker_ports=61000-61999
 readonly start_checked_port=1 # of the proxy: the end of the start checks, which are not counted
 
@@ -32,9 +32,10 @@ refusal_rules() {
   printf '%s\n' 'goto refused' '}' '}'
 }
 
-checker_rules() { # argument: the proxy's address; a connection from these ports proves that `verify` made it
-  [[ $(id -g dev 2>/dev/null) != "$checker_gid" ]] || return 0 # then `verify` cannot be told from the agent
-  printf '%s\n' "meta skgid $checker_gid return" \
+# A connection from these ports proves that `verify` made it, unless the agent has that group.
+checker_rules() { # argument: the proxy's address
+  [[ $(id -g dev 2>/dev/null) != "$checker_group" ]] || return 0
+  printf '%s\n' "meta skgid $checker_group return" \
     "ip daddr $1 tcp sport $checker_ports tcp flags & (fin | syn | rst | ack) == syn drop"
 }
 

@@ -20,12 +20,14 @@ from agent_sandbox.runtime.proxy.clock import clock_off
 from agent_sandbox.runtime.proxy.control import ask_stack
 from agent_sandbox.runtime.proxy.decisions import as_text as decision_as_text
 from agent_sandbox.runtime.proxy.decisions import local_time
-from agent_sandbox.runtime.status import Loaded, Status, look
+from agent_sandbox.runtime.refusals import NOT_COUNTED
+from agent_sandbox.runtime.status import SHOWN, Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from agent_sandbox.stack.engine import HOST
 
 COUNTED = "requests  {allowed} allowed, {denied} denied since the proxy started"
 CHECKED = "; {starts} more by the sandbox's own checks"
+REFUSED = "refused  {} by the firewall in the last day: agent-sandbox logs --firewall"
 UNSEEN = "{} is not trusted: agent-sandbox trust"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs --denied"
 CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
@@ -116,6 +118,12 @@ def as_json(found: Status) -> dict[str, Any]:
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
         "unopened_denials": found.unopened,
+        "refusals": found.refusals
+        and {
+            "counted": found.refusals.counted,
+            "total": found.refusals.total,
+            "last": [one.as_json() for one in found.refusals.agents[-SHOWN:]],
+        },
     }
 
 
@@ -149,6 +157,7 @@ def as_text(found: Status) -> str:
             *_log(found.proxy.get("log", {})),
             *counts,
             *(["last denials", *denials] if denials else []),
+            *_refused(found),
         )
     )
 
@@ -207,6 +216,16 @@ def _log(log: Mapping[str, Any]) -> Iterator[str]:
     if log.get("dropped"):
         now = f", and it still cannot be written: {log['error']}" if log.get("error") else "; it is written again"
         yield f"log     {log['dropped']} records lost{now}"
+
+
+def _refused(found: Status) -> Iterator[str]:
+    if found.refusals is None:
+        return
+    if not found.refusals.counted and any(c.service == "agent" and c.ready for c in found.containers):
+        yield f"refused  {NOT_COUNTED}"  # counting begins when the agent container has started
+    if found.refusals.total:
+        yield REFUSED.format(found.refusals.total)
+        yield from (f"  {one.as_text(shape='%H:%M:%S')}" for one in found.refusals.agents[-SHOWN:])
 
 
 def _workspace(found: Status) -> Iterator[str]:
