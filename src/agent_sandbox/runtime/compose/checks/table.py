@@ -9,6 +9,7 @@ from agent_sandbox.runtime.compose.checks.disk import disk
 from agent_sandbox.runtime.compose.checks.holes import holes
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.owner import owner
+from agent_sandbox.runtime.compose.checks.sizes import sizes
 from agent_sandbox.runtime.compose.checks.subnet import subnet
 from agent_sandbox.runtime.compose.checks.users import kernel
 from agent_sandbox.runtime.driver.protocol import Feature, Row, Stage
@@ -41,6 +42,7 @@ def _of_project(host: EngineHost) -> Iterator[Row]:
     yield _fit("kernel", lambda project: kernel(host, project))
     yield _fit("owner", lambda project: owner(host, project))
     yield _fit("subnet", lambda project: subnet(host, project), stage=START)
+    yield _fit("sizes", lambda project: sizes(host, project), stage=START)
 
 
 def _fit(name: str, check: Callable[[Project], CheckResult], *, stage: Stage = FIT) -> Row:
