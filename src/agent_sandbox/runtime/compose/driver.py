@@ -111,5 +111,5 @@ class ComposeDriver:
 DRIVER: Driver = ComposeDriver(
     engine=DOCKER,
     planner=ComposePlanner(program=DOCKER.program),
-    features=frozenset({Feature.BUILD_PLUGIN, Feature.ISOLATED_NETWORK}),
+    features=frozenset({Feature.BUILD_PLUGIN, Feature.CONTEXTS, Feature.ISOLATED_NETWORK}),
 )

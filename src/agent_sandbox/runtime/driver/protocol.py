@@ -24,6 +24,7 @@ class Feature(StrEnum):
     """What not every engine can do. The other code asks for a feature, never for an engine's name."""
 
     BUILD_PLUGIN = "build plugin"  # images are built by a plugin, which can be missing
+    CONTEXTS = "contexts"  # the command can use an engine on another machine
     ISOLATED_NETWORK = "isolated network"  # an internal network on which the engine has no address
 
 
