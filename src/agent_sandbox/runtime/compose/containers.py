@@ -1,6 +1,7 @@
 """List what a project has on the Docker engine, by its label: the project's files may be broken."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from agent_sandbox.backends.compose.plan import PROJECT_LABEL
@@ -61,6 +62,7 @@ def _container(found: Mapping[str, Any]) -> Container:
         health=health.get("Status", ""),
         unchecked=health.get("Status") == "unhealthy" and health.get("FailingStreak") == 0,
         check_seconds=_check_seconds(config.get("Healthcheck") or {}),
+        started=_time(state.get("StartedAt") or ""),
         exit_code=state.get("ExitCode", 0),
         error=state.get("Error", ""),
         last_check=checks[-1].get("Output", "").strip(),
@@ -70,6 +72,13 @@ def _container(found: Mapping[str, Any]) -> Container:
         by_editor=EDITORS_FILE in config["Labels"].get(FILES_LABEL, ""),
         networks=tuple(sorted((found.get("NetworkSettings") or {}).get("Networks") or ())),
     )
+
+
+def _time(said: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(said)
+    except ValueError:
+        return None
 
 
 def _check_seconds(check: Mapping[str, Any]) -> float:

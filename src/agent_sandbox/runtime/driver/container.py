@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,7 @@ class Container:
     health: str = ""
     unchecked: bool = False
     check_seconds: float = 0
+    started: datetime | None = None
     exit_code: int = 0
     error: str = ""
     last_check: str = ""
