@@ -1,4 +1,5 @@
 import hashlib
+import json
 import os
 import shlex
 import subprocess
@@ -61,8 +62,9 @@ def test_a_harmless_change_is_shown_and_protected_again_while_the_agent_works_on
         f"  --- a/{CONFIG}",
         "  +\tfetch = +refs/heads/*:refs/remotes/origin/*",
     )
-    run, look = docker.calls
-    assert run.split()[-4:] == [REPROTECT, "x", digest(repository), CONFIG]
+    _, run, look = docker.calls
+    said = json.loads(run.partition(f"{REPROTECT} x ")[2])
+    assert said["files"] == [[digest(repository), {AGENT.id: CONFIG}]]
     assert look == f"exec agent0000000 {HEALTHY}"
     assert not settings_replaced(repository.root, os.environ)
     assert "url = https://example.com/x.git" in recorded(repository.root, os.environ).texts[CONFIG]
