@@ -202,6 +202,7 @@ DAILY = (
     ("push", "--quiet", "origin", "HEAD:refs/heads/x"),
     ("config", "branch.x.vscode-merge-base", "origin/main"),
     ("checkout", "--quiet", "-b", "x", "origin/x"),
+    ("checkout", "--quiet", "-b", "z", "origin/x"),
     ("branch", "--quiet", "y"),
     ("branch", "--quiet", "-D", "y"),
 )
