@@ -135,14 +135,16 @@ def _read_operations(form: Plain) -> OperationPattern:
     return OperationPattern(named=tuple((kind, tuple(names)) for kind, names in form))
 
 
+CREDENTIAL = tuple(part.name for part in fields(Credential))
+
+
 def _write_injection(inject: Injection) -> Plain:
-    return [inject.replaces, [[one.header, one.secret, one.username] for one in inject.credentials]]
+    return [inject.replaces, [[getattr(one, name) for name in CREDENTIAL] for one in inject.credentials]]
 
 
 def _read_injection(form: Plain) -> Injection:
     replaces, credentials = form
-    parts = ("header", "secret", "username")
-    made = tuple(Credential(**dict(zip(parts, one, strict=True))) for one in credentials)
+    made = tuple(Credential(**dict(zip(CREDENTIAL, one, strict=True))) for one in credentials)
     return Injection(credentials=made, replaces=replaces)
 
 

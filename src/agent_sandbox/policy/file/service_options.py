@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Literal, override
 
 from agent_sandbox.policy.errors import InvalidValue
+from agent_sandbox.policy.match.credential_kind import BEARER
 from agent_sandbox.policy.match.injection import Credential, Injection, parse_secret_name
 from agent_sandbox.policy.match.path_pattern import PathKind, PathPattern, parse_path_pattern
 from agent_sandbox.policy.match.ssh_address import repository_of
@@ -21,6 +22,7 @@ class Auth:
     """How a part of a service takes a secret: the host, the user name, and the `client_shim` that clients need."""
 
     host: str
+    kind: str = BEARER
     username: str | None = None
     client_shim: str = ""
 
@@ -190,7 +192,7 @@ def _secret(option: str, auth: Auth, value: object) -> Injection:
         secret = parse_secret_name(value["secret"])
     except InvalidValue as invalid:
         raise InvalidOption(invalid.what, invalid.hint, *at, "secret") from invalid
-    credential = Credential(header="authorization", secret=secret, username=auth.username)
+    credential = Credential(header="authorization", secret=secret, kind=auth.kind, username=auth.username)
     # A client with a placeholder sends it in the header, which the secret then replaces.
     return Injection(credentials=(credential,), replaces="client_shim" in value)
 

@@ -56,6 +56,11 @@ class AuthSpec(KindSpec):
     host: str
     client_shim: str = ""
 
+    @property
+    def declared(self) -> Auth:
+        """The same as an `Auth`."""
+        return Auth(kind=self.type, **self.model_dump(exclude={"type"}))
+
 
 class AccessSpec(Strict):
     """The access levels of a part of the service, lowest first."""
@@ -66,8 +71,7 @@ class AccessSpec(Strict):
     @property
     def declared(self) -> Access:
         """The same as an `Access`."""
-        auth = Auth(**self.auth.model_dump(exclude={"type"})) if self.auth else None
-        return Access(levels=self.access, auth=auth)
+        return Access(levels=self.access, auth=self.auth.declared if self.auth else None)
 
 
 class ServiceRuleSpec(RuleSpec):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, override
 
 from agent_sandbox.policy.errors import InvalidValue
+from agent_sandbox.policy.match.credential_kind import BEARER, KINDS, CredentialKind
 from agent_sandbox.policy.text import safe_repr
 
 # The beginnings of well-known tokens, long enough not to match the name of a secret.
@@ -18,11 +19,17 @@ SECRET = re.compile(r"(?!-|\.{1,2}\Z)[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A secret in a header (lower-case name): a bearer token, or the password of `username`."""
+    """A secret in a header (lower-case name), in the form of its kind; `username` is set if the kind takes one."""
 
     header: str
     secret: str
+    kind: str = BEARER
     username: str | None = None
+
+    @property
+    def row(self) -> CredentialKind:
+        """The kind's row in the table."""
+        return KINDS[self.kind]
 
     @override
     def __str__(self) -> str:
@@ -62,9 +69,7 @@ def injection(credentials: Iterable[Credential], *, replaces: bool = False) -> I
 
 
 def _kind(credential: Credential) -> dict[str, str]:
-    if credential.username is None:
-        return {"type": "bearer"}
-    return {"type": "basic", "username": credential.username}
+    return {"type": credential.kind, **({} if credential.username is None else {"username": credential.username})}
 
 
 def parse_secret_name(text: str) -> str:

@@ -1,6 +1,5 @@
 """Inject secrets into request headers: only over TLS, and only for the hosts that they are bound to."""
 
-from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -73,8 +72,8 @@ class Injector:
     def _filled(self, credential: Credential, host: str) -> tuple[tuple[bytes, bytes], Echoes]:
         """Return the field to inject, and what echoes of it would look like."""
         secret = self._secret(credential, host)
-        sent = _value(credential, secret)
-        return (credential.header.encode("ascii"), sent.encode("ascii")), _echoes(secret.value, sent)
+        sent = credential.row.write(secret.value, credential.username or "")
+        return (credential.header.encode("ascii"), sent.encode("ascii")), _echoes(secret.value, credential)
 
     def _secret(self, credential: Credential, host: str) -> Secret:
         found = read_secret(self._folder, credential.secret) if self._folder else None
@@ -90,13 +89,7 @@ def _how(name: str, *hosts: str) -> str:
     return " ".join(("agent-sandbox secret set", name, *(f"--host {host}" for host in hosts)))
 
 
-def _value(credential: Credential, secret: Secret) -> str:
-    if credential.username is None:
-        return f"Bearer {secret.value}"
-    return f"Basic {b64encode(f'{credential.username}:{secret.value}'.encode('ascii')).decode('ascii')}"
-
-
 # Cached, because computing them takes as long as the rest of a request.
 @lru_cache(maxsize=64)
-def _echoes(value: str, sent: str) -> Echoes:
-    return secret_encodings(value, [sent])
+def _echoes(value: str, credential: Credential) -> Echoes:
+    return secret_encodings(value, credential.row, credential.username or "")

@@ -34,6 +34,7 @@ domains:
       headers:
         Authorization: {secret: a, transform: {type: basic, username: bot}}
         X-Key: {secret: b, transform: {type: bearer}}
+        X-Raw: {secret: c, transform: {type: raw}}
       on_existing_header: replace
 allow: [GET https://e.test/]
 deny: [POST https://a.test/admin/**]

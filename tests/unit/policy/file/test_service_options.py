@@ -9,7 +9,7 @@ from agent_sandbox.policy.match.path_pattern import PathKind, parse_path_pattern
 from table_tests import each
 
 READWRITE = ("read", "readwrite")
-BASIC = Auth(host="git.test", username="bot", client_shim="git-askpass")
+BASIC = Auth(host="git.test", kind="basic", username="bot", client_shim="git-askpass")
 DECLARED: Declared = {
     "repos": "repositories",
     "git": Access(levels=READWRITE, auth=BASIC),
@@ -187,7 +187,7 @@ def test_a_problem_of_an_option_survives_a_copy() -> None:
 
 def test_a_secret_goes_with_the_rules_of_its_option_at_its_host() -> None:
     chosen = choose("github", DECLARED, with_auth(secret="t"))
-    basic = injection([Credential(header="authorization", secret="t", username="bot")])
+    basic = injection([Credential(header="authorization", secret="t", kind="basic", username="bot")])
     assert chosen.secret_for("git.test", {"repos": "named", "git": "read"}) == basic
     assert chosen.secret_for("other.test", {"git": "read"}) is None
     assert chosen.secret_for("git.test", {"api": "read"}) is None

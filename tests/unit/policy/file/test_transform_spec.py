@@ -25,17 +25,19 @@ domains:
       request:
         headers:
           Authorization: {secret: forge.token, transform: {type: basic, username: bot}}
-          X-Key: {secret: key, transform: {type: bearer}}
+          X-Key: {secret: key, transform: {type: raw}}
         on_existing_header: replace
     rules:
       - {methods: [GET], transform: {request: {headers: {X-Key: {secret: other, transform: {type: bearer}}}}}}
 """
     (entry,) = read(text).domains
-    basic = Credential(header="authorization", secret="forge.token", username="bot")
+    basic = Credential(header="authorization", secret="forge.token", kind="basic", username="bot")
     own = entry.rules[0].transform
     assert entry.transform is not None
     assert own is not None
-    assert entry.transform.injection == injection([basic, Credential(header="x-key", secret="key")], replaces=True)
+    assert entry.transform.injection == injection(
+        [basic, Credential(header="x-key", secret="key", kind="raw")], replaces=True
+    )
     assert own.injection == injection([Credential(header="x-key", secret="other")])
 
 
@@ -64,7 +66,7 @@ UNOPENED = (
         ("{X: {transform: {type: bearer}}}", "1:61: `secret` is missing"),
         ("{X: {secret: s}}", "1:61: `transform` is missing"),
         ("{X: {secret: s, transform: {type: Bearer}}}", "1:91: invalid value 'Bearer'; did you mean `bearer`?"),
-        ("{X: {secret: s, transform: {type: token}}}", "1:91: invalid value 'token'; write 'basic' or 'bearer'"),
+        ("{X: {secret: s, transform: {type: token}}}", "1:91: invalid value 'token'; write 'basic', 'bearer' or 'raw'"),
         ("{X: {secret: s, transform: {typ: bearer}}}", "1:85: unknown key 'typ'; did you mean `type`?"),
         (
             "{X: {secret: s, transform: {type: basic}}}",
@@ -73,6 +75,10 @@ UNOPENED = (
         (
             "{X: {secret: s, transform: {type: bearer, username: u}}}",
             "1:84: `type: bearer` takes no user name; remove `username`, or write `type: basic`",
+        ),
+        (
+            "{X: {secret: s, transform: {type: raw, username: u}}}",
+            "1:84: `type: raw` takes no user name; remove `username`, or write `type: basic`",
         ),
         (
             "{X: {secret: s, transform: {type: basic, username: 'a:b'}}}",

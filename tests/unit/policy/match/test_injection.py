@@ -4,7 +4,7 @@ from agent_sandbox.policy.errors import InvalidValue
 from agent_sandbox.policy.file.transform_spec import TransformSpec
 from agent_sandbox.policy.match.injection import Credential, injection, parse_secret_name
 
-TOKEN = Credential(header="authorization", secret="forge.token", username="bot")
+TOKEN = Credential(header="authorization", secret="forge.token", kind="basic", username="bot")
 KEY = Credential(header="x-key", secret="key")
 
 
@@ -12,6 +12,10 @@ def test_all_of_it_is_told_by_the_headers() -> None:
     told = "secret forge.token in authorization as 'bot' and secret key in x-key"
     assert str(injection([KEY, TOKEN])) == told
     assert str(injection([KEY, TOKEN], replaces=True)) == f"{told} replacing what is sent"
+
+
+def test_a_credential_is_a_bearer_token_unless_another_kind_is_named() -> None:
+    assert (KEY.row.name, TOKEN.row.name) == ("bearer", "basic")
 
 
 @pytest.mark.parametrize("replaces", [False, True])

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BEARER = Credential(header="authorization", secret="token")
-BASIC = Credential(header="x_login", secret="login", username="bot")
+BASIC = Credential(header="x_login", secret="login", kind="basic", username="bot")
+RAW = Credential(header="x-api-key", secret="token", kind="raw")
 VALUE = b"correct horse"
 
 
@@ -37,9 +38,10 @@ def filling(injector: Injector, *credentials: Credential, brought: bytes = b"", 
 
 
 def test_each_secret_is_written_as_the_policy_says(injector: Injector) -> None:
-    found = filling(injector, BEARER, BASIC)
+    found = filling(injector, BEARER, BASIC, RAW)
     assert found.fields == (
         (b"authorization", b"Bearer correct horse"),
+        (b"x-api-key", b"correct horse"),
         (b"x_login", b"Basic Ym90OmNvcnJlY3QgaG9yc2U="),
     )
     assert EscapedText(VALUE) in found.echoes
