@@ -11,6 +11,7 @@ from socket import gethostname
 
 from OpenSSL import SSL
 
+from agent_sandbox.policy import Policy
 from agent_sandbox.policyfile.cache_dir import CacheDir
 from agent_sandbox.policyfile.cached import load_cached, load_offers
 from agent_sandbox.printable import printable_lines
@@ -41,6 +42,7 @@ from agent_sandbox.proxy.reload.reloader import Reloader
 from agent_sandbox.proxy.reload.source_pin import SourcePin
 from agent_sandbox.proxy.reload.watch import Identity, files_of, identity, watch
 from agent_sandbox.proxy.secrets.injector import Injector
+from agent_sandbox.proxy.secrets.placeholder import Placeholders, load_placeholders, write_environment
 from agent_sandbox.proxy.settings import Settings
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
@@ -58,14 +60,17 @@ async def run(settings: Settings, limits: Limits) -> None:
     writers = (LineWriter(RotatedFile(settings.log).write), LineWriter(_to_stdout))
     audit_log = AuditLog([writer.add for writer in writers], clock=time.time)
     store = PolicyStore(settings.policy, name=settings.policy_name, load=_loading(settings))
-    loop_guard = LoopGuard()
-    front = ExplicitProxy(_engine(settings, limits, store, audit_log, loop_guard), lambda: store.current)
+    loop_guard, placeholders = LoopGuard(), load_placeholders(settings.state / "private" / "placeholders.key")
+    engine = _engine(settings, limits, store, audit_log, loop_guard, placeholders=placeholders)
+    front = ExplicitProxy(engine, lambda: store.current)
     server = await listen(front.serve, *settings.listen)
     listening = address_of(server)
     entrances = await _entrances(settings, limits, front, store, audit_log)
     loop_guard.listens(listening, *entrances.listening.values())
     side = SideThread()
-    reloader = Reloader(store, review=front.review, record=audit_log.record, in_traffic=side.in_traffic)
+    show = partial(_show_placeholders, settings, placeholders)
+    show(store.current)
+    reloader = Reloader(store, review=front.review, record=audit_log.record, in_traffic=side.in_traffic, publish=show)
 
     def running() -> Answer:
         return {
@@ -122,11 +127,25 @@ async def _entrances(
     return await open_entrances(settings.entrances, transparent, names)
 
 
-def _engine(
-    settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog, loop_guard: LoopGuard
+def _show_placeholders(settings: Settings, placeholders: Placeholders, policy: Policy) -> None:
+    """Write the placeholders for the sandbox; without them, its programs send no credential."""
+    try:
+        write_environment(settings.environment, placeholders.environment(policy))
+    except OSError as error:
+        sys.stderr.write(f"cannot write the placeholders of secrets: {error.strerror}\n")
+
+
+def _engine(  # noqa: PLR0913 - all that it connects
+    settings: Settings,
+    limits: Limits,
+    store: PolicyStore,
+    audit_log: AuditLog,
+    loop_guard: LoopGuard,
+    *,
+    placeholders: Placeholders,
 ) -> Engine:
     return Engine(
-        hooks=_hooks(settings, limits, store, audit_log),
+        hooks=_hooks(settings, limits, store, audit_log, placeholders),
         dialler=Dialler(
             limits=limits,
             overrides=settings.overrides,
@@ -142,7 +161,9 @@ def _engine(
     )
 
 
-def _hooks(settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog) -> Hooks:
+def _hooks(
+    settings: Settings, limits: Limits, store: PolicyStore, audit_log: AuditLog, placeholders: Placeholders
+) -> Hooks:
     hints = ServiceHints(lambda: load_offers(settings.policy, cache_dir=CacheDir(folder=settings.compiled)))
     hints.read()
     authority = load_authority(settings.state, now=now_utc())
@@ -153,7 +174,11 @@ def _hooks(settings: Settings, limits: Limits, store: PolicyStore, audit_log: Au
             limits=limits,
             matching_services=hints.matching_services,
             package_manager=hints.package_manager,
-            injector=Injector(settings.state / "secrets", own_layers=(layer.name for layer in settings.layers)),
+            injector=Injector(
+                settings.state / "secrets",
+                own_layers=(layer.name for layer in settings.layers),
+                placeholders=placeholders,
+            ),
         ),
         Streamer(),
         AccessLog(audit_log, clock=time.monotonic),

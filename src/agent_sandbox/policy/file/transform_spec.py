@@ -8,10 +8,18 @@ from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_va
 from pydantic_core import PydanticCustomError
 
 from agent_sandbox.policy.errors import InvalidValue
-from agent_sandbox.policy.file.fields import Strict, Written, call_parser, fits
+from agent_sandbox.policy.file.fields import AtLeastOne, Strict, Written, call_parser, fits
 from agent_sandbox.policy.http.headers import check_header_names
 from agent_sandbox.policy.match.credential_kind import KINDS, KindName
-from agent_sandbox.policy.match.injection import Credential, Injection, injection, parse_secret_name
+from agent_sandbox.policy.match.injection import (
+    Credential,
+    Existing,
+    Injection,
+    injection,
+    parse_prefix,
+    parse_secret_name,
+    parse_variable,
+)
 from agent_sandbox.policy.text import safe_repr
 
 USERNAME = re.compile(r"[\x20-\x39\x3b-\x7e]{1,100}")
@@ -27,6 +35,11 @@ def _username(text: str) -> str:
     return text
 
 
+def _header_name(text: str) -> str:
+    check_header_names((text,))
+    return text
+
+
 def _names(headers: dict[str, "CredentialSpec"]) -> dict[str, "CredentialSpec"]:
     if not headers:
         hint = "write `headers: {Authorization: {secret: NAME, transform: {type: bearer}}}`"
@@ -39,6 +52,9 @@ def _names(headers: dict[str, "CredentialSpec"]) -> dict[str, "CredentialSpec"]:
 
 
 SecretName = Annotated[str, PlainValidator(fits(parse_secret_name), json_schema_input_type=str)]
+Variable = Annotated[str, PlainValidator(fits(parse_variable), json_schema_input_type=str)]
+Prefix = Annotated[str, PlainValidator(fits(parse_prefix), json_schema_input_type=str)]
+HeaderName = Annotated[str, PlainValidator(fits(_header_name), json_schema_input_type=str)]
 Username = Annotated[str, PlainValidator(fits(_username), json_schema_input_type=str)]
 
 
@@ -71,11 +87,34 @@ class KindSpec(Strict):
         raise PydanticCustomError("invalid_value", "{what}", {"what": what, "hint": hint})
 
 
+class ShimSpec(Strict):
+    """What clients in the sandbox send in place of the secret: a placeholder, from an environment variable."""
+
+    kind: Literal["env"]
+    name: Variable
+    prefix: Written[Prefix] = None
+
+
 class CredentialSpec(Strict):
-    """The name of a secret, and how the secret is encoded."""
+    """The name of a secret, how the secret is written, and what clients send in its place."""
 
     secret: SecretName
     transform: KindSpec
+    client_shim: Written[ShimSpec] = None
+    other_headers: AtLeastOne[HeaderName] = ()
+
+    def credential(self, header: str) -> Credential:
+        """Return the credential for this header."""
+        shim = self.client_shim
+        return Credential(
+            header=header.lower(),
+            secret=self.secret,
+            kind=self.transform.type,
+            username=self.transform.username,
+            env=shim.name if shim else "",
+            prefix=(shim.prefix or "") if shim else "",
+            others=tuple(sorted({name.lower() for name in self.other_headers})),
+        )
 
 
 class RequestTransformSpec(Strict):
@@ -86,7 +125,7 @@ class RequestTransformSpec(Strict):
         AfterValidator(_names),
         Field(json_schema_extra={"minProperties": 1, "maxProperties": MOST_HEADERS}),
     ]
-    on_existing_header: Literal["fail", "replace"] = "fail"
+    on_existing_header: Literal["fail", "replace", "keep"] = "fail"
 
 
 class TransformSpec(Strict):
@@ -98,16 +137,8 @@ class TransformSpec(Strict):
     def injection(self) -> Injection:
         """The credentials as an `Injection`."""
         return injection(
-            (
-                Credential(
-                    header=name.lower(),
-                    secret=one.secret,
-                    kind=one.transform.type,
-                    username=one.transform.username,
-                )
-                for name, one in self.request.headers.items()
-            ),
-            replaces=self.request.on_existing_header == "replace",
+            (one.credential(name) for name, one in self.request.headers.items()),
+            existing=Existing(self.request.on_existing_header),
         )
 
 

@@ -97,8 +97,13 @@ class Enforcer:
             sent = _forwarded(head, kept, request, websocket=exchange.websocket)
             if isinstance(put_in, Filling):
                 request, sent = request._replace(secrets=True), sent._replace(fields=put_in.into(sent.fields))
-            exchange.allow(decision, request, sent, echoes=put_in.echoes if isinstance(put_in, Filling) else ())
-        else:
+            try:
+                self._injector.check_forwarded(policy, sent)
+            except WithoutSecretError as why:
+                decision, put_in = _without(decision, why), why
+            else:
+                exchange.allow(decision, request, sent, echoes=put_in.echoes if isinstance(put_in, Filling) else ())
+        if not decision.allowed:
             self._deny(exchange, request, decision, policy, put_in)
             exchange.event = event_of_denial(request, tunnel)
 
@@ -135,9 +140,9 @@ class Enforcer:
             filling = self._injector.filling(injection, request, exchange.head.fields, websocket=exchange.websocket)
         except WithoutSecretError as why:
             plain = decide(policy, request)
-            denial = replace(decision, effect=Effect.DENY, reason=str(why), cause=Cause.INJECTION)
-            return plain if plain.allowed else denial, why
-        return replace(decision, reason=f"{decision.reason}, with {injection}"), filling
+            return plain if plain.allowed else _without(decision, why), why
+        what = injection if filling.fields else "the client's own credential"
+        return replace(decision, reason=f"{decision.reason}, with {what}"), filling
 
     def _hold(self, exchange: Exchange) -> None:
         """Leave the request denied until its body is complete."""
@@ -145,6 +150,10 @@ class Enforcer:
         exchange.outcome = replace(exchange.outcome, reason=reason)
         if not self._holding.admits(exchange):
             exchange.deny(exchange.not_read("too many request bodies are being read at once", status=429))
+
+
+def _without(decision: Decision, why: WithoutSecretError) -> Decision:
+    return replace(decision, effect=Effect.DENY, reason=str(why), cause=Cause.INJECTION)
 
 
 def _refuse(exchange: Exchange, doubt: ValueError) -> None:

@@ -1,18 +1,19 @@
 """Inject secrets into request headers: only over TLS, and only for the hosts that they are bound to."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
-from agent_sandbox.policy import Request
-from agent_sandbox.policy.match.injection import Credential, Injection
+from agent_sandbox.policy import Policy, Request
+from agent_sandbox.policy.match.injection import Credential, Existing, Injection
 from agent_sandbox.policy.match.upstream import Upstream
+from agent_sandbox.proxy.secrets.placeholder import Placeholders, is_placeholder
 from agent_sandbox.proxy.secrets.redactable import asks_to_hide, folded
 from agent_sandbox.proxy.secrets.redaction import Echoes, secret_encodings
 from agent_sandbox.proxy.secrets.store import Secret, read_secret
-from agent_sandbox.proxy.wire.message import Fields
+from agent_sandbox.proxy.wire.message import Fields, RequestHead
 
 
 class WithoutSecretError(Exception):
@@ -27,13 +28,16 @@ class WithoutSecretError(Exception):
 class Filling:
     """The header fields to inject into one request, and what echoes of them would look like."""
 
-    fields: Fields = field(repr=False)
-    echoes: Echoes = field(repr=False)
+    fields: Fields = field(default=(), repr=False)
+    echoes: Echoes = field(default=(), repr=False)
+    # Headers that are removed, as `folded` returns them.
+    replaced: frozenset[bytes] = frozenset()
 
     def into(self, fields: Fields) -> Fields:
-        """Return `fields` with the injected ones added, replacing those of the same names."""
-        replaced = {folded(name) for name, _ in self.fields}
-        kept = tuple(one for one in fields if folded(one[0]) not in replaced and not asks_to_hide(*one))
+        """Return `fields` with the injected ones added, in place of the replaced ones."""
+        if not self.fields:
+            return fields
+        kept = tuple(one for one in fields if folded(one[0]) not in self.replaced and not asks_to_hide(*one))
         return (*kept, *self.fields, (b"accept-encoding", b"identity"))
 
 
@@ -43,9 +47,12 @@ class Injector:
     `own_layers` are the layers that the user or the organisation writes; the project's is not among them.
     """
 
-    def __init__(self, folder: Path | None, *, own_layers: Iterable[str] = ()) -> None:
+    def __init__(
+        self, folder: Path | None, *, own_layers: Iterable[str] = (), placeholders: Placeholders | None = None
+    ) -> None:
         self._folder = folder
         self._own_layers = frozenset(own_layers)
+        self._placeholders = placeholders or Placeholders(b"")
 
     def check_authorities(self, upstream: Upstream | None) -> None:
         """Raise WithoutSecretError if the project's layer adds CAs: its own server could then pass for any host."""
@@ -57,17 +64,32 @@ class Injector:
         """Return what to inject into an allowed request with the fields `sent`, or raise WithoutSecretError."""
         if request.scheme != "https":
             raise WithoutSecretError("a secret is sent only over https")
+        own = next(self._own(injection, sent), None) if injection.existing is not Existing.REPLACE else None
+        if own and injection.existing is Existing.KEEP:
+            return Filling()
         if websocket:
             raise WithoutSecretError("no secret is injected into a WebSocket: its frames are not redacted")
-        brought = {folded(name) for name, _ in sent}
-        for one in injection.credentials:
-            if folded(one.header.encode()) in brought and not injection.replaces:
-                why = f"the request already has the header `{one.header}`, into which {one.secret} is to be injected"
-                how = f"send it without `{one.header}`, or set `on_existing_header: replace` in the policy"
-                raise WithoutSecretError(why, how)
+        if own:
+            raise _already(*own)
         filled = [self._filled(one, request.host) for one in injection.credentials]
         fields, echoes = zip(*filled, strict=True)
-        return Filling(fields=fields, echoes=tuple(chain.from_iterable(echoes)))
+        replaced = frozenset(chain.from_iterable(map(_headers, injection.credentials)))
+        return Filling(fields=fields, echoes=tuple(chain.from_iterable(echoes)), replaced=replaced)
+
+    def check_forwarded(self, policy: Policy, head: RequestHead) -> None:
+        """Raise WithoutSecretError if the request to be forwarded has a placeholder of this sandbox."""
+        if not policy.asks_secrets or not (place := self._placeholders.place(head.target, head.fields)):
+            return
+        why = f"`{place}` has a placeholder, which the proxy replaces only where the policy and its owner say so"
+        raise WithoutSecretError(why, "agent-sandbox secret list")
+
+    def _own(self, injection: Injection, sent: Fields) -> Iterator[tuple[Credential, str]]:
+        """Yield each credential whose place has one of the client's own, which is not its placeholder."""
+        for one in injection.credentials:
+            taken, placeholder = _headers(one), self._placeholders.ending(one.secret)
+            for name, value in sent:
+                if folded(name) in taken and not is_placeholder(value, placeholder):
+                    yield one, folded(name).decode("latin-1")
 
     def _filled(self, credential: Credential, host: str) -> tuple[tuple[bytes, bytes], Echoes]:
         """Return the field to inject, and what echoes of it would look like."""
@@ -83,6 +105,21 @@ class Injector:
             how = _how(credential.secret, *found.hosts, host)
             raise WithoutSecretError(f"secret {credential.secret} is not bound to {host}", how)
         return found
+
+
+def _already(one: Credential, header: str) -> WithoutSecretError:
+    if header != folded(one.header.encode()).decode():
+        why = f"the request has a credential of its own in `{header}`, where {one.secret} is to be injected"
+        return WithoutSecretError(why, f"send it without `{header}`, or set `on_existing_header` in the policy")
+    why = f"the request already has the header `{one.header}`, into which {one.secret} is to be injected"
+    how = f"send it without `{one.header}`, or set `on_existing_header: replace` in the policy"
+    return WithoutSecretError(why, how)
+
+
+@lru_cache(maxsize=64)
+def _headers(credential: Credential) -> frozenset[bytes]:
+    """Return the headers that the credential replaces."""
+    return frozenset(folded(name.encode()) for name in (credential.header, *credential.others))
 
 
 def _how(name: str, *hosts: str) -> str:

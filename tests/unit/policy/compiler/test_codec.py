@@ -34,7 +34,11 @@ domains:
       headers:
         Authorization: {secret: a, transform: {type: basic, username: bot}}
         X-Key: {secret: b, transform: {type: bearer}}
-        X-Raw: {secret: c, transform: {type: raw}}
+        X-Raw:
+          secret: c
+          transform: {type: raw}
+          client_shim: {kind: env, name: C_KEY, prefix: c-}
+          other_headers: [Cookie]
       on_existing_header: replace
 allow: [GET https://e.test/]
 deny: [POST https://a.test/admin/**]
