@@ -205,3 +205,69 @@ def test_destroy_removes_what_there_was(bound: Project, value: str) -> None:
     assert any(name.endswith("_secrets") for name in volumes(bound))
     bound.sandbox("destroy", "--yes")
     assert volumes(bound) == []
+
+
+KEYED = f"""\
+version: 1
+services: [{{name: claude, secret: the.key}}]
+domains: [{OTHER}]
+"""
+API = "api.anthropic.com"
+VARIABLE = "ANTHROPIC_API_KEY"
+
+
+@pytest.fixture(scope="module")
+def keyed(projects: Projects, value: str) -> Project:
+    """A stack of Claude Code's with an API key, of which the agent has only the placeholder."""
+    project = projects.make("keyed", "claude")
+    project.write_policy(KEYED)
+    project.sandbox("up")
+    project.sandbox("secret", "set", "the.key", "--host", API, piped=f"{value}\n")
+    return project
+
+
+def keys(project: Project) -> list[str | None]:
+    """Return the key of each request to the API."""
+    headers = ({key.lower(): value for key, value in one["headers"].items()} for one in project.internet.requests(API))
+    return [one.get("x-api-key") for one in headers]
+
+
+def placeholder(project: Project) -> str:
+    return project.sandbox("exec", "--", "printenv", VARIABLE).stdout.strip()
+
+
+def test_every_way_into_the_sandbox_exports_the_placeholder(keyed: Project) -> None:
+    found = {
+        placeholder(keyed),
+        keyed.exec("zsh", "-c", f"printenv {VARIABLE}").stdout.strip(),
+        keyed.exec("zsh", "-ic", f"printenv {VARIABLE}").stdout.strip(),
+        keyed.exec("bash", "-lc", f"printenv {VARIABLE}").stdout.strip(),
+        keyed.exec("bash", "-ic", f"printenv {VARIABLE}").stdout.strip(),
+    }
+    (text,) = found
+    assert text.startswith("sk-ant-api03-")
+    assert keyed.exec("zsh", "-c", f"{VARIABLE}=own zsh -c 'printenv {VARIABLE}'").stdout == "own\n"
+
+
+def test_claude_code_holds_a_conversation_with_a_key_that_it_never_has(keyed: Project, value: str) -> None:
+    before = len(keys(keyed))
+    said = keyed.exec("zsh", "-c", "claude -p 'say hi' --dangerously-skip-permissions").stdout
+    assert "Hello from the stand-in." in said
+    assert set(keys(keyed)[before:]) == {value}
+
+
+def test_the_placeholder_goes_to_no_other_host_and_no_other_key_to_the_api(keyed: Project) -> None:
+    before = len(keys(keyed)), len(keyed.internet.requests(OTHER))
+    mine = placeholder(keyed)
+    status, body = keyed.curl(f"https://{OTHER}/", "-H", f"x-api-key: {mine}")
+    assert (status, "has a placeholder" in body) == (403, True)
+    assert keyed.curl(f"https://{API}/v1/models", "-H", "x-api-key: sk-attacker")[0] == 403
+    assert keyed.curl(f"https://{API}/v1/models", "-H", "Authorization: Bearer sk-attacker")[0] == 403
+    assert (len(keys(keyed)), len(keyed.internet.requests(OTHER))) == before
+
+
+def test_a_search_of_the_sandbox_finds_the_placeholder_and_no_key(keyed: Project, value: str) -> None:
+    told = keyed.exec("sh", "-c", PROCESSES, user="root", check=False).stdout
+    assert traces(value, [("processes", told), *said(keyed), *on_the_host(keyed)]) == []
+    assert "/usr/local/share/agent-sandbox/ca/placeholders.sh" in files_with(keyed, placeholder(keyed), "root")
+    assert files_with(keyed, value, "root") == []

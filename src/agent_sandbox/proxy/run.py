@@ -43,6 +43,7 @@ from agent_sandbox.proxy.reload.source_pin import SourcePin
 from agent_sandbox.proxy.reload.watch import Identity, files_of, identity, watch
 from agent_sandbox.proxy.secrets.injector import Injector
 from agent_sandbox.proxy.secrets.placeholder import Placeholders, load_placeholders, write_environment
+from agent_sandbox.proxy.secrets.store import unresolved
 from agent_sandbox.proxy.settings import Settings
 from agent_sandbox.proxy.tls.authority import load_authority, now_utc
 from agent_sandbox.proxy.tls.contexts import ClientTls, ServerTls
@@ -79,12 +80,12 @@ async def run(settings: Settings, limits: Limits) -> None:
             "clock": now_utc().isoformat(timespec="seconds"),
             "connections": front.connections,
             "log": {"dropped": sum(writer.dropped for writer in writers), "error": writers[0].error},
+            "secrets": unresolved(settings.secrets),
         }
 
     started = now_utc().isoformat(timespec="seconds")
     control = await side.do(serve_control(settings.control, control_verbs(store, audit_log, reloader, running)))
-    _print_warnings(settings, store)
-    _write_ready_line(settings, {"listening": listening, **entrances.listening})
+    _report_start(settings, store, {"listening": listening, **entrances.listening})
 
     def look() -> Identity:
         return identity(files_of(store.current, settings.policy, settings.layers))
@@ -175,7 +176,7 @@ def _hooks(
             matching_services=hints.matching_services,
             package_manager=hints.package_manager,
             injector=Injector(
-                settings.state / "secrets",
+                settings.secrets,
                 own_layers=(layer.name for layer in settings.layers),
                 placeholders=placeholders,
             ),
@@ -198,6 +199,11 @@ def _server_tls(settings: Settings, store: PolicyStore) -> ServerTls:
     except SSL.Error as error:
         problem = Problem(where=f"--upstream-ca {settings.upstream_ca}", what="not a file of PEM certificates")
         raise UserError([problem]) from error
+
+
+def _report_start(settings: Settings, store: PolicyStore, listening: dict[str, str]) -> None:
+    _print_warnings(settings, store)
+    _write_ready_line(settings, listening)
 
 
 def _print_warnings(settings: Settings, store: PolicyStore) -> None:

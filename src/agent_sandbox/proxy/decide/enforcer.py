@@ -36,6 +36,8 @@ from agent_sandbox.proxy.wire.header_fields import (
 from agent_sandbox.proxy.wire.message import Fields, RequestHead
 
 LIMITS = Limits()
+# The status for a secret whose source gives no value: not a denial that the policy could change.
+NO_VALUE = 502
 
 
 class Enforcer:
@@ -117,13 +119,16 @@ class Enforcer:
     ) -> None:
         package_manager = self._package_manager(request)
         exchange.tool = package_manager.tool if package_manager else ""
+        status: int = policy.settings.block_status
         if isinstance(put_in, WithoutSecretError):
             advice = put_in.hint
+            status = NO_VALUE if put_in.fault else status
         else:
             services = self._matching_services(request, policy)
             advice = advise(request, decision, services=services, package_manager=package_manager)
-        status, near_miss = policy.settings.block_status, decision.near_miss
-        denial = exchange.denial(decision.reason, status=status, rule=decision.rule, near_miss=near_miss, hint=advice)
+        denial = exchange.denial(
+            decision.reason, status=status, rule=decision.rule, near_miss=decision.near_miss, hint=advice
+        )
         exchange.deny(denial, cause=str(decision.cause))
 
     def _inject(

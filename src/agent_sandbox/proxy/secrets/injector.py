@@ -12,16 +12,17 @@ from agent_sandbox.policy.match.upstream import Upstream
 from agent_sandbox.proxy.secrets.placeholder import Placeholders, is_placeholder
 from agent_sandbox.proxy.secrets.redactable import asks_to_hide, folded
 from agent_sandbox.proxy.secrets.redaction import Echoes, secret_encodings
-from agent_sandbox.proxy.secrets.store import Secret, read_secret
+from agent_sandbox.proxy.secrets.store import Secret, Unresolved, read_secret
 from agent_sandbox.proxy.wire.message import Fields, RequestHead
 
 
 class WithoutSecretError(Exception):
-    """Why a secret cannot be injected; `hint` says how to fix it."""
+    """Why a secret cannot be injected; `hint` says how to fix it. `fault`: its source gives no value."""
 
-    def __init__(self, why: str, hint: str = "") -> None:
+    def __init__(self, why: str, hint: str = "", *, fault: bool = False) -> None:
         super().__init__(why)
         self.hint = hint
+        self.fault = fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +105,9 @@ class Injector:
         if host not in found.hosts:
             how = _how(credential.secret, *found.hosts, host)
             raise WithoutSecretError(f"secret {credential.secret} is not bound to {host}", how)
+        if isinstance(found, Unresolved):
+            why = f"secret {credential.secret} has no value now: {found.why}"
+            raise WithoutSecretError(why, "agent-sandbox secret sync", fault=True)
         return found
 
 

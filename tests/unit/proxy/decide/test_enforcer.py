@@ -18,7 +18,7 @@ from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.injector import Injector
 from agent_sandbox.proxy.secrets.placeholder import Placeholders
-from agent_sandbox.proxy.secrets.store import put_secret
+from agent_sandbox.proxy.secrets.store import put_secret, put_unresolved
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
 from agent_sandbox.proxy.wire.message import RequestHead
 
@@ -382,3 +382,16 @@ def test_a_credential_that_is_kept_goes_as_it_is_and_is_said_to(
     assert exchange.outcome.reason == "allowed by policy.yaml:4, with the client's own credential"
     assert exchange.request is not None
     assert (exchange.request.secrets, exchange.echoes) == (True, ())
+
+
+def test_a_secret_whose_source_failed_is_a_502_that_says_so(policy: Callable[[str], Policy], tmp_path: Path) -> None:
+    for name in ("secrets", "run"):
+        (tmp_path / name).mkdir()
+    put_unresolved(tmp_path / "secrets", "token", ["a.test"])
+    exchange = filled(asked("/api/x", (b"Accept", b"application/json")), policy(SECRETIVE), tmp_path / "secrets")
+    assert (status(exchange), exchange.outcome.cause) == (502, "injection")
+    assert (told(exchange)["reason"], told(exchange)["hint"]) == (
+        "secret token has no value now: its source failed",
+        "agent-sandbox secret sync",
+    )
+    assert filled(asked("/open/x"), policy(SECRETIVE), tmp_path / "secrets").allowed

@@ -10,7 +10,7 @@ from agent_sandbox.policy.match.upstream import Authorities, Upstream
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
 from agent_sandbox.proxy.secrets.injector import Filling, Injector, WithoutSecretError
 from agent_sandbox.proxy.secrets.placeholder import Placeholders
-from agent_sandbox.proxy.secrets.store import put_secret
+from agent_sandbox.proxy.secrets.store import put_secret, put_unresolved
 from agent_sandbox.proxy.wire.message import RequestHead
 
 if TYPE_CHECKING:
@@ -181,3 +181,19 @@ def test_a_placeholder_that_would_leave_is_found(injector: Injector, policy: Cal
     assert raised.value.hint == "agent-sandbox secret list"
     injector.check_forwarded(filled, head._replace(fields=((b"Cookie", b"a=b"),)))
     injector.check_forwarded(without, head)
+
+
+def test_a_secret_whose_source_failed_is_a_fault_and_only_its_hosts_learn_that(tmp_path: Path) -> None:
+    for name in ("secrets", "run"):
+        (tmp_path / name).mkdir()
+    put_unresolved(tmp_path / "secrets", "token", ["a.test"])
+    injector = Injector(tmp_path / "secrets")
+    with pytest.raises(WithoutSecretError) as raised:
+        filling(injector, BEARER)
+    assert (str(raised.value), raised.value.hint, raised.value.fault) == (
+        "secret token has no value now: its source failed",
+        "agent-sandbox secret sync",
+        True,
+    )
+    with pytest.raises(WithoutSecretError, match=r"secret token is not bound to b\.test"):
+        injector.filling(injection([BEARER]), asked("b.test"), (), websocket=False)
