@@ -271,3 +271,61 @@ def test_a_search_of_the_sandbox_finds_the_placeholder_and_no_key(keyed: Project
     assert traces(value, [("processes", told), *said(keyed), *on_the_host(keyed)]) == []
     assert "/usr/local/share/agent-sandbox/ca/placeholders.sh" in files_with(keyed, placeholder(keyed), "root")
     assert files_with(keyed, value, "root") == []
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory, value: str) -> Path:
+    """A file of the user's with the key, out of the project."""
+    file = tmp_path_factory.mktemp("vault") / "key"
+    file.write_text(f"{value}\n")
+    file.chmod(0o600)
+    return file
+
+
+def status_of_a_request(project: Project) -> tuple[int, str]:
+    return project.curl(f"https://{API}/v1/models", "-H", "Accept: application/json")
+
+
+def test_a_source_is_fetched_into_memory_and_rotated_without_a_restart(
+    keyed: Project, source: Path, value: str
+) -> None:
+    keyed.sandbox("secret", "set", "the.key", "--host", API, "--from", f"file:{source}")
+    started = keyed.containers()["proxy"]["State"]["StartedAt"]
+    assert (status_of_a_request(keyed)[0], keys(keyed)[-1]) == (200, value)
+    stored = keyed.compose("exec", "-T", "proxy", "grep", "-rlF", value, "/state", check=False).stdout.splitlines()
+    assert stored == ["/state/run/secrets/the.key"]
+    other = secrets.token_urlsafe(32)
+    source.write_text(other)
+    assert keyed.sandbox("secret", "sync").stderr == "1 secret fetched from its source\n"
+    assert (status_of_a_request(keyed)[0], keys(keyed)[-1]) == (200, other)
+    assert keyed.containers()["proxy"]["State"]["StartedAt"] == started
+    assert traces(other, [*said(keyed), *on_the_host(keyed)]) == []
+
+
+def test_a_source_that_fails_is_a_502_and_a_line_of_status(keyed: Project, source: Path) -> None:
+    before = len(keys(keyed))
+    source.chmod(0o644)
+    with pytest.raises(CommandError, match="other users may open the file"):
+        keyed.sandbox("secret", "sync")
+    status, body = status_of_a_request(keyed)
+    assert (status, "secret the.key has no value now: its source failed" in body) == (502, True)
+    assert str(source) not in body
+    line = "secret  the.key has no value now: its source failed: agent-sandbox secret sync"
+    assert line in keyed.sandbox("status").stdout.splitlines()
+    assert len(keys(keyed)) == before
+
+
+def test_a_proxy_that_was_restarted_has_no_value_until_its_source_is_asked(keyed: Project, source: Path) -> None:
+    source.chmod(0o600)
+    keyed.sandbox("secret", "sync")
+    keyed.compose("restart", "proxy")
+    body = keyed.wait_until_it_answers(f"https://{API}/v1/models", 502)
+    assert "its source was not asked since the proxy started" in body
+    keyed.sandbox("proxy", "restart")
+    keyed.wait_until_it_answers(f"https://{API}/v1/models", 200)
+    assert keys(keyed)[-1] == source.read_text()
+
+
+def test_destroy_forgets_the_sources(keyed: Project) -> None:
+    keyed.sandbox("destroy", "--yes")
+    assert list((Path(os.environ["XDG_STATE_HOME"]) / "agent-sandbox" / "secrets").iterdir()) == []

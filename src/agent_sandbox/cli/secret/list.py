@@ -8,7 +8,8 @@ from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy_file import shown
-from agent_sandbox.cli.terminal.output import emit, emit_json, say
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policytools.unset_secrets import Bound, Wanted, kinds_of, wanted
 from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.project.installed import open_project
@@ -33,8 +34,7 @@ def list(*, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A001
         return
     if not secrets:
         say("no secret is set")
-    for line in as_text(secrets, missing, kinds, sources):
-        emit(line)
+    emit_lines(as_text(secrets, missing, kinds, sources))
 
 
 def as_text(secrets: Sequence[Bound], missing: Sequence[Wanted], kinds: Kinds, sources: Sources) -> Iterator[str]:
@@ -42,9 +42,12 @@ def as_text(secrets: Sequence[Bound], missing: Sequence[Wanted], kinds: Kinds, s
     rows = [(one.name, ", ".join(one.hosts), _used(kinds, one), _origin(sources, one)) for one in secrets]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        name, *rest = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        yield styled((name, "title"), f"  {'  '.join(rest)}".rstrip())
     yield from ("",) if secrets and missing else ()
-    yield from map(str, missing)
+    for wish in missing:
+        text, command = str(wish).removesuffix(wish.command), wish.command
+        yield styled(text, (command, "command"))
 
 
 def _used(kinds: Kinds, secret: Bound) -> str:

@@ -77,12 +77,12 @@ class Injector:
         replaced = frozenset(chain.from_iterable(map(_headers, injection.credentials)))
         return Filling(fields=fields, echoes=tuple(chain.from_iterable(echoes)), replaced=replaced)
 
-    def check_forwarded(self, policy: Policy, head: RequestHead) -> None:
-        """Raise WithoutSecretError if the request to be forwarded has a placeholder of this sandbox."""
+    def stray_placeholder(self, policy: Policy, head: RequestHead) -> WithoutSecretError | None:
+        """Return why a request must not be forwarded that still has a placeholder of this sandbox, or None."""
         if not policy.asks_secrets or not (place := self._placeholders.place(head.target, head.fields)):
-            return
+            return None
         why = f"`{place}` has a placeholder, which the proxy replaces only where the policy and its owner say so"
-        raise WithoutSecretError(why, "agent-sandbox secret list")
+        return WithoutSecretError(why, "agent-sandbox secret list")
 
     def _own(self, injection: Injection, sent: Fields) -> Iterator[tuple[Credential, str]]:
         """Yield each credential whose place has one of the client's own, which is not its placeholder."""

@@ -24,7 +24,7 @@ def find_project(path: Path, environ: Mapping[str, str]) -> Path:
         raise UserError([Problem(where=str(path), what=f"cannot be used: {error}")]) from error
     if not project.is_dir():
         raise UserError([Problem(where=str(path), what="not a directory", hint="name the project's directory")])
-    for home in _homes(environ):
+    for home in homes(environ):
         if home == project or home.is_relative_to(project):
             what = "contains your home directory: the agent would have access to all of it"
             raise UserError(
@@ -33,7 +33,7 @@ def find_project(path: Path, environ: Mapping[str, str]) -> Path:
     return project
 
 
-def _homes(environ: Mapping[str, str]) -> Iterator[Path]:
+def homes(environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield `/`, HOME, and this user's home directory in the user database."""
     yield Path("/")
     candidates = [environ.get("HOME", "")]
@@ -55,6 +55,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     ide: Ide,
     limits: Limits,
     environ: Mapping[str, str],
+    dotenv: bool = True,
     protected: tuple[Protected, ...] = (),
 ) -> Workspace:
     """Return the facts about this project and its user."""
@@ -66,6 +67,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
         owner=owner_of(project),
         identity=identity_in(project),
         limits=limits,
+        dotenv=dotenv,
         protected=protected,
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),
@@ -94,16 +96,13 @@ def owner_by(status: os.stat_result) -> Owner:
 
 def identity_in(project: Path) -> Identity:
     """Return who commits in this project by the user's own settings of git; the repository's are visible inside."""
-    return Identity(name=_own_setting(project, "user.name"), email=_own_setting(project, "user.email"))
-
-
-def _own_setting(project: Path, key: str) -> str:
     try:
-        said = ask_git("config", "--global", "--includes", "--get", key, cwd=project)
+        said = ask_git("config", "--global", "--includes", "-z", "--get-regexp", r"^user\.(name|email)$", cwd=project)
     except (OSError, UserError):
-        return ""  # without an answer of git's, no name: git inside asks for one
-    value = said.out.removesuffix("\n")
-    return value if said.code == 0 and value.isprintable() else ""
+        return Identity(name="", email="")  # without an answer of git's, no name: git inside asks for one
+    pairs = (setting.partition("\n") for setting in said.out.split("\0"))
+    values = {key: value for key, _, value in pairs if value.isprintable()}
+    return Identity(name=values.get("user.name", ""), email=values.get("user.email", ""))
 
 
 def _directory(path: Path | None) -> str | None:
