@@ -138,7 +138,7 @@ def test_another_host_gets_nothing_whatever_the_policy_says(bound: Project) -> N
     assert bound.curl(f"http://{HOST}/")[0] == 403
     assert (len(sent(bound)), len(sent(bound, OTHER))) == before
     both = f"{SET} --host {HOST} --host {OTHER}"
-    expected = f"{NAME}  {HOST}\n\npolicy.yaml:5 needs {NAME} for {OTHER}: {both}\n"
+    expected = f"{NAME}  {HOST}  bearer\n\npolicy.yaml:5 needs {NAME} for {OTHER}: {both}\n"
     assert bound.sandbox("secret", "list").stdout == expected
 
 
