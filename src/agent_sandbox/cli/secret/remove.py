@@ -9,6 +9,7 @@ from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.secret_binding import named_secrets, read_binding
+from agent_sandbox.cli.steps.secret_sources import proxy_runs
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import tell_stack
@@ -27,8 +28,7 @@ def remove(name: Name, *, path: ProjectPath = None) -> None:
     bound = read_binding(name, ())
     project = open_project(path, cwd=Path.cwd())
     had_source = recipes_of(project.root, os.environ).remove(bound.name)
-    running = any(one.service == "proxy" and one.state == "running" for one in driver().observe(project.name))
-    if had_source and not running:
+    if had_source and not proxy_runs(project):
         say(f"{bound.name} is removed: it will not be fetched any longer")
         return
     require_running(project, "proxy")
