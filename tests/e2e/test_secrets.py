@@ -302,6 +302,12 @@ def test_a_source_is_fetched_into_memory_and_rotated_without_a_restart(
     assert traces(other, [*said(keyed), *on_the_host(keyed)]) == []
 
 
+def test_a_secret_can_be_tested(keyed: Project) -> None:
+    assert keyed.sandbox("secret", "test", "the.key").stderr == f"{API} answers 200\n"
+    denied = keyed.sandbox("secret", "test", "the.key", "--url", f"http://{API}/v1/models", check=False)
+    assert (denied.returncode, denied.stderr.startswith(f"error: http://{API}/v1/models: ")) == (1, True)
+
+
 def test_a_source_that_fails_is_a_502_and_a_line_of_status(keyed: Project, source: Path) -> None:
     before = len(keys(keyed))
     source.chmod(0o644)

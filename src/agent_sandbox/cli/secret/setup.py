@@ -1,26 +1,24 @@
 """`agent-sandbox secret setup SERVICE`."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from agent_sandbox.cli.framework.options import ProjectPath
+from agent_sandbox.cli.steps.keyed_services import Keyed, keyed_services
 from agent_sandbox.cli.steps.policy_edit import put_secret
 from agent_sandbox.cli.steps.reload_policy import reload_stack, report
 from agent_sandbox.cli.steps.secret_sources import Source, store
 from agent_sandbox.cli.steps.trust_gate import open_known
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.policy.compiler.layer import Layer
-from agent_sandbox.policy.file.service_options import Auth
 from agent_sandbox.policyfile import load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT, LayerFile
 from agent_sandbox.policyfile.parse.aliases import service_called
 from agent_sandbox.policytools.unset_secrets import Bound
 from agent_sandbox.problems import Problem, UserError
 
-type Keyed = Mapping[str, tuple[str, Auth]]
 Service = Annotated[str, typer.Argument(help="The service, such as `openai` or `gemini`.", show_default=False)]
 
 
@@ -30,11 +28,10 @@ def setup(service: Service, *, source: Source = "", path: ProjectPath = None) ->
     You are asked for the key, or it comes from stdin or `--from`. In the sandbox, clients find a placeholder.
     """
     project = open_known(path, cwd=Path.cwd())
-    services = services_beside(project.policy)
-    keyed = keyed_services(services)
+    keyed = keyed_services(project.policy)
     name = _meant(service, keyed)
     auth = keyed[name][1]
-    own = load_layer(LayerFile(name=PROJECT, path=project.policy), services=services)
+    own = load_layer(LayerFile(name=PROJECT, path=project.policy), services=services_beside(project.policy))
     # Another service for the same host would otherwise let requests through without the secret.
     named = [one.name for one in own.spec.services if one.name in keyed and keyed[one.name][1].host == auth.host]
     present = filter(None, (_named_in(own, one, keyed[one][0]) for one in named))
@@ -47,16 +44,6 @@ def setup(service: Service, *, source: Source = "", path: ProjectPath = None) ->
     else:
         say(f"{secret.name} will be fetched from its source by agent-sandbox up")
     say(f"the proxy sends {secret.name} to {auth.host}; in the sandbox, {auth.env} holds a placeholder for it")
-
-
-def keyed_services(services: Mapping[str, Layer]) -> Keyed:
-    """Return the services with a key: the option that names it, and how the service takes it."""
-    return {
-        name: (option, auth)
-        for name, layer in services.items()
-        for option, auth in layer.spec.declared.items()
-        if isinstance(auth, Auth)
-    }
 
 
 def _meant(word: str, keyed: Keyed) -> str:

@@ -22,7 +22,8 @@ class Auth:
     """How a service, or a part of one, takes a secret.
 
     It is sent to `host`, in `header`. `client_shim` is what clients need to send a placeholder, which is in the
-    variable `env` and begins with `prefix`. `others` are more headers in which the server takes a credential.
+    variable `env` and begins with `prefix`. `others` are more headers in which the server takes a credential. `test` is
+    the path of a harmless GET that needs the secret.
     """
 
     host: str
@@ -33,6 +34,7 @@ class Auth:
     env: str = ""
     prefix: str = ""
     others: tuple[str, ...] = ()
+    test: str = ""
 
     def injection(self, secret: str, existing: Existing, *, placeholder: bool) -> Injection:
         """Return the injection of the secret with this name."""

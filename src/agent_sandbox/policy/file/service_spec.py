@@ -59,6 +59,7 @@ class AuthSpec(KindSpec):
     env: Written[Variable] = None
     prefix: Written[Prefix] = None
     others: AtLeastOne[str] = ()
+    test: str = ""
 
     @property
     def declared(self) -> Auth:
@@ -72,6 +73,7 @@ class AuthSpec(KindSpec):
             env=self.env or "",
             prefix=self.prefix or "",
             others=self.others,
+            test=self.test,
         )
 
 

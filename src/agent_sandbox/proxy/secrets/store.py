@@ -111,6 +111,7 @@ def put_unresolved(folder: Path, name: str, hosts: Sequence[str]) -> None:
     The reason stays on the host machine, because clients in the sandbox see what the proxy says.
     """
     _require(list(_problems(name, hosts)))
+    _forget(folder, name)
     _write(folder / name, hosts, unresolved=NOT_YET)
     _write(_memory(folder) / name, hosts, unresolved=FAILED)
 
