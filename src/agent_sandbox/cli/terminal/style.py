@@ -1,8 +1,8 @@
 """Colours: which words have one, and whether a stream gets any.
 
-Much of what is printed was written by others: by the agent, a repository, a program. So only parts that a command
-marks are coloured, as in `styled(("deny", "deny"), f" {reason}")`; any other operation gives plain text, without a
-colour. The word itself always says what its colour says.
+Much of what is printed was written by others: by the agent, a repository, a program. So only parts that a command marks
+are coloured, as in `styled(("deny", "deny"), f" {reason}")`; any other operation gives plain text, without a colour.
+The word itself always says what its colour says.
 """
 
 from collections.abc import Iterator, Mapping

@@ -98,6 +98,11 @@ def test_every_word_is_kept_in_its_order(text: str, width: int, start: int, size
     assert " ".join(rows(text, width, ((start, start + size),))).split() == text.split()
 
 
+@given(text=st.text("ab:  error: - ", max_size=120), width=st.integers(20, 40))
+def test_text_of_others_never_begins_a_row_in_the_first_column(text: str, width: int) -> None:
+    assert [row for row in rows(f"a.test {text}", width)[1:] if not row.startswith("  ")] == []
+
+
 @given(text=st.text("ab ", max_size=80), width=st.integers(20, 40))
 def test_no_row_of_short_words_is_wider_than_the_terminal(text: str, width: int) -> None:
     short = " ".join(word[:5] for word in text.split(" "))
