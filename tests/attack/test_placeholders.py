@@ -126,6 +126,9 @@ def test_an_attackers_key_does_not_reach_the_host_of_a_secret(pair: Pair, servic
         status, body = ask(pair, auth.host, path, "Content-Length: 0", own, method=method)
         assert status == 403
         assert "the.key is to be injected" in body
+    for name in auth.parameters:
+        address = f"{path}{'&' if '?' in path else '?'}{name}=sk-attacker"
+        assert ask(pair, auth.host, address, "Content-Length: 0", method=method)[0] == 403
     assert pair.server.requests == []
 
 

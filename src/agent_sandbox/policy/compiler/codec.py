@@ -136,6 +136,7 @@ def _read_operations(form: Plain) -> OperationPattern:
 
 
 CREDENTIAL = tuple(part.name for part in fields(Credential))
+LISTS = ("others", "parameters")
 
 
 def _write_injection(inject: Injection) -> Plain:
@@ -145,7 +146,7 @@ def _write_injection(inject: Injection) -> Plain:
 def _read_injection(form: Plain) -> Injection:
     existing, credentials = form
     rows = (dict(zip(CREDENTIAL, one, strict=True)) for one in credentials)
-    made = tuple(Credential(**{**row, "others": tuple(row["others"])}) for row in rows)
+    made = tuple(Credential(**{**row, **{name: tuple(row[name]) for name in LISTS}}) for row in rows)
     return Injection(credentials=made, existing=Existing(existing))
 
 

@@ -22,8 +22,8 @@ class Auth:
     """How a service, or a part of one, takes a secret.
 
     It is sent to `host`, in `header`. `client_shim` is what clients need to send a placeholder, which is in the
-    variable `env` and begins with `prefix`. `others` are more headers in which the server takes a credential. `test` is
-    the path of a harmless GET that needs the secret.
+    variable `env` and begins with `prefix`. `others` and `parameters` are more headers, and parameters of the query, in
+    which the server takes a credential. `test` is the path of a harmless GET that needs the secret.
     """
 
     host: str
@@ -34,6 +34,7 @@ class Auth:
     env: str = ""
     prefix: str = ""
     others: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
     test: str = ""
 
     def injection(self, secret: str, existing: Existing, *, placeholder: bool) -> Injection:
@@ -46,6 +47,7 @@ class Auth:
             env=self.env if placeholder else "",
             prefix=self.prefix if placeholder else "",
             others=self.others,
+            parameters=self.parameters,
         )
         return Injection(credentials=(credential,), existing=existing)
 

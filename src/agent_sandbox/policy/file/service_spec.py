@@ -59,6 +59,7 @@ class AuthSpec(KindSpec):
     env: Written[Variable] = None
     prefix: Written[Prefix] = None
     others: AtLeastOne[str] = ()
+    parameters: AtLeastOne[str] = ()
     test: str = ""
 
     @property
@@ -73,6 +74,7 @@ class AuthSpec(KindSpec):
             env=self.env or "",
             prefix=self.prefix or "",
             others=self.others,
+            parameters=self.parameters,
             test=self.test,
         )
 

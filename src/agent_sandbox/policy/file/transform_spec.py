@@ -102,6 +102,7 @@ class CredentialSpec(Strict):
     transform: KindSpec
     client_shim: Written[ShimSpec] = None
     other_headers: AtLeastOne[HeaderName] = ()
+    other_parameters: AtLeastOne[str] = ()
 
     def credential(self, header: str) -> Credential:
         """Return the credential for this header."""
@@ -114,6 +115,7 @@ class CredentialSpec(Strict):
             env=shim.name if shim else "",
             prefix=(shim.prefix or "") if shim else "",
             others=tuple(sorted({name.lower() for name in self.other_headers})),
+            parameters=tuple(sorted(set(self.other_parameters))),
         )
 
 

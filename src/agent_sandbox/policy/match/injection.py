@@ -35,6 +35,8 @@ class Credential:
     prefix: str = ""
     # Other headers (lower-case names) in which the server takes a credential; what goes for `header` goes for them.
     others: tuple[str, ...] = ()
+    # Parameters of a query in which it takes one, too. They are never replaced.
+    parameters: tuple[str, ...] = ()
 
     @property
     def row(self) -> CredentialKind:
@@ -102,6 +104,7 @@ def _written(credential: Credential) -> dict[str, Any]:
         "transform": {"type": credential.kind, **username},
         **({"client_shim": shim} if credential.env else {}),
         **({"other_headers": list(credential.others)} if credential.others else {}),
+        **({"other_parameters": list(credential.parameters)} if credential.parameters else {}),
     }
 
 

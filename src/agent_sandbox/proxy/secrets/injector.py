@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from agent_sandbox.policy import Policy, Request
+from agent_sandbox.policy.http.query import has_parameter
 from agent_sandbox.policy.match.injection import Credential, Existing, Injection
 from agent_sandbox.policy.match.upstream import Upstream
 from agent_sandbox.proxy.secrets.placeholder import Placeholders, is_placeholder
@@ -65,7 +66,7 @@ class Injector:
         """Return what to inject into an allowed request with the fields `sent`, or raise WithoutSecretError."""
         if request.scheme != "https":
             raise WithoutSecretError("a secret is sent only over https")
-        own = next(self._own(injection, sent), None) if injection.existing is not Existing.REPLACE else None
+        own = next(self._own(injection, request.query, sent), None)
         if own and injection.existing is Existing.KEEP:
             return Filling()
         if websocket:
@@ -84,13 +85,14 @@ class Injector:
         why = f"`{place}` has a placeholder, which the proxy replaces only where the policy and its owner say so"
         return WithoutSecretError(why, "agent-sandbox secret list")
 
-    def _own(self, injection: Injection, sent: Fields) -> Iterator[tuple[Credential, str]]:
-        """Yield each credential whose place has one of the client's own, which is not its placeholder."""
+    def _own(self, injection: Injection, query: str, sent: Fields) -> Iterator[tuple[Credential, str]]:
+        """Yield each credential with a place that has one of the client's own, unless it would be replaced there."""
         for one in injection.credentials:
-            taken, placeholder = _headers(one), self._placeholders.ending(one.secret)
-            for name, value in sent:
-                if folded(name) in taken and not is_placeholder(value, placeholder):
-                    yield one, folded(name).decode("latin-1")
+            yield from ((one, f"?{name}") for name in one.parameters if has_parameter(query, name))
+            if injection.existing is not Existing.REPLACE:
+                taken, placeholder = _headers(one), self._placeholders.ending(one.secret)
+                own = (name for name, value in sent if folded(name) in taken and not is_placeholder(value, placeholder))
+                yield from ((one, folded(name).decode("latin-1")) for name in own)
 
     def _filled(self, credential: Credential, host: str) -> tuple[tuple[bytes, bytes], Echoes]:
         """Return the field to inject, and what echoes of it would look like."""

@@ -50,6 +50,10 @@ class Placeholders:
         tag = self._tag.encode()
         if tag in target:
             return "URL"
+        # One search through all values: it runs for each request, and there is hardly ever anything to find.
+        values = [value for _, value in fields]
+        if tag not in b"\n".join(values) and not any(value[:1] in (b"B", b"b") for value in values):
+            return ""
         return next((name.decode("latin-1") for name, value in fields if _has(tag, value)), "")
 
     def _ending(self, secret: str) -> str:

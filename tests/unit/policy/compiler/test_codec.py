@@ -39,6 +39,7 @@ domains:
           transform: {type: raw}
           client_shim: {kind: env, name: C_KEY, prefix: c-}
           other_headers: [Cookie]
+          other_parameters: [key]
       on_existing_header: replace
 allow: [GET https://e.test/]
 deny: [POST https://a.test/admin/**]

@@ -30,6 +30,7 @@ domains:
             transform: {type: raw}
             client_shim: {kind: env, name: KEY_TOKEN}
             other_headers: [X-B, A]
+            other_parameters: [k, b]
         on_existing_header: replace
     rules:
       - {methods: [GET], transform: {request: {headers: {X-Key: {secret: other, transform: {type: bearer}}}}}}
@@ -40,7 +41,12 @@ domains:
     assert entry.transform is not None
     assert own is not None
     assert entry.transform.injection == injection(
-        [basic, Credential(header="x-key", secret="key", kind="raw", env="KEY_TOKEN", others=("a", "x-b"))],
+        [
+            basic,
+            Credential(
+                header="x-key", secret="key", kind="raw", env="KEY_TOKEN", others=("a", "x-b"), parameters=("b", "k")
+            ),
+        ],
         existing=Existing.REPLACE,
     )
     assert own.injection == injection([Credential(header="x-key", secret="other")])

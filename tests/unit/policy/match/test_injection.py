@@ -39,6 +39,7 @@ def test_what_is_written_reads_back_as_it_was(existing: Existing, kind: str) -> 
         env="A_KEY",
         prefix="sk-",
         others=("authorization", "cookie"),
+        parameters=("key",),
     )
     both = injection([KEY, TOKEN, shimmed], existing=existing)
     assert TransformSpec.model_validate(both.written).injection == both

@@ -197,3 +197,16 @@ def test_a_secret_whose_source_failed_is_a_fault_and_only_its_hosts_learn_that(t
     )
     with pytest.raises(WithoutSecretError, match=r"secret token is not bound to b\.test"):
         injector.filling(injection([BEARER]), asked("b.test"), (), websocket=False)
+
+
+@pytest.mark.parametrize("query", ["key=own", "a=b&K%65y=own", "a=b;key=own", "key=" + MINE.decode()])
+def test_a_key_in_the_query_is_denied_or_kept_but_never_replaced(injector: Injector, query: str) -> None:
+    one = Credential(header="x-api-key", secret="token", kind="raw", parameters=("key",))
+    request = asked()._replace(query=query)
+    for existing in (Existing.FAIL, Existing.REPLACE):
+        with pytest.raises(WithoutSecretError) as raised:
+            injector.filling(injection([one], existing=existing), request, (), websocket=False)
+        assert str(raised.value) == "the request has a credential of its own in `?key`, where token is to be injected"
+    assert injector.filling(injection([one], existing=Existing.KEEP), request, (), websocket=False).fields == ()
+    other = asked()._replace(query="a=key&keys=1")
+    assert injector.filling(injection([one]), other, (), websocket=False).fields
