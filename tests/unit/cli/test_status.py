@@ -370,3 +370,17 @@ def test_a_service_that_came_back_is_told_with_how_often_and_why(
     assert exit_code(lambda: status(json=True)) == 0
     (service,) = json.loads(capsys.readouterr().out)["services"]
     assert (service["restarts"], service["out_of_memory"]) == (3, True)
+
+
+def test_a_secret_without_a_value_is_told(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    secret = {"name": "the.key", "problem": "its source failed"}
+    docker.says("agent_sandbox.proxy status", out=json.dumps({"secrets": [secret]}))
+    with_containers(docker, proxy="healthy")
+    assert exit_code(status) == 0
+    line = "secret  the.key has no value now: its source failed: agent-sandbox secret sync"
+    assert line in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["secrets"] == [secret]
