@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
-from agent_sandbox.cli.steps.decision_line import decision_line
+from agent_sandbox.cli.steps.decision_line import decision_table
 from agent_sandbox.cli.steps.execute import backend, driver
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.cli.terminal.style import styled
@@ -143,7 +143,7 @@ def as_text(found: Status) -> Iterator[str]:
     yield styled((project.name, "title"), f"  {project.agent}  {project.root}")
     yield from unseen
     yield from (_container_line(container, width) for container in found.containers)
-    yield from () if found.containers else (f"  {NOT_RUNNING}",)
+    yield from () if found.containers else (styled("  ", ("not running:", "warn"), " agent-sandbox up"),)
     yield from _ended(found.containers)
     yield from ([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else [])
     yield f"policy  {' '.join(policy)}"
@@ -174,7 +174,7 @@ def _container_line(container: Container, width: int) -> str:
 def _denials(found: Status) -> Iterator[str]:
     if found.denials or found.unopened:
         yield styled(("last denials", "title"))
-    yield from (decision_line(record, indent="  ") for record in found.denials)
+    yield from decision_table(found.denials)
     if found.unopened:
         yield UNOPENED.format(found.unopened)
 

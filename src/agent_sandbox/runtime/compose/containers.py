@@ -11,6 +11,9 @@ from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.stack.limits import size
 
 SERVICE_LABEL = "com.docker.compose.service"
+# The compose files of a container, and how the Dev Containers CLI names the one that it adds.
+FILES_LABEL = "com.docker.compose.project.config_files"
+EDITORS_FILE = "/docker-compose.devcontainer."
 # The order in which the services start: each waits for the one before it.
 ORDER = ("proxy", "firewall", "agent")
 # The engine's values for "unlimited".
@@ -66,6 +69,7 @@ def _container(found: Mapping[str, Any]) -> Container:
         limits=_limits(found.get("HostConfig") or {}),
         out_of_memory=state.get("OOMKilled", False),
         restarts=found.get("RestartCount", 0),
+        by_editor=EDITORS_FILE in config["Labels"].get(FILES_LABEL, ""),
         networks=tuple(sorted((found.get("NetworkSettings") or {}).get("Networks") or ())),
     )
 
