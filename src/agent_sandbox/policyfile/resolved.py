@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 RESOLVED: Mapping[str, str] = {"debian": "apt", "node": "npm", "python": "pip"}
 FOLDER = "services"
 COMMAND = "agent-sandbox policy services resolve"
+# What a service allows before it is resolved.
+UNRESOLVED = "title: not resolved yet\ndomains: []\n"
+ONLY_PROJECT = "its registries are resolved for each project: name it in .devcontainer/policy.yaml"
 READING = frozenset({"GET", "HEAD"})
 # The sections that such a file can have. All others, including future ones, are errors.
 SECTIONS = frozenset({"version", "domains", "title", "reason", "date"})
@@ -46,8 +49,8 @@ def _exists(path: Path) -> bool:
 
 def advice_for(name: str) -> str:
     """Return the hint for a service that has not been resolved yet."""
-    written = f"{FOLDER}/{name}.yaml for the project's policy; no other layer can name it"
-    return f"`{COMMAND} {name}` reads {RESOLVED[name]}'s configuration and writes {written}"
+    tool = RESOLVED[name]
+    return f"agent-sandbox policy allow {tool} takes its registry from {tool}'s configuration on this machine"
 
 
 def require_reading(layer: Layer, *, file: str) -> Layer:

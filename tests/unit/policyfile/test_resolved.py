@@ -95,9 +95,7 @@ def test_whatever_the_language_learns_is_refused_there_until_it_is_meant() -> No
 def test_it_lies_beside_the_policy_and_is_named_like_any_other(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("services: [python]")
-    with pytest.raises(UserError) as error:
-        load_policy(policy)
-    assert str(error.value) == f"{policy}:1:12: service 'python' has not been resolved yet; {advice_for('python')}"
+    assert load_policy(policy).rules.rules == ()
     (tmp_path / "services").mkdir()
     (tmp_path / "services" / "python.yaml").write_text(READING)
     assert [str(rule.origin) for rule in load_policy(policy).rules.rules] == ["services/python.yaml:1"]
@@ -110,7 +108,9 @@ def test_a_file_beside_the_policy_never_stands_for_a_shipped_service(tmp_path: P
         (folder / f"{name}.yaml").write_text("domains: [evil.test]")
     services = services_beside(tmp_path / "policy.yaml")
     assert found_beside(folder) == ("node",)
-    assert ("mine" in services, "node" in services, "python" in services) == (False, True, False)
+    assert ("mine" in services, "node" in services, "python" in services) == (False, True, True)
+    assert services["python"].spec.domains == ()
+    assert "python" not in services.shipped
     assert "evil.test" not in {str(entry.host) for entry in services["claude"].spec.domains}
 
 
@@ -133,8 +133,7 @@ def test_a_linked_folder_is_refused_as_trust_does_not_see_into_it(tmp_path: Path
 
 def test_the_advice_names_the_command_and_what_it_asks() -> None:
     assert advice_for("debian") == (
-        "`agent-sandbox policy services resolve debian` reads apt's configuration "
-        "and writes services/debian.yaml for the project's policy; no other layer can name it"
+        "agent-sandbox policy allow apt takes its registry from apt's configuration on this machine"
     )
 
 

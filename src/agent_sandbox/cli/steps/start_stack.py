@@ -11,6 +11,7 @@ from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.harmless_settings import accept_harmless
 from agent_sandbox.cli.steps.policy_file import require_policy
+from agent_sandbox.cli.steps.resolve_services import resolve_named
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
@@ -34,6 +35,7 @@ def start(
     """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code."""
     if not dry_run:
         project = updated(project, quiet=quiet)
+        resolve_named(project.policy, quiet=quiet)
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     try:

@@ -16,9 +16,14 @@ COMMENT = "# Files of agent-sandbox that belong to this directory on this machin
 
 def to_exclude(project: Path, changes: Iterable[Change]) -> tuple[str, ...]:
     """Return the new files of this machine that git does not ignore yet."""
+    new = [one.path for one in changes if one.verdict is Verdict.WRITTEN and one.path in OF_THIS_MACHINE]
+    return not_ignored(project, new)
+
+
+def not_ignored(project: Path, new: Iterable[str]) -> tuple[str, ...]:
+    """Return those of these new files that git does not ignore yet; nothing without a git directory of its own."""
     if not (project / ".git").is_dir() or (project / ".git").is_symlink():
         return ()
-    new = [one.path for one in changes if one.verdict is Verdict.WRITTEN and one.path in OF_THIS_MACHINE]
     ignored = _lines(project, EXCLUDE)
     if ignored is None:
         return ()

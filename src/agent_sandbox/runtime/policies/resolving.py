@@ -15,7 +15,7 @@ from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.registries import path_of, resolved_service
 from agent_sandbox.runtime.host.files import read_text, write_all
-from agent_sandbox.runtime.policies.registries import Machine, Named, registries
+from agent_sandbox.runtime.policies.registries import Machine, Named, NoRegistryError, registries
 
 # Decides whether to include a host that only the project's files name; arguments: service, host.
 Take = Callable[[str, Offer], bool]
@@ -73,10 +73,10 @@ def _found(
     for one in [name] if name else RESOLVED:
         try:
             found[one] = registries(one, policy.parent.parent, machine, more=more)
-        except UserError as error:
+        except NoRegistryError as error:
             nothing += error.problems
     if not found:
-        raise UserError(nothing)
+        raise NoRegistryError(nothing)
     return found, tuple(nothing)
 
 

@@ -178,9 +178,31 @@ def test_without_a_home_and_without_tools_nothing_is_found(tmp_path: Path) -> No
 
 def test_a_program_is_asked_from_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert answer_of(("pwd",)) == "/\n"
-    assert (answer_of(("false",)), answer_of((str(tmp_path / "no-such-program"),))) == ("", "")
-    assert this_machine({"A": "b"}) == Machine(environ={"A": "b"}, run=answer_of)
+    assert answer_of(("pwd",), path="/usr/bin:/bin") == "/\n"
+    assert [answer_of((program,), path="/usr/bin:/bin") for program in ("false", str(tmp_path / "none"))] == ["", ""]
+
+
+def test_no_program_is_asked_that_an_agent_could_have_written(tmp_path: Path) -> None:
+    for folder in ("mine", "app/.venv/bin", "other/node_modules/.bin"):
+        host = folder.replace("/", ".")
+        write(tmp_path / folder / "npm", f"#!/bin/sh\necho https://{host}.example.org/\n").chmod(0o755)
+    (tmp_path / "other" / ".devcontainer").mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "other" / "node_modules" / ".bin")
+    folders = ["app/.venv/bin", "other/node_modules/.bin", "linked", "app/../app/.venv/bin", "mine"]
+    path = ":".join(["node_modules/.bin", "", *(str(tmp_path / folder) for folder in folders), "/usr/bin", "/bin"])
+    here = this_machine({"PATH": path}, project=tmp_path / "app")
+    assert here.run(("npm", "config", "get", "registry")) == "https://mine.example.org/\n"
+    (tmp_path / "mine" / "npm").unlink()
+    assert "app" not in here.run(("npm", "config", "get", "registry"))
+    assert "other" not in here.run(("npm", "config", "get", "registry"))
+
+
+def test_the_interpreter_of_a_program_is_not_looked_for_in_a_project(tmp_path: Path) -> None:
+    write(tmp_path / "bin" / "npm", "#!/usr/bin/env node\n").chmod(0o755)
+    write(tmp_path / "app" / "node", "#!/bin/sh\necho https://evil.example.org/\n").chmod(0o755)
+    path = f"{tmp_path}/app:{tmp_path}/bin:/bin"
+    here = this_machine({"PATH": path}, project=tmp_path / "app")
+    assert "evil" not in here.run(("npm", "config", "get", "registry"))
 
 
 def test_python_is_asked_in_its_isolated_mode(tmp_path: Path) -> None:

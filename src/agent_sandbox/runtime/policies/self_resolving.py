@@ -1,0 +1,107 @@
+"""Plan how the services that a policy names resolve by themselves. Writing is a second step.
+
+Only this machine's configuration counts. A host that only the project's files name needs the user:
+`agent-sandbox policy services resolve`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_sandbox.detect import Offer
+from agent_sandbox.policy.http.request import DEFAULT_PORTS
+from agent_sandbox.policyfile.parse.aliases import service_called
+from agent_sandbox.policyfile.resolved import COMMAND, FOLDER, RESOLVED, found_beside
+from agent_sandbox.policyfile.text.decoding import decode_policy
+from agent_sandbox.policyfile.text.document import parse_document
+from agent_sandbox.policyfile.text.reading import read_policy
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.policies.registries import Machine, NoRegistryError
+from agent_sandbox.runtime.policies.resolving import Resolved, resolve
+
+NOTHING = "{} allows nothing yet: no configuration of {} was found; name one: {} {} --from FILE"
+LEFT = "{} also names {}, which {} on this machine does not: to include it, {} {}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The plans, one per service, and the services for which no registry was found."""
+
+    plans: tuple[Resolved, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """One line for each registry."""
+        found = (item for plan in self.plans for item in plan.offers.items())
+        return tuple(line for name, offers in found for line in _lines(name, offers))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was kept and what was left out."""
+        return tuple(note for plan in self.plans for note in _notes(plan))
+
+
+def named_in(text: str) -> frozenset[str]:
+    """Return the resolved services that the text of a policy names, in any spelling; nothing for an invalid one."""
+    try:
+        value = parse_document(text, file="").value
+    except UserError:
+        return frozenset()
+    entries = value.get("services") if isinstance(value, dict) else None
+    words = [one.get("name") if isinstance(one, dict) else one for one in entries] if isinstance(entries, list) else []
+    return frozenset(name for word in words if isinstance(word, str) and (name := service_called(word, RESOLVED)))
+
+
+def unresolved(policy: Path) -> tuple[str, ...]:
+    """Return the resolved services that the policy names and that have no file yet."""
+    found = found_beside(policy.parent / FOLDER)
+    if len(found) == len(RESOLVED):
+        return ()
+    try:
+        text = decode_policy(read_policy(policy), file=str(policy))
+    except UserError:
+        return ()  # loading the policy reports it
+    return tuple(sorted(named_in(text).difference(found)))
+
+
+def find(policy: Path, names: Sequence[str], machine: Machine) -> Found:
+    """Return the plan to resolve these services from this machine's configuration; a file that was edited is kept."""
+    plans: list[Resolved] = []
+    unknown: list[str] = []
+    for name in names:
+        try:
+            plan = resolve(name, policy, machine, take=lambda *_: False)
+        except NoRegistryError:
+            unknown.append(name)
+            continue
+        plans.append(plan)
+        unknown += [] if name in plan.offers else [name]
+    return Found(plans=tuple(plans), unknown=tuple(unknown))
+
+
+def without_answer(name: str) -> str:
+    """Return the note about a service that nothing names a registry for."""
+    return NOTHING.format(name, RESOLVED[name], COMMAND, name)
+
+
+def _lines(name: str, offers: Sequence[Offer]) -> Iterator[str]:
+    for offer in offers:
+        yield f"{name} is {', '.join(addresses(offer))}, named by {', '.join(offer.files)}"
+
+
+def addresses(offer: Offer) -> Iterator[str]:
+    """Yield the scheme, host and unusual ports of a registry."""
+    for scheme in offer.schemes:
+        ports = [port for port in offer.ports if port not in DEFAULT_PORTS.values()]
+        yield from (f"{scheme}://{offer.host}:{port}" for port in ports)
+        if not ports or DEFAULT_PORTS[scheme] in offer.ports:
+            yield f"{scheme}://{offer.host}"
+
+
+def _notes(plan: Resolved) -> Iterator[str]:
+    for change in plan.kept:
+        yield f"{change.path}: {change.why}, so it was kept"
+    for name, offers in plan.left.items():
+        for offer in offers:
+            yield LEFT.format(", ".join(offer.files), offer.host, RESOLVED[name], COMMAND, name)

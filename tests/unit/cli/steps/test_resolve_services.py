@@ -1,0 +1,180 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_sandbox.cli.framework.errors import exit_code
+from agent_sandbox.cli.policy.allow import allow
+from agent_sandbox.cli.steps.resolve_services import resolve_named
+from agent_sandbox.cli.up import up
+from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.policies import registries
+from agent_sandbox.runtime.policies.layers import load_here
+from agent_sandbox.runtime.trust.prompt import unseen_in
+from fake_docker import FakeDocker
+from fake_stack import trust
+
+POLICY = ".devcontainer/policy.yaml"
+NODE = ".devcontainer/services/node.yaml"
+IS = "node is https://npm.example.org, named by npm's configuration\n"
+NOTHING = "note: {} allows nothing yet: no configuration of {} was found; name one: {} {} --from FILE\n"
+RESOLVE = "agent-sandbox policy services resolve"
+
+
+@pytest.fixture
+def npm(project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Have no tool but npm, which asks a mirror with a password, and return the project."""
+    says = {"npm": "https://me:hunter2@npm.example.org/"}
+    monkeypatch.setattr(registries, "answer_of", lambda argv, **_: says.get(argv[0], ""))
+    monkeypatch.setattr(registries, "ROOT", tmp_path)
+    return project
+
+
+def name(project: Path, services: str) -> None:
+    (project / POLICY).write_text(f"version: 1\nservices: [{services}]\n")
+    trust(project)
+
+
+def rules(project: Path) -> list[str]:
+    return [str(rule) for rule in load_here(project / POLICY, {}).rules.rules]
+
+
+@pytest.mark.parametrize("spelled", ["node", "npm", "{name: NPM}"])
+def test_up_resolves_what_the_policy_names_and_trusts_it(
+    npm: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str], spelled: str
+) -> None:
+    name(npm, spelled)
+    up_to_date.says("ps --all").says("up --detach")
+    assert exit_code(up) == 0
+    assert capsys.readouterr().err.startswith(IS)
+    assert rules(npm) == ["GET, HEAD https://npm.example.org"]
+    assert unseen_in(npm, os.environ) == ()
+    assert "hunter2" not in (npm / NODE).read_text()
+    assert exit_code(up) == 0
+    assert IS not in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("up_to_date")
+def test_a_dry_run_resolves_nothing(npm: Path) -> None:
+    name(npm, "node")
+    assert exit_code(lambda: up(dry_run=True)) == 0
+    assert not (npm / NODE).exists()
+
+
+def test_what_cannot_be_resolved_is_told_and_stops_nothing(npm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name(npm, "npm, pip, apt")
+    resolve_named(npm / POLICY, quiet=True)
+    unknown = (("debian", "apt"), ("python", "pip"))
+    assert capsys.readouterr().err == "".join(NOTHING.format(one, tool, RESOLVE, one) for one, tool in unknown)
+    assert rules(npm) == ["GET, HEAD https://npm.example.org"]
+
+
+def test_what_only_the_project_names_is_left_out_and_told(npm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name(npm, "node")
+    (npm / ".npmrc").write_text("registry=https://evil.example.org/\n//evil.example.org/:_authToken=npm_secret\n")
+    resolve_named(npm / POLICY)
+    assert capsys.readouterr().err == (
+        f"{IS}note: .npmrc also names evil.example.org, which npm on this machine does not: "
+        f"to include it, {RESOLVE} node\n"
+    )
+    assert rules(npm) == ["GET, HEAD https://npm.example.org"]
+
+
+def test_a_policy_that_is_not_trusted_is_not_made_so(npm: Path) -> None:
+    name(npm, "node")
+    (npm / POLICY).write_text("services: [node]\ndomains: [evil.example.org]\n")
+    resolve_named(npm / POLICY)
+    assert unseen_in(npm, os.environ) == (POLICY, NODE)
+
+
+def test_a_file_that_is_there_is_left_as_it_is(npm: Path) -> None:
+    name(npm, "node")
+    (npm / NODE).parent.mkdir()
+    (npm / NODE).write_text("domains: [{host: a.example.org, rules: [{methods: [GET]}]}]")
+    resolve_named(npm / POLICY)
+    assert rules(npm) == ["GET, HEAD a.example.org"]
+
+
+def test_nothing_is_written_where_a_link_of_the_project_leads(npm: Path) -> None:
+    name(npm, "node")
+    (npm / "elsewhere").mkdir()
+    (npm / NODE).parent.symlink_to(npm / "elsewhere")
+    with pytest.raises(UserError, match="agent-sandbox does not follow symbolic links"):
+        resolve_named(npm / POLICY)
+    assert list((npm / "elsewhere").iterdir()) == []
+
+
+def test_git_is_not_offered_what_only_this_machine_says(npm: Path) -> None:
+    subprocess.run(["git", "init", "-q", "."], check=True, cwd=npm)
+    name(npm, "node")
+    resolve_named(npm / POLICY)
+    shown = subprocess.run(
+        ["git", "status", "--porcelain", "-uall"], check=True, cwd=npm, capture_output=True, text=True
+    )
+    assert f"?? {POLICY}" in shown.stdout.splitlines()
+    assert NODE not in shown.stdout
+
+
+@pytest.mark.usefixtures("npm")
+def test_a_service_is_added_by_any_name_and_resolved(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name(project, "claude")
+    assert exit_code(lambda: allow("npm")) == 0
+    assert capsys.readouterr() == (
+        f"{POLICY}:2: added `- node` under `services`\n",
+        f"{IS}then: agent-sandbox proxy reload\n",
+    )
+    assert "GET, HEAD https://npm.example.org" in rules(project)
+    assert unseen_in(project, os.environ) == ()
+
+
+@pytest.mark.usefixtures("npm")
+def test_another_service_is_added_as_well(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name(project, "claude")
+    assert exit_code(lambda: allow("cargo")) == 0
+    assert capsys.readouterr().out == f"{POLICY}:2: added `- rust` under `services`\n"
+    assert 'services: [claude, "rust"]' in (project / POLICY).read_text()
+
+
+@pytest.mark.usefixtures("npm")
+def test_one_that_is_named_is_resolved_anew(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name(project, "npm")
+    assert exit_code(lambda: allow("node")) == 0
+    assert capsys.readouterr().out == f"{POLICY}:2: `node` is already under `services`\n"
+    assert (project / NODE).exists()
+
+
+@pytest.mark.usefixtures("npm")
+def test_a_dry_run_shows_the_line_and_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name(project, "claude")
+    assert exit_code(lambda: allow("npm", dry_run=True)) == 0
+    assert '+services: [claude, "node"]\n' in capsys.readouterr().out
+    assert ((project / POLICY).read_text(), (project / NODE).exists()) == (
+        "version: 1\nservices: [claude]\n",
+        False,
+    )
+
+
+@pytest.mark.usefixtures("npm")
+def test_the_users_layer_names_none_that_a_project_resolves(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = project / "config" / "agent-sandbox" / "policy.yaml"
+    layer.parent.mkdir(parents=True)
+    layer.write_text("version: 1\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project / "config"))
+    with pytest.raises(UserError) as error:
+        allow("npm", policy=layer)
+    assert str(error.value) == (
+        "config/agent-sandbox/policy.yaml: only a project's policy can name node; "
+        "its registries are resolved for each project: name it in .devcontainer/policy.yaml"
+    )
+    assert layer.read_text() == "version: 1\n"
+
+
+def test_what_is_resolved_after_the_policy_was_cached_counts(npm: Path) -> None:
+    name(npm, "node")
+    environ = {"XDG_CACHE_HOME": str(npm.parent / "cache")}
+    assert load_here(npm / POLICY, environ).rules.rules == ()
+    resolve_named(npm / POLICY)
+    assert [str(rule) for rule in load_here(npm / POLICY, environ).rules.rules] == rules(npm)
+    (npm / NODE).unlink()
+    assert load_here(npm / POLICY, environ).rules.rules == ()
