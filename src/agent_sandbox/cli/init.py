@@ -58,6 +58,9 @@ def init(  # noqa: PLR0913 - each is an option
     detect: Annotated[
         bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
     ] = False,
+    no_detect: Annotated[
+        bool, Option(help="Name no services in a new policy.yaml for package.json, pyproject.toml, go.mod and so on.")
+    ] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
 ) -> None:
@@ -76,6 +79,7 @@ def init(  # noqa: PLR0913 - each is an option
         ide=ide,
         on_conflict=OnConflict.REPLACE if force else OnConflict.KEEP,
         detect=detect,
+        services=not no_detect,
         limits={name: text for name, text in asked.items() if text is not None},
     )
     prepared = write_stack(options, dry_run=dry_run, ask=not as_json)
@@ -146,6 +150,7 @@ def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
             }
             for change in prepared.changes
         ],
+        "services": {name: list(files) for name, files in prepared.offered.services.items()},
         "offers": [
             {
                 "host": offer.host,

@@ -98,7 +98,8 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
     if name in RESOLVED and not dry_run:
         from agent_sandbox.cli.steps.resolve_services import resolve_these  # noqa: PLC0415
 
-        resolve_these(file, [name])
+        for line in resolve_these(file, [name]):
+            say(line)
         return True
     return not there
 

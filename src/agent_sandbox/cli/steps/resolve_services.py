@@ -14,26 +14,23 @@ if TYPE_CHECKING:
     from agent_sandbox.runtime.policies.resolving import Resolved
 
 
-def resolve_named(policy: Path, *, quiet: bool = False) -> None:
-    """Resolve the services that the policy names and that have no file yet."""
+def resolve_named(policy: Path) -> tuple[str, ...]:
+    """Resolve the services that the policy names and that have no file yet; return what to print."""
     from agent_sandbox.runtime.policies.self_resolving import unresolved  # noqa: PLC0415 - not needed for `--help`
 
-    if names := unresolved(policy):
-        resolve_these(policy, names, quiet=quiet)
+    names = unresolved(policy)
+    return resolve_these(policy, names) if names else ()
 
 
-def resolve_these(policy: Path, names: Sequence[str], *, quiet: bool = False) -> None:
-    """Resolve these services and print one line for each registry."""
+def resolve_these(policy: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Resolve these services; return one line for each registry, and for what the user may want to know."""
     from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - most policies are resolved
     from agent_sandbox.runtime.policies.self_resolving import find, without_answer  # noqa: PLC0415 - as above
 
     policy = policy.absolute()
     found = find(policy, names, this_machine(os.environ, project=policy.parent.parent))
     write_resolved(policy, found.plans)
-    for line in () if quiet else (*found.lines, *(f"note: {note}" for note in found.notes)):
-        say(line)
-    for name in found.unknown:
-        say(f"note: {without_answer(name)}")
+    return (*found.lines, *found.notes, *map(without_answer, found.unknown))
 
 
 def write_resolved(policy: Path, plans: Sequence["Resolved"], *, trust: bool = True) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
@@ -35,7 +35,7 @@ def start(
     """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code."""
     if not dry_run:
         project = updated(project, quiet=quiet)
-        resolve_named(project.policy, quiet=quiet)
+        _say_notes(resolve_named(project.policy))
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     try:
@@ -49,6 +49,11 @@ def start(
         say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started")
         return INTERRUPTED
     return DONE
+
+
+def _say_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        say(f"note: {note}")
 
 
 def report_unwritable_project(project: Project) -> None:

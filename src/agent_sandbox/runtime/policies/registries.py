@@ -266,11 +266,16 @@ def _python(machine: Machine) -> str:
     return own if machine.root is None or machine.run((own, "-I", "-m", "pip", "--version")) else sys.executable
 
 
+def names_registries(name: str, path: str) -> bool:
+    """Return whether this file of a project can name registries of a resolved service."""
+    last = path.rpartition("/")[2]
+    return any(fnmatchcase(last, pattern) for pattern in FILES.get(name, ()))
+
+
 def _of_project(name: str, project: Path) -> Namings:
     for path, text in naming_files(project).items():
-        last = path.rpartition("/")[2]
-        if any(fnmatchcase(last, pattern) for pattern in FILES[name]):
-            yield from ((path, place) for place in places(last, text))
+        if names_registries(name, path):
+            yield from ((path, place) for place in places(path.rpartition("/")[2], text))
 
 
 def _of_files(name: str, files: Sequence[Path]) -> Namings:

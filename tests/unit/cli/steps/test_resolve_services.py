@@ -17,8 +17,8 @@ from fake_stack import trust
 
 POLICY = ".devcontainer/policy.yaml"
 NODE = ".devcontainer/services/node.yaml"
-IS = "node is https://npm.example.org, named by npm's configuration\n"
-NOTHING = "note: {} allows nothing yet: no configuration of {} was found; name one: {} {} --from FILE\n"
+IS = "node is https://npm.example.org, named by npm's configuration"
+NOTHING = "{} allows nothing yet: no configuration of {} was found; name one: {} {} --from FILE"
 RESOLVE = "agent-sandbox policy services resolve"
 
 
@@ -47,7 +47,7 @@ def test_up_resolves_what_the_policy_names_and_trusts_it(
     name(npm, spelled)
     up_to_date.says("ps --all").says("up --detach")
     assert exit_code(up) == 0
-    assert capsys.readouterr().err.startswith(IS)
+    assert capsys.readouterr().err.startswith(f"note: {IS}\n")
     assert rules(npm) == ["GET, HEAD https://npm.example.org"]
     assert unseen_in(npm, os.environ) == ()
     assert "hunter2" not in (npm / NODE).read_text()
@@ -62,21 +62,19 @@ def test_a_dry_run_resolves_nothing(npm: Path) -> None:
     assert not (npm / NODE).exists()
 
 
-def test_what_cannot_be_resolved_is_told_and_stops_nothing(npm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_resolved_is_told_and_stops_nothing(npm: Path) -> None:
     name(npm, "npm, pip, apt")
-    resolve_named(npm / POLICY, quiet=True)
     unknown = (("debian", "apt"), ("python", "pip"))
-    assert capsys.readouterr().err == "".join(NOTHING.format(one, tool, RESOLVE, one) for one, tool in unknown)
+    assert resolve_named(npm / POLICY) == (IS, *(NOTHING.format(one, tool, RESOLVE, one) for one, tool in unknown))
     assert rules(npm) == ["GET, HEAD https://npm.example.org"]
 
 
-def test_what_only_the_project_names_is_left_out_and_told(npm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_only_the_project_names_is_left_out_and_told(npm: Path) -> None:
     name(npm, "node")
     (npm / ".npmrc").write_text("registry=https://evil.example.org/\n//evil.example.org/:_authToken=npm_secret\n")
-    resolve_named(npm / POLICY)
-    assert capsys.readouterr().err == (
-        f"{IS}note: .npmrc also names evil.example.org, which npm on this machine does not: "
-        f"to include it, {RESOLVE} node\n"
+    assert resolve_named(npm / POLICY) == (
+        IS,
+        f".npmrc also names evil.example.org, which npm on this machine does not: to include it, {RESOLVE} node",
     )
     assert rules(npm) == ["GET, HEAD https://npm.example.org"]
 
@@ -122,7 +120,7 @@ def test_a_service_is_added_by_any_name_and_resolved(project: Path, capsys: pyte
     assert exit_code(lambda: allow("npm")) == 0
     assert capsys.readouterr() == (
         f"{POLICY}:2: added `- node` under `services`\n",
-        f"{IS}then: agent-sandbox proxy reload\n",
+        f"{IS}\nthen: agent-sandbox proxy reload\n",
     )
     assert "GET, HEAD https://npm.example.org" in rules(project)
     assert unseen_in(project, os.environ) == ()
