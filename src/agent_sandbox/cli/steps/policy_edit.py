@@ -15,6 +15,7 @@ from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
     from agent_sandbox.policytools.edit.short_rule import ShortRule
+    from agent_sandbox.runtime.policies.registries import Machine
 
 Rule = Annotated[str, Argument(help="'GET https://example.com/path', quoted or as two words; or a host.")]
 Url = Annotated[str | None, Argument(help="The URL, if RULE is only the method.")]
@@ -98,10 +99,21 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
     if name in RESOLVED and not dry_run:
         from agent_sandbox.cli.steps.resolve_services import resolve_these  # noqa: PLC0415
 
-        for line in resolve_these(file, [name]):
+        for line in resolve_these(file, [name], image=lambda: _image_of(file)):
             say(line)
         return True
     return not there
+
+
+def _image_of(file: Path) -> "Machine | None":
+    """Return the image of the project with this policy; None without a stack, an engine or an image."""
+    from agent_sandbox.cli.steps.resolve_services import agent_image  # noqa: PLC0415 - few services need it
+    from agent_sandbox.runtime.project.installed import open_project  # noqa: PLC0415 - as above
+
+    try:
+        return agent_image(open_project(file.absolute().parent.parent, cwd=Path.cwd()))
+    except UserError:
+        return None
 
 
 def difference(file: Path, before: str, after: str) -> str:

@@ -2,16 +2,16 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Up
+from agent_sandbox.backends.verbs import Build, Up
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.harmless_settings import accept_harmless
 from agent_sandbox.cli.steps.policy_file import require_policy
-from agent_sandbox.cli.steps.resolve_services import resolve_named
+from agent_sandbox.cli.steps.resolve_services import agent_image, resolve_named
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
@@ -35,10 +35,11 @@ def start(
     """Build what is missing or outdated, start the stack and wait until it is healthy; return the exit code."""
     if not dry_run:
         project = updated(project, quiet=quiet)
-        _say_notes(resolve_named(project.policy))
     require_policy(project)  # with an invalid policy the proxy denies everything: report the problems here
     build = build_of(images_of(project), base_image=base_image, extra_ca=extra_ca)
     try:
+        if not dry_run:
+            _resolve(project, build, quiet=quiet)
         found = () if dry_run else _found(project, quiet=quiet)
         anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found)))
         plan = backend().plan(project, Up(build=build, anew=tuple(anew)))
@@ -51,8 +52,8 @@ def start(
     return DONE
 
 
-def _say_notes(notes: Iterable[str]) -> None:
-    for note in notes:
+def _resolve(project: Project, build: Build, *, quiet: bool) -> None:
+    for note in resolve_named(project.policy, image=lambda: agent_image(project, build=build, quiet=quiet)):
         say(f"note: {note}")
 
 

@@ -63,6 +63,8 @@ class Machine:
     run: Run
     # None for an image, whose files are read with its own programs.
     root: Path | None = ROOT
+    # Follows the name of each source.
+    where: str = ""
 
     def variables(self, names: Iterable[str]) -> Namings:
         """Yield the URLs in these variables."""
@@ -165,7 +167,7 @@ def _in_project(folder: Path, project: Path | None) -> bool:
 def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Path] = ()) -> Named:
     """Return the registries of one service by source; raise NoRegistryError if there are none."""
     found = Named(
-        machine=tuple(dict.fromkeys((*ASK[name](machine), *_of_files(name, more)))),
+        machine=tuple(dict.fromkeys((*answers(name, machine), *_of_files(name, more)))),
         project=tuple(dict.fromkeys(_of_project(name, project))),
     )
     if not (found.machine or found.project):
@@ -176,6 +178,16 @@ def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Pat
         )
         raise NoRegistryError([Problem(where=name, what=what, hint=hint)])
     return found
+
+
+def answers(name: str, machine: Machine) -> Namings:
+    """Yield the registries of a service that a machine names, each with its source."""
+    return ((f"{by}{machine.where}", place) for by, place in ASK[name](machine))
+
+
+def image_machine(run: Run) -> Machine:
+    """Return an image as a machine whose programs `run` runs; it has no variables and no home directory."""
+    return Machine(environ={}, run=run, root=None, where=" in the image")
 
 
 def known_places(machine: Machine) -> frozenset[Place]:

@@ -19,7 +19,9 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies.registries import Machine, NoRegistryError
 from agent_sandbox.runtime.policies.resolving import Resolved, resolve
 
-NOTHING = "{} allows nothing yet: no configuration of {} was found; name one: {} {} --from FILE"
+NOTHING = "{} allows nothing yet: no configuration of {} on this machine{} names a registry: {} {} --from FILE"
+UP_ASKS = " (agent-sandbox up also looks in the image)"
+AND_IMAGE = " or in the image"
 LEFT = "{} also names {}, which {} on this machine does not: to include it, {} {}"
 
 
@@ -80,9 +82,14 @@ def find(policy: Path, names: Sequence[str], machine: Machine) -> Found:
     return Found(plans=tuple(plans), unknown=tuple(unknown))
 
 
-def without_answer(name: str) -> str:
-    """Return the note about a service that nothing names a registry for."""
-    return NOTHING.format(name, RESOLVED[name], COMMAND, name)
+def without_answer(name: str, *, image: bool) -> str:
+    """Return the note about a service for which no registry was found; `image` says whether the image was asked."""
+    return NOTHING.format(name, RESOLVED[name], AND_IMAGE if image else UP_ASKS, COMMAND, name)
+
+
+def together(first: Found, more: Found) -> Found:
+    """Return both results, with the services that only the second could not resolve either."""
+    return Found(plans=(*first.plans, *more.plans), unknown=more.unknown)
 
 
 def _lines(name: str, offers: Sequence[Offer]) -> Iterator[str]:

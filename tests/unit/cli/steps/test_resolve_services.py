@@ -18,7 +18,12 @@ from fake_stack import trust
 POLICY = ".devcontainer/policy.yaml"
 NODE = ".devcontainer/services/node.yaml"
 IS = "node is https://npm.example.org, named by npm's configuration"
-NOTHING = "{} allows nothing yet: no configuration of {} was found; name one: {} {} --from FILE"
+NOTHING = (
+    "{} allows nothing yet: no configuration of {} on this machine (agent-sandbox up also looks in the image) "
+    "names a registry: {} {} --from FILE"
+)
+ASK = "run --rm --pull never --network none --read-only --cap-drop ALL"
+SOURCES = "deb http://deb.example.org/debian trixie main"
 RESOLVE = "agent-sandbox policy services resolve"
 
 
@@ -77,6 +82,72 @@ def test_what_only_the_project_names_is_left_out_and_told(npm: Path) -> None:
         f".npmrc also names evil.example.org, which npm on this machine does not: to include it, {RESOLVE} node",
     )
     assert rules(npm) == ["GET, HEAD https://npm.example.org"]
+
+
+def with_apt(docker: FakeDocker) -> FakeDocker:
+    """Have an image of Debian, with apt and no other tool."""
+    docker.says("os-release", out="ID=debian\n").says("/etc/apt/sources.list.d")
+    return docker.says("/etc/apt/sources.list", out=SOURCES).says(ASK, code=127)
+
+
+def test_up_asks_the_image_for_a_tool_that_this_machine_does_not_have(
+    npm: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name(npm, "node, apt")
+    with_apt(up_to_date).says("ps --all").says("up --detach")
+    assert exit_code(up) == 0
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        f"note: {IS}",
+        "note: debian is http://deb.example.org, named by /etc/apt/sources.list in the image",
+    ]
+    assert sorted(rules(npm)) == ["GET, HEAD http://deb.example.org", "GET, HEAD https://npm.example.org"]
+    asked = [call for call in up_to_date.calls if call.startswith("run ")]
+    assert all(call.startswith(ASK) for call in asked)
+    assert not any("npm" in call.rpartition("agent-sandbox/")[2] for call in asked)
+
+
+def test_a_missing_image_is_built_before_it_is_asked(npm: Path, docker: FakeDocker) -> None:
+    name(npm, "apt")
+    docker.says("image inspect").says("build --progress").says("image prune")
+    with_apt(docker).says("ps --all").says("up --detach")
+    assert exit_code(lambda: up(quiet=True)) == 0
+    assert rules(npm) == ["GET, HEAD http://deb.example.org"]
+    first = {
+        verb: next(n for n, call in enumerate(docker.calls) if f"{verb} " in call) for verb in ("build", "run", "up")
+    }
+    assert sorted(first, key=lambda verb: first[verb]) == ["build", "run", "up"]
+
+
+def test_what_the_image_does_not_know_either_is_told(
+    npm: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name(npm, "pip")
+    with_apt(up_to_date).says("ps --all").says("up --detach")
+    assert exit_code(up) == 0
+    assert capsys.readouterr().err.splitlines()[0] == (
+        "note: python allows nothing yet: no configuration of pip on this machine or in the image names a registry: "
+        f"{RESOLVE} python --from FILE"
+    )
+
+
+def test_allow_asks_an_image_that_is_there(
+    npm: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name(npm, "claude")
+    with_apt(up_to_date)
+    assert exit_code(lambda: allow("apt")) == 0
+    assert "debian is http://deb.example.org, named by /etc/apt/sources.list in the image\n" in capsys.readouterr().err
+    assert not any(call.startswith("build") for call in up_to_date.calls)
+
+
+@pytest.mark.parametrize("said", ["", "Cannot connect to the Docker daemon"])
+def test_allow_needs_no_image_and_no_engine(
+    npm: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str], said: str
+) -> None:
+    name(npm, "claude")
+    docker.says("image inspect", err=said, code=1)
+    assert exit_code(lambda: allow("apt")) == 0
+    assert NOTHING.format("debian", "apt", RESOLVE, "debian") in capsys.readouterr().err
 
 
 def test_a_policy_that_is_not_trusted_is_not_made_so(npm: Path) -> None:

@@ -1,5 +1,8 @@
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -9,10 +12,13 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies.registries import (
     ASK,
     FILES,
+    PIP_DEFAULT,
     Machine,
     Named,
+    NoRegistryError,
     answer_of,
     apt_uris,
+    image_machine,
     registries,
     this_machine,
 )
@@ -219,3 +225,52 @@ def test_python_is_asked_in_its_isolated_mode(tmp_path: Path) -> None:
 def test_each_resolved_service_has_its_tool_and_its_files() -> None:
     tools: dict[str, Callable[..., object]] = dict(ASK)
     assert set(tools) == set(FILES) == set(RESOLVED)
+
+
+def test_an_image_is_asked_with_its_own_programs_alone(tmp_path: Path) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def run(argv: Sequence[str]) -> str:
+        asked.append(tuple(argv))
+        texts = {
+            ("cat", "/etc/os-release"): "ID=debian",
+            ("ls", "/etc/apt/sources.list.d"): "debian.sources\nnew.list\noff.list.disabled\n",
+            ("cat", "/etc/apt/sources.list.d/debian.sources"): SOURCES,
+            ("cat", "/etc/apt/sources.list.d/new.list"): "deb https://new.example.org/ x main",
+            ("npm", "config", "get", "registry"): "https://npm.example.org/",
+        }
+        return texts.get(tuple(argv), "")
+
+    image = image_machine(run)
+    assert hosts(registries("debian", tmp_path, image)) == {
+        "deb.example.org": ("/etc/apt/sources.list.d/debian.sources in the image",),
+        "deb2.example.org": ("/etc/apt/sources.list.d/debian.sources in the image",),
+        "new.example.org": ("/etc/apt/sources.list.d/new.list in the image",),
+    }
+    assert hosts(registries("node", tmp_path, image)) == {"npm.example.org": ("npm's configuration in the image",)}
+    with pytest.raises(NoRegistryError):
+        registries("python", tmp_path, image)
+    assert {argv[0] for argv in asked} == {"cat", "ls", "npm", "python3"}
+
+
+@pytest.mark.parametrize("name", ["npm", "pnpm", "yarn"])
+def test_the_first_tool_of_node_that_is_there_answers(tmp_path: Path, name: str) -> None:
+    def run(argv: Sequence[str]) -> str:
+        return "https://npm.example.org/" if argv[0] == name else ""
+
+    found = registries("node", tmp_path, Machine(environ={}, run=run, root=tmp_path))
+    assert hosts(found) == {"npm.example.org": (f"{name}'s configuration",)}
+
+
+def test_files_of_pip_count_where_pip_is_not_installed(tmp_path: Path) -> None:
+    write(
+        tmp_path / "home" / ".config" / "pip" / "pip.conf", "[global]\nindex-url = https://me:pw@i.example.org/simple\n"
+    )
+    write(tmp_path / "etc" / "pip.conf", "[global]\nextra-index-url = https://more.example.org/simple\n")
+    found = registries("python", tmp_path, machine(tmp_path))
+    assert hosts(found) == {"i.example.org": ("pip's configuration",), "more.example.org": ("pip's configuration",)}
+
+
+def test_the_default_of_pip_is_known_from_the_wheel_of_python_too() -> None:
+    answer = answer_of((sys.executable, "-I", "-S", "-c", PIP_DEFAULT), path=os.defpath)
+    assert [urlsplit(url).scheme for url in answer.split()] == ["https", "https"]
