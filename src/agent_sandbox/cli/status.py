@@ -51,6 +51,8 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy uses the policy on disk, and the last denials."""
     from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - not needed for `--help`
     from agent_sandbox.runtime.policies.missing_services import missing_services  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.stale_services import stale_services  # noqa: PLC0415 - not needed for `--help`
     from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
 
     project = open_project(path, cwd=Path.cwd())
@@ -62,6 +64,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         digest=lambda: load().digest,
         missing_services=missing_services(project, load),
         unmounted_layers=unmounted_layers(project, os.environ),
+        stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
         unseen=unseen_in(project.root, os.environ),
     )
     if json:
@@ -99,6 +102,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "problems": [asdict(problem) for problem in found.problems],
             "lacking": list(found.missing_services),
             "left_out": list(found.unmounted_layers),
+            "stale": list(found.stale_services),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
         "limits_after_up": dict(_waiting(found)),
@@ -142,7 +146,7 @@ def as_text(found: Status) -> str:
             f"policy  {' '.join(policy)}",
             *_kept(found.proxy.get("policy", {})),
             *(f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ())),
-            *(f"  {note}" for note in (*found.missing_services, *found.unmounted_layers)),
+            *(f"  {note}" for note in (*found.missing_services, *found.unmounted_layers, *found.stale_services)),
             *(f"  {problem}" for problem in found.known_problems[:PROBLEMS]),
             *_limits(found),
             *_workspace(found),

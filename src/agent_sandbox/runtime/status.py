@@ -46,6 +46,7 @@ class Status:
     unopened: int = 0
     missing_services: tuple[str, ...] = ()
     unmounted_layers: tuple[str, ...] = ()
+    stale_services: tuple[str, ...] = ()
     inside: Inside = field(default_factory=Inside)
     connected: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
@@ -88,6 +89,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
     digest: Callable[[], str],
     missing_services: tuple[str, ...] = (),
     unmounted_layers: tuple[str, ...] = (),
+    stale_services: tuple[str, ...] = (),
     unseen: tuple[str, ...] = (),
 ) -> Status:
     """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
@@ -107,6 +109,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
         unopened=unopened,
         missing_services=missing_services,
         unmounted_layers=unmounted_layers,
+        stale_services=stale_services,
         inside=look_inside(driver, found),
         connected=intruders.connected,
         strangers=intruders.strangers,

@@ -20,6 +20,8 @@ from agent_sandbox.runtime.diagnose import why_not_up
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.init import facts
 from agent_sandbox.runtime.init.build_inputs import build_of
+from agent_sandbox.runtime.policies.registries import this_machine
+from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.project.installed import images_of
 from agent_sandbox.runtime.protect.mount_checks import look_inside
 from agent_sandbox.runtime.protect.snapshot import record
@@ -53,7 +55,10 @@ def start(
 
 
 def _resolve(project: Project, build: Build, *, quiet: bool) -> None:
-    for note in resolve_named(project.policy, image=lambda: agent_image(project, build=build, quiet=quiet)):
+    machine = this_machine(os.environ, project=project.root)
+    stale = stale_services(project.policy, machine)  # first: what is resolved now is not
+    resolved = resolve_named(project.policy, image=lambda: agent_image(project, build=build, quiet=quiet))
+    for note in (*stale, *resolved):
         say(f"note: {note}")
 
 

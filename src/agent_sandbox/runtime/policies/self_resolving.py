@@ -57,14 +57,15 @@ def named_in(text: str) -> frozenset[str]:
 
 def unresolved(policy: Path) -> tuple[str, ...]:
     """Return the resolved services that the policy names and that have no file yet."""
-    found = found_beside(policy.parent / FOLDER)
-    if len(found) == len(RESOLVED):
-        return ()
+    return tuple(sorted(named_here(policy).difference(found_beside(policy.parent / FOLDER))))
+
+
+def named_here(policy: Path) -> frozenset[str]:
+    """Return the resolved services that a policy file names; nothing for an invalid one, which loading reports."""
     try:
-        text = decode_policy(read_policy(policy), file=str(policy))
+        return named_in(decode_policy(read_policy(policy), file=str(policy)))
     except UserError:
-        return ()  # loading the policy reports it
-    return tuple(sorted(named_in(text).difference(found)))
+        return frozenset()
 
 
 def find(policy: Path, names: Sequence[str], machine: Machine) -> Found:

@@ -247,3 +247,24 @@ def test_what_is_resolved_after_the_policy_was_cached_counts(npm: Path) -> None:
     assert [str(rule) for rule in load_here(npm / POLICY, environ).rules.rules] == rules(npm)
     (npm / NODE).unlink()
     assert load_here(npm / POLICY, environ).rules.rules == ()
+
+
+def test_up_says_that_another_registry_is_configured_since(
+    npm: Path, up_to_date: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name(npm, "node")
+    resolve_named(npm / POLICY)
+    monkeypatch.setattr(
+        registries, "answer_of", lambda argv, **_: "https://new.example.org/" if argv[0] == "npm" else ""
+    )
+    monkeypatch.setenv("npm_config_userconfig", "/other")
+    up_to_date.says("ps --all").says("up --detach")
+    assert exit_code(up) == 0
+    stale = (
+        "note: npm's configuration now names new.example.org, which the service `node` does not allow yet: "
+        "agent-sandbox policy allow npm"
+    )
+    assert capsys.readouterr().err.splitlines()[0] == stale
+    assert rules(npm) == ["GET, HEAD https://npm.example.org"]
+    assert exit_code(lambda: allow("npm")) == 0
+    assert rules(npm) == ["GET, HEAD https://new.example.org"]
