@@ -8,6 +8,7 @@ from agent_sandbox.policy import Policy, Request
 from agent_sandbox.policy.explain.matching_services import matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
 from agent_sandbox.policyfile.package_managers import package_managers
+from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.problems import UserError
 
 type Load = Callable[[], Mapping[str, Policy]]
@@ -28,6 +29,7 @@ class ServiceHints:
 
     def _read(self) -> None:
         package_managers()
+        is_source("")  # reads its list
         # The file of a resolved service may have problems; `policy check` reports them.
         with suppress(UserError):
             self._known = self._load()
