@@ -74,7 +74,7 @@ def test_what_cannot_be_resolved_is_told_and_stops_nothing(npm: Path) -> None:
     assert rules(npm) == ["GET, HEAD https://npm.example.org"]
 
 
-def test_what_only_the_project_names_is_left_out_and_told(npm: Path) -> None:
+def test_what_only_the_project_names_is_not_resolved_by_itself(npm: Path) -> None:
     name(npm, "node")
     (npm / ".npmrc").write_text("registry=https://evil.example.org/\n//evil.example.org/:_authToken=npm_secret\n")
     assert resolve_named(npm / POLICY) == (
