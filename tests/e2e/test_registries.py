@@ -83,7 +83,7 @@ def test_no_password_of_a_registry_is_in_the_policy_or_in_the_container(box: Pro
 
 
 def test_git_is_offered_no_registry(box: Project) -> None:
-    status = ["git", "-C", str(box.path), "status", "--porcelain", "-uall"]
+    status = ["git", "-c", "safe.directory=*", "-C", str(box.path), "status", "--porcelain", "-uall"]
     offered = [
         line[3:] for line in subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()
     ]
