@@ -7,7 +7,7 @@ from agent_sandbox.policy.file.spec import ServiceFileSpec
 from agent_sandbox.policyfile.catalogue import services_beside
 from agent_sandbox.policyfile.loading import load_policy
 from agent_sandbox.policyfile.parse.parsing import parse_service
-from agent_sandbox.policyfile.resolved import SECTIONS, advice_for, found_beside, paths_beside, require_reading
+from agent_sandbox.policyfile.resolved import SECTIONS, TOOLS, advice_for, found_beside, paths_beside, require_reading
 from agent_sandbox.problems import UserError
 from table_tests import each
 
@@ -33,7 +33,7 @@ def test_what_lies_in_a_closed_folder_is_no_absence(tmp_path: Path, monkeypatch:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "lstat", closed)
-    assert found_beside(tmp_path) == ("debian", "node", "python")
+    assert found_beside(tmp_path) == tuple(TOOLS)
 
 
 @pytest.mark.parametrize("methods", ["GET", "HEAD", "GET, HEAD"])
@@ -142,4 +142,37 @@ def test_their_files_are_known_before_they_are_there() -> None:
         "a/services/debian.yaml",
         "a/services/node.yaml",
         "a/services/python.yaml",
+        "a/services/go-mirror.yaml",
+        "a/services/java-mirror.yaml",
+        "a/services/ruby-mirror.yaml",
+        "a/services/rust-mirror.yaml",
     ]
+
+
+def test_a_mirror_counts_in_every_policy_that_names_its_service(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    (tmp_path / "services").mkdir()
+    for name in ("go-mirror", "rust-mirror", "node-mirror", "github-mirror"):
+        (tmp_path / "services" / f"{name}.yaml").write_text(READING.replace("packages", name))
+
+    def mirrors() -> list[str]:
+        hosts = (str(rule.conditions.host) for rule in load_policy(policy).rules.rules)
+        return [host for host in hosts if host.endswith(".example.org")]
+
+    for text, hosts in {
+        "services: [golang]": ["go-mirror.example.org"],
+        "services: [go, {name: go-mirror}]": ["go-mirror.example.org"],
+        "services: [go-mirror]": ["go-mirror.example.org"],
+        "services: [rust, go]": ["rust-mirror.example.org", "go-mirror.example.org"],
+        "services: [node, github]": [],
+    }.items():
+        policy.write_text(text)
+        assert sorted(mirrors()) == sorted(hosts)
+
+
+def test_a_mirror_can_only_be_read(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("services: [go]")
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "go-mirror.yaml").write_text('domains: ["*.example.org"]')
+    with pytest.raises(UserError, match="a resolved service can only allow reading from exact hosts"):
+        load_policy(tmp_path / "policy.yaml")

@@ -11,7 +11,7 @@ from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy_file import POLICY_FILE, find_policy
 from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.cli.terminal.tty import terminal
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import MIRRORED, RESOLVED, resolved_for
 from agent_sandbox.problems import Problem, UserError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def completions(*before: str) -> tuple[str, ...]:
         case (Do.SHOW,):
             return _names()
         case (Do.RESOLVE,):
-            return tuple(RESOLVED)
+            return tuple(sorted((*RESOLVED, *MIRRORED)))
     return ()
 
 
@@ -199,7 +199,7 @@ def _resolve(  # noqa: PLR0913 - each is an option
     policy = find_policy(path, cwd=Path.cwd())
     take = _taker(from_project=from_project, ask=not (dry_run or json))
     machine = this_machine(os.environ, project=policy.absolute().parent.parent)
-    name = name and (service_called(name, RESOLVED) or name)
+    name = name and (resolved_for(service_called(name, {*RESOLVED, *MIRRORED}) or name) or name)
     plan = resolve(name, policy, machine, take=take, source=source, force=force)
     writes = not dry_run and not plan.kept
     if writes:

@@ -77,7 +77,7 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
     A service whose registries come from this machine's configuration is resolved, also if the file names it already.
     """
     # Not needed for `--help`.
-    from agent_sandbox.policyfile.resolved import ONLY_PROJECT, RESOLVED  # noqa: PLC0415
+    from agent_sandbox.policyfile.resolved import ONLY_PROJECT, RESOLVED, resolved_for  # noqa: PLC0415
     from agent_sandbox.runtime.policies.edit import named_service, planned_service, write_edit  # noqa: PLC0415
     from agent_sandbox.runtime.policies.layers import is_layer  # noqa: PLC0415
     from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
@@ -96,10 +96,10 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
         with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
             write_edit(file, before, after)
         emit(f"{file}:{after.line}: added `- {name}` under `services`")
-    if name in RESOLVED and not dry_run:
+    if (resolved := resolved_for(name)) and not dry_run:
         from agent_sandbox.cli.steps.resolve_services import resolve_these  # noqa: PLC0415
 
-        for line in resolve_these(file, [name], image=lambda: _image_of(file)):
+        for line in resolve_these(file, [resolved], image=lambda: _image_of(file)):
             say(line)
         return True
     return not there

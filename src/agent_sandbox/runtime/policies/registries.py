@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent_sandbox.detect import Offer, Place, gathered, place_of, places
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import TOOLS
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.process import capture
 from agent_sandbox.runtime.host.user_dirs import home_directory
@@ -37,6 +37,13 @@ PIP_MORE = ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX", "UV_EXTRA_INDEX
 NPM = ("npm_config_registry", "NPM_CONFIG_REGISTRY", "YARN_NPM_REGISTRY_SERVER", "YARN_REGISTRY")
 APT_SUFFIXES = frozenset({".list", ".sources"})  # apt reads no others
 NPM_TOOLS = ("npm", "pnpm", "yarn")  # the first that is installed answers
+GO = ("GOPROXY", "GOSUMDB")
+GO_LINES = re.compile(r"^(?:GOPROXY|GOSUMDB)=(.*)$", re.MULTILINE)
+GO_ENV = (".config/go/env", "Library/Application Support/go/env")
+CARGO_LINES = re.compile(r"^[ \t]*(?:registry|index)[ \t]*=[ \t]*\"(?:sparse\+)?(https?://[^\"]+)\"", re.MULTILINE)
+CARGO_VARIABLE = re.compile(r"CARGO_REGISTRIES_\w+_INDEX")
+BUNDLE_MIRROR = re.compile(r"^BUNDLE_MIRROR__[^\n]*?: (.*)$", re.MULTILINE)
+GEM_SOURCE = re.compile(r"^[ \t]*- (.*)$", re.MULTILINE)
 PIP_KEYS = re.compile(r"^(?:\S+\.)?(index-url|extra-index-url|find-links) *= *(.*)$", re.MULTILINE)
 PIP_FILES = (".config/pip/pip.conf", ".pip/pip.conf", "Library/Application Support/pip/pip.conf")
 # pip knows both: the index, and the host of the files. Python can have pip's wheel without pip being installed.
@@ -81,12 +88,15 @@ class Machine:
             return sorted(self.run(("ls", f"/{folder}")).split("\n"))
         return sorted(path.name for path in (self.root / folder).glob("*"))
 
+    def home_text(self, path: str) -> str:
+        """Return the beginning of a file of the user's home directory, empty without one."""
+        home = home_directory(self.environ)
+        return text_of(home / path) if home else ""
+
     def of_home(self, *paths: str) -> Namings:
         """Yield the URLs in these files of the user's home directory."""
-        home = home_directory(self.environ)
-        if home is not None:
-            for path in paths:
-                yield from ((f"~/{path}", place) for place in places(Path(path).name, text_of(home / path)))
+        for path in paths:
+            yield from ((f"~/{path}", place) for place in places(Path(path).name, self.home_text(path)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +183,7 @@ def registries(name: str, project: Path, machine: Machine, *, more: Sequence[Pat
     if not (found.machine or found.project):
         what = "no configuration on this machine or in the project names a public registry"
         hint = (
-            f"configure {RESOLVED[name]}, or name a file of its configuration: --from FILE; "
+            f"configure {TOOLS[name]}, or name a file of its configuration: --from FILE; "
             "a mirror in a private network goes under `host_services` in policy.yaml"
         )
         raise NoRegistryError([Problem(where=name, what=what, hint=hint)])
@@ -213,9 +223,7 @@ def ask_pip(machine: Machine) -> Namings:
 
 def _pip_files(machine: Machine) -> str:
     """Return pip's configuration as its files have it, for a machine where pip is not installed."""
-    home = home_directory(machine.environ)
-    mine = (text_of(home / path) for path in PIP_FILES) if home else ()
-    return "\n".join((*mine, machine.text("etc/pip.conf")))
+    return "\n".join((*map(machine.home_text, PIP_FILES), machine.text("etc/pip.conf")))
 
 
 def ask_npm(machine: Machine) -> Namings:
@@ -239,10 +247,43 @@ def ask_apt(machine: Machine) -> Namings:
         yield from urls_in(f"/{path}", apt_uris(Path(path).name, machine.text(path)))
 
 
+def ask_go(machine: Machine) -> Namings:
+    """Yield Go's module proxies and checksum database, as configured."""
+    for name in GO:
+        yield from urls_in(name, machine.environ.get(name, "").replace("|", ","))
+    for path in GO_ENV:
+        chosen = GO_LINES.findall(machine.home_text(path))
+        yield from urls_in(f"~/{path}", "\n".join(chosen).replace("|", ","))
+
+
+def ask_cargo(machine: Machine) -> Namings:
+    """Yield the registries in Cargo's configuration."""
+    for path in (".cargo/config.toml", ".cargo/config"):
+        yield from urls_in(f"~/{path}", "\n".join(CARGO_LINES.findall(machine.home_text(path))))
+    yield from machine.variables(name for name in sorted(machine.environ) if CARGO_VARIABLE.fullmatch(name))
+
+
+def ask_maven(machine: Machine) -> Namings:
+    """Yield the mirrors and repositories in Maven's settings."""
+    settings = re.sub(r"<!--.*?(?:-->|\Z)", "", machine.home_text(".m2/settings.xml"), flags=re.DOTALL)
+    yield from urls_in("~/.m2/settings.xml", "\n".join(re.findall(r"<url>([^<]*)</url>", settings)))
+
+
+def ask_bundler(machine: Machine) -> Namings:
+    """Yield Bundler's mirrors, and RubyGems' sources."""
+    yield from machine.variables(name for name in sorted(machine.environ) if name.startswith("BUNDLE_MIRROR__"))
+    yield from urls_in("~/.bundle/config", "\n".join(BUNDLE_MIRROR.findall(machine.home_text(".bundle/config"))))
+    yield from urls_in("~/.gemrc", "\n".join(GEM_SOURCE.findall(machine.home_text(".gemrc"))))
+
+
 ASK: Mapping[str, Callable[[Machine], Namings]] = {
     "debian": ask_apt,
+    "go-mirror": ask_go,
+    "java-mirror": ask_maven,
     "node": ask_npm,
     "python": ask_pip,
+    "ruby-mirror": ask_bundler,
+    "rust-mirror": ask_cargo,
 }
 
 
@@ -285,7 +326,7 @@ def names_registries(name: str, path: str) -> bool:
 
 
 def _of_project(name: str, project: Path) -> Namings:
-    for path, text in naming_files(project).items():
+    for path, text in naming_files(project).items() if name in FILES else ():
         if names_registries(name, path):
             yield from ((path, place) for place in places(path.rpartition("/")[2], text))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from agent_sandbox.detect import Offer
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.http.request import USUAL_PORTS
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import MIRRORED, RESOLVED, TOOLS
 from agent_sandbox.policytools.edit.short_rule import read_short_rule
 from agent_sandbox.policytools.suggest.host_warnings import careful
 from agent_sandbox.problems import Problem, UserError
@@ -64,8 +64,8 @@ def resolve(  # noqa: PLR0913 - each is an option
 def _found(
     name: str | None, policy: Path, machine: Machine, source: Path | None
 ) -> tuple[dict[str, Named], tuple[Problem, ...]]:
-    if name is not None and name not in RESOLVED:
-        hint = f"one of: {', '.join(RESOLVED)}; all other services ship with agent-sandbox"
+    if name is not None and name not in TOOLS:
+        hint = f"one of: {', '.join((*RESOLVED, *MIRRORED))}; all other services ship with agent-sandbox"
         raise UserError([Problem(where=name, what="not a resolved service", hint=hint)])
     found: dict[str, Named] = {}
     nothing: list[Problem] = []

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from agent_sandbox.detect import Offer
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
-from agent_sandbox.policyfile.parse.aliases import service_called
-from agent_sandbox.policyfile.resolved import COMMAND, FOLDER, RESOLVED, found_beside
+from agent_sandbox.policyfile.catalogue import shipped_services
+from agent_sandbox.policyfile.parse.aliases import service_meant
+from agent_sandbox.policyfile.resolved import COMMAND, FOLDER, MIRRORS, RESOLVED, TOOLS, found_beside, resolved_for
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.reading import read_policy
@@ -52,7 +53,8 @@ def named_in(text: str) -> frozenset[str]:
         return frozenset()
     entries = value.get("services") if isinstance(value, dict) else None
     words = [one.get("name") if isinstance(one, dict) else one for one in entries] if isinstance(entries, list) else []
-    return frozenset(name for word in words if isinstance(word, str) and (name := service_called(word, RESOLVED)))
+    called = (service_meant(word) or "" for word in words if isinstance(word, str))
+    return frozenset(filter(None, map(resolved_for, called)))
 
 
 def unresolved(policy: Path) -> tuple[str, ...]:
@@ -76,11 +78,19 @@ def find(policy: Path, names: Sequence[str], machine: Machine) -> Found:
         try:
             plan = resolve(name, policy, machine, take=lambda *_: False)
         except NoRegistryError:
-            unknown.append(name)
+            unknown += [] if name in MIRRORS else [name]
+            continue
+        if name in MIRRORS and _is_shipped(name, plan):
             continue
         plans.append(plan)
         unknown += [] if name in plan.offers else [name]
     return Found(plans=tuple(plans), unknown=tuple(unknown))
+
+
+def _is_shipped(name: str, plan: Resolved) -> bool:
+    """Return whether the shipped service allows all these hosts: then the tool is not configured for a mirror."""
+    shipped = {str(entry.host) for entry in shipped_services()[MIRRORS[name]].spec.domains}
+    return shipped.issuperset(offer.host for offer in plan.offers.get(name, ()))
 
 
 def without_answer(name: str, *, image: bool) -> str:
@@ -112,4 +122,4 @@ def _notes(plan: Resolved) -> Iterator[str]:
         yield f"{change.path}: {change.why}, so it was kept"
     for name, offers in plan.left.items():
         for offer in offers:
-            yield LEFT.format(", ".join(offer.files), offer.host, RESOLVED[name], COMMAND, name)
+            yield LEFT.format(", ".join(offer.files), offer.host, TOOLS[name], COMMAND, name)

@@ -6,14 +6,15 @@ from pathlib import Path
 
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policyfile import services_beside
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import MIRRORED, MIRRORS, RESOLVED
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies.registries import Machine, Naming, answers, whole
-from agent_sandbox.runtime.policies.remembered_answers import remembered_answers
+from agent_sandbox.runtime.policies.remembered_answers import INPUTS, remembered_answers
 from agent_sandbox.runtime.policies.self_resolving import named_here
 
 NEW = "{} now names {}, which the service `{}` does not allow yet: agent-sandbox policy allow {}"
 GONE = "{} no longer names {}, which the service `{}` still allows: agent-sandbox policy allow {}"
+TOOL_OF = {**RESOLVED, **MIRRORED}
 NAMED_BY = "named by "
 # What a resolved file calls a source on this machine: a variable, the configuration of a tool, a file elsewhere.
 OF_MACHINE = re.compile(r"[A-Za-z_]+|\w+'s (?:configuration|own default)|~?/\S+")
@@ -29,8 +30,15 @@ def stale_services(policy: Path, machine: Machine, *, afresh: bool = False) -> t
         layers = {name: services[name] for name in services.found if name in named_here(policy)}
     except UserError:
         return ()  # loading the policy reports it
-    ask = answers if afresh else remembered_answers
-    return tuple(note for name, layer in layers.items() for note in _notes(name, layer, tuple(ask(name, machine))))
+    return tuple(
+        note
+        for name, layer in layers.items()
+        for note in _notes(
+            MIRRORS.get(name, name),
+            layer,
+            tuple(answers(name, machine) if afresh or name not in INPUTS else remembered_answers(name, machine)),
+        )
+    )
 
 
 def _notes(name: str, layer: Layer, now: Sequence[Naming]) -> Iterator[str]:
@@ -43,8 +51,8 @@ def _notes(name: str, layer: Layer, now: Sequence[Naming]) -> Iterator[str]:
     }
     hosts = {place[1] for _, place in now}
     for host, by in {place[1]: by for by, place in now if whole(place) not in allowed}.items():
-        yield NEW.format(by, host, name, RESOLVED[name])
+        yield NEW.format(by, host, name, TOOL_OF[name])
     for entry in layer.spec.domains if now else ():
         sources = entry.reason.removeprefix(NAMED_BY).split(", ")
         if str(entry.host) not in hosts and all(map(OF_MACHINE.fullmatch, sources)):
-            yield GONE.format(", ".join(sources), entry.host, name, RESOLVED[name])
+            yield GONE.format(", ".join(sources), entry.host, name, TOOL_OF[name])

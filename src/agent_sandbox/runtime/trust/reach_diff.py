@@ -11,7 +11,7 @@ from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.match.upstream import Upstream
 from agent_sandbox.policyfile import load_policy
-from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED
+from agent_sandbox.policyfile.resolved import FOLDER, RESOLVED, TOOLS
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.policytools.compare.difference import Change, by_restrictions, difference, undenied
@@ -59,9 +59,9 @@ def reaches(now: Standing, before: Standing) -> tuple[str, ...]:
 def _to_resolve(now: Standing, before: Standing) -> Iterator[str]:
     """Yield a line for each newly named service whose registries the next start takes from this machine."""
     named, had = (named_in(one.policy.get(POLICY, "").removeprefix(MARK)) for one in (now, before))
-    for name in sorted(named - had):
+    for name in sorted((named - had).intersection(RESOLVED)):
         if f"{Path(POLICY).parent}/{FOLDER}/{name}.yaml" not in now.policy:
-            yield f"{SERVICE}{name}: GET from the registries that {RESOLVED[name]} on this machine is configured for"
+            yield f"{SERVICE}{name}: GET from the registries that {TOOLS[name]} on this machine is configured for"
 
 
 def _chosen(standing: Standing) -> Mapping[str, str]:
@@ -112,7 +112,7 @@ def _counted(opens: tuple[Change, ...], chosen: Mapping[str, str]) -> Iterator[s
 
 def _is_shipped(change: Change) -> bool:
     layer = change.origin.layer
-    return layer.startswith(SERVICE) and layer.removeprefix(SERVICE) not in RESOLVED
+    return layer.startswith(SERVICE) and layer.removeprefix(SERVICE) not in TOOLS
 
 
 def _told(change: Change) -> str:

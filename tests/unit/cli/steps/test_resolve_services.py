@@ -11,7 +11,10 @@ from agent_sandbox.cli.up import up
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.layers import load_here
+from agent_sandbox.runtime.project.trust_snapshot import look
+from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.prompt import unseen_in
+from agent_sandbox.runtime.trust.reach_diff import reaches
 from fake_docker import FakeDocker
 from fake_stack import trust
 
@@ -268,3 +271,27 @@ def test_up_says_that_another_registry_is_configured_since(
     assert rules(npm) == ["GET, HEAD https://npm.example.org"]
     assert exit_code(lambda: allow("npm")) == 0
     assert rules(npm) == ["GET, HEAD https://new.example.org"]
+
+
+def test_a_mirror_of_a_shipped_service_is_added_and_told(npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name(npm, "golang")
+    before = rules(npm)
+    assert resolve_named(npm / POLICY) == ()
+    monkeypatch.setenv("GOPROXY", "https://me:hunter2@go.example.org,direct")
+    assert resolve_named(npm / POLICY) == ("go-mirror is https://go.example.org, named by GOPROXY",)
+    assert sorted(rules(npm)) == sorted([*before, "GET, HEAD https://go.example.org"])
+    assert unseen_in(npm, os.environ) == ()
+    monkeypatch.setenv("GOPROXY", "https://new.example.org")
+    assert exit_code(lambda: allow("go")) == 0
+    assert sorted(rules(npm)) == sorted([*before, "GET, HEAD https://new.example.org"])
+
+
+def test_a_mirror_that_a_clone_brings_is_shown_before_it_counts(npm: Path) -> None:
+    name(npm, "go")
+    (npm / NODE).parent.mkdir()
+    mirror = npm / NODE.replace("node", "go-mirror")
+    mirror.write_text("domains: [{host: evil.example.org, rules: [{methods: [GET]}]}]")
+    assert unseen_in(npm, os.environ) == (".devcontainer/services/go-mirror.yaml",)
+    before = open_store(os.environ).load(npm)
+    assert before is not None
+    assert reaches(look(npm, os.environ), before) == ("GET, HEAD evil.example.org",)

@@ -1,13 +1,14 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from agent_sandbox.detect import Offer
-from agent_sandbox.policyfile.resolved import RESOLVED
+from agent_sandbox.policyfile.resolved import RESOLVED, TOOLS
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies.registries import (
     ASK,
@@ -224,7 +225,7 @@ def test_python_is_asked_in_its_isolated_mode(tmp_path: Path) -> None:
 
 def test_each_resolved_service_has_its_tool_and_its_files() -> None:
     tools: dict[str, Callable[..., object]] = dict(ASK)
-    assert set(tools) == set(FILES) == set(RESOLVED)
+    assert (set(tools), set(FILES)) == (set(TOOLS), set(RESOLVED))
 
 
 def test_an_image_is_asked_with_its_own_programs_alone(tmp_path: Path) -> None:
@@ -274,3 +275,65 @@ def test_files_of_pip_count_where_pip_is_not_installed(tmp_path: Path) -> None:
 def test_the_default_of_pip_is_known_from_the_wheel_of_python_too() -> None:
     answer = answer_of((sys.executable, "-I", "-S", "-c", PIP_DEFAULT), path=os.defpath)
     assert [urlsplit(url).scheme for url in answer.split()] == ["https", "https"]
+
+
+GO = """\
+GOPROXY=https://a.example.org,https://b.example.org|direct
+GOSUMDB=sum.example.com https://sum.example.org
+GOFLAGS=-x=https://no.example.org
+"""
+CARGO = """\
+[source.crates-io]
+replace-with = "mirror"
+[source.mirror]
+registry = "sparse+https://me:pw@cargo.example.org/index/"
+# index = "https://no.example.org/"
+[registries]
+mine = { index = "https://inline.example.org" }
+[registries.other]
+index = "https://git.example.org/index"
+[registry]
+token = "secret"
+"""
+MAVEN = """\
+<settings><mirrors><mirror><id>m</id><url>https://maven.example.org/m2</url></mirror></mirrors>
+<!-- <url>https://no.example.org</url> --><servers><server><password>https://pw.example.org</password></server></servers>
+<profiles><profile><repositories><repository><url>
+  https://more.example.org/m2</url></repository></repositories></profile></profiles></settings><!-- <url>https://no.example.org</url>
+"""
+GEMRC = ":sources:\n- https://gems.example.org/\n:url: https://no.example.org\n"
+BUNDLE = """\
+---
+BUNDLE_MIRROR__HTTPS://GEMS__EXAMPLE__COM/: "https://me:pw@gems.example.org/"
+BUNDLE_BUILD__X: "--with=https://no.example.org"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "found"),
+    [
+        ("go-mirror", ".config/go/env", GO, ["a.example.org", "b.example.org", "sum.example.org"]),
+        ("rust-mirror", ".cargo/config.toml", CARGO, ["cargo.example.org", "git.example.org"]),
+        ("java-mirror", ".m2/settings.xml", MAVEN, ["maven.example.org", "more.example.org"]),
+        ("ruby-mirror", ".bundle/config", BUNDLE, ["gems.example.org"]),
+        ("ruby-mirror", ".gemrc", GEMRC, ["gems.example.org"]),
+    ],
+)
+def test_a_mirror_is_read_from_the_tools_own_file(
+    tmp_path: Path, name: str, file: str, text: str, found: list[str]
+) -> None:
+    write(tmp_path / "home" / file, text)
+    assert hosts(registries(name, tmp_path, machine(tmp_path))) == dict.fromkeys(found, (f"~/{file}",))
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("go-mirror", "GOPROXY"),
+        ("rust-mirror", "CARGO_REGISTRIES_MINE_INDEX"),
+        ("ruby-mirror", "BUNDLE_MIRROR__HTTPS://GEMS__EXAMPLE__COM/"),
+    ],
+)
+def test_a_mirror_is_read_from_a_variable(tmp_path: Path, name: str, variable: str) -> None:
+    here = replace(machine(tmp_path), environ={variable: "https://me:pw@mirror.example.org/x"})
+    assert hosts(registries(name, tmp_path, here)) == {"mirror.example.org": (variable,)}

@@ -78,9 +78,10 @@ def test_a_file_named_besides_is_read(policy: Path, tmp_path: Path) -> None:
 
 def test_no_other_service_is_resolved(policy: Path) -> None:
     with pytest.raises(UserError) as error:
-        resolve("rust", policy, machine(policy.parent))
+        resolve("github", policy, machine(policy.parent))
     assert str(error.value) == (
-        "rust: not a resolved service; one of: debian, node, python; all other services ship with agent-sandbox"
+        "github: not a resolved service; one of: debian, node, python, go, java, ruby, rust; "
+        "all other services ship with agent-sandbox"
     )
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_sandbox.detect import Offer
+from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies.registries import Machine
 from agent_sandbox.runtime.policies.resolving import write
@@ -29,7 +30,8 @@ def machine(*npm: str) -> Machine:
 @each(
     ("text", "names"),
     [
-        ("services: [node, pip, {name: Apt}, rust]", {"node", "python", "debian"}),
+        ("services: [node, pip, {name: Apt}, github]", {"node", "python", "debian"}),
+        ("services: [cargo, go]", {"rust-mirror", "go-mirror"}),
         ("services: [{readonly: true}, [node], 1]", set()),
         ("services: node", set()),
         ("- services", set()),
@@ -93,3 +95,20 @@ def test_a_link_in_the_project_is_an_error_and_not_a_missing_answer(policy: Path
 )
 def test_a_registry_is_shown_by_its_addresses(offer: Offer, shown: list[str]) -> None:
     assert list(addresses(offer)) == shown
+
+
+def test_a_tool_is_configured_for_a_mirror_if_the_shipped_service_lacks_a_host(policy: Path) -> None:
+    shipped = next(str(entry.host) for entry in shipped_services()["go"].spec.domains)
+    for proxies, lines in {
+        "": (),
+        "direct": (),
+        f"https://{shipped},direct": (),
+        "https://go.example.org|direct": ("go-mirror is https://go.example.org, named by GOPROXY",),
+        f"https://go.example.org,https://{shipped}": (
+            "go-mirror is https://go.example.org, named by GOPROXY",
+            f"go-mirror is https://{shipped}, named by GOPROXY",
+        ),
+    }.items():
+        here = Machine(environ={"GOPROXY": proxies}, run=lambda _: "", root=Path("/no/such/root"))
+        found = find(policy, ["go-mirror"], here)
+        assert (found.lines, found.unknown) == (lines, ())
