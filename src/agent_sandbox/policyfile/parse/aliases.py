@@ -6,7 +6,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from agent_sandbox.policy.compiler.layer import Layer
-from agent_sandbox.policy.file.spec import ServiceFileSpec
 from agent_sandbox.policyfile.package_managers import aliases
 from agent_sandbox.policyfile.text.document import parse_document
 from agent_sandbox.resources import data_root
@@ -55,7 +54,7 @@ def every_alias() -> Collection[str]:
 
 def also_called(layer: Layer) -> tuple[str, ...]:
     """Return the aliases of a service."""
-    return layer.spec.also if isinstance(layer.spec, ServiceFileSpec) else ()
+    return getattr(layer.spec, "also", ())  # only a service's file has them
 
 
 @cache

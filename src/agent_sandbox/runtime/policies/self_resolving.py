@@ -11,12 +11,7 @@ from pathlib import Path
 from agent_sandbox.detect import Offer
 from agent_sandbox.policy.http.request import DEFAULT_PORTS
 from agent_sandbox.policyfile.catalogue import shipped_services
-from agent_sandbox.policyfile.parse.aliases import service_meant
-from agent_sandbox.policyfile.resolved import COMMAND, FOLDER, MIRRORS, RESOLVED, TOOLS, found_beside, resolved_for
-from agent_sandbox.policyfile.text.decoding import decode_policy
-from agent_sandbox.policyfile.text.document import parse_document
-from agent_sandbox.policyfile.text.reading import read_policy
-from agent_sandbox.problems import UserError
+from agent_sandbox.policyfile.resolved import COMMAND, MIRRORS, RESOLVED, TOOLS
 from agent_sandbox.runtime.policies.registries import Machine, NoRegistryError
 from agent_sandbox.runtime.policies.resolving import Resolved, resolve
 
@@ -43,31 +38,6 @@ class Found:
     def notes(self) -> tuple[str, ...]:
         """What was kept and what was left out."""
         return tuple(note for plan in self.plans for note in _notes(plan))
-
-
-def named_in(text: str) -> frozenset[str]:
-    """Return the resolved services that the text of a policy names, in any spelling; nothing for an invalid one."""
-    try:
-        value = parse_document(text, file="").value
-    except UserError:
-        return frozenset()
-    entries = value.get("services") if isinstance(value, dict) else None
-    words = [one.get("name") if isinstance(one, dict) else one for one in entries] if isinstance(entries, list) else []
-    called = (service_meant(word) or "" for word in words if isinstance(word, str))
-    return frozenset(filter(None, map(resolved_for, called)))
-
-
-def unresolved(policy: Path) -> tuple[str, ...]:
-    """Return the resolved services that the policy names and that have no file yet."""
-    return tuple(sorted(named_here(policy).difference(found_beside(policy.parent / FOLDER))))
-
-
-def named_here(policy: Path) -> frozenset[str]:
-    """Return the resolved services that a policy file names; nothing for an invalid one, which loading reports."""
-    try:
-        return named_in(decode_policy(read_policy(policy), file=str(policy)))
-    except UserError:
-        return frozenset()
 
 
 def find(policy: Path, names: Sequence[str], machine: Machine) -> Found:

@@ -8,9 +8,9 @@ from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policyfile import services_beside
 from agent_sandbox.policyfile.resolved import MIRRORED, MIRRORS, RESOLVED
 from agent_sandbox.problems import UserError
+from agent_sandbox.runtime.policies.named_services import named_here
 from agent_sandbox.runtime.policies.registries import Machine, Naming, answers, whole
 from agent_sandbox.runtime.policies.remembered_answers import INPUTS, remembered_answers
-from agent_sandbox.runtime.policies.self_resolving import named_here
 
 NEW = "{} now names {}, which the service `{}` does not allow yet: agent-sandbox policy allow {}"
 GONE = "{} no longer names {}, which the service `{}` still allows: agent-sandbox policy allow {}"
@@ -27,7 +27,8 @@ def stale_services(policy: Path, machine: Machine, *, afresh: bool = False) -> t
     """
     try:
         services = services_beside(policy)
-        layers = {name: services[name] for name in services.found if name in named_here(policy)}
+        named = named_here(policy) if services.found else ()
+        layers = {name: services[name] for name in services.found if name in named}
     except UserError:
         return ()  # loading the policy reports it
     return tuple(

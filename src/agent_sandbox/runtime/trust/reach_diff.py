@@ -17,7 +17,7 @@ from agent_sandbox.policyfile.text.reading import MAX_BYTES
 from agent_sandbox.policytools.compare.difference import Change, by_restrictions, difference, undenied
 from agent_sandbox.problems import UserError
 from agent_sandbox.render.paths import POLICY
-from agent_sandbox.runtime.policies.self_resolving import named_in
+from agent_sandbox.runtime.policies.named_services import named_in
 from agent_sandbox.runtime.project.trust_snapshot import LOSSLESS, MARK, Standing
 
 SERVICE = "service "

@@ -8,7 +8,7 @@ from agent_sandbox.policyfile import shipped_services
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.policies.registries import Machine
 from agent_sandbox.runtime.policies.resolving import write
-from agent_sandbox.runtime.policies.self_resolving import addresses, find, named_in, unresolved
+from agent_sandbox.runtime.policies.self_resolving import addresses, find
 from table_tests import each
 
 
@@ -25,40 +25,6 @@ def machine(*npm: str) -> Machine:
         return " ".join(npm) if argv[0] == "npm" else ""
 
     return Machine(environ={}, run=run, root=Path("/no/such/root"))
-
-
-@each(
-    ("text", "names"),
-    [
-        ("services: [node, pip, {name: Apt}, github]", {"node", "python", "debian"}),
-        ("services: [cargo, go]", {"rust-mirror", "go-mirror"}),
-        ("services: [{readonly: true}, [node], 1]", set()),
-        ("services: node", set()),
-        ("- services", set()),
-        ("", set()),
-        ("services: [node", set()),
-        ("# node\ndomains: [node]", set()),
-    ],
-)
-def test_a_policy_names_them_in_any_spelling(text: str, names: set[str]) -> None:
-    assert named_in(text) == names
-
-
-def test_what_has_a_file_is_resolved(policy: Path) -> None:
-    policy.write_text("services: [npm, pip]")
-    assert unresolved(policy) == ("node", "python")
-    write(policy, find(policy, ["node"], machine("https://npm.example.org/")).plans[0])
-    assert unresolved(policy) == ("python",)
-    for name in ("debian", "python"):
-        (policy.parent / "services" / f"{name}.yaml").touch()
-    assert unresolved(policy) == ()
-
-
-def test_loading_reports_a_policy_that_cannot_be_read(policy: Path) -> None:
-    policy.write_bytes(b"\xff")
-    assert unresolved(policy) == ()
-    policy.unlink()
-    assert unresolved(policy) == ()
 
 
 def test_a_file_that_was_edited_is_kept_and_told(policy: Path) -> None:
