@@ -42,7 +42,7 @@ def devcontainer_document(workspace: Workspace) -> dict[str, Any]:
         "overrideCommand": False,
         "updateRemoteUserUID": False,
         "shutdownAction": "stopCompose",
-        "initializeCommand": ["agent-sandbox", "build", "--path", "${localWorkspaceFolder}"],
+        "initializeCommand": ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"],
         "postStartCommand": ["timeout", str(START_SECONDS), "sh", "-c", ready],
         "waitFor": "postStartCommand",
         "customizations": CUSTOMIZATIONS[workspace.ide],

@@ -110,7 +110,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
         missing_services=missing_services,
         unmounted_layers=unmounted_layers,
         stale_services=stale_services,
-        inside=look_inside(driver, found),
+        inside=look_inside(driver, found, project.root),
         connected=intruders.connected,
         strangers=intruders.strangers,
         sharing=tuple(one.mending for one in intruders.sharing),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy_file import POLICY_FILE, named_policy
-from agent_sandbox.cli.terminal.output import emit, say
+from agent_sandbox.cli.terminal.excerpt import diff_lines
+from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.method import STANDARD
@@ -58,13 +59,13 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
 
     before, after = planned_edit(file, wanted, os.environ)
     if isinstance(after, AlreadyCovered):
-        emit(f"{wanted.text} is already {DONE[wanted.effect]}, by {after.rule.origin}: {after.rule}")
+        emit_lines([f"{wanted.text} is already {DONE[wanted.effect]}, by {after.rule.origin}: {after.rule}"])
     elif dry_run:
-        emit(difference(file, before, after.text))
+        emit_lines(diff_lines(difference(file, before, after.text)))
     else:
         with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
             write_edit(file, before, after)
-        emit(f"{file}:{after.line}: added `- {written(wanted.text)}` under `{wanted.section}`")
+        emit_lines([f"{file}:{after.line}: added `- {written(wanted.text)}` under `{wanted.section}`"])
         for deny in after.beaten_by:
             say(f"part of it is still denied, by {deny.origin}: {deny}")
         return True
@@ -87,15 +88,15 @@ def put_service(name: str, file: Path, *, dry_run: bool = False) -> bool:
         raise UserError([Problem(where=str(file), what=what, hint=ONLY_PROJECT)])
     there = named_service(file, name)
     if there:
-        emit(f"{there}: `{name}` is already under `services`")
+        emit_lines([f"{there}: `{name}` is already under `services`"])
     else:
         before, after = planned_service(file, name, os.environ)
         if dry_run:
-            emit(difference(file, before, after.text))
+            emit_lines(diff_lines(difference(file, before, after.text)))
             return False
         with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
             write_edit(file, before, after)
-        emit(f"{file}:{after.line}: added `- {name}` under `services`")
+        emit_lines([f"{file}:{after.line}: added `- {name}` under `services`"])
     if (resolved := resolved_for(name)) and not dry_run:
         from agent_sandbox.cli.steps.resolve_services import resolve_these  # noqa: PLC0415
 

@@ -93,11 +93,15 @@ def write_resolved(policy: Path, plans: Sequence["Resolved"], *, trust: bool = T
 
 
 def _keep_out_of_git(project: Path, paths: Sequence[str]) -> None:
+    from agent_sandbox.runtime.git.worktree import Outside, repository_outside  # noqa: PLC0415 - as above
     from agent_sandbox.runtime.host.files import write_all  # noqa: PLC0415 - as above
-    from agent_sandbox.runtime.init.git_exclude import EXCLUDE, excluding, not_ignored  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.init.facts import homes  # noqa: PLC0415 - as above
+    from agent_sandbox.runtime.init.git_exclude import exclude_file, excluding, not_ignored  # noqa: PLC0415 - as above
 
+    git = repository_outside(project, homes(os.environ))
+    file = exclude_file(project, git if isinstance(git, Outside) else None)
     try:
-        if new := not_ignored(project, paths):
-            write_all(project, {EXCLUDE: excluding(project, new)})
+        if file and (new := not_ignored(project, paths, file)):
+            write_all(project, {file: excluding(project, new, file)})
     except UserError as error:
         say(f"note: {error}")  # git shows the files, and nothing else differs

@@ -24,6 +24,7 @@ from agent_sandbox.runtime.policies.scan import naming_files
 ROOT = Path("/")
 SECONDS = 20.0  # enough for a slow tool; a broken one must not hold up a start
 DEVCONTAINER = ".devcontainer"
+NO_HOME = "/nonexistent"
 URL = re.compile(r"https?://[^\s'\",\]]+")
 MAX_BYTES = 1 << 20
 # The project files that name registries, by tool.
@@ -130,23 +131,32 @@ def whole(place: Place) -> Place:
 
 
 def this_machine(environ: Mapping[str, str], *, project: Path | None = None) -> Machine:
-    """Return this machine. No program is run that an agent could have written, nor one from this `project`."""
-    path = program_path(environ, project=project)
+    """Return this machine, without what an agent could have written in this `project` or in one with a stack.
+
+    No program from there is run, and no configuration from there counts, such as that of a home directory which is a
+    project itself.
+    """
+    closed = {name for name, value in environ.items() if value.startswith("/") and _in_project(Path(value), project)}
+    # A tool takes an empty variable for none; without HOME, some ask the system for it.
+    changed = {**dict.fromkeys(closed, ""), "NODE_OPTIONS": "", "PATH": program_path(environ, project=project)}
+    if "HOME" in closed:
+        changed["HOME"] = NO_HOME
 
     def run(argv: Sequence[str]) -> str:
-        return answer_of(argv, path=path)
+        return answer_of(argv, environment=changed)
 
-    return Machine(environ=environ, run=run, root=ROOT)
+    kept = {name: value for name, value in environ.items() if name not in closed}
+    return Machine(environ=kept, run=run, root=ROOT)
 
 
-def answer_of(argv: Sequence[str], *, path: str) -> str:
-    """Return the output of a program on `path` run in `/`, or nothing if it is missing or fails."""
-    program = shutil.which(argv[0], path=path)
+def answer_of(argv: Sequence[str], *, environment: Mapping[str, str]) -> str:
+    """Return the output of a program run in `/` with these variables, or nothing if it is missing or fails."""
+    program = shutil.which(argv[0], path=environment["PATH"])
     if program is None:
         return ""
     try:
         # Scripts such as npm look up their interpreter on PATH.
-        finished = capture((program, *argv[1:]), cwd=ROOT, environment={"PATH": path}, timeout=SECONDS)
+        finished = capture((program, *argv[1:]), cwd=ROOT, environment=environment, timeout=SECONDS)
     except OSError:
         return ""
     return finished.out if finished.code == 0 else ""

@@ -17,7 +17,7 @@ GONE = "{} no longer names {}, which the service `{}` still allows: agent-sandbo
 TOOL_OF = {**RESOLVED, **MIRRORED}
 NAMED_BY = "named by "
 # What a resolved file calls a source on this machine: a variable, the configuration of a tool, a file elsewhere.
-OF_MACHINE = re.compile(r"[A-Za-z_]+|\w+'s (?:configuration|own default)|~?/\S+")
+OF_MACHINE = re.compile(r"[A-Za-z_]+|\w+'s (?:configuration|own default)|~?/[\w./+@-]+")
 
 
 def stale_services(policy: Path, machine: Machine, *, afresh: bool = False) -> tuple[str, ...]:

@@ -185,8 +185,9 @@ def test_without_a_home_and_without_tools_nothing_is_found(tmp_path: Path) -> No
 
 def test_a_program_is_asked_from_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert answer_of(("pwd",), path="/usr/bin:/bin") == "/\n"
-    assert [answer_of((program,), path="/usr/bin:/bin") for program in ("false", str(tmp_path / "none"))] == ["", ""]
+    path = {"PATH": "/usr/bin:/bin"}
+    assert answer_of(("pwd",), environment=path) == "/\n"
+    assert [answer_of((program,), environment=path) for program in ("false", str(tmp_path / "none"))] == ["", ""]
 
 
 def test_no_program_is_asked_that_an_agent_could_have_written(tmp_path: Path) -> None:
@@ -273,7 +274,7 @@ def test_files_of_pip_count_where_pip_is_not_installed(tmp_path: Path) -> None:
 
 
 def test_the_default_of_pip_is_known_from_the_wheel_of_python_too() -> None:
-    answer = answer_of((sys.executable, "-I", "-S", "-c", PIP_DEFAULT), path=os.defpath)
+    answer = answer_of((sys.executable, "-I", "-S", "-c", PIP_DEFAULT), environment={"PATH": os.defpath})
     assert [urlsplit(url).scheme for url in answer.split()] == ["https", "https"]
 
 
@@ -337,3 +338,29 @@ def test_a_mirror_is_read_from_the_tools_own_file(
 def test_a_mirror_is_read_from_a_variable(tmp_path: Path, name: str, variable: str) -> None:
     here = replace(machine(tmp_path), environ={variable: "https://me:pw@mirror.example.org/x"})
     assert hosts(registries(name, tmp_path, here)) == {"mirror.example.org": (variable,)}
+
+
+def test_no_configuration_counts_that_an_agent_could_have_written(tmp_path: Path) -> None:
+    home = write(tmp_path / "home" / ".npmrc", "registry=https://evil.example.org/").parent
+    write(tmp_path / "other" / ".devcontainer" / "policy.yaml", "")
+    environ = {
+        "HOME": str(home),
+        "npm_config_userconfig": str(tmp_path / "other" / "npmrc"),
+        "NPM_CONFIG_REGISTRY": "https://npm.example.org/",
+        "NODE_OPTIONS": f"--require={home}/evil.js",
+        "PATH": "/usr/bin:/bin",
+    }
+    mine = this_machine(environ)
+    assert (mine.environ["HOME"], mine.home_text(".npmrc")) == (str(home), "registry=https://evil.example.org/")
+    shown = ("printenv", "HOME", "npm_config_userconfig", "NODE_OPTIONS", "NPM_CONFIG_REGISTRY")
+    for here in (this_machine(environ, project=home), this_machine(environ, project=tmp_path)):
+        assert here.home_text(".npmrc") == ""
+        assert "npm_config_userconfig" not in here.environ
+        assert "NPM_CONFIG_REGISTRY" in here.environ
+        assert here.run((*shown[:4],)).split("\n") == ["/nonexistent", "", "", ""]
+
+
+def test_a_variable_that_leads_into_another_project_counts_for_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "other" / ".devcontainer" / "policy.yaml", "")
+    here = this_machine({"PIP_CONFIG_FILE": str(tmp_path / "other" / "pip.conf"), "PATH": "/usr/bin:/bin"})
+    assert here.environ == {"PATH": "/usr/bin:/bin"}
