@@ -59,9 +59,7 @@ def init(  # noqa: PLR0913 - each is an option
     detect: Annotated[
         bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
     ] = False,
-    no_detect: Annotated[
-        bool, Option(help="Name no services in a new policy.yaml for package.json, pyproject.toml, go.mod and so on.")
-    ] = False,
+    no_detect: Annotated[bool, Option(help="Name no services for package.json, pyproject.toml and so on.")] = False,
     dotenv: Annotated[
         bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
     ] = False,
