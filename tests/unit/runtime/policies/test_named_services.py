@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.runtime.policies.named_services import named_in, unresolved
+from agent_sandbox.runtime.policies.named_services import named_in, unresolved, without_file
 from table_tests import each
 
 
@@ -33,17 +33,22 @@ def test_a_policy_names_them_in_any_spelling(text: str, names: set[str]) -> None
 
 def test_what_has_a_file_is_resolved(policy: Path) -> None:
     policy.write_text("services: [npm, pip]")
-    assert unresolved(policy) == ("node", "python")
+    assert without_file(policy) == ("node", "python")
     (policy.parent / "services").mkdir()
     (policy.parent / "services" / "node.yaml").touch()
-    assert unresolved(policy) == ("python",)
+    assert without_file(policy) == ("python",)
     for name in ("debian", "python"):
         (policy.parent / "services" / f"{name}.yaml").touch()
-    assert unresolved(policy) == ()
+    assert without_file(policy) == ()
 
 
 def test_loading_reports_a_policy_that_cannot_be_read(policy: Path) -> None:
     policy.write_bytes(b"\xff")
-    assert unresolved(policy) == ()
+    assert without_file(policy) == ()
     policy.unlink()
-    assert unresolved(policy) == ()
+    assert without_file(policy) == ()
+
+
+def test_a_service_without_a_mirror_allows_what_it_ships_with(policy: Path) -> None:
+    policy.write_text("services: [go, npm, github]")
+    assert (without_file(policy), unresolved(policy)) == (("go-mirror", "node"), ("node",))
