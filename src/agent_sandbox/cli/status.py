@@ -57,6 +57,8 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy uses the policy on disk, and the last denials."""
     from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - not needed for `--help`
     from agent_sandbox.runtime.policies.missing_services import missing_services  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.stale_services import stale_services  # noqa: PLC0415 - not needed for `--help`
     from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
 
     project = open_project(path, cwd=Path.cwd())
@@ -68,6 +70,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         digest=lambda: load().digest,
         missing_services=missing_services(project, load),
         unmounted_layers=unmounted_layers(project, os.environ),
+        stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
         unseen=unseen_in(project.root, os.environ),
     )
     if json:
@@ -105,6 +108,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "problems": [asdict(problem) for problem in found.problems],
             "lacking": list(found.missing_services),
             "left_out": list(found.unmounted_layers),
+            "stale": list(found.stale_services),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
         "limits_after_up": dict(_waiting(found)),
@@ -150,7 +154,7 @@ def as_text(found: Status) -> Iterator[str]:
     yield f"policy  {' '.join(policy)}"
     yield from _kept(found.proxy.get("policy", {}))
     yield from (f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ()))
-    yield from (f"  {note}" for note in (*found.missing_services, *found.unmounted_layers))
+    yield from (f"  {note}" for note in (*found.missing_services, *found.unmounted_layers, *found.stale_services))
     yield from (f"  {problem}" for problem in found.known_problems[:PROBLEMS])
     yield from _limits(found)
     yield from _workspace(found)

@@ -276,6 +276,7 @@ def test_a_program_gets_the_same_as_json(up: FakeDocker, project: Path, capsys: 
         "problems": [],
         "lacking": [],
         "left_out": [],
+        "stale": [],
         "in_proxy": {"digest": digest},
     }
     assert [(service["service"], service["ready"]) for service in got["services"]] == [("proxy", True), ("agent", True)]
@@ -337,6 +338,17 @@ def test_a_layer_that_the_stack_does_not_see_is_told(
     assert any(line.startswith(told) for line in capsys.readouterr().out.splitlines())
     assert exit_code(lambda: status(json=True)) == 0
     assert len(json.loads(capsys.readouterr().out)["policy"]["left_out"]) == 1
+
+
+def test_a_service_whose_registry_has_changed_is_told(
+    up: FakeDocker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up.rules
+    monkeypatch.setattr("agent_sandbox.runtime.policies.stale_services.stale_services", lambda *_: ("it changed",))
+    assert exit_code(status) == 0
+    assert "  it changed" in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["policy"]["stale"] == ["it changed"]
 
 
 @pytest.mark.parametrize(
