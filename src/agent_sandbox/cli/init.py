@@ -60,6 +60,7 @@ def init(  # noqa: PLR0913 - each is an option
     detect: Annotated[
         bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
     ] = False,
+    no_detect: Annotated[bool, Option(help="Name no services for package.json, pyproject.toml and so on.")] = False,
     dotenv: Annotated[
         bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
     ] = False,
@@ -87,6 +88,7 @@ def init(  # noqa: PLR0913 - each is an option
         ide=ide,
         on_conflict=OnConflict.REPLACE if force else OnConflict.KEEP,
         detect=detect,
+        services=not no_detect,
         gitignore=gitignore,
         dotenv=_either(dotenv=dotenv, no_dotenv=no_dotenv),
         limits={name: text for name, text in asked.items() if text is not None},
@@ -167,6 +169,7 @@ def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
             }
             for change in prepared.changes
         ],
+        "services": {name: list(files) for name, files in prepared.offered.services.items()},
         "offers": [
             {
                 "host": offer.host,

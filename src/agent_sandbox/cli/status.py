@@ -57,6 +57,8 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
     """Show the stack, its health, whether the proxy uses the policy on disk, and the last denials."""
     from agent_sandbox.runtime.policies.layers import load_here  # noqa: PLC0415 - not needed for `--help`
     from agent_sandbox.runtime.policies.missing_services import missing_services  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.registries import this_machine  # noqa: PLC0415 - not needed for `--help`
+    from agent_sandbox.runtime.policies.stale_services import stale_services  # noqa: PLC0415 - not needed for `--help`
     from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers  # noqa: PLC0415 - not needed for `--help`
 
     project = open_project(path, cwd=Path.cwd())
@@ -68,6 +70,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
         digest=lambda: load().digest,
         missing_services=missing_services(project, load),
         unmounted_layers=unmounted_layers(project, os.environ),
+        stale_services=stale_services(project.policy, this_machine(os.environ, project=project.root)),
         unseen=unseen_in(project.root, os.environ),
     )
     if json:
@@ -105,6 +108,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "problems": [asdict(problem) for problem in found.problems],
             "lacking": list(found.missing_services),
             "left_out": list(found.unmounted_layers),
+            "stale": list(found.stale_services),
             "in_proxy": dict(found.proxy.get("policy", {})),
         },
         "limits_after_up": dict(_waiting(found)),
@@ -118,6 +122,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "unprotected": [asdict(one) for one in found.gaps.unprotected],
             "unsearched": list(found.gaps.unsearched),
         },
+        "secrets": list(found.proxy.get("secrets", ())),
         "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
@@ -149,10 +154,11 @@ def as_text(found: Status) -> Iterator[str]:
     yield f"policy  {' '.join(policy)}"
     yield from _kept(found.proxy.get("policy", {}))
     yield from (f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ()))
-    yield from (f"  {note}" for note in (*found.missing_services, *found.unmounted_layers))
+    yield from (f"  {note}" for note in (*found.missing_services, *found.unmounted_layers, *found.stale_services))
     yield from (f"  {problem}" for problem in found.known_problems[:PROBLEMS])
     yield from _limits(found)
     yield from _workspace(found)
+    yield from _secrets(found)
     yield from _log(found.proxy.get("log", {}))
     yield from counts
     yield from _denials(found)
@@ -200,6 +206,12 @@ def _ended(containers: Iterable[Container]) -> Iterator[str]:
     ended = ", ".join(container.service for container in containers if container.state in ENDED)
     if ended:
         yield f"closed  {ended}: {NOT_RUNNING}"
+
+
+def _secrets(found: Status) -> Iterator[str]:
+    """Yield a line for each secret that the proxy has no value of."""
+    for one in found.proxy.get("secrets", ()):
+        yield f"secret  {one['name']} has no value now: {one['problem']}: agent-sandbox secret sync"
 
 
 def _clock(found: Status) -> str:

@@ -49,6 +49,7 @@ class Status:
     refusals: Refusals | None = None
     missing_services: tuple[str, ...] = ()
     unmounted_layers: tuple[str, ...] = ()
+    stale_services: tuple[str, ...] = ()
     inside: Inside = field(default_factory=Inside)
     connected: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
@@ -91,6 +92,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
     digest: Callable[[], str],
     missing_services: tuple[str, ...] = (),
     unmounted_layers: tuple[str, ...] = (),
+    stale_services: tuple[str, ...] = (),
     unseen: tuple[str, ...] = (),
 ) -> Status:
     """Collect the status; a stopped proxy or an invalid policy is part of it, not an error."""
@@ -111,6 +113,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
         refusals=read_refusals(driver, found, now=datetime.now(UTC)),
         missing_services=missing_services,
         unmounted_layers=unmounted_layers,
+        stale_services=stale_services,
         inside=look_inside(driver, found, project.root),
         connected=intruders.connected,
         strangers=intruders.strangers,
