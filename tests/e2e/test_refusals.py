@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent_sandbox.runtime.refusals import NOT_COUNTED
 from real_stacks import STANDIN_ADDRESS, run
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def test_wall_stands_where_refusals_cannot_be_counted(projects: Projects) -> Non
     files = ("-f", ".devcontainer/docker-compose.yml", "-f", str(project.override), "-f", str(override))
     project.compose(*files, "up", "--detach", "--wait")
     assert project.sandbox("verify", "--full").stdout.splitlines()[-1].endswith(" none got out")
-    said = "refused  what the firewall refuses is not counted: agent-sandbox logs firewall says why"
+    said = f"refused  {NOT_COUNTED}"
     assert project.sandbox("status").stdout.splitlines()[-1] == said
     log = project.compose("logs", "firewall").stdout
     assert "agent-sandbox: what the firewall refuses is not counted: nft could not load the sets" in log

@@ -118,7 +118,15 @@ class UsersMachine(Machine):
     @property
     def as_ann(self) -> tuple[str, ...]:
         """What precedes a command of Ann's."""
-        user = ("setpriv", "--reuid=1000", "--regid=1000", "--init-groups", "env", "-i", f"--chdir={HOME}")
+        user = (
+            "setpriv",
+            "--reuid=1000",
+            "--regid=1000",
+            "--init-groups",
+            "env",
+            "-i",
+            f"--chdir={HOME}/agent-sandbox",
+        )
         environment = {
             "HOME": HOME, "USER": "ann", "SHELL": "/usr/bin/zsh", "LANG": "C.UTF-8", "TZ": "UTC",
             "TERM": "xterm-256color", "PATH": f"{HOME}/.local/bin:/usr/local/bin:/usr/bin:/bin",
@@ -157,6 +165,7 @@ class UsersMachine(Machine):
         self.root(f"cp -R {home}/. {HOME} && chown -R 1000:1000 {HOME}")
         wheels = f"--no-index --find-links={self._folder}/wheels"
         script = f"""
+cd
 {sys.base_prefix}/bin/python3 -I -m venv .pipx
 .pipx/bin/pip install --quiet {wheels} pipx
 mkdir -p .local/bin
@@ -172,7 +181,7 @@ def build_images(version: str) -> None:
     agent_sandbox("build", "claude")
     ca = os.environ.get("AGENT_SANDBOX_EXTRA_CA")
     secret = (f"--secret=id=extra_ca,src={ca}",) if ca else ()
-    base = f"--build-arg=BASE=agent-sandbox/claude:{version}"
+    base = f"--build-arg=BASE={CLAUDE}"
     for name in IMAGES:
         run("docker", "tag", f"agent-sandbox/{name}:{version}", f"{IMAGE}/{name}")
     run("docker", "build", "--quiet", base, *secret, "--tag", CLAUDE, LAB / "day")

@@ -29,7 +29,6 @@ Firewall = Annotated[
     bool, typer.Option("--firewall", help="Show what the firewall refused in the last day, one line per destination.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="With --firewall: print one JSON object per line.")]
-WHY = "agent-sandbox logs firewall says why; an older stack counts after agent-sandbox up"
 SHAPE = "%Y-%m-%d %H:%M:%S"
 
 
@@ -86,7 +85,8 @@ def show_refusals(project: Project, *, tail: int | None, json: bool) -> int:
     if found is None:
         raise UserError([Problem(where=project.name, what="the firewall is not running", hint="agent-sandbox up")])
     if not found.counted:
-        raise UserError([Problem(where="firewall", what=NOT_COUNTED.partition(":")[0], hint=WHY)])
+        what, _, hint = NOT_COUNTED.partition("; ")
+        raise UserError([Problem(where="firewall", what=what, hint=hint)])
     for one in found.last[-tail:] if tail else found.last if tail is None else ():
         emit(jsonlib.dumps(one.as_json()) if json else one.as_text(shape=SHAPE))
     if found.ipv6 and not json:

@@ -122,6 +122,7 @@ def as_json(found: Status) -> dict[str, Any]:
             "unprotected": [asdict(one) for one in found.gaps.unprotected],
             "unsearched": list(found.gaps.unsearched),
         },
+        "secrets": list(found.proxy.get("secrets", ())),
         "log": found.proxy.get("log", {}),
         "requests": found.proxy.get("requests", {}),
         "denials": list(found.denials),
@@ -157,6 +158,7 @@ def as_text(found: Status) -> Iterator[str]:
     yield from (f"  {problem}" for problem in found.known_problems[:PROBLEMS])
     yield from _limits(found)
     yield from _workspace(found)
+    yield from _secrets(found)
     yield from _log(found.proxy.get("log", {}))
     yield from counts
     yield from _denials(found)
@@ -204,6 +206,12 @@ def _ended(containers: Iterable[Container]) -> Iterator[str]:
     ended = ", ".join(container.service for container in containers if container.state in ENDED)
     if ended:
         yield f"closed  {ended}: {NOT_RUNNING}"
+
+
+def _secrets(found: Status) -> Iterator[str]:
+    """Yield a line for each secret that the proxy has no value of."""
+    for one in found.proxy.get("secrets", ()):
+        yield f"secret  {one['name']} has no value now: {one['problem']}: agent-sandbox secret sync"
 
 
 def _clock(found: Status) -> str:

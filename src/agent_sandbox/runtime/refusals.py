@@ -23,7 +23,10 @@ AT_PROXY = "the address of every allowed name; the proxy serves HTTP and HTTPS t
 AT_START = "when the agent container started: the start checks try it"
 # The firewall's and the agent's containers are made together, unless only the agent's has to be made again.
 STARTED_TOGETHER, START_CHECKS = timedelta(minutes=1), timedelta(seconds=15)
-NOT_COUNTED = "what the firewall refuses is not counted: agent-sandbox logs firewall says why"
+NOT_COUNTED = (
+    "what the firewall refuses is not counted; agent-sandbox logs firewall says why,"
+    " and agent-sandbox up starts it in a stack of an earlier version"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

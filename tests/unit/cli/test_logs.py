@@ -82,7 +82,7 @@ def test_refusals_as_json_are_one_object_a_line(
     assert [json.loads(line)["port"] for line in capsys.readouterr().out.splitlines()] == ports
 
 
-WHY = "agent-sandbox logs firewall says why; an older stack counts after agent-sandbox up"
+WHY = "agent-sandbox logs firewall says why, and agent-sandbox up starts it in a stack of an earlier version"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.status import status
 from agent_sandbox.policyfile import load_policy
+from agent_sandbox.runtime.refusals import NOT_COUNTED
 from fake_docker import FakeDocker
 from fake_refusals import refusals_said
 from fake_stack import inspected, trust, with_containers, with_inspected
@@ -73,7 +74,7 @@ def test_firewall_that_cannot_count_is_told(
     assert project.exists()
     with_containers(docker, firewall="healthy", agent="healthy")
     assert exit_code(status) == 0
-    expected = "refused  what the firewall refuses is not counted: agent-sandbox logs firewall says why"
+    expected = f"refused  {NOT_COUNTED}"
     assert capsys.readouterr().out.splitlines()[-1] == expected
     assert exit_code(lambda: status(json=True)) == 0
     assert json.loads(capsys.readouterr().out)["refusals"] == {"counted": False, "total": 0, "last": []}
@@ -381,3 +382,17 @@ def test_a_service_that_came_back_is_told_with_how_often_and_why(
     assert exit_code(lambda: status(json=True)) == 0
     (service,) = json.loads(capsys.readouterr().out)["services"]
     assert (service["restarts"], service["out_of_memory"]) == (3, True)
+
+
+def test_a_secret_without_a_value_is_told(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    secret = {"name": "the.key", "problem": "its source failed"}
+    docker.says("agent_sandbox.proxy status", out=json.dumps({"secrets": [secret]}))
+    with_containers(docker, proxy="healthy")
+    assert exit_code(status) == 0
+    line = "secret  the.key has no value now: its source failed: agent-sandbox secret sync"
+    assert line in capsys.readouterr().out.splitlines()
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["secrets"] == [secret]

@@ -56,7 +56,10 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "set": "Store a secret and bind it to hosts.",
             "list": "List the secrets and their hosts, and which are missing.",
+            "setup": "Set the API key of a service, with its policy.",
+            "test": "Send a harmless request with a secret.",
             "remove": "Remove a secret.",
+            "sync": "Fetch the secrets again that have a source.",
         },
     ),
     "proxy": (

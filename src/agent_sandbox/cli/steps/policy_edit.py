@@ -117,6 +117,20 @@ def _image_of(file: Path) -> "Machine | None":
         return None
 
 
+def put_secret(service: str, option: str, secret: str, file: Path) -> None:
+    """Give the service in the file its secret and print where."""
+    # Not needed for `--help`.
+    from agent_sandbox.runtime.policies.edit import planned_secret, write_edit  # noqa: PLC0415
+    from agent_sandbox.runtime.trust.auto_trust import remembering  # noqa: PLC0415
+
+    before, after = planned_secret(file, service, option, secret, os.environ)
+    if after is None:
+        return
+    with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
+        write_edit(file, before, after)
+    emit_lines([f"{file}:{after.line}: the service {service} has `{option}: {secret}`"])
+
+
 def difference(file: Path, before: str, after: str) -> str:
     """Return the unified diff of two texts, ignoring line endings."""
     lines = unified_diff(before.splitlines(), after.splitlines(), f"a/{file}", f"b/{file}", lineterm="")

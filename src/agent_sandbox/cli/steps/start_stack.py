@@ -12,6 +12,7 @@ from agent_sandbox.cli.steps.execute import backend, driver, execute
 from agent_sandbox.cli.steps.harmless_settings import accept_harmless
 from agent_sandbox.cli.steps.policy_file import require_policy
 from agent_sandbox.cli.steps.resolve_services import agent_image, resolve_named
+from agent_sandbox.cli.steps.secret_sources import sync_after_start
 from agent_sandbox.cli.steps.unprotected_writes import review
 from agent_sandbox.cli.steps.update_stack import updated
 from agent_sandbox.cli.terminal.output import say
@@ -52,6 +53,7 @@ def start(
         execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))
         if not dry_run:
             record(project.root, os.environ)
+            sync_after_start(project)
     except KeyboardInterrupt:
         say("interrupted: run `agent-sandbox up` again, or `agent-sandbox down` to stop what was started")
         return INTERRUPTED

@@ -94,13 +94,15 @@ def _on_linux(around: Surroundings, clues: str) -> Platform:
 
 
 def read_distribution(text: str) -> tuple[str, ...]:
-    r"""Return the names in an `os-release` file.
+    r"""Return the names in an `os-release` file, with the version first if there is one.
 
     >>> read_distribution('ID=linuxmint\\nID_LIKE="ubuntu debian"\\n')
     ('linuxmint', 'ubuntu', 'debian')
     """
-    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return tuple(" ".join(values.get(key, "").strip("\"'") for key in ("ID", "ID_LIKE")).split())
+    lines = (line.partition("=") for line in text.splitlines())
+    values = {key: value.strip("\"'") for key, _, value in lines}
+    version = f"{values['ID']}{values['VERSION_ID']}" if values.get("ID") and values.get("VERSION_ID") else ""
+    return (*version.split(), *values.get("ID", "").split(), *values.get("ID_LIKE", "").split())
 
 
 def _context(environ: Mapping[str, str]) -> str:

@@ -32,7 +32,10 @@ class Packages(NamedTuple):
     buildx: str
 
 
+UNKNOWN = Packages(MANUAL, MANUAL, MANUAL)
+# By the names of `read_distribution`, of which the first that is here counts.
 PACKAGES: Mapping[str, Packages] = {
+    **dict.fromkeys(("debian11", "debian12"), UNKNOWN),  # without compose v2
     "docker": Packages(
         "sudo apt install docker-ce docker-ce-cli docker-compose-plugin docker-buildx-plugin",
         "sudo apt install docker-compose-plugin",
@@ -44,9 +47,9 @@ PACKAGES: Mapping[str, Packages] = {
         "sudo apt install docker-buildx",
     ),
     "debian": Packages(
-        "sudo apt install docker.io docker-cli docker-compose docker-buildx (Debian 13 or newer)",
-        "sudo apt install docker-compose (Debian 13 or newer)",
-        "sudo apt install docker-buildx (Debian 13 or newer)",
+        "sudo apt install docker.io docker-cli docker-compose docker-buildx",
+        "sudo apt install docker-compose",
+        "sudo apt install docker-buildx",
     ),
     "fedora": Packages(
         "sudo dnf install moby-engine docker-cli docker-compose docker-buildx",
@@ -59,7 +62,6 @@ PACKAGES: Mapping[str, Packages] = {
         "sudo pacman -S docker-buildx",
     ),
 }
-UNKNOWN = Packages(MANUAL, MANUAL, MANUAL)
 
 JOIN = "sudo usermod -aG docker $USER, then log out and in again"
 INTEGRATE = "in Docker Desktop on Windows, turn on this distribution in Settings > Resources > WSL integration"

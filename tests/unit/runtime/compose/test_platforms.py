@@ -52,7 +52,8 @@ def test_every_platform_can_be_recognised() -> None:
     ("text", "expected"),
     [
         ("", ()),
-        ("ID=debian\nVERSION_ID=13\n", ("debian",)),
+        ('ID=debian\nVERSION_ID="13"\n', ("debian13", "debian")),
+        ("VERSION_ID=13\n", ()),
         ("ID='pop'\nID_LIKE=\"ubuntu debian\"\n", ("pop", "ubuntu", "debian")),
         ("no equals sign\nID=arch", ("arch",)),
     ],

@@ -76,7 +76,8 @@ def test_each_need_has_one_line_for_every_platform(need: Need) -> None:
 @each(
     ("distribution", "expected"),
     [
-        (("debian",), "debian"),
+        (("debian13", "debian"), "debian"),
+        (("debian12", "debian"), "debian12"),
         (("linuxmint", "ubuntu", "debian"), "ubuntu"),
         (("manjaro", "arch"), "arch"),
     ],

@@ -3,6 +3,7 @@
 import shutil
 from typing import Any
 
+from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.checks.version import Version, parse, shown
 from agent_sandbox.runtime.compose.remedies import Need
@@ -24,8 +25,7 @@ def engine(host: EngineHost) -> CheckResult:
     """Check the Docker engine's version, and whether it is down or access is denied."""
     server: dict[str, Any] = host.versions.get("Server") or {}
     if not server:
-        host.info  # noqa: B018 - raises UserError with the cause
-        return fail("engine", "the engine does not answer", "run agent-sandbox doctor again; see `docker info`")
+        raise UserError([host.engine.problem(host.version_answer.err, doing="engine")])
     version, context = server.get("Version", ""), (host.versions.get("Client") or {}).get("Context", "")
     where = f"{version}{f', context {context}' if context else ''}"
     if parse(version) < host.engine.oldest:
