@@ -98,8 +98,9 @@ def _problems(project: Path, target: Path, homes: Iterable[Path]) -> Iterator[No
 
 
 def _of_the_pointer(project: Path, target: Path) -> Iterator[NoGit]:
-    if not str(target).isprintable():
-        yield NoGit(why=f"the path {str(target)!a} is not printable", hint="rename the directory")
+    for place in (target, project):
+        if not str(place).isprintable():
+            yield NoGit(why=f"the path {str(place)!a} is not printable", hint="rename the directory")
     if not os.path.lexists(target):
         yield NoGit(why=f"{target} does not exist", hint=REPAIR)
     if not os.path.lexists(target / "commondir"):

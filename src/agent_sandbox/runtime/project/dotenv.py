@@ -1,5 +1,6 @@
 """Read what a project's `.env` tells plain `docker compose` and editors about the stack to use."""
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from agent_sandbox.stack.engine import FILE_KIND, FILES_VARIABLE, NAME_VARIABLE,
 FILE = ".env"
 # Each is read, parsed and shown, so a megabyte of names would be too much work.
 MAX_FILES = 32
+LONGEST_NAME = 200  # is longer than any name of ours, and short enough to print
 # How the Dev Containers CLI reads the variable: the first line of exactly this form.
 EDITOR_NAME = re.compile(rf"^{NAME_VARIABLE}=(.+)$", re.MULTILINE)
 LINE_ENDS = re.compile("\r\n?|\u2028|\u2029")
@@ -54,7 +56,7 @@ def editor_name(root: Path, environ: Mapping[str, str]) -> str | None:
 
     The Dev Containers CLI prefers the variable in its environment or in `.env`, also behind a link.
     """
-    file = (root / FILE).resolve()
+    file = Path(os.path.realpath(root / FILE))
     try:
         data = read_bytes(file.parent, file.name, limit=MAX_BYTES + 1) or b""
     except OSError:
@@ -64,7 +66,7 @@ def editor_name(root: Path, environ: Mapping[str, str]) -> str | None:
         raise UserError([Problem(where=str(root / FILE), what=what)])
     line = EDITOR_NAME.search(LINE_ENDS.sub("\n", data.decode(errors="replace")))
     said = (environ.get(NAME_VARIABLE, ""), line[1] if line else "")
-    return next(filter(None, (NOT_IN_NAMES.sub("", name.lower()) for name in said)), None)
+    return next(filter(None, (NOT_IN_NAMES.sub("", name.lower())[:LONGEST_NAME] for name in said)), None)
 
 
 def require_editor_name(root: Path, name: str, environ: Mapping[str, str]) -> None:
