@@ -1,7 +1,7 @@
-import re
 import io
 import os
 import pty
+import re
 import termios
 
 from hypothesis import given

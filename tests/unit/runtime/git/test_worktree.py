@@ -81,7 +81,7 @@ def test_a_worktree_at_an_unprintable_path_is_not_mounted_at_it(project: Path) -
     moved = project.with_name("feature\nread \x1b")
     project.rename(moved)
     (own_of(project) / "gitdir").write_text(f"{moved}/.git\n")
-    assert refusal(moved) == f"the path {ascii(str(moved))} is not printable".replace(str(project.parent), "~")
+    assert refusal(moved) == f"the path {str(moved)!a} is not printable".replace(str(project.parent), "~")
 
 
 def own_of(project: Path) -> Path:
