@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.agents import catalogue
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.output import emit, emit_json, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
-from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.agents import built_in, known_agents
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, agent_of
 from agent_sandbox.runtime.project.installed import require_outermost
 from agent_sandbox.stack.engine import COMMAND
@@ -35,13 +35,16 @@ AGAIN = {"agent-sandbox up": "applies the changes to the stack"}
 
 def completions(*before: str) -> tuple[str, ...]:
     """Return the known agents, for shell completion."""
-    return () if before else known_agents(data_root() / "templates")
+    return () if before else known_agents()
+
+
+BUILT_IN = ", ".join(catalogue.known_agents(built_in()))
 
 
 def init(  # noqa: PLR0913 - each is an option
     agent: Annotated[
         str | None,
-        Argument(help=f"The agent to run in the sandbox: {', '.join(completions())}; by default the project's."),
+        Argument(help=f"The agent to run in the sandbox: {BUILT_IN}, or your own; by default the project's."),
     ] = None,
     *,
     path: Annotated[

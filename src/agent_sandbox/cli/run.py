@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from agent_sandbox.agents.catalogue import known_agents, load_manifest
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import Exec
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
@@ -17,7 +16,7 @@ from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.project.installed import has_stack
 from agent_sandbox.stack.services.agent import ENTER
 
@@ -59,15 +58,15 @@ def run(  # noqa: PLR0913 - each is an option
         return code
     if not dry_run:
         report_unwritable_project(project)
-    manifest = load_manifest(data_root() / "templates", project.agent)
-    command = (*manifest.command, *(() if ask else manifest.unattended), *words)
+    manifest = load_manifest(project.agent)
+    command = (*manifest.started(asks=ask), *words)
     execute(backend().plan(project, Exec(argv=(ENTER, *command), terminal=terminal())), dry_run=dry_run, quiet=True)
     return code
 
 
 def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Return the agent, "" if the first argument is none, and the arguments for its command."""
-    if arguments and arguments[0] in known_agents(data_root() / "templates"):
+    if arguments and arguments[0] in known_agents():
         return arguments[0], arguments[1:]
     return "", arguments
 
@@ -79,7 +78,7 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
 
     folder = path or Path.cwd()
     if not agent:
-        known = ", ".join(known_agents(data_root() / "templates"))
+        known = ", ".join(known_agents())
         hint = f"agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {known}"
         raise UserError([Problem(where=str(folder.absolute()), what="there is no stack here yet", hint=hint)])
     options = InitOptions(agent=agent, path=folder, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)

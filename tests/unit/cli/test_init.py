@@ -396,7 +396,7 @@ def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
         1,
         f"error: no agent was named\n  hint: agent-sandbox init AGENT, where AGENT is one of: {known}\n",
     )
-    assert f"The agent to run in the sandbox: {known};" in ask("init", "-h").out
+    assert f"The agent to run in the sandbox: {known}, or your own;" in ask("init", "-h").out
 
 
 def test_a_stack_that_is_called_anew_says_what_the_one_of_before_keeps(empty_project: Path, ask: Ask) -> None:

@@ -23,7 +23,7 @@ from run_cli import Ask
 def command(project: Path) -> tuple[str, ...]:
     """Return the command of the project's agent, with the arguments that make it ask for nothing."""
     manifest = load_manifest(data_root() / "templates", read_project(project).agent)
-    return (*manifest.command, *manifest.unattended)
+    return manifest.started(asks=False)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_an_agent_in_a_directory_without_a_stack_gets_one(
     ]
     assert started == [empty_project]
     manifest = load_manifest(data_root() / "templates", agent)
-    words = " ".join((ENTER, *manifest.command, *manifest.unattended, "-p", "say hi"))
+    words = " ".join((ENTER, *manifest.started(asks=False), "-p", "say hi"))
     assert became[0].endswith(f" agent {words} in {empty_project}")
 
 

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent_sandbox.agents.catalogue import load_manifest
 from agent_sandbox.detect import gathered, namings
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
@@ -18,6 +17,7 @@ from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.host.agents import load_manifest
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, excluding, to_exclude
@@ -88,7 +88,7 @@ class Prepared:
 def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     """Return what `init` would write, without writing."""
     templates = data_root() / "templates"
-    manifest = load_manifest(templates, options.agent)
+    manifest = load_manifest(options.agent)
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS}
     record = parse_record(present[STACK] or "")
