@@ -55,9 +55,10 @@ def init(  # noqa: PLR0913 - each is an option
     memory: Annotated[str | None, Option(help="The agent's memory limit; by default 8g.")] = None,
     cpus: Annotated[str | None, Option(help="The agent's limit of processors, such as 1.5; by default 4.")] = None,
     pids: Annotated[str | None, Option(help="The agent's limit of processes; by default 4096.")] = None,
-    force: Annotated[
-        bool, Option(help="Replace generated files even if they were edited or are for another agent.")
-    ] = False,
+    provider: Annotated[
+        str | None, Option(help="The provider of models that the policy allows, for an agent that works with several.")
+    ] = None,
+    force: Annotated[bool, Option(help="Replace generated files even if they were edited.")] = False,
     detect: Annotated[
         bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
     ] = False,
@@ -67,7 +68,9 @@ def init(  # noqa: PLR0913 - each is an option
     """Write .devcontainer/{docker-compose.yml,devcontainer.json,policy.yaml} and .env into a project.
 
     Run it again after an upgrade or when the project has changed: it updates files that were not edited. It never
-    changes policy.yaml once that exists. Edited files, and another agent's stack, are kept and shown as a diff.
+    changes policy.yaml once that exists. Edited files are kept and shown as a diff.
+
+    Naming another agent switches the stack to it. The former agent's state is kept, and naming that one switches back.
     """
     if path is None:
         require_outermost(Path.cwd())
@@ -79,6 +82,7 @@ def init(  # noqa: PLR0913 - each is an option
         ide=ide,
         on_conflict=OnConflict.REPLACE if force else OnConflict.KEEP,
         detect=detect,
+        provider=provider,
         limits={name: text for name, text in asked.items() if text is not None},
     )
     prepared = write_stack(options, dry_run=dry_run, ask=not as_json)

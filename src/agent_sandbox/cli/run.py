@@ -95,5 +95,5 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
 def _require_agent(project: Project, agent: str) -> None:
     if agent and agent != project.agent:
         what = f"the stack of this project runs {project.agent}, not {agent}"
-        hint = f"agent-sandbox init {agent} --force makes it a stack for {agent}"
+        hint = f"agent-sandbox init {agent} switches to {agent} and keeps the state of {project.agent}"
         raise UserError([Problem(where=str(project.root), what=what, hint=hint)])

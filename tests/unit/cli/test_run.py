@@ -154,7 +154,7 @@ def test_another_agents_stack_is_kept(empty_project: Path, started: list[Path], 
     assert (answer.code, started) == (1, [])
     assert answer.err == (
         f"error: {empty_project}: the stack of this project runs {first}, not {second}\n"
-        f"  hint: agent-sandbox init {second} --force makes it a stack for {second}\n"
+        f"  hint: agent-sandbox init {second} switches to {second} and keeps the state of {first}\n"
     )
 
 

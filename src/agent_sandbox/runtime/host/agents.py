@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_sandbox.agents import catalogue
-from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.agents.manifest import AgentManifest, HostRead
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.host.user_dirs import config_directory
 
@@ -26,6 +26,11 @@ def own_agents(environ: Mapping[str, str]) -> tuple[Path, ...]:
 def known_agents() -> tuple[str, ...]:
     """Return the names of all agents, sorted."""
     return catalogue.known_agents(built_in(), *own_agents(os.environ))
+
+
+def host_reads() -> tuple[HostRead, ...]:
+    """Return the project files from which any agent, started on the host machine, would run something."""
+    return tuple(dict.fromkeys(row for agent in known_agents() for row in load_manifest(agent).host_reads))
 
 
 def load_manifest(agent: str) -> AgentManifest:

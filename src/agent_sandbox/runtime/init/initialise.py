@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_sandbox.agents.manifest import SLUG, AgentManifest
 from agent_sandbox.detect import gathered, namings
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
@@ -47,6 +48,8 @@ class InitOptions:
     ide: Ide | None
     on_conflict: OnConflict
     detect: bool
+    # A model provider that the first policy allows, of those that the agent works with.
+    provider: str | None = None
     # By name, as given; others keep an earlier `init`'s value.
     limits: Mapping[str, str] = field(default_factory=dict)
     # Protected paths that the user agreed to unprotect.
@@ -58,6 +61,7 @@ class Prepared:
     """Everything that `init` would do."""
 
     project: Path
+    manifest: AgentManifest
     stack: Stack
     workspace: Workspace
     changes: tuple[Change, ...]
@@ -89,6 +93,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     """Return what `init` would write, without writing."""
     templates = data_root() / "templates"
     manifest = load_manifest(options.agent)
+    providers = _providers(manifest, options.provider)
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS}
     record = parse_record(present[STACK] or "")
@@ -105,20 +110,20 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
     offered = _offered(project, environ, detect=options.detect)
-    rendered = render_project(Templates(templates), stack, manifest, workspace, offered)
+    rendered = render_project(Templates(templates), stack, manifest, workspace, offered, providers=providers)
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
-    if record and record.agent != manifest.name and options.on_conflict is OnConflict.KEEP:
-        changes = tuple(_kept_for(record.agent, change) for change in changes)
     excluded = to_exclude(project, changes)
     return Prepared(
         project=project,
+        manifest=manifest,
         stack=stack,
         workspace=workspace,
         changes=changes,
         offered=offered,
         notes=(
-            *notes(changes, manifest, offered, _own_stacks(project)),
+            *_switched(record, manifest),
+            *notes(changes, manifest, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
             *_about(protection, options.unprotect),
             *_kept_out_of_git(excluded),
@@ -180,10 +185,25 @@ def _beyond(chosen: Limits) -> Iterator[str]:
             yield f"--{name} {kept(chosen)[name]} is more than this machine has ({has}), so it limits nothing"
 
 
-def _kept_for(agent: str, change: Change) -> Change:
-    """Keep another agent's stack as if it was edited: replacing it needs `--force`."""
-    swaps = change.path == STACK and change.verdict is Verdict.UPDATED
-    return replace(change, verdict=Verdict.KEPT, why=f"it is the stack of `{agent}`") if swaps else change
+def _switched(record: Record | None, manifest: AgentManifest) -> Iterator[str]:
+    """Yield a note if the stack ran another agent until now."""
+    # The record is in a file that anyone may have written.
+    if record and record.agent != manifest.name and SLUG.fullmatch(record.agent):
+        former = record.agent
+        yield (
+            f"the stack runs {manifest.name} instead of {former} from the next `agent-sandbox up`; {former}'s sign-in, "
+            f"settings and sessions are kept: `agent-sandbox init {former}` switches back"
+        )
+
+
+def _providers(manifest: AgentManifest, chosen: str | None) -> tuple[str, ...]:
+    """Return the chosen provider, or raise UserError if the agent does not work with it."""
+    if chosen is None or chosen in manifest.providers:
+        return (chosen,) if chosen else ()
+    if not manifest.providers:
+        raise UserError([Problem(where="--provider", what=f"{manifest.name} has no providers to choose from")])
+    hint = f"use one of: {', '.join(manifest.providers)}"
+    raise UserError([Problem(where="--provider", what=f"{manifest.name} has no provider `{chosen}`", hint=hint)])
 
 
 def _own_stacks(project: Path) -> tuple[str, ...]:

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agent_sandbox.agents.manifest import NpmPackage
 from agent_sandbox.problems import Problem, UserError
-from agent_sandbox.runtime.host.agents import built_in, known_agents, load_manifest, own_agents
+from agent_sandbox.runtime.host.agents import built_in, host_reads, known_agents, load_manifest, own_agents
 
-BUILT_IN = known_agents()[0]
+BUILT_IN = next(name for name in known_agents() if isinstance(load_manifest(name).install, NpmPackage))
 
 
 @pytest.fixture
@@ -24,6 +25,15 @@ def test_an_agent_of_the_users_is_known_beside_the_built_in_ones(own: Path) -> N
     assert own_agents(os.environ) == (own,)
     assert set(known_agents()) == {"mine", *(path.parent.name for path in built_in().glob("*/agent.yaml"))}
     assert load_manifest("mine").title == "Mine"
+
+
+def test_project_files_that_any_agent_reads_are_known_the_users_own_included(own: Path) -> None:
+    file = own / "mine" / "agent.yaml"
+    row = {"path": ".mine", "why": "hooks"}
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"host_reads": [row]}))
+    expected = {row for name in known_agents() for row in load_manifest(name).host_reads}
+    assert set(host_reads()) == expected
+    assert ".mine" in {row.path for row in host_reads()}
 
 
 def test_without_the_folder_there_are_the_built_in_agents_alone() -> None:
