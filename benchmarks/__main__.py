@@ -1,6 +1,6 @@
-"""Run all benchmarks but `shims`, or those named.
+"""Run all benchmarks but `shims` and `trees`, or those named.
 
-PYTHONPATH=. python -P -m benchmarks [startup] [policy] [stack] [proxy] [shims]
+PYTHONPATH=. python -P -m benchmarks [startup] [policy] [stack] [proxy] [shims] [trees]
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from benchmarks.image import measured_in_image
 from benchmarks.table import markdown
 
 # By what is measured where users have it done: decisions are made in the proxy's image, by that image's Python.
-GROUPS = {"startup": False, "policy": True, "stack": False, "proxy": False, "shims": False}
-ON_REQUEST = ("shims",)  # figures that decide about code, and that no user waits for
+GROUPS = {"startup": False, "policy": True, "stack": False, "proxy": False, "shims": False, "trees": False}
+ON_REQUEST = ("shims", "trees")  # figures that decide about code, and that no user waits for
 
 
 def main() -> int:

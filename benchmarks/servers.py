@@ -91,14 +91,17 @@ def direct(folder: Path, port: int) -> Server:
 
 
 @contextlib.contextmanager
-def ours(folder: Path, port: int, *, without: str = "") -> Iterator[Server]:
-    """Run our proxy with a policy that allows the upstream. `without` is Python that the process runs first."""
+def ours(folder: Path, port: int, *, without: str = "", python: str = sys.executable) -> Iterator[Server]:
+    """Run our proxy with a policy that allows the upstream.
+
+    `without` is Python that the process runs first. `python` is the interpreter of the tree to measure.
+    """
     policy = folder / "policy.yaml"
     policy.write_text(f"version: 1\ndomains: [{HOST}]\n")
     start = time.perf_counter()
     program = STARTING.format(without=without)
     command = (
-        sys.executable, "-P", "-c", program, "run", "--policy", policy, "--listen", "127.0.0.1:0",
+        python, "-P", "-c", program, "run", "--policy", policy, "--listen", "127.0.0.1:0",
         "--state", folder / "state", "--upstream-ca", folder / "ca.crt", "--resolve", f"{HOST}:443:127.0.0.1:{port}",
     )  # fmt: skip
     with process(*command) as running:

@@ -49,7 +49,7 @@ def rows() -> list[Row]:
 
 def _row(project: Path, arguments: Sequence[str], figure: str, goal: str, forget: bool) -> Row:  # noqa: FBT001 - a table's
     argv = (str(Path(sys.executable).with_name("agent-sandbox")), *arguments)
-    environ = _environ(project.parent)
+    environ = environment(project.parent)
 
     def run(argv: Sequence[str], before: Callable[[], object] = lambda: None) -> float:
         before()
@@ -64,7 +64,7 @@ def _row(project: Path, arguments: Sequence[str], figure: str, goal: str, forget
     return Row(figure=figure, unit="ms", ours=ours, other=other, beside="`python -c pass`", goal=goal, ratio=Ratio.COST)
 
 
-def _environ(folder: Path) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
     """Return an environment with a home of its own, in which bytecode is written."""
     theirs = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     homes = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CACHE", "CONFIG", "STATE")}

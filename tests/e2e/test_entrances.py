@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,6 +89,19 @@ def test_a_denied_name_at_the_proxys_own_address_hears_why(open_project: Project
     assert code == 0
     assert "no rule allows host denied.test" in said
     assert resolver == f"nameserver {proxy}\noptions timeout:2 attempts:2\n"
+
+
+def test_the_agent_reads_what_it_may_reach_with_and_without_a_proxy(open_project: Project) -> None:
+    url = "http://agent-sandbox.internal/"
+    code, said = unproxied(open_project, "curl", "-sS", url)
+    assert code == 0
+    assert "\nAllowed:\n" in said
+    assert "  any method allowed.test\n" in said
+    assert open_project.exec("curl", "-sS", url).stdout.splitlines()[0] == said.splitlines()[0]
+    open_project.exec("curl", "-sS", "https://denied.test/page", check=False)
+    found = json.loads(open_project.exec("curl", "-sS", f"{url}status.json").stdout)
+    assert found["denials"][0]["reason"] == "no rule allows host denied.test"
+    assert found["denials"][0]["to_allow"].startswith("add `- GET https://denied.test/page` under `allow`")
 
 
 def test_the_resolver_is_not_the_agents_to_change(open_project: Project) -> None:

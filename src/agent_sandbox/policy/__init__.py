@@ -3,21 +3,20 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agent_sandbox.policy.compiler.layer import Layer
-from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
-from agent_sandbox.policy.engine.decide import allows, awaits_operation, decide, decide_connect, decide_with_secrets
-from agent_sandbox.policy.engine.policy import Policy
-from agent_sandbox.policy.errors import Ambiguous
-from agent_sandbox.policy.explain.advice import advise
-from agent_sandbox.policy.http.authority import parse_authority
-from agent_sandbox.policy.http.graphql_body import with_body
-from agent_sandbox.policy.http.graphql_operation import Operation
-from agent_sandbox.policy.http.host import canonical_host
-from agent_sandbox.policy.http.request import Request, parse_request
-
 if TYPE_CHECKING:
     from agent_sandbox.policy.compiler.compile import compile_policy
+    from agent_sandbox.policy.compiler.layer import Layer
+    from agent_sandbox.policy.decision import Cause, Decision, Effect, Origin
+    from agent_sandbox.policy.engine.decide import allows, awaits_operation, decide, decide_connect, decide_with_secrets
+    from agent_sandbox.policy.engine.policy import Policy
+    from agent_sandbox.policy.errors import Ambiguous
+    from agent_sandbox.policy.explain.advice import advise
     from agent_sandbox.policy.file.spec import PolicySpec
+    from agent_sandbox.policy.http.authority import parse_authority
+    from agent_sandbox.policy.http.graphql_body import with_body
+    from agent_sandbox.policy.http.graphql_operation import Operation
+    from agent_sandbox.policy.http.host import canonical_host
+    from agent_sandbox.policy.http.request import Request, parse_request
 
 __all__ = [
     "Ambiguous",
@@ -43,11 +42,35 @@ __all__ = [
     "with_body",
 ]
 
-# Imported on first use: pydantic takes ten times as long to import as Python takes to start.
-LAZY = {"compile_policy": "compiler.compile", "PolicySpec": "file.spec"}
+# Imported on first use: `init` needs one constant below this package, and pydantic takes ten times as long to import as
+# Python takes to start.
+MODULES = {
+    "Ambiguous": "errors",
+    "Cause": "decision",
+    "Decision": "decision",
+    "Effect": "decision",
+    "Layer": "compiler.layer",
+    "Operation": "http.graphql_operation",
+    "Origin": "decision",
+    "Policy": "engine.policy",
+    "PolicySpec": "file.spec",
+    "Request": "http.request",
+    "advise": "explain.advice",
+    "allows": "engine.decide",
+    "awaits_operation": "engine.decide",
+    "canonical_host": "http.host",
+    "compile_policy": "compiler.compile",
+    "decide": "engine.decide",
+    "decide_connect": "engine.decide",
+    "decide_with_secrets": "engine.decide",
+    "parse_authority": "http.authority",
+    "parse_request": "http.request",
+    "with_body": "http.graphql_body",
+}
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of the two names above
-    if name not in LAZY:
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a name of the table
+    if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{LAZY[name]}"), name)
+    found = globals()[name] = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+    return found

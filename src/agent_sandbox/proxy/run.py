@@ -23,6 +23,7 @@ from agent_sandbox.proxy.control.side_thread import SideThread
 from agent_sandbox.proxy.control_verbs import control_verbs
 from agent_sandbox.proxy.decide.access_log import AccessLog
 from agent_sandbox.proxy.decide.enforcer import Enforcer
+from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.service_hints import ServiceHints
 from agent_sandbox.proxy.decide.streamer import Streamer
 from agent_sandbox.proxy.decide.warmup import warm_up
@@ -153,6 +154,7 @@ def _hooks(settings: Settings, limits: Limits, store: PolicyStore, audit_log: Au
             limits=limits,
             matching_services=hints.matching_services,
             package_manager=hints.package_manager,
+            own_page=OwnPage(audit_log.denials, hints.advise),
             injector=Injector(settings.state / "secrets", own_layers=(layer.name for layer in settings.layers)),
         ),
         Streamer(),

@@ -19,6 +19,7 @@ from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
 from agent_sandbox.policy.match.injection import Injection
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
+from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
 from agent_sandbox.proxy.exchange.body_quota import BodyQuota
 from agent_sandbox.proxy.exchange.exchange import Exchange
@@ -33,9 +34,10 @@ from agent_sandbox.proxy.wire.header_fields import (
     forwarded,
     wants_websocket,
 )
-from agent_sandbox.proxy.wire.message import Fields, RequestHead
+from agent_sandbox.proxy.wire.message import Fields, RequestHead, value_of
 
 LIMITS = Limits()
+ABOUT_SANDBOX = "answered by the proxy: the page about this sandbox"
 
 
 class Enforcer:
@@ -50,12 +52,14 @@ class Enforcer:
         matching_services: Callable[[Request, Policy], Sequence[str]] = lambda *_: (),
         package_manager: Callable[[Request], PackageManager | None] = lambda _: None,
         injector: Injector | None = None,
+        own_page: OwnPage | None = None,
     ) -> None:
         self._policy = policy
         self._holding = BodyQuota(limits, clock=clock)
         self._matching_services = matching_services
         self._package_manager = package_manager
         self._injector = injector or Injector(None)
+        self._own_page = own_page
 
     @hook
     def requestheaders(self, exchange: Exchange, tunnel: Tunnel) -> None:
@@ -82,6 +86,9 @@ class Enforcer:
             _refuse(exchange, doubt)
             return
         exchange.scheme, exchange.path = request.scheme, request.path
+        if self._own_page and (page := self._own_page.answer(request, policy, value_of(head.fields, b"accept"))):
+            exchange.answer_here(page, ABOUT_SANDBOX)
+            return
         request = request if body is None else with_body(request, body)
         decision, injection = decide_with_secrets(policy, request)
         if tunnel.refused is None and awaits_operation(policy, request, decision):

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from agent_sandbox.policy import Policy, Request
+from agent_sandbox.policy import Policy, Request, advise, decide
 from agent_sandbox.policy.explain.matching_services import matching_services
 from agent_sandbox.policy.explain.package_manager import PackageManager, package_manager_of
 from agent_sandbox.policyfile.package_managers import package_managers
@@ -35,6 +35,11 @@ class ServiceHints:
     def matching_services(self, request: Request, policy: Policy) -> tuple[str, ...]:
         """Return the services that would allow `request` and that the policy does not list yet."""
         return matching_services(request, self._known, policy)
+
+    def advise(self, request: Request, policy: Policy) -> str:
+        """Return what would allow `request`; empty if it is allowed."""
+        services, tool = self.matching_services(request, policy), self.package_manager(request)
+        return advise(request, decide(policy, request), services=services, package_manager=tool)
 
     def package_manager(self, request: Request) -> PackageManager | None:
         """Return the package manager that seems to have sent `request`: only its configuration names its registry."""

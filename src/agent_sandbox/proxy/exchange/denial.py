@@ -8,6 +8,9 @@ from agent_sandbox.printable import printable
 
 MARK = b"x-agent-sandbox"
 LONGEST_PHRASE = 300
+# The proxy answers requests to this name itself: what the sandbox allows, and the last denials.
+OWN_HOST = "agent-sandbox.internal"
+HELP = f"http://{OWN_HOST}/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +80,7 @@ def _as_json(denial: Denial) -> str:
         "rule": denial.rule,
         "near_miss": denial.near_miss,
         "hint": denial.hint,
+        "help": HELP,
     }
     return json.dumps(fields) + "\n"
 
@@ -91,6 +95,7 @@ def _as_text(denial: Denial) -> str:
         lines.append(f"Nearest rule: {denial.near_miss}")
     if denial.hint:
         lines.append(f"To allow it: {denial.hint}")
+    lines.append(f"About this sandbox: {HELP}")
     return "\n".join(map(printable, lines)) + "\n"
 
 

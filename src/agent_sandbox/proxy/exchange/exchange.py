@@ -107,6 +107,12 @@ class Exchange:
         self.request, self.echoes, self.sent.limit = request, echoes, decision.max_body
         self.forwarded = forwarded
 
+    def answer_here(self, page: Page, reason: str) -> None:
+        """Answer an allowed request with `page`. Nothing is forwarded."""
+        self.forwarded = None
+        self.outcome = Outcome(Effect.ALLOW, reason)
+        self.answer = self._for_client(page)
+
     def deny(self, denial: Denial, *, cause: str = "") -> None:
         """Answer the request with `denial`."""
         self.forwarded = None
@@ -136,13 +142,14 @@ class Exchange:
 
     def render(self, denial: Denial) -> Page:
         """Return the response for `denial`, in the format that the client accepts."""
-        rendered = page(denial, value_of(self.head.fields, b"accept"))
-        if self.head.method == b"HEAD":
-            rendered = replace(rendered, body=b"")
+        rendered = self._for_client(page(denial, value_of(self.head.fields, b"accept")))
         if rendered.status == 400 and not self.head.is_http2:
             # After a malformed request it is unclear where the next one begins.
             rendered = replace(rendered, fields=(*rendered.fields, (b"connection", b"close")))
         return rendered
+
+    def _for_client(self, rendered: Page) -> Page:
+        return replace(rendered, body=b"") if self.head.method == b"HEAD" else rendered
 
     def not_read(self, reason: str, *, status: int) -> Denial:
         """Return the denial of a request whose body was needed for the decision but could not be read."""

@@ -20,8 +20,9 @@ import dns.rdatatype
 import dns.rrset
 
 from agent_sandbox.audit_event import Event
-from agent_sandbox.policy import Ambiguous, Decision, Policy, canonical_host, decide_connect
+from agent_sandbox.policy import Ambiguous, Decision, Effect, Policy, canonical_host, decide_connect
 from agent_sandbox.proxy.audit.record import AuditRecord
+from agent_sandbox.proxy.exchange.denial import OWN_HOST
 from agent_sandbox.proxy.front.transparent import HTTP_PORT, TLS_PORT
 from agent_sandbox.proxy.net.connection_limit import ConnectionLimiter
 from agent_sandbox.proxy.net.linger_close import linger_close
@@ -96,7 +97,12 @@ def _require_plain(question: bytes) -> None:
 
 
 def decide_name(policy: Policy, host: str) -> Decision:
-    """Decide a name: allowed if the policy may allow a request to it on a port of the transparent proxy."""
+    """Decide a name: allowed if the policy may allow a request to it on a port of the transparent proxy.
+
+    The name of the sandbox's own page is always allowed.
+    """
+    if host == OWN_HOST:
+        return Decision(effect=Effect.ALLOW, rule=None, origin=None, reason="the page about this sandbox")
     decisions = [decide_connect(policy, host=host, port=port) for port in (TLS_PORT, HTTP_PORT)]
     return next((decision for decision in decisions if decision.allowed), decisions[0])
 

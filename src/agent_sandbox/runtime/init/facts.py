@@ -94,16 +94,13 @@ def owner_by(status: os.stat_result) -> Owner:
 
 def identity_in(project: Path) -> Identity:
     """Return who commits in this project by the user's own settings of git; the repository's are visible inside."""
-    return Identity(name=_own_setting(project, "user.name"), email=_own_setting(project, "user.email"))
-
-
-def _own_setting(project: Path, key: str) -> str:
     try:
-        said = ask_git("config", "--global", "--includes", "--get", key, cwd=project)
+        said = ask_git("config", "--global", "--includes", "-z", "--get-regexp", r"^user\.(name|email)$", cwd=project)
     except (OSError, UserError):
-        return ""  # without an answer of git's, no name: git inside asks for one
-    value = said.out.removesuffix("\n")
-    return value if said.code == 0 and value.isprintable() else ""
+        return Identity(name="", email="")  # without an answer of git's, no name: git inside asks for one
+    pairs = (setting.partition("\n") for setting in said.out.split("\0"))
+    values = {key: value for key, _, value in pairs if value.isprintable()}
+    return Identity(name=values.get("user.name", ""), email=values.get("user.email", ""))
 
 
 def _directory(path: Path | None) -> str | None:

@@ -13,6 +13,9 @@ from agent_sandbox.policy.engine.rule_set import RuleSet
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.match.host_pattern import parse_host_pattern
 from agent_sandbox.proxy.decide.enforcer import Enforcer
+from agent_sandbox.proxy.decide.own_page import OwnPage
+from agent_sandbox.proxy.decide.service_hints import ServiceHints
+from agent_sandbox.proxy.exchange.denial import OWN_HOST
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Outcome, open_exchange
 from agent_sandbox.proxy.limits import Limits
 from agent_sandbox.proxy.secrets.escaped_text import EscapedText
@@ -318,3 +321,48 @@ def test_what_goes_without_it_as_well_goes_as_it_is(policy: Callable[[str], Poli
     assert exchange.forwarded
     assert exchange.forwarded.fields == ((b"Host", b"a.test"),)
     assert (exchange.allowed, exchange.outcome.rule, exchange.echoes) == (True, "policy.yaml:7", ())
+
+
+EXPLICIT = Tunnel(client="10.0.0.3", carries=Carries.PROXY, host="", port=0)
+
+
+def decided_with_page(policy: Policy, sent: RequestHead, tunnel: Tunnel = EXPLICIT) -> Exchange:
+    page = OwnPage(lambda _: [], ServiceHints(dict).advise)
+    exchange = opened(sent, tunnel)
+    Enforcer(lambda: policy, clock=lambda: 0.0, own_page=page).requestheaders(exchange, tunnel)
+    return exchange
+
+
+def asked_about_sandbox(method: bytes = b"GET", host: bytes = OWN_HOST.encode()) -> RequestHead:
+    return RequestHead(method, b"/", b"HTTP/1.1", ((b"Host", host),), b"", OWN_HOST, 80, b"http")
+
+
+@pytest.mark.parametrize("text", ["domains: [a.test]", "domains: []", "deny: [agent-sandbox.internal]"])
+@pytest.mark.parametrize("method", [b"GET", b"HEAD", b"POST"])
+def test_nothing_is_forwarded_whatever_the_policy_says_about_the_name(
+    policy: Callable[[str], Policy], text: str, method: bytes
+) -> None:
+    exchange = decided_with_page(policy(text), asked_about_sandbox(method))
+    assert exchange.forwarded is None
+    assert exchange.answer
+    assert (exchange.answer.body == b"") is (method == b"HEAD")
+    record = exchange.record(now=0.0)
+    assert (str(record.decision), record.reason) == ("allow", "answered by the proxy: the page about this sandbox")
+
+
+def test_a_request_that_names_two_hosts_is_denied(policy: Callable[[str], Policy]) -> None:
+    exchange = decided_with_page(policy("domains: [a.test]"), asked_about_sandbox(host=b"a.test"))
+    assert exchange.answer
+    assert exchange.answer.status == 403
+    elsewhere = Tunnel(client="c", carries=Carries.HTTP, host="a.test", port=80)
+    other = decided_with_page(policy("domains: [a.test]"), asked_about_sandbox(), elsewhere)
+    assert other.answer
+    assert other.answer.status == 403
+
+
+def test_a_client_that_was_led_here_by_its_name_server_is_answered(policy: Callable[[str], Policy]) -> None:
+    current = policy("domains: [a.test]")
+    tunnel = Tunnel(client="c", carries=Carries.HTTP, host=OWN_HOST, port=80)
+    exchange = decided_with_page(current, asked_about_sandbox(), tunnel)
+    assert exchange.answer
+    assert exchange.answer.status == 200

@@ -34,3 +34,10 @@ def test_who_asks_is_known_without_any_service() -> None:
     offers = ServiceHints(dict)
     found = [offers.package_manager(request) for request in (GET, asked)]
     assert [package_manager and package_manager.service for package_manager in found] == [None, "python"]
+
+
+def test_what_would_allow_a_request_names_the_services_that_do(policy: Callable[[str], Policy]) -> None:
+    offers = ServiceHints(lambda: {"one": policy("domains: [a.test]")})
+    offers.read().join()
+    assert "or `- one` under `services`" in offers.advise(GET, policy("domains: [b.test]"))
+    assert offers.advise(GET, policy("domains: [a.test]")) == ""

@@ -26,6 +26,7 @@ def test_a_client_that_names_json_gets_every_field() -> None:
         "rule": "policy.yaml:3",
         "near_miss": "policy.yaml:3 allows GET",
         "hint": "add a rule",
+        "help": "http://agent-sandbox.internal/",
     }
     assert got.status == 403
     assert got.fields == (
@@ -47,6 +48,7 @@ def test_a_person_gets_words() -> None:
         "Rule: policy.yaml:3",
         "Nearest rule: policy.yaml:3 allows GET",
         "To allow it: add a rule",
+        "About this sandbox: http://agent-sandbox.internal/",
     ]
 
 
@@ -55,13 +57,14 @@ def test_words_leave_out_what_is_not_known_and_what_was_said() -> None:
     assert page(denial, "text/html").body.decode().splitlines() == [
         "Not forwarded by agent-sandbox: a.test",
         "Reason: no rule: nearest",
+        "About this sandbox: http://agent-sandbox.internal/",
     ]
     assert page(denial).fields[0] == (b"x-agent-sandbox", b"failed")
 
 
 def test_words_are_lines_of_printable_text_whatever_a_client_wrote() -> None:
     body = page(Denial(reason="x", host="a.test", path="/\r\n\x1b[31m\udc80"), "*/*").body
-    assert body == b"Blocked by agent-sandbox: a.test/\\x0d\\x0a\\x1b[31m\\udc80\nReason: x\n"
+    assert body.startswith(b"Blocked by agent-sandbox: a.test/\\x0d\\x0a\\x1b[31m\\udc80\nReason: x\n")
 
 
 def test_a_page_is_an_answer_after_which_the_connection_closes() -> None:

@@ -8,7 +8,7 @@ import pytest
 from agent_sandbox.audit_event import Event
 from agent_sandbox.policy import Decision, Effect, parse_request
 from agent_sandbox.proxy.audit.record import AuditRecord
-from agent_sandbox.proxy.exchange.denial import Denial
+from agent_sandbox.proxy.exchange.denial import Denial, Page
 from agent_sandbox.proxy.exchange.exchange import NOT_DECIDED, Exchange, Meter, Outcome, open_exchange
 from agent_sandbox.proxy.secrets.redaction import Redactor
 from agent_sandbox.proxy.tunnel import Carries, Tunnel
@@ -161,3 +161,10 @@ def test_a_denial_that_broke_off_keeps_its_reason() -> None:
     exchange.deny(exchange.denial("no"))
     exchange.error = "gone"
     assert exchange.record(now=2.0).reason == "no"
+
+
+def test_an_answer_of_the_proxys_own_is_allowed_and_nothing_is_forwarded() -> None:
+    exchange = opened()
+    exchange.answer_here(Page(200, (), b"hello"), "our own page")
+    assert (exchange.allowed, exchange.forwarded, exchange.outcome.reason) == (True, None, "our own page")
+    assert exchange.answer == Page(200, (), b"hello")

@@ -191,3 +191,8 @@ async def test_a_connection_ends_with_what_is_no_question() -> None:
 async def test_a_connection_that_says_nothing_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "PATIENCE_SECONDS", 0.01)
     assert await over_tcp(b"\0", end=False) == b""
+
+
+def test_the_name_of_the_page_about_the_sandbox_is_always_found(stage: Stage) -> None:
+    assert texts(stage.ask("agent-sandbox.internal")) == ["agent-sandbox.internal. 5 IN A 10.0.0.2"]
+    assert stage.ask("x.agent-sandbox.internal").rcode() == dns.rcode.NXDOMAIN

@@ -1,0 +1,133 @@
+"""The page about the sandbox: what it says, and that nothing of it leaves."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_sandbox.policy import parse_request
+from agent_sandbox.proxy.decide.own_page import DENIALS, RULES, OwnPage
+from agent_sandbox.proxy.decide.service_hints import ServiceHints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_sandbox.policy import Policy
+    from agent_sandbox.proxy.exchange.denial import Page
+
+OWN = "agent-sandbox.internal"
+
+
+def denied(host: str, **fields: object) -> dict[str, object]:
+    seen = {"time": "T", "method": "GET", "scheme": "https", "port": 443, "path": "/", "reason": "no", "cause": ""}
+    return {**seen, "host": host, **fields}
+
+
+def ask(
+    policy: Policy,
+    *denials: dict[str, object],
+    host: str = OWN,
+    port: int = 80,
+    scheme: str = "http",
+    method: str = "GET",
+    target: str = "/",
+    accept: str = "*/*",
+) -> Page | None:
+    page = OwnPage(lambda count: list(denials)[-count:], ServiceHints(dict).advise)
+    return page.answer(parse_request(scheme=scheme, host=host, port=port, method=method, target=target), policy, accept)
+
+
+def test_the_page_lists_the_rules_the_denials_and_what_would_allow_them(policy: Callable[[str], Policy]) -> None:
+    rules = policy("allow: [GET https://a.test/x]\ndeny: [POST https://b.test/y]\n")
+    page = ask(rules, denied("c.test", path="/z", reason="no rule allows host c.test"))
+    assert page
+    assert page.body.decode() == (
+        "This is agent-sandbox. Requests leave this machine only through its proxy, and only as the policy allows.\n"
+        "A response with the header `x-agent-sandbox: blocked` comes from the proxy, not from the server.\n"
+        "Its text says why the request was denied, and after `To allow it` what would allow it.\n"
+        "You cannot change the policy from here, and there is no other way out: do not work around it.\n"
+        "If you need what was denied, tell the person you work for what you need and why, and quote that text.\n"
+        "\n"
+        "Allowed:\n"
+        "  GET, HEAD https://a.test/x\n"
+        "Always denied:\n"
+        "  POST https://b.test/y\n"
+        "\n"
+        "Your last denied requests:\n"
+        "  T  GET c.test/z: no rule allows host c.test\n"
+        "    To allow it: add `- GET https://c.test/z` under `allow` in .devcontainer/policy.yaml,"
+        " then: agent-sandbox proxy reload\n"
+    )
+
+
+@pytest.mark.parametrize(("target", "accept"), [("/status.json", "*/*"), ("/", "application/json")])
+def test_the_page_is_json_for_programs(policy: Callable[[str], Policy], target: str, accept: str) -> None:
+    page = ask(policy("domains: [a.test]"), denied("c.test"), target=target, accept=accept)
+    assert page
+    found = json.loads(page.body)
+    assert found["allowed"] == ["any method a.test"]
+    assert [one["host"] for one in found["denials"]] == ["c.test"]
+
+
+def test_a_request_that_was_denied_often_is_listed_once_and_the_newest_come_first(
+    policy: Callable[[str], Policy],
+) -> None:
+    records = [denied(f"h{number}.test") for number in range(DENIALS + 5)] * 2
+    page = ask(policy("domains: [a.test]"), *records, target="/status.json")
+    assert page
+    hosts = [one["host"] for one in json.loads(page.body)["denials"]]
+    assert hosts == [f"h{number}.test" for number in reversed(range(5, DENIALS + 5))]
+
+
+def test_long_policies_are_cut(policy: Callable[[str], Policy]) -> None:
+    page = ask(policy(f"domains: [{', '.join(f'h{number}.test' for number in range(RULES + 7))}]"))
+    assert page
+    assert "  and 7 more rules\n" in page.body.decode()
+
+
+def test_a_policy_that_allows_nothing_is_explained(policy: Callable[[str], Policy]) -> None:
+    page = ask(policy("domains: []"))
+    assert page
+    assert "Nothing is allowed: " in page.body.decode()
+    assert "\nAllowed:\n  nothing\n" in page.body.decode()
+
+
+def test_no_advice_is_given_where_the_body_decided(policy: Callable[[str], Policy]) -> None:
+    record = denied("c.test", method="POST", cause="operation")
+    page = ask(policy("domains: [a.test]"), record, target="/status.json")
+    assert page
+    assert json.loads(page.body)["denials"][0]["to_allow"] == ""
+
+
+def test_what_a_client_wrote_is_printable(policy: Callable[[str], Policy]) -> None:
+    page = ask(policy("domains: [a.test]"), denied("c.test", path="/\x1b[31m\n", method="\x1b"))
+    assert page
+    assert b"\x1b" not in page.body
+
+
+@pytest.mark.parametrize(("method", "target", "status"), [("POST", "/", 405), ("DELETE", "/", 405), ("GET", "/x", 404)])
+def test_other_requests_to_the_name_are_answered_too(
+    policy: Callable[[str], Policy], method: str, target: str, status: int
+) -> None:
+    page = ask(policy("domains: [a.test]"), method=method, target=target)
+    assert page
+    assert page.status == status
+
+
+@pytest.mark.parametrize(
+    "other", [{"scheme": "https", "port": 443}, {"port": 8080}, {"host": f"x.{OWN}"}, {"host": f"{OWN}.a.test"}]
+)
+def test_the_policy_decides_every_other_request(policy: Callable[[str], Policy], other: dict[str, str | int]) -> None:
+    assert ask(policy("domains: [a.test]"), **other) is None  # type: ignore[arg-type]
+
+
+def test_the_rules_are_read_once_for_each_policy(policy: Callable[[str], Policy]) -> None:
+    page, current = OwnPage(lambda _: [], ServiceHints(dict).advise), policy("domains: [a.test]")
+    request = parse_request(scheme="http", host=OWN, port=80, method="GET", target="/")
+    first, second = page.answer(request, current, ""), page.answer(request, current, "")
+    assert first == second
+    other = page.answer(request, policy("domains: [b.test]"), "")
+    assert other
+    assert b"a.test" not in other.body
