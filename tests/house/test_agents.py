@@ -19,6 +19,7 @@ from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
 from agent_sandbox.stack.workspace import Ide, Owner, Workspace
+from agent_talks import PROMPT, SILENT, TALKS
 from agents_page import texts
 
 if TYPE_CHECKING:
@@ -88,6 +89,14 @@ def test_the_base_of_its_image_is_the_same_for_all(manifest: AgentManifest) -> N
 
 WORKSPACE = Workspace(path="/home/me/app", title="app", ide=Ide.NONE)
 IMAGES = StackImages(proxy="p", agent="a")
+
+
+def test_every_agent_holds_a_conversation_in_the_tests_or_says_why_not() -> None:
+    assert {*TALKS, *SILENT} == {manifest.name for manifest in MANIFESTS}
+    assert not TALKS.keys() & SILENT.keys()
+    assert [name for name, talk in TALKS.items() if PROMPT not in talk.words] == []
+    providers = {manifest.name: manifest.providers or ("",) for manifest in MANIFESTS}
+    assert [name for name, talk in TALKS.items() if talk.provider not in providers[name]] == []
 
 
 def test_no_two_agents_keep_their_state_in_the_same_volume() -> None:
