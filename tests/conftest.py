@@ -23,6 +23,9 @@ settings.register_profile(
     derandomize=False,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# Output is neither coloured nor wrapped, whatever the shell of who runs the tests says.
+for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"):
+    os.environ.pop(name, None)
 # Commands print times in the local zone; the tests expect UTC.
 os.environ["TZ"] = "UTC"
 time.tzset()

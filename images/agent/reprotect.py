@@ -2,7 +2,7 @@
 """Mount git's settings read-only again in a running agent container, without ending a process in it.
 
 Runs as root in a separate container that shares the agent's process namespace. Arguments: the SHA-256 of the accepted
-content and the path in the workspace, for each file.
+content and the path in the workspace, or an absolute one, for each file.
 
 The agent could write the file until now, and may still have it open. So the mount goes over a new file with the same
 content, made while all processes of the agent are frozen: none of them can have opened that one.
@@ -26,7 +26,7 @@ WORKSPACE = "/workspace"
 CGROUPS = Path("/cgroup")  # where the Docker host's are mounted
 AGENT = Path("/proc/1")
 MOST_BYTES = 64 << 10
-SECONDS_TO_FREEZE = 2.0
+SECONDS_TO_FREEZE = 10.0  # a busy machine takes its time
 # `docker run` passes them on. None of them may end this program while the agent is frozen.
 CATCHABLE = tuple(getattr(signal, f"SIG{name}") for name in ("HUP", "INT", "QUIT", "TERM", "ALRM", "USR1", "USR2"))
 
@@ -81,9 +81,9 @@ def enter_agent() -> None:
 
 
 def open_folder(path: str) -> int:
-    """Open the directory of a file in the workspace without following a link."""
+    """Open the directory of a file, by its path in the workspace or an absolute one, without following a link."""
     how = OpenHow(os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, RESOLVE_NO_LINKS)
-    folder = ctypes.c_char_p(os.fsencode(os.path.dirname(f"{WORKSPACE}/{path}")))
+    folder = ctypes.c_char_p(os.fsencode(os.path.dirname(os.path.join(WORKSPACE, path))))
     return call(OPENAT2, AT_FDCWD, folder, ctypes.byref(how), ctypes.sizeof(how))
 
 

@@ -1,25 +1,43 @@
 """`agent-sandbox` and `python -P -m agent_sandbox`: fast answers first, typer only if needed."""
 
+import os
 import sys
-from typing import NoReturn, cast
+from typing import NoReturn, TextIO, cast
 
+from agent_sandbox.cli.framework.color_option import split_color, wrong_color
 from agent_sandbox.cli.framework.static_help import COMPLETE, answer, usage, without_help_word
+from agent_sandbox.cli.terminal.style import VARIABLE
 
 
 def main() -> NoReturn:
     """Run the command line."""
-    argv = without_help_word(sys.argv[1:])
-    text, instead = answer(argv), usage(argv)
+    argv, when = sys.argv[1:], None
+    if argv[:1] != [COMPLETE]:
+        argv, when = split_color(argv)
+    argv = without_help_word(argv)
+    text, instead = answer(argv), wrong_color(when) or usage(argv)
+    if when is not None and not instead:
+        os.environ[VARIABLE] = when
     try:
         if instead is not None:
-            sys.stderr.write(f"{instead}\n")
+            _print(sys.stderr, instead)
             raise SystemExit(2)
         if text is None:
             _run_command(argv)
-        sys.stdout.write(f"{text}\n" if text else "")
+        _print(sys.stdout, text)
     except KeyboardInterrupt:  # before any command started
         raise SystemExit(130) from None
     raise SystemExit(0)
+
+
+def _print(stream: TextIO, text: str) -> None:
+    """Print text; only a terminal needs it wrapped."""
+    if text and stream.isatty():
+        from agent_sandbox.cli.terminal.output import write_lines  # noqa: PLC0415 - completion and scripts need none of it
+
+        write_lines(stream, [text])
+    elif text:
+        stream.write(f"{text}\n")
 
 
 def _run_command(argv: list[str]) -> NoReturn:

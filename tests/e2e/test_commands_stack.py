@@ -65,12 +65,16 @@ def test_run_needs_no_other_command_first(projects: Projects) -> None:
 
 def test_shell_has_a_terminal_when_its_caller_has_one(claude: Project) -> None:
     controller, terminal = pty.openpty()
-    shell = subprocess.Popen([*SANDBOX, "shell"], cwd=claude.path, stdin=terminal, stdout=terminal, stderr=terminal)
+    outside = os.environ | {"TERM": "no-such-terminal", "COLORTERM": "truecolor"}
+    shell = subprocess.Popen(
+        [*SANDBOX, "shell"], cwd=claude.path, env=outside, stdin=terminal, stdout=terminal, stderr=terminal
+    )
     os.close(terminal)
-    os.write(controller, b"tty; exit 5\n")
+    os.write(controller, b"tty; echo $TERM/$COLORTERM; exit 5\n")
     said = b"".join(iter(lambda: _read(controller), b""))
     os.close(controller)
-    assert (shell.wait(timeout=20), b"/dev/pts/" in said) == (5, True)
+    seen = [words in said for words in (b"/dev/pts/", b"xterm-256color/truecolor")]
+    assert (shell.wait(timeout=20), *seen) == (5, True, True)
 
 
 def _read(descriptor: int) -> bytes:

@@ -51,8 +51,28 @@ def test_reopen_in_container_gives_the_same_stack(projects: Projects, devcontain
     denied = run(*inside, "curl", "-sS", "http://example.com/", env={"PATH": path}).stdout
     assert "example.com" in denied
 
-    # plain compose sees the very same containers
+    # plain compose and agent-sandbox see the very same containers
     assert "running" in project.compose("ps", "agent", "--format", "{{.State}}").stdout
+    assert project.sandbox("exec", "id", "-un").stdout == "dev\n"
+
+
+def agent_of(project: Project) -> str:
+    return str(project.containers()["agent"]["Id"])
+
+
+def test_devcontainer_uses_the_container_that_up_started(
+    projects: Projects, devcontainer: tuple[str | Path, ...]
+) -> None:
+    project = projects.make("started by up", "claude")
+    project.sandbox("up", "--quiet")
+    agent = agent_of(project)
+    path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    whoami = (*devcontainer, "exec", "--workspace-folder", project.path, "sh", "-c", "id -un; pwd")
+    assert run(*whoami).stdout == "dev\n/workspace\n"
+    up = run(*devcontainer, "up", "--workspace-folder", project.path, env=path)
+    assert json.loads(up.stdout.splitlines()[-1])["containerId"] == agent
+    project.compose("up", "--detach")
+    assert agent_of(project) == agent
 
 
 def add_override(project: Project) -> None:

@@ -198,11 +198,12 @@ def host_git(project: Project, *argv: str) -> None:
 
 DAILY = (
     ("remote", "add", "origin", "https://example.com/x.git"),
-    ("push", "--quiet", "-u", "origin", "HEAD:refs/heads/topic"),
-    ("config", "branch.topic.vscode-merge-base", "origin/main"),
-    ("branch", "--quiet", "y", "origin/topic"),
+    ("push", "--quiet", "-u", "origin", "HEAD"),
+    ("push", "--quiet", "origin", "HEAD:refs/heads/x"),
+    ("config", "branch.x.vscode-merge-base", "origin/main"),
+    ("checkout", "--quiet", "-b", "x", "origin/x"),
+    ("branch", "--quiet", "y"),
     ("branch", "--quiet", "-D", "y"),
-    ("checkout", "--quiet", "-b", "x", "origin/topic"),
 )
 
 

@@ -1,7 +1,15 @@
-"""Somebody who sits at a terminal."""
+"""A terminal, and somebody who sits at it."""
 
 import io
 from typing import override
+
+
+class Screen(io.StringIO):
+    """A terminal that shows what is written to it. Its width comes from COLUMNS."""
+
+    @override
+    def isatty(self) -> bool:
+        return True
 
 
 class Person(io.StringIO):

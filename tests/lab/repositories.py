@@ -17,3 +17,18 @@ def repository(project: Path) -> Path:
     (git / "config").write_text("[core]\n\tbare = false\n")
     (git / "hooks").mkdir()
     return git
+
+
+def worktree(project: Path, common: Path, name: str = "feature") -> Path:
+    """Make a project a worktree of a repository, as `git worktree add` does; return the directory of its own there."""
+    own = common / "worktrees" / name
+    own.mkdir(parents=True, exist_ok=True)
+    for file, text in {
+        "HEAD": f"ref: refs/heads/{name}",
+        "commondir": "../..",
+        "gitdir": str(project / ".git"),
+    }.items():
+        (own / file).write_text(f"{text}\n")
+    project.mkdir(exist_ok=True)
+    (project / ".git").write_text(f"gitdir: {own}\n")
+    return own

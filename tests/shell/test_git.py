@@ -126,3 +126,19 @@ def test_another_user_than_git_is_told_what_to_write(shell: Shell, proxy: StandI
         "agent-sandbox: ssh does not leave the sandbox; use https://host.test/owner/repo.git\n"
     )
     assert proxy.answers.asked == ()
+
+
+def test_garbage_is_not_collected_by_itself_in_a_worktree_whose_neighbours_are_read_only(shell: Shell) -> None:
+    def ask(*argv: str) -> str:
+        system = str(shell.image / "etc" / "gitconfig")
+        done = shell.run(
+            "git", "-C", str(shell.home), *argv, check=False, GIT_CONFIG_SYSTEM=system, HOME=str(shell.home)
+        )
+        return done.stdout.strip()
+
+    ask("init", "--quiet", "main")
+    ask("-C", "main", "-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "--allow-empty", "--message=x")
+    ask("-C", "main", "worktree", "add", "--quiet", "../feature")
+    for folder, gc, maintenance in (("main", "", ""), ("feature", "0", "false")):
+        assert ask("-C", folder, "config", "gc.auto") == gc
+        assert ask("-C", folder, "config", "maintenance.auto") == maintenance

@@ -99,6 +99,24 @@ def test_enter_ends_as_the_command_does_and_as_a_shell_where_there_is_none(shell
     assert inside.run(shell.image / "enter", "no-such-command", check=False).returncode == 127
 
 
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        ({}, "unset"),
+        ({"TERM": "xterm"}, "xterm"),
+        ({"TERM": "dumb"}, "dumb"),
+        ({"TERM": "vt100"}, "vt100"),
+        ({"TERM": "no-such-terminal"}, "xterm-256color"),
+        ({"TERM": "-V"}, "xterm-256color"),
+        ({"TERM": "../../etc/passwd"}, "xterm-256color"),
+    ],
+)
+def test_a_terminal_that_the_image_does_not_know_is_an_xterm(shell: Shell, term: dict[str, str], expected: str) -> None:
+    inside = mounts(shell, PATHS, *WHOLE).within(**term)
+    done = inside.run(shell.image / "enter", "sh", "-c", 'echo "${TERM-unset}"')
+    assert (done.stdout, done.stderr) == (f"{expected}\n", "")
+
+
 def test_enter_runs_nothing_where_a_wall_is_gone(shell: Shell) -> None:
     done = mounts(shell, PATHS, *WHOLE[:1]).run(shell.image / "enter", "echo", "ran", check=False)
     assert (done.returncode, done.stdout) == (1, "")
@@ -131,3 +149,10 @@ def test_an_agent_that_can_reach_nothing_says_why(shell: Shell) -> None:
     strange = healthy(shell, *WHOLE, trusted="false")
     said = "the agent does not trust the proxy, whose CA changed since the agent started\n"
     assert (strange.returncode, strange.stdout) == (2, said)
+
+
+def test_a_path_outside_the_workspace_is_looked_for_by_itself(shell: Shell) -> None:
+    paths = "pinned /home/me/x/.git\nread /home/me/x/.git/config\nread /home/me/x/.git/hooks"
+    mounted = ("rw /home/me/x/.git", "ro /home/me/x/.git/config", "rw /home/me/x/.git/hooks", "ro /workspace/.env")
+    done = mounts(shell, paths, *mounted)("messages workspace", "lost_walls")
+    assert done.stdout == "/home/me/x/.git/hooks\n"

@@ -5,6 +5,8 @@ import pytest
 from agent_sandbox import __version__
 from agent_sandbox.__main__ import main
 from agent_sandbox.cli.framework.static_help import group_help, root_help
+from agent_sandbox.cli.terminal.style import VARIABLE
+from fake_tty import Screen
 from imports import brought_along
 
 # What a quick answer may not pay for.
@@ -39,6 +41,24 @@ def test_no_arguments_are_a_usage_error_that_shows_the_help(
     assert capsys.readouterr() == ("", f"{group_help('policy')}\n")
 
 
+def test_color_is_an_option_of_every_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, "auto")  # which `main` replaces, for its process
+    argv = ("policy", "services", "alpine", "--color", "always")
+    assert run(monkeypatch, *argv) == 0
+    assert capsys.readouterr().out.startswith("\x1b[1malpine\x1b[0m: ")
+    assert run(monkeypatch, "--color=never", *argv[:3]) == 0
+    assert capsys.readouterr().out.startswith("alpine: ")
+    assert run(monkeypatch, *argv[:3], "--json", "--color=always") == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_wrong_color_is_a_usage_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "status", "--color", "purple") == 2
+    assert capsys.readouterr() == ("", "error: --color: 'purple' is not one of auto, always, never\n")
+
+
 def test_an_unknown_command_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,6 +86,30 @@ def test_the_quick_answers_import_nothing_heavy() -> None:
         "[answer(a) for a in (['--version'], ['--help'], ['policy', '--help'], ['__complete', 'po'])]"
     )
     assert brought_along(commands) & HEAVY == set()
+
+
+def test_help_is_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "44")
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert run(monkeypatch, "secret", "--help") == 0
+    *_, title, first, behind_first, second, behind_second, last = screen.getvalue().splitlines()
+    assert (title, first, behind_first, second, behind_second, last) == (
+        "Commands:",
+        "  set     Store a secret and bind it to",
+        "          hosts.",
+        "  list    List the secrets and their hosts,",
+        "          and which are missing.",
+        "  remove  Remove a secret.",
+    )
+
+
+def test_a_word_of_another_program_is_answered_in_the_terminals_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert run(monkeypatch, "stop") == 2
+    assert screen.getvalue() == ("error: unknown command `stop`\n  hint: agent-sandbox down stops the\n        stack\n")
 
 
 def test_ctrl_c_while_python_is_still_importing_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

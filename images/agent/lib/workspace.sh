@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # The project's directory: dev must be able to write to it, and its protected paths must be mounted.
-# AGENT_SANDBOX_PROTECTED has a line for each protected path: `read` or `pinned`, and the path.
+# AGENT_SANDBOX_PROTECTED has a line for each protected path: `read` or `pinned`, and the path: in the workspace, or an absolute
+# one in the repository of a worktree.
 
 workspace=${AGENT_SANDBOX_WORKSPACE:-/workspace}
 
@@ -10,13 +11,13 @@ check_workspace() { # only a warning: reading still works
       "run agent-sandbox init again, then docker compose up -d"
 }
 
-mounted_paths() { # sets the array `mounted`: from a path in the workspace to ro or rw
+mounted_paths() { # sets the array `mounted`: from a path, as AGENT_SANDBOX_PROTECTED has it, to ro or rw
   local place options
   while read -r _ _ _ _ place options _; do
     place=${place//'\040'/ } # mountinfo escapes spaces and backslashes
     place=${place//'\134'/\\}
     mounted[${place#"$workspace"/}]=${options%%,*}
-  done < <(grep -F " $workspace/" "${AGENT_SANDBOX_MOUNTINFO:-/proc/self/mountinfo}")
+  done <"${AGENT_SANDBOX_MOUNTINFO:-/proc/self/mountinfo}"
 }
 
 # A mount is lost when a program on the host machine replaces the mounted file, as git and editors do. Docker follows symbolic

@@ -1,6 +1,7 @@
 """The requests to a backend, each with its parameters."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -75,10 +76,11 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exec:
-    """Run a command in the agent container, as `dev`."""
+    """Run a command in the agent container, as `dev`, with these variables beside the container's."""
 
     argv: tuple[str, ...]
     terminal: Terminal
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

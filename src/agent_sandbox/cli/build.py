@@ -1,5 +1,6 @@
 """`agent-sandbox build [AGENT...]`."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,20 @@ from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
 from agent_sandbox.runtime.host.agents import known_agents
 from agent_sandbox.runtime.init.build_inputs import build_of, images_to_build
+from agent_sandbox.runtime.project.dotenv import require_editor_name
+from agent_sandbox.runtime.project.installed import find_project
 
 Agents = Annotated[
     list[str] | None,
     typer.Argument(
         help="The agents to build images for; by default the project's.", metavar="AGENT", show_default=False
+    ),
+]
+
+Editor = Annotated[
+    bool,
+    typer.Option(
+        "--editor", help="Fail if an editor would use another project name; devcontainer.json has this option."
     ),
 ]
 
@@ -34,6 +44,7 @@ def build(  # noqa: PLR0913 - each is an option
     base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     no_cache: NoCache = False,
+    editor: Editor = False,
     yes: Yes = "",
     dry_run: DryRun = False,
     quiet: Quiet = False,
@@ -43,6 +54,9 @@ def build(  # noqa: PLR0913 - each is an option
     An image is outdated if it was built from other files than this version ships. Images contain Debian packages and
     the agent's program, at pinned versions. Only the base image is pulled.
     """
+    if editor:
+        project = find_project(path, cwd=Path.cwd())
+        require_editor_name(project.root, project.name, os.environ)
     images = images_to_build(
         tuple(agents or ()),
         path,
@@ -51,7 +65,7 @@ def build(  # noqa: PLR0913 - each is an option
     )
     verb = build_of(images, base_image=base_image, extra_ca=extra_ca, anew=no_cache)
     try:
-        execute(backend().build(verb), dry_run=dry_run, quiet=quiet)
+        execute(backend().build(verb), dry_run=dry_run, quiet=quiet, lists_current=True)
     except KeyboardInterrupt:
         say("interrupted: the current image was not built; the next build continues from the cache")
         return INTERRUPTED

@@ -8,7 +8,8 @@ from pathlib import Path
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.execute import driver
-from agent_sandbox.cli.terminal.output import emit, emit_json
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.runtime.doctor.table import examine
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, Status, warn
@@ -21,12 +22,12 @@ def doctor(*, path: ProjectPath = None, json: Json = False) -> int:
     for result in examine(machine) if json else folded(examine(machine)):
         results.append(result)
         if not json:
-            emit(as_text(result))
+            emit_lines(as_lines(result))
     failed = sum(result.status is Status.FAIL for result in results)
     if json:
         emit_json({"ok": not failed, "checks": [asdict(result) for result in results]})
     else:
-        emit(_verdict(failed, has_project=machine.has_project))
+        emit_lines([_verdict(failed, has_project=machine.has_project)])
     return FIXABLE if failed else DONE
 
 
@@ -45,13 +46,16 @@ def folded(results: Iterable[CheckResult]) -> Iterator[CheckResult]:
         yield warn(name, f"{len(others) + 1} known vulnerabilities in {components}", hint)
 
 
-def as_text(result: CheckResult) -> str:
-    """Return a result as text: status, name, what was found, and the hint on its own line."""
-    hint = f"\n                  {result.hint}" if result.hint else ""
-    return f"{result.status:<4}  {result.name:<10}  {result.what}{hint}"
+def as_lines(result: CheckResult) -> Iterator[str]:
+    """Yield a result as text: status, name, what was found, and the hint on its own line."""
+    first, *others = result.what.split("\n")
+    yield styled((f"{result.status:<4}", result.status), f"  {result.name:<10}  {first}")
+    yield from others
+    if result.hint:
+        yield f"{'':<18}{result.hint}"
 
 
 def _verdict(failed: int, *, has_project: bool) -> str:
     if failed:
-        return f"{failed} to fix"
-    return "ready" if has_project else "ready for `agent-sandbox init AGENT`"
+        return styled((f"{failed} to fix", Status.FAIL))
+    return styled(("ready", Status.OK), "" if has_project else " for `agent-sandbox init AGENT`")

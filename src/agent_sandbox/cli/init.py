@@ -9,14 +9,15 @@ from typing import Annotated, Any
 from agent_sandbox.agents import catalogue
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
-from agent_sandbox.cli.terminal.output import emit, emit_json, say
+from agent_sandbox.cli.terminal.excerpt import diff_lines
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import STACK
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.runtime.host.agents import built_in, known_agents
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, agent_of
 from agent_sandbox.runtime.project.installed import require_outermost
-from agent_sandbox.stack.engine import COMMAND
+from agent_sandbox.stack.engine import COMMAND, FILE_KIND
 from agent_sandbox.stack.limits import limit_texts
 from agent_sandbox.stack.workspace import Ide
 
@@ -28,7 +29,7 @@ WOULD = {
 }
 NEXT = {
     "agent-sandbox up": "builds the images once (a few minutes) and starts the stack",
-    f"{COMMAND} exec agent zsh": "work in it",
+    "agent-sandbox shell": "work in it",
 }
 AGAIN = {"agent-sandbox up": "applies the changes to the stack"}
 
@@ -39,13 +40,13 @@ def completions(*before: str) -> tuple[str, ...]:
 
 
 BUILT_IN = ", ".join(catalogue.known_agents(built_in()))
+Agent = Annotated[
+    str | None, Argument(help=f"The agent to run in the sandbox: {BUILT_IN}, or your own; by default the project's.")
+]
 
 
 def init(  # noqa: PLR0913 - each is an option
-    agent: Annotated[
-        str | None,
-        Argument(help=f"The agent to run in the sandbox: {BUILT_IN}, or your own; by default the project's."),
-    ] = None,
+    agent: Agent = None,
     *,
     path: Annotated[
         Path | None, Option(help="The project's directory; by default this one.", metavar="DIRECTORY")
@@ -55,17 +56,24 @@ def init(  # noqa: PLR0913 - each is an option
     memory: Annotated[str | None, Option(help="The agent's memory limit; by default 8g.")] = None,
     cpus: Annotated[str | None, Option(help="The agent's limit of processors, such as 1.5; by default 4.")] = None,
     pids: Annotated[str | None, Option(help="The agent's limit of processes; by default 4096.")] = None,
-    provider: Annotated[
-        str | None, Option(help="The provider of models that the policy allows, for an agent that works with several.")
-    ] = None,
+    provider: Annotated[str | None, Option(help="The model provider to allow, for an agent that has several.")] = None,
     force: Annotated[bool, Option(help="Replace generated files even if they were edited.")] = False,
     detect: Annotated[
         bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
     ] = False,
+    dotenv: Annotated[
+        bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
+    ] = False,
+    no_dotenv: Annotated[
+        bool, Option(help=f"Leave .env alone: the default for a project with its own {FILE_KIND}.")
+    ] = False,
+    gitignore: Annotated[bool, Option(help="List the files that belong to this machine in .gitignore.")] = False,
     dry_run: Annotated[bool, Option(help="Print the diff; write nothing.")] = False,
     as_json: Annotated[bool, Option(help="Print the result as JSON.", name="--json")] = False,
 ) -> None:
     """Write .devcontainer/{docker-compose.yml,devcontainer.json,policy.yaml} and .env into a project.
+
+    In a project with its own compose file, .env stays as it is, and so does what `docker compose` does.
 
     Run it again after an upgrade or when the project has changed: it updates files that were not edited. It never
     changes policy.yaml once that exists. Edited files are kept and shown as a diff.
@@ -83,6 +91,8 @@ def init(  # noqa: PLR0913 - each is an option
         on_conflict=OnConflict.REPLACE if force else OnConflict.KEEP,
         detect=detect,
         provider=provider,
+        gitignore=gitignore,
+        dotenv=_either(dotenv=dotenv, no_dotenv=no_dotenv),
         limits={name: text for name, text in asked.items() if text is not None},
     )
     prepared = write_stack(options, dry_run=dry_run, ask=not as_json)
@@ -91,6 +101,12 @@ def init(  # noqa: PLR0913 - each is an option
     else:
         _show(prepared, dry_run=dry_run)
     require_no_conflict(prepared)
+
+
+def _either(*, dotenv: bool, no_dotenv: bool) -> bool | None:
+    if dotenv and no_dotenv:
+        raise UserError([Problem(where="--dotenv", what="contradicts --no-dotenv", hint="give one of them")])
+    return dotenv if dotenv or no_dotenv else None
 
 
 def _agent_there(path: Path) -> str:
@@ -111,9 +127,9 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         if dry_run:
             say(f"{WOULD.get(change.verdict, change.verdict):<13}  {change.path}")
         else:
-            emit(f"{change.verdict:<9}  {change.path}")
+            emit_lines([f"{change.verdict:<9}  {change.path}"])
     for note in prepared.notes:
-        say(f"note: {note}")
+        say(("note:", "title"), f" {note}")
     if dry_run:
         say("dry run: nothing was written")
     elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
@@ -125,15 +141,16 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
 def _emit_diff(change: Change) -> None:
     diff = change.diff()
     if diff:
-        emit(diff.rstrip("\n"))
+        emit_lines(diff_lines(diff.rstrip("\n")))
 
 
 def _say_next(project: Path, commands: Mapping[str, str]) -> None:
-    say("\nNext:")
+    say("")
+    say(("Next:", "title"))
     if project != Path.cwd():
-        say(f"  cd {shlex.quote(str(project))}")
+        say("  ", (f"cd {shlex.quote(str(project))}", "command"))
     for command, why in commands.items():
-        say(f"  {command:<30} # {why}")
+        say("  ", (command, "command"), f"{'':<{30 - len(command)}} # {why}")
 
 
 def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:

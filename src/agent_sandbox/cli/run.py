@@ -7,18 +7,16 @@ from typing import Annotated
 import typer
 
 from agent_sandbox.backends.project import Project
-from agent_sandbox.backends.verbs import Exec
 from agent_sandbox.cli.framework.options import DryRun, ProjectPath, Yes
 from agent_sandbox.cli.framework.typer_options import BaseImage, ExtraCa, Quiet
 from agent_sandbox.cli.steps.execute import backend, execute
 from agent_sandbox.cli.steps.start_stack import report_unwritable_project, start
 from agent_sandbox.cli.steps.trust_gate import open_trusted, open_unasked
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.cli.terminal.tty import terminal
+from agent_sandbox.cli.terminal.tty import entering
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 from agent_sandbox.runtime.project.installed import has_stack
-from agent_sandbox.stack.services.agent import ENTER
 
 Arguments = Annotated[
     list[str] | None,
@@ -28,6 +26,11 @@ Arguments = Annotated[
     ),
 ]
 Ask = Annotated[bool, typer.Option("--ask", help="Let the agent ask for permission as it does outside.")]
+
+
+def completions(*before: str) -> tuple[str, ...]:
+    """Return the known agents, for shell completion."""
+    return () if before else known_agents()
 
 
 def run(  # noqa: PLR0913 - each is an option
@@ -58,9 +61,8 @@ def run(  # noqa: PLR0913 - each is an option
         return code
     if not dry_run:
         report_unwritable_project(project)
-    manifest = load_manifest(project.agent)
-    command = (*manifest.started(asks=ask), *words)
-    execute(backend().plan(project, Exec(argv=(ENTER, *command), terminal=terminal())), dry_run=dry_run, quiet=True)
+    command = (*load_manifest(project.agent).started(asks=ask), *words)
+    execute(backend().plan(project, entering(*command)), dry_run=dry_run, quiet=True)
     return code
 
 
@@ -89,7 +91,7 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
     for change in prepared.changes:
         say(f"would write  {change.path}" if dry_run else f"{change.verdict:<9}  {change.path}")
     for note in prepared.notes:
-        say(f"note: {note}")
+        say(("note:", "title"), f" {note}")
 
 
 def _require_agent(project: Project, agent: str) -> None:

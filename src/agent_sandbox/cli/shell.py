@@ -2,16 +2,14 @@
 
 from pathlib import Path
 
-from agent_sandbox.backends.verbs import Exec
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.steps.execute import backend, execute, require_agent
 from agent_sandbox.cli.steps.trust_gate import open_known
-from agent_sandbox.cli.terminal.tty import terminal
-from agent_sandbox.stack.services.agent import ENTER
+from agent_sandbox.cli.terminal.tty import entering
 
 
 def shell(*, path: ProjectPath = None) -> None:
     """Open zsh in the agent container, as `dev` in /workspace."""
     project = open_known(path, cwd=Path.cwd())
     require_agent(project)
-    execute(backend().plan(project, Exec(argv=(ENTER, "zsh"), terminal=terminal())), quiet=True)
+    execute(backend().plan(project, entering("zsh")), quiet=True)

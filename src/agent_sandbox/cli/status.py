@@ -11,14 +11,15 @@ from typing import Any
 
 from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.framework.options import Json, ProjectPath
+from agent_sandbox.cli.steps.decision_line import decision_line
 from agent_sandbox.cli.steps.execute import backend, driver
-from agent_sandbox.cli.terminal.output import emit, emit_json
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, REPLACED, SHARING, STRANGER, listed
 from agent_sandbox.runtime.proxy.clock import clock_off
 from agent_sandbox.runtime.proxy.control import ask_stack
-from agent_sandbox.runtime.proxy.decisions import as_text as decision_as_text
 from agent_sandbox.runtime.proxy.decisions import local_time
 from agent_sandbox.runtime.status import Loaded, Status, look
 from agent_sandbox.runtime.trust.prompt import unseen_in
@@ -29,6 +30,9 @@ CHECKED = "; {starts} more by the sandbox's own checks"
 UNSEEN = "{} is not trusted: agent-sandbox trust"
 UNOPENED = "  and {} that no rule can allow (private, reserved, malformed): agent-sandbox proxy logs --denied"
 CLOCK = f"the proxy's clock is {{}}, so certificates fail: set the clock of the {HOST}"
+# The style of each label that begins a line.
+LABELS = {"trust": "warn", "closed": "warn", "open": "fail", "policy": "title", "limits": "title", "log": "warn"}
+LABELS |= {"requests": "title"}
 PLACE = re.compile(r"(?::[0-9]+){1,2}\Z")
 NOT_RUNNING = "not running: agent-sandbox up"
 # States in which a container neither runs nor is about to restart.
@@ -67,7 +71,7 @@ def status(*, path: ProjectPath = None, json: Json = False) -> None:
     if json:
         emit_json(as_json(found))
     else:
-        emit(as_text(found))
+        emit_lines(map(_labelled, as_text(found)))
 
 
 def as_json(found: Status) -> dict[str, Any]:
@@ -119,38 +123,51 @@ def as_json(found: Status) -> dict[str, Any]:
     }
 
 
-def as_text(found: Status) -> str:
-    """Return the status as text."""
+def as_text(found: Status) -> Iterator[str]:
+    """Yield the status as text."""
     project = found.project
     width = max((len(c.condition) for c in found.containers), default=0)
-    services = [f"  {c.service:<9} {c.condition:<{width}}  {c.image}{_restarts(c)}" for c in found.containers]
     unseen = [f"trust   {UNSEEN.format(', '.join(found.unseen))}"] if found.unseen else []
     digest = (found.host_digest[:12],) if found.host_digest else ()
     policy = (", ".join(_policy_files(found)), *digest, SAID[found.loaded])
     requests = found.proxy.get("requests", {})
     counts = [f"{COUNTED}{CHECKED if requests['starts'] else ''}".format(**requests)] if requests else []
-    denials = [f"  {decision_as_text(line)}" for line in found.denials]
+    yield styled((project.name, "title"), f"  {project.agent}  {project.root}")
+    yield from unseen
+    yield from (_container_line(container, width) for container in found.containers)
+    yield from () if found.containers else (f"  {NOT_RUNNING}",)
+    yield from _ended(found.containers)
+    yield from ([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else [])
+    yield f"policy  {' '.join(policy)}"
+    yield from _kept(found.proxy.get("policy", {}))
+    yield from (f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ()))
+    yield from (f"  {note}" for note in (*found.missing_services, *found.unmounted_layers))
+    yield from (f"  {problem}" for problem in found.known_problems[:PROBLEMS])
+    yield from _limits(found)
+    yield from _workspace(found)
+    yield from _log(found.proxy.get("log", {}))
+    yield from counts
+    yield from _denials(found)
+
+
+def _labelled(line: str) -> str:
+    """Return a line with its label in its style, if it has one."""
+    label, space, text = line.partition("  ")
+    return styled((label, LABELS[label]), f"{space}{text}") if label in LABELS else line
+
+
+def _container_line(container: Container, width: int) -> str:
+    style = "ok" if container.ready else "fail" if container.state in ENDED or container.health else "warn"
+    condition = (f"{container.condition:<{width}}", style)
+    return styled(f"  {container.service:<9} ", condition, f"  {container.image}{_restarts(container)}")
+
+
+def _denials(found: Status) -> Iterator[str]:
+    if found.denials or found.unopened:
+        yield styled(("last denials", "title"))
+    yield from (decision_line(record, indent="  ") for record in found.denials)
     if found.unopened:
-        denials.append(UNOPENED.format(found.unopened))
-    return "\n".join(
-        (
-            f"{project.name}  {project.agent}  {project.root}",
-            *unseen,
-            *(services or [f"  {NOT_RUNNING}"]),
-            *_ended(found.containers),
-            *([f"closed  {CLOCK.format(off)}"] if (off := _clock(found)) else []),
-            f"policy  {' '.join(policy)}",
-            *_kept(found.proxy.get("policy", {})),
-            *(f"  {line}" for line in found.proxy.get("policy", {}).get("upstream", ())),
-            *(f"  {note}" for note in (*found.missing_services, *found.unmounted_layers)),
-            *(f"  {problem}" for problem in found.known_problems[:PROBLEMS]),
-            *_limits(found),
-            *_workspace(found),
-            *_log(found.proxy.get("log", {})),
-            *counts,
-            *(["last denials", *denials] if denials else []),
-        )
-    )
+        yield UNOPENED.format(found.unopened)
 
 
 def _policy_files(found: Status) -> list[str]:

@@ -27,6 +27,9 @@ def up(  # noqa: PLR0913 - each is an option
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
     code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if not (code or dry_run or quiet):
-        say(f"{project.name} is up; start the agent with agent-sandbox run, or a shell with agent-sandbox shell")
+        say(
+            *(f"{project.name} is ", ("up", "ok"), "; start the agent with ", ("agent-sandbox run", "command")),
+            *(", or a shell with ", ("agent-sandbox shell", "command")),
+        )
         report_unwritable_project(project)
     return code

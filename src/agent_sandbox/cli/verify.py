@@ -12,7 +12,8 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
-from agent_sandbox.cli.terminal.output import emit, emit_json
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
@@ -26,7 +27,8 @@ Capture = Annotated[
 CODES = {0: DONE, 1: FIXABLE}
 SHOWN = 200
 LONGEST_SECONDS = 120
-HARMLESS = {"closed", "note"}
+# The verdicts that are not a leak.
+STYLES = {"closed": "ok", "note": ""}
 KEYS = ("group", "tried", "verdict", "told", "mend")
 
 
@@ -44,12 +46,12 @@ def verify(*, path: ProjectPath = None, full: Full = False, capture: Capture = "
     if done.code not in CODES:
         raise UserError([driver().explain(done.err or done.out, doing="running the probe")])
     probes = (*_probes(done.out), _sharing(project.name))
-    leaks = [one for one in probes if one["verdict"] not in HARMLESS]
+    leaks = [one for one in probes if one["verdict"] not in STYLES]
     code = FIXABLE if leaks else CODES[done.code]
     if json:
         emit_json({"ok": code == DONE, "probes": probes})
     else:
-        emit("\n".join((*map(_line, probes), _sum(len(probes), len(leaks)))))
+        emit_lines((*(line for one in probes for line in _lines(one)), _sum(len(probes), len(leaks))))
     return code
 
 
@@ -102,11 +104,13 @@ def _sharing(project: str) -> Mapping[str, Any]:
     }
 
 
-def _line(one: Mapping[str, Any]) -> str:
+def _lines(one: Mapping[str, Any]) -> Iterator[str]:
     words = {key: printable(str(value)) for key, value in one.items()}
-    line = "{verdict:<6}  {group:<10}  {tried:<36}  {told}".format(**words)
-    return f"{line}\n        fix:  {words['mend']}" if words["mend"] else line
+    style = STYLES.get(one["verdict"], "fail")
+    yield styled((f"{words['verdict']:<6}", style), "  {group:<10}  {tried:<36}  {told}".format(**words))
+    if words["mend"]:
+        yield f"        fix:  {words['mend']}"
 
 
 def _sum(tried: int, leaks: int) -> str:
-    return f"{tried} tried, {leaks or 'none'} got out"
+    return styled(f"{tried} tried, ", (f"{leaks or 'none'} got out", "fail" if leaks else "ok"))

@@ -4,7 +4,7 @@ import platform
 
 from agent_sandbox import __version__
 from agent_sandbox.cli.framework.options import Json
-from agent_sandbox.cli.terminal.output import emit, emit_json
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines
 from agent_sandbox.runtime.host.agents import known_agents, load_manifest
 
 
@@ -20,6 +20,6 @@ def version(*, as_json: Json = False) -> None:
     if as_json:
         emit_json(versions)
         return
-    emit(f"agent-sandbox  {__version__}\nPython         {versions['python']}\nsystem         {versions['system']}")
-    for manifest in manifests:
-        emit(f"{manifest.name:<13}  {manifest.version}  {manifest.title}")
+    rows = (("agent-sandbox", __version__), ("Python", platform.python_version()), ("system", platform.platform()))
+    emit_lines(f"{name:<13}  {text}" for name, text in rows)
+    emit_lines(f"{manifest.name:<13}  {manifest.version}  {manifest.title}" for manifest in manifests)

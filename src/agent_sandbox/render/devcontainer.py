@@ -39,7 +39,7 @@ def devcontainer_document(manifest: AgentManifest, workspace: Workspace) -> dict
         "overrideCommand": False,
         "updateRemoteUserUID": False,
         "shutdownAction": "stopCompose",
-        "initializeCommand": ["agent-sandbox", "build", "--path", "${localWorkspaceFolder}"],
+        "initializeCommand": ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"],
         "postStartCommand": ["timeout", str(START_SECONDS), "sh", "-c", ready],
         "waitFor": "postStartCommand",
         "customizations": _customizations(manifest, workspace.ide),

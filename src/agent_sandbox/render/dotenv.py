@@ -1,7 +1,7 @@
 """Edit a `.env` file in place: set our variables and keep all other bytes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from agent_sandbox.stack.engine import COMMAND
@@ -14,6 +14,12 @@ ASSIGNMENT = re.compile(
 )
 NOTE = re.compile(r"[ \t]#")
 COMMENT = f"# With these two lines, plain `{COMMAND}` finds the agent's sandbox. Written by agent-sandbox."
+# Also the comment of earlier versions, with the empty line that `set_variables` puts before it.
+COMMENTS = re.compile(
+    rf"(?:(?<=\n)\r?\n)?^# (?:{re.escape(COMMENT[2:])}|Plain `{COMMAND}` finds the agent's sandbox by these two lines\."
+    r" Written by agent-sandbox\.)\r?(?:\n|\Z)",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,16 @@ def set_variables(text: str, values: Mapping[str, str]) -> str:
         return text
     gap = "" if not text else end if text.endswith("\n") else end * 2
     return f"{text}{gap}{COMMENT}{end}{''.join(missing)}"
+
+
+def remove_variables(text: str, keys: Collection[str]) -> str:
+    """Return the text without the lines of these variables and without our comment."""
+    present = assignments(text)
+    for key in sorted(present.keys() & keys, key=lambda key: -present[key].start):
+        start = text.rfind("\n", 0, present[key].start) + 1
+        end = text.find("\n", present[key].end) + 1 or len(text)
+        text = text[:start] + text[end:]
+    return COMMENTS.sub("", text)
 
 
 def _written(value: str) -> str:

@@ -8,9 +8,11 @@ from agent_sandbox.problems import UserError
 from agent_sandbox.render import dotenv, jsonc
 from agent_sandbox.render.devcontainer import DOUBTFUL
 from agent_sandbox.render.foreign import load_foreign
+from agent_sandbox.render.header import INIT
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict
+from agent_sandbox.render.record import uses_dotenv
 from agent_sandbox.stack.engine import COMMAND, FILES_VARIABLE
 
 
@@ -26,15 +28,16 @@ def notes(
     `providers` are the model providers that the user chose.
     """
     by_path = {change.path: change for change in changes}
+    stack, named = by_path[STACK], by_path.get(DOTENV)
     return (
         *(f"{change.path}: merged; {change.why}" for change in changes if _replaced(change)),
         *_doubtful(by_path[DEVCONTAINER]),
         *_missing_services(by_path[POLICY], (*manifest.services, *providers)),
         *_missing_provider(by_path[POLICY], manifest),
         *_offers(by_path[POLICY], offered),
-        *_overshadowed(by_path[DOTENV], own_stacks),
-        *_open(by_path[DOTENV], by_path[STACK]),
-        *_added(by_path[DOTENV]),
+        *_own(own_stacks, stack),
+        *(_open(named, stack) if named else ()),
+        *(_added(named) if named and uses_dotenv(stack.after) else ()),
     )
 
 
@@ -97,10 +100,14 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
         yield f"this project's files name {left}: see `domains` in {POLICY}"
 
 
-def _overshadowed(change: Change, own_stacks: Sequence[str]) -> Iterator[str]:
-    own = f"{COMMAND} --project-name NAME --file"
-    for file in own_stacks if change.writes else ():
-        yield f"`{COMMAND}` in this directory now uses the sandbox; for your own stack, use: {own} {file}"
+def _own(own_stacks: Sequence[str], stack: Change) -> Iterator[str]:
+    """Yield which of two stacks plain `docker compose` uses: the sandbox, or the project's own."""
+    for file in own_stacks:
+        if uses_dotenv(stack.after):
+            undo = f"`{INIT} --no-dotenv` gives it back to {file}"
+            yield f"`{COMMAND}` in this directory uses the sandbox, by {DOTENV}; {undo}"
+        elif stack.verdict is Verdict.WRITTEN:
+            yield f"`{COMMAND}` in this directory still uses {file}; for the sandbox, use: {COMMAND} --file {STACK}"
 
 
 def _open(change: Change, stack: Change) -> Iterator[str]:

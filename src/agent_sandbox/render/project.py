@@ -11,6 +11,8 @@ from agent_sandbox.render.policy import Offered, render_policy
 from agent_sandbox.render.reconcile import (
     Change,
     OnConflict,
+    Verdict,
+    cleared_dotenv,
     generated,
     merged_devcontainer,
     merged_dotenv,
@@ -32,6 +34,7 @@ class Rendered:
     members: Mapping[str, Any]
     policy: str
     variables: Mapping[str, str]
+    dotenv: bool
 
 
 def render_project(  # noqa: PLR0913 - the values of a stack
@@ -50,6 +53,7 @@ def render_project(  # noqa: PLR0913 - the values of a stack
         members=devcontainer_document(manifest, workspace),
         policy=render_policy(templates, manifest, workspace.ide, offered, providers),
         variables={FILES_VARIABLE: STACK, NAME_VARIABLE: stack.name},
+        dotenv=workspace.dotenv,
     )
 
 
@@ -71,5 +75,15 @@ def reconcile(
             on_conflict=on_conflict,
         ),
         yours(POLICY, present[POLICY], rendered.policy),
-        merged_dotenv(DOTENV, present[DOTENV], rendered.variables, former=former, on_conflict=on_conflict),
+        *_dotenv(rendered, present[DOTENV], former=former, on_conflict=on_conflict),
     )
+
+
+def _dotenv(
+    rendered: Rendered, before: str | None, *, former: frozenset[str], on_conflict: OnConflict
+) -> tuple[Change, ...]:
+    """Return the change of `.env`, or none if the file is left alone."""
+    if rendered.dotenv:
+        return (merged_dotenv(DOTENV, before, rendered.variables, former=former, on_conflict=on_conflict),)
+    cleared = cleared_dotenv(DOTENV, before or "", rendered.variables, former=former, on_conflict=on_conflict)
+    return () if cleared.verdict is Verdict.UNCHANGED else (cleared,)

@@ -4,6 +4,7 @@
 | docker-compose.yml | written | updated         | kept, unless forced      | kept, unless forced      |
 | devcontainer.json  | written | updated         | kept if it contradicts   | merged                   |
 | .env               | written | merged          | kept if it contradicts   | merged                   |
+|   with --no-dotenv | -       | cleared         | kept if it contradicts   | -                        |
 | policy.yaml        | written | kept            | kept                     | kept                     |
 """
 
@@ -146,6 +147,20 @@ def merged_dotenv(
     ]
     verdict = Verdict.KEPT if contrary and on_conflict is OnConflict.KEEP else Verdict.MERGED
     return Change(path=path, verdict=verdict, before=before, after=after, why=", ".join(contrary))
+
+
+def cleared_dotenv(
+    path: str, before: str, values: Mapping[str, str], *, former: frozenset[str], on_conflict: OnConflict
+) -> Change:
+    """Return the change of `.env` that removes our variables; `former` are values that an earlier `init` set."""
+    present = {key: found.value for key, found in dotenv.assignments(before).items() if key in values}
+    ours = {key for key, value in present.items() if _holds(value, values[key]) or value in former}
+    after = dotenv.remove_variables(before, ours) if ours else before
+    if after == before:
+        return Change(path=path, verdict=Verdict.UNCHANGED, before=before, after=before)
+    shared = [f"`{key}` is {present[key]}" for key in sorted(ours) if present[key] not in {values[key], *former}]
+    verdict = Verdict.KEPT if shared and on_conflict is OnConflict.KEEP else Verdict.UPDATED
+    return Change(path=path, verdict=verdict, before=before, after=after, why=", ".join(shared))
 
 
 def _holds(present: str | None, value: str) -> bool:

@@ -11,6 +11,9 @@ from agent_sandbox.stack.model import Limits
 from agent_sandbox.stack.naming import RECORD
 from agent_sandbox.stack.workspace import Ide, Owner
 
+# Recorded only if it is false.
+DOTENV_KEY = "dotenv"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
@@ -22,6 +25,7 @@ class Record:
     ide: Ide
     owner: Owner
     limits: Limits
+    dotenv: bool
 
 
 def parse_record(text: str) -> Record | None:
@@ -39,6 +43,13 @@ def parse_record(text: str) -> Record | None:
             ide=Ide(said["ide"]),
             owner=Owner(uid=int(uid), gid=int(gid)),
             limits=limits({str(name): str(text) for name, text in dict(said.get("limits") or {}).items()}),
+            dotenv=said.get(DOTENV_KEY) != "false",
         )
     except (UserError, LookupError, TypeError, ValueError):
         return None
+
+
+def uses_dotenv(text: str) -> bool:
+    """Return whether the stack of this compose file takes names of further files from the project's `.env`."""
+    record = parse_record(text) if DOTENV_KEY in text else None
+    return record is None or record.dotenv

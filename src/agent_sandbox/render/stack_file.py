@@ -5,6 +5,7 @@ from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
 from agent_sandbox.render.faithful import load_yaml, require_same
+from agent_sandbox.render.record import DOTENV_KEY
 from agent_sandbox.render.template import Templates
 from agent_sandbox.stack.engine import STACK_FILE
 from agent_sandbox.stack.limits import PART_OF_THE_USERS, kept, size
@@ -25,6 +26,7 @@ def render_stack_file(templates: Templates, stack: Stack, manifest: AgentManifes
         f"_shared/{STACK_FILE}.j2",
         doc=document,
         title=manifest.title,
+        dotenv=workspace.dotenv,
         mounts={service.name: _whys(service) for service in stack.services},
         volumes={volume.key: volume.why for volume in stack.volumes},
     )
@@ -42,6 +44,7 @@ def stack_document(stack: Stack, workspace: Workspace) -> Document:
             "ide": workspace.ide.value,
             "dev": f"{workspace.owner.uid}:{workspace.owner.gid}",
             **({"limits": kept(workspace.limits)} if kept(workspace.limits) else {}),
+            **({} if workspace.dotenv else {DOTENV_KEY: False}),
         },
         "services": {service.name: _service(service) for service in stack.services},
         "networks": {network.key: _network(network) for network in stack.networks},
@@ -80,6 +83,7 @@ def _service(service: Service) -> Document:
         "command": list(service.command),
         "working_dir": service.working_directory,
         "environment": dict(service.environment),
+        "labels": dict(service.labels),
         "volumes": [_volume(mount) for mount in service.mounts if mount.kind is not MountKind.TMPFS],
         "tmpfs": [_tmpfs(mount, service.user) for mount in service.mounts if mount.kind is MountKind.TMPFS],
         **_walls(service),

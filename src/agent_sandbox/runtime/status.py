@@ -107,7 +107,7 @@ def look(  # noqa: PLR0913 - each is a question of its own
         unopened=unopened,
         missing_services=missing_services,
         unmounted_layers=unmounted_layers,
-        inside=look_inside(driver, found),
+        inside=look_inside(driver, found, project.root),
         connected=intruders.connected,
         strangers=intruders.strangers,
         sharing=tuple(one.mending for one in intruders.sharing),

@@ -106,6 +106,7 @@ class Service:
     command: tuple[str, ...] = ()
     working_directory: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     networks: tuple[Attachment, ...] = ()
     shares_network_of: str = ""

@@ -62,6 +62,8 @@ class Workspace:
     owner: Owner = Owner()
     identity: Identity = Identity()
     limits: Limits = DEFAULT
+    # Whether `.env` names the stack for plain `docker compose`.
+    dotenv: bool = True
     protected: tuple[Protected, ...] = ()
     dotfiles: str | None = None
     shell_d: str | None = None

@@ -25,6 +25,22 @@ def test_quiet_says_nothing(up_to_date: FakeDocker, capsys: pytest.CaptureFixtur
     assert capsys.readouterr() == ("", "")
 
 
+def test_for_an_editor_the_projects_name_must_be_the_stacks(
+    project: Path, up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(lambda: build(editor=True, quiet=True)) == 0
+    (project / ".env").write_text("COMPOSE_PROJECT_NAME=other\n")
+    calls = len(up_to_date.calls)
+    assert exit_code(lambda: build(editor=True)) == 1
+    assert len(up_to_date.calls) == calls
+    assert capsys.readouterr().err == (
+        f"error: {project}/.env: COMPOSE_PROJECT_NAME is other: an editor starts the stack under this name, "
+        "where agent-sandbox does not find it\n"
+        "  hint: name your own stack with `name:` in its compose file, and remove COMPOSE_PROJECT_NAME\n"
+    )
+    assert exit_code(lambda: build(quiet=True)) == 0
+
+
 def test_a_dry_run_prints_the_commands_and_asks_nothing(
     project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:

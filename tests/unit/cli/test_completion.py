@@ -55,6 +55,9 @@ def where_installed[T](shell: Shell, rows: list[T]) -> list[T]:
         ("agent-sandbox policy e", ["explain"]),
         ("agent-sandbox policy services show gith", ["github"]),
         ("agent-sandbox init --ide j", ["jetbrains"]),
+        ("agent-sandbox init --ide = j", ["jetbrains"]),
+        ("agent-sandbox run clau", ["claude"]),
+        ("agent-sandbox status --color n", ["never"]),
     ],
 )
 def test_a_real_bash_completes(environment: dict[str, str], line: str, expected: list[str]) -> None:
@@ -76,6 +79,8 @@ def test_a_real_bash_completes(environment: dict[str, str], line: str, expected:
         [
             ("agent-sandbox ini", "init"),
             ("agent-sandbox policy explain DEL", "DELETE"),
+            ("agent-sandbox run clau", "claude"),
+            ("agent-sandbox init --ide=jet", "--ide=jetbrains"),
             ("agent-sandbox policy check policy-f", "policy-file.yaml"),
         ],
     ),
@@ -101,6 +106,8 @@ def test_a_real_fish_completes_and_offers_files_where_nothing_is_known(
             ("agent-sandbox policy explain DEL", "agent-sandbox policy explain DELETE "),
             ("agent-sandbox init --ide jet", "agent-sandbox init --ide jetbrains "),
             ("agent-sandbox init --dry", "agent-sandbox init --dry-run "),
+            ("agent-sandbox init --ide=jet", "agent-sandbox init --ide=jetbrains "),
+            ("agent-sandbox run clau", "agent-sandbox run claude "),
         ],
     ),
 )

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.doctor import as_text, doctor, folded
+from agent_sandbox.cli.doctor import as_lines, doctor, folded
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.runtime.driver.result import ok, warn
 
@@ -35,8 +35,9 @@ def test_a_program_gets_every_result(nowhere: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_result_is_a_line_and_its_hint_another() -> None:
-    assert as_text(ok("disk", "room")) == "ok    disk        room"
-    assert as_text(warn("disk", "little", "make room")) == "warn  disk        little\n                  make room"
+    assert [*as_lines(ok("disk", "room"))] == ["ok    disk        room"]
+    expected = ["warn  disk        little", "                  make room"]
+    assert [*as_lines(warn("disk", "little", "make room"))] == expected
 
 
 def test_several_known_vulnerabilities_are_one_line() -> None:

@@ -57,7 +57,7 @@ def test_it_ends_with_the_next_steps(ask: Ask) -> None:
     assert ask("init", "claude").err.splitlines()[-3:] == [
         "Next:",
         "  agent-sandbox up               # builds the images once (a few minutes) and starts the stack",
-        "  docker compose exec agent zsh  # work in it",
+        "  agent-sandbox shell            # work in it",
     ]
 
 
@@ -283,6 +283,61 @@ def test_a_devcontainer_json_and_a_dotenv_of_the_users_are_merged(empty_project:
     assert merged.startswith('{\n  // ours\n  "remoteUser": "dev",\n  "features": {},\n  "name": "app"')
     assert (empty_project / ".env").read_text().startswith("# keys\nDB=1\n")
     assert verdicts(ask("init", "claude").out) == dict.fromkeys(ALL, "unchanged")
+
+
+OWN = {"compose.yaml": "services: {web: {image: x}}\n", ".env": "# keys\r\nDB='1'\nCOMPOSE_PROJECT_NAME=mine"}
+
+
+def test_a_project_with_its_own_compose_file_keeps_its_env_byte_for_byte(empty_project: Path, ask: Ask) -> None:
+    for path, text in OWN.items():
+        (empty_project / path).write_bytes(text.encode())
+    for _ in range(2):
+        answer = ask("init", "claude")
+        assert (answer.code, list(verdicts(answer.out))) == (0, ALL[:3])
+        assert {path: (empty_project / path).read_bytes().decode() for path in OWN} == OWN
+    assert "x-agent-sandbox: {agent: claude, title: app, ide: vscode, dev: " in (empty_project / COMPOSE).read_text()
+    assert ", dotenv: false}" in (empty_project / COMPOSE).read_text()
+    assert (
+        'source: "../.env", target: /workspace/.env, bind: {create_host_path: false}, read_only: true}'
+        in (empty_project / COMPOSE).read_text()
+    )
+
+
+def test_no_dotenv_removes_our_lines_and_nothing_else_and_dotenv_adds_them_again(empty_project: Path, ask: Ask) -> None:
+    (empty_project / ".env").write_text("A=1\n")
+    ask("init", "claude")
+    with_lines = (empty_project / ".env").read_text()
+    answer = ask("init", "--no-dotenv")
+    unchanged = dict.fromkeys(ALL[:3], "unchanged")
+    assert verdicts(answer.out) == unchanged | {COMPOSE: "updated", ".env": "updated"}
+    note = ".env was replaced: if the stack is running, run `agent-sandbox up` to make it read-only again"
+    assert f"note: {note}\n" in answer.err
+    assert (empty_project / ".env").read_text() == "A=1\n"
+    assert verdicts(ask("init").out) == unchanged
+    assert verdicts(ask("init", "--dotenv").out)[".env"] == "merged"
+    assert (empty_project / ".env").read_text() == with_lines
+
+
+def test_files_that_the_user_added_to_the_stack_are_not_lost_with_our_lines(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    env = empty_project / ".env"
+    env.write_text(env.read_text().replace("docker-compose.yml", "docker-compose.yml:mine.yml"))
+    (empty_project / "mine.yml").write_text("services: {}\n")
+    before = tree(empty_project)
+    answer = ask("init", "--no-dotenv")
+    assert (answer.code, tree(empty_project)) == (1, before)
+    assert answer.err == (
+        f"error: .env: `COMPOSE_FILE` is {COMPOSE}:mine.yml; nothing was written\n"
+        "  hint: --force writes what the diff shows; or --dotenv keeps it\n"
+    )
+    assert ask("init", "--no-dotenv", "--force").code == 0
+    assert env.read_text() == ""
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_dotenv_and_no_dotenv_contradict_each_other(ask: Ask) -> None:
+    answer = ask("init", "claude", "--dotenv", "--no-dotenv")
+    assert (answer.code, answer.err) == (1, "error: --dotenv: contradicts --no-dotenv\n  hint: give one of them\n")
 
 
 def test_what_was_chosen_once_stays_chosen(empty_project: Path, ask: Ask) -> None:
@@ -553,3 +608,14 @@ def test_git_offers_only_the_policy_to_commit(empty_project: Path, ask: Ask) -> 
     found = subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()
     assert [line for line in found if "devcontainer" in line or ".env" in line] == [f"?? {POLICY}"]
     assert "note: .git/info" not in ask("init", "claude").err
+
+
+def test_gitignore_is_changed_on_request_alone(empty_project: Path, ask: Ask) -> None:
+    subprocess.run(["git", "init", "--quiet", empty_project], check=True)
+    answer = ask("init", "claude", "--no-dotenv", "--gitignore")
+    assert verdicts(answer.out) == dict.fromkeys([*ALL[:3], ".gitignore"], "written")
+    lines = f"# Files of agent-sandbox that belong to this directory on this machine:\n/{COMPOSE}\n/{DEVCONTAINER}\n"
+    assert (empty_project / ".gitignore").read_text() == lines
+    assert ".git/info/exclude" not in answer.err
+    assert verdicts(ask("init", "--gitignore").out)[".gitignore"] == "unchanged"
+    assert ".gitignore" not in ask("init").out

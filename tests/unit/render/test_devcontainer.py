@@ -42,7 +42,7 @@ def test_the_editor_opens_the_same_stack_as_dev_and_leaves_its_entrypoint_alone(
 
 def test_images_are_built_before_and_nothing_runs_inside_before_all_is_ready() -> None:
     document = devcontainer_document(MANIFEST, WORKSPACE)
-    assert document["initializeCommand"] == ["agent-sandbox", "build", "--path", "${localWorkspaceFolder}"]
+    assert document["initializeCommand"] == ["agent-sandbox", "build", "--editor", "--path", "${localWorkspaceFolder}"]
     assert READY in document["postStartCommand"][-1]
     assert document["waitFor"] == "postStartCommand"
 

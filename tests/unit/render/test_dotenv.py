@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_sandbox.render.dotenv import COMMENT, assignments, set_variables
+from agent_sandbox.render.dotenv import COMMENT, assignments, remove_variables, set_variables
 
 FILE = """\
 # ours
@@ -68,6 +68,24 @@ def test_what_is_right_already_is_not_touched() -> None:
     assert set_variables("A='1'\n", {"A": "1"}) == "A='1'\n"
 
 
+EARLIER = "# Plain `docker compose` finds the agent's sandbox by these two lines. Written by agent-sandbox."
+
+
+def test_what_is_removed_takes_its_line_and_our_comment_along() -> None:
+    for comment in (COMMENT, EARLIER):
+        for end in ("\n", "\r\n"):
+            text = f"X=1 # y\n\n{comment}\nA=1 # z\nB=2\nC=3\n".replace("\n", end)
+            assert remove_variables(text, {"A", "B"}) == "X=1 # y\nC=3\n".replace("\n", end)
+
+
+def test_another_comment_and_an_earlier_value_stay() -> None:
+    assert remove_variables("# mine\nA=0\nA=1\n", {"A"}) == "# mine\nA=0\n"
+
+
+def test_a_last_line_without_an_end_is_removed() -> None:
+    assert remove_variables("X=1\nA=1", {"A", "B"}) == "X=1\n"
+
+
 names = st.builds("{}{}".format, st.sampled_from("ABZ_"), st.text("AZ_09", max_size=8))
 plain = st.text("az09./-", max_size=12)
 
@@ -81,3 +99,9 @@ def test_set_variables_changes_only_the_given_variables(before: dict[str, str], 
 @given(st.text())
 def test_every_line_of_the_users_stays(text: str) -> None:
     assert set_variables(text, {"NEW_ONE_HERE": "1"}).startswith(text)
+
+
+@given(st.text())
+def test_removing_what_was_added_restores_every_line(text: str) -> None:
+    added = set_variables(text, {"NEW_ONE_HERE": "1"})
+    assert remove_variables(added, {"NEW_ONE_HERE"}).removeprefix(text) in ("", "\n", "\r\n")

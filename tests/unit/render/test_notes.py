@@ -1,14 +1,21 @@
+from dataclasses import replace
+
 import pytest
 
 from agent_sandbox.detect import Offer
+from agent_sandbox.render.header import stamped
 from agent_sandbox.render.notes import notes
 from agent_sandbox.render.paths import DEVCONTAINER, DOTENV, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.reconcile import Change, Verdict
-from sample_project import MANIFEST
+from agent_sandbox.render.stack_file import render_stack_file
+from sample_project import MANIFEST, TEMPLATES, WORKSPACE, stack_of
 from table_tests import each
 
 OFFER = Offer(host="npm.example.test", files=(".npmrc",), schemes=("https",))
+WITHOUT_DOTENV = stamped(
+    render_stack_file(TEMPLATES, stack_of(), MANIFEST, replace(WORKSPACE, dotenv=False)), comment="#"
+)
 
 
 def told(
@@ -20,11 +27,12 @@ def told(
     why: str = "",
     dotenv: Verdict = Verdict.UNCHANGED,
     variables: str = "",
+    compose: str = "",
     own_stacks: tuple[str, ...] = (),
     stack: Verdict = Verdict.WRITTEN,
 ) -> tuple[str, ...]:
     changes = (
-        Change(path=STACK, verdict=stack, before="", after=""),
+        Change(path=STACK, verdict=stack, before="", after=compose),
         Change(path=DEVCONTAINER, verdict=Verdict.MERGED, before="", after=devcontainer, why=why),
         Change(path=POLICY, verdict=verdict, before="", after=policy),
         Change(path=DOTENV, verdict=dotenv, before="", after=variables),
@@ -98,16 +106,23 @@ def test_what_became_of_hosts_that_files_name_is_told(
 
 
 def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:
-    assert told(dotenv=Verdict.MERGED, own_stacks=("compose.yaml",)) == (
-        (
-            "`docker compose` in this directory now uses the sandbox; "
-            "for your own stack, use: docker compose --project-name NAME --file compose.yaml"
-        ),
+    taken = (
+        "`docker compose` in this directory uses the sandbox, by .env; "
+        "`agent-sandbox init --no-dotenv` gives it back to compose.yaml"
     )
-    assert told(own_stacks=("compose.yaml",)) == ()
+    left = (
+        "`docker compose` in this directory still uses compose.yaml; "
+        "for the sandbox, use: docker compose --file .devcontainer/docker-compose.yml"
+    )
+    own = ("compose.yaml",)
+    assert told(own_stacks=own) == (taken,)
+    assert told(own_stacks=own, compose=WITHOUT_DOTENV) == (left,)
+    assert told(own_stacks=own, compose=WITHOUT_DOTENV, stack=Verdict.UPDATED) == ()
+    assert told(compose=WITHOUT_DOTENV) == ()
 
 
 def test_a_file_that_is_added_to_the_stack_is_told() -> None:
     expected = ".env: `COMPOSE_FILE` also names more.yml:b.yml: these files can weaken the sandbox, so check them first"
     assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml:b.yml'\n") == (expected,)
     assert told(variables=f"COMPOSE_FILE={STACK}\n") == ()
+    assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml'\n", compose=WITHOUT_DOTENV) == ()

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from agent_sandbox.render.paths import PATHS
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
@@ -16,6 +18,16 @@ def test_an_empty_project_gets_these_four_files() -> None:
         ".devcontainer/policy.yaml": Verdict.WRITTEN,
         ".env": Verdict.WRITTEN,
     }
+
+
+def test_a_project_that_keeps_its_dotenv_gets_the_other_three() -> None:
+    workspace = replace(WORKSPACE, dotenv=False)
+    rendered = render_project(TEMPLATES, stack_of(workspace), MANIFEST, workspace, Offered())
+    files = [*PATHS[:-1]]
+    assert [change.path for change in reconcile(rendered, NOTHING)] == files
+    assert [change.path for change in reconcile(rendered, {**NOTHING, ".env": "A=1\n"})] == files
+    *_, cleared = reconcile(rendered, {**NOTHING, ".env": f"A=1\nCOMPOSE_PROJECT_NAME={stack_of().name}\n"})
+    assert (cleared.path, cleared.verdict, cleared.after) == (".env", Verdict.UPDATED, "A=1\n")
 
 
 def test_the_second_time_nothing_changes() -> None:

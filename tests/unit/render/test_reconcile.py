@@ -8,6 +8,7 @@ from agent_sandbox.render.reconcile import (
     Change,
     OnConflict,
     Verdict,
+    cleared_dotenv,
     generated,
     merged_devcontainer,
     merged_dotenv,
@@ -163,6 +164,44 @@ def test_a_name_that_an_earlier_init_gave_is_updated() -> None:
     before = LINES.replace("app-1", "app-0")
     assert dotenv(before, former=frozenset({"app-0"})).verdict is Verdict.MERGED
     assert dotenv(before).verdict is Verdict.KEPT
+
+
+def cleared(before: str, on_conflict: OnConflict = KEEP, former: frozenset[str] = frozenset()) -> Change:
+    return cleared_dotenv("e", before, VALUES, former=former, on_conflict=on_conflict)
+
+
+@pytest.mark.parametrize("before", ["", "KEY=1\n", "# A=1", "A=caf\u00e9\r\nB='x\ny'\n"])
+def test_clearing_restores_what_was_there_before_init(before: str) -> None:
+    change = cleared(dotenv(before).after)
+    assert (change.verdict, change.after) == (
+        Verdict.UPDATED,
+        before if not before or before.endswith("\n") else f"{before}\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "before", ["", "KEY=1\n", "COMPOSE_FILE=compose.yml\nCOMPOSE_PROJECT_NAME=mine\n", "# COMPOSE_FILE=x\n"]
+)
+def test_a_dotenv_without_our_lines_is_left_alone(before: str) -> None:
+    assert cleared(before).verdict is Verdict.UNCHANGED
+
+
+def test_a_name_of_the_users_stays_when_our_file_goes() -> None:
+    assert cleared(LINES.replace("app-1", "mine")).after == "COMPOSE_PROJECT_NAME=mine\n"
+
+
+def test_a_name_that_an_earlier_init_gave_goes_too() -> None:
+    assert cleared(LINES.replace("app-1", "app-0"), former=frozenset({"app-0"})).after == ""
+
+
+def test_files_that_the_user_added_to_ours_are_not_removed_until_forced() -> None:
+    before = LINES.replace("docker-compose.yml", "docker-compose.yml:mine.yml")
+    kept, forced = cleared(before), cleared(before, REPLACE)
+    assert (kept.verdict, kept.why) == (
+        Verdict.KEPT,
+        "`COMPOSE_FILE` is .devcontainer/docker-compose.yml:mine.yml",
+    )
+    assert (forced.verdict, forced.after) == (Verdict.UPDATED, "")
 
 
 def test_only_what_changes_is_written() -> None:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from agent_sandbox.render.header import stamped
-from agent_sandbox.render.record import Record, parse_record
+from agent_sandbox.render.record import Record, parse_record, uses_dotenv
 from agent_sandbox.render.stack_file import render_stack_file
 from agent_sandbox.stack.limits import DEFAULT, limits
 from agent_sandbox.stack.workspace import Ide, Owner
@@ -19,15 +19,19 @@ OURS = replace(
 TEXT = stamped(render_stack_file(TEMPLATES, stack_of(OURS), MANIFEST, OURS), comment="#")
 
 
+RECORD = Record(
+    name=stack_of(OURS).name,
+    agent="claude",
+    title="A $5 app",
+    ide=Ide.JETBRAINS,
+    owner=Owner(uid=501, gid=20),
+    limits=LIMITS,
+    dotenv=True,
+)
+
+
 def test_a_file_of_ours_says_what_it_was_made_from() -> None:
-    assert parse_record(TEXT) == Record(
-        name=stack_of(OURS).name,
-        agent="claude",
-        title="A $5 app",
-        ide=Ide.JETBRAINS,
-        owner=Owner(uid=501, gid=20),
-        limits=LIMITS,
-    )
+    assert parse_record(TEXT) == RECORD
 
 
 def test_an_edited_one_still_says_it() -> None:
@@ -57,3 +61,17 @@ def test_a_file_without_limits_of_its_own_has_the_usual_ones() -> None:
     record = parse_record(stamped(render_stack_file(TEMPLATES, stack_of(), MANIFEST, WORKSPACE), comment="#"))
     assert record is not None
     assert record.limits == DEFAULT
+
+
+@each("text", ["", "dotenv: [", TEXT, TEXT.replace("ide:", "dotenv: x, ide:")])
+def test_a_stack_uses_the_dotenv_unless_its_record_says_otherwise(text: str) -> None:
+    assert uses_dotenv(text)
+
+
+def test_a_stack_that_was_made_without_a_dotenv_says_so() -> None:
+    without = render_stack_file(TEMPLATES, stack_of(OURS), MANIFEST, replace(OURS, dotenv=False))
+    text = stamped(without, comment="#")
+    assert parse_record(text) == replace(RECORD, dotenv=False)
+    assert not uses_dotenv(text)
+    assert not uses_dotenv(f"{text}# mine\n")
+    assert uses_dotenv(without)  # not ours, without the header

@@ -69,7 +69,8 @@ class ComposePlanner:
                     self._run(project, f"waiting for {verb.service}", *again),
                 )
             case Exec():
-                steps = (self._hand_over(project, "exec", *_tty(verb.terminal), "agent", *verb.argv),)
+                variables = (word for name, value in verb.environment.items() for word in ("--env", f"{name}={value}"))
+                steps = (self._hand_over(project, "exec", *_tty(verb.terminal), *variables, "agent", *verb.argv),)
             case Logs():
                 steps = (self._run(project, "reading the logs", *_logs(verb)),)
             case AskProxy() | AskSecrets() | ReadTraffic():

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from agent_sandbox.cli.framework.color_option import HELP, OPTION, split_color
 from agent_sandbox.cli.framework.commands import command_path, load
 from agent_sandbox.cli.framework.main import command_for
 
@@ -12,21 +13,36 @@ def candidates(words: Sequence[str]) -> str:
 
     A command's module may define `completions`: it gets the arguments before the last word, and returns words for it.
     """
+    words = _spaced([*split_color(words[:-1])[0], *words[-1:]])
     path = command_path(words[:-1])
     if path is None:
         return ""
     before, current = words[len(path) : -1], words[-1]
     options = _options(path)
-    if current.startswith("-"):
+    name, given, _ = current.partition("=")
+    if given and name in options:
+        found = {f"{name}={value}": "" for value in _values(options[name])}
+    elif current.startswith("-"):
         found = {name: getattr(one, "help", None) or "" for name, one in options.items()}
-        found["--help"] = "Show this message and exit."
+        found |= {OPTION: HELP, "--help": "Show this message and exit."}
     elif before and (option := options.get(before[-1])) and not option.is_flag:
-        choices = str(option.metavar or "").split("|")  # `vscode|none`, or one word that is not a value
-        found = dict.fromkeys(choices, "") if choices[1:] else {}
+        found = dict.fromkeys(_values(option), "")
     else:
         known: Callable[..., Iterable[str]] = getattr(load(*path), "completions", lambda *_: ())
         found = dict.fromkeys(known(*_arguments(before, options)), "")
     return "\n".join(f"{name}\t{text}" for name, text in found.items() if name.startswith(current))
+
+
+def _spaced(words: Sequence[str]) -> list[str]:
+    """Return the words without the `=` that bash makes a word of: `--ide = v` is `--ide v`."""
+    *before, last = words or [""]
+    return [*(word for word in before if word != "="), "" if last == "=" else last]
+
+
+def _values(option: Any) -> list[str]:  # noqa: ANN401 - click's object
+    """Return the values of an option, if its placeholder lists them: `vscode|none`."""
+    choices = str(option.metavar or "").split("|")
+    return choices if choices[1:] else []
 
 
 def _options(path: tuple[str, ...]) -> dict[str, Any]:

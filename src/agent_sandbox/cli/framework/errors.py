@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent_sandbox import __version__
 from agent_sandbox.cli.terminal.output import say, say_problems
-from agent_sandbox.problems import UserError
+from agent_sandbox.problems import Problem, UserError
 
 DONE = 0
 FIXABLE = 1
@@ -30,8 +30,8 @@ def exit_code(call: Callable[[], int | None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FIXABLE
     except Exception as error:  # noqa: BLE001 - the outermost handler: anything else is a bug, and is reported
-        say(f"error: this is a bug in agent-sandbox: {type(error).__name__}: {error}")
-        say(f"  hint: please report it and attach {write_fault(error)}")
+        what = f"this is a bug in agent-sandbox: {type(error).__name__}: {error}"
+        say_problems([Problem(where="", what=what, hint=f"please report it and attach {write_fault(error)}")])
         return FAULT
 
 

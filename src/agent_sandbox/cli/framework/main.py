@@ -11,12 +11,13 @@ from typing import Annotated, Any, NoReturn, get_args
 import typer
 import typer.main
 
-from agent_sandbox.cli.framework import static_help
+from agent_sandbox.cli.framework import color_option, static_help
 from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, PROGRAM, SUMMARY, command_path, in_python, load
 from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.framework.plain_help import PlainCommand
 from agent_sandbox.cli.terminal.output import emit
+from agent_sandbox.cli.terminal.style import WHENS
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -57,6 +58,9 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", help=static_help.ROOT_OPTIONS["--version"], is_eager=True)
     ] = False,
+    color: Annotated[  # noqa: ARG001 - `__main__` takes it away
+        str, typer.Option(color_option.OPTION, help=color_option.HELP, metavar="|".join(WHENS), show_default=False)
+    ] = "auto",
 ) -> None:
     """Handle `--version` among other arguments."""
     if version:

@@ -7,13 +7,16 @@ static help with typer's output.
 from collections.abc import Mapping, Sequence
 
 from agent_sandbox import __version__
+from agent_sandbox.cli.framework import color_option
 from agent_sandbox.cli.framework.commands import COMMANDS, GROUPS, OTHER_WORDS, PROGRAM, SUMMARY
+from agent_sandbox.cli.terminal.style import WHENS
 
 VERSION = f"{PROGRAM} {__version__}"
 COMPLETE = "__complete"
 HELP = ("--help", "-h")
 ROOT_OPTIONS = {
     "--version": "Print the version and exit.",
+    f"{color_option.OPTION} {'|'.join(WHENS)}": color_option.HELP,
     "-h, --help": "Show this message and exit.",
 }
 GROUP_OPTIONS = {"-h, --help": "Show this message and exit."}
@@ -63,13 +66,17 @@ def group_help(group: str) -> str:
 
 def complete(words: Sequence[str]) -> str | None:
     """Return the candidates for the last word, one `name<TAB>help` per line, or None for options."""
-    match tuple(words):
+    if words[-2:-1] == [color_option.OPTION]:
+        return "\n".join(f"{when}\t" for when in WHENS if when.startswith(words[-1]))
+    before, _ = color_option.split_color(words[:-1])
+    match (*before, *words[-1:]):
         case (current,) if not current.startswith("-"):
             names = COMMANDS | {name: text for name, (text, _) in GROUPS.items()}
         case (group, current) if group in GROUPS and not current.startswith("-"):
             names = GROUPS[group][1]
         case (current,):
-            names = {"--version": ROOT_OPTIONS["--version"], "--help": ROOT_OPTIONS["-h, --help"]}
+            names = {"--version": ROOT_OPTIONS["--version"], color_option.OPTION: color_option.HELP}
+            names["--help"] = ROOT_OPTIONS["-h, --help"]
         case _:
             return None
     return "\n".join(f"{name}\t{text}" for name, text in names.items() if name.startswith(current))

@@ -10,7 +10,8 @@ from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOpti
 from agent_sandbox.cli.policy.lint import subject_at
 from agent_sandbox.cli.steps.policy_file import layer_lines, named_policy
 from agent_sandbox.cli.terminal.excerpt import excerpt
-from agent_sandbox.cli.terminal.output import emit, emit_json, say, say_problems
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.host_pattern import Reach
 from agent_sandbox.policyfile.text.decoding import decode_policy
@@ -40,11 +41,13 @@ def check(
         answer = {"file": str(where), "valid": True, "problems": [], "digest": loaded.digest, "rules": rules}
         emit_json({**answer, "layers": used, "warnings": [one.as_json() for one in warnings]})
     else:
-        emit("\n".join((f"{where}: valid, {rules} rules, digest {loaded.digest[:12]}", *layer_lines(loaded, layers))))
+        valid = styled(f"{where}: ", ("valid", "ok"), f", {rules} rules, digest {loaded.digest[:12]}")
+        emit_lines((valid, *layer_lines(loaded, layers)))
         if loaded.refusal:
-            emit(f"everything is denied: {loaded.refusal}")
+            emit_lines([styled(("everything is denied:", "deny"), f" {loaded.refusal}")])
         for one in warnings:
-            say(f"warning: {where}:{one.finding.line}: {one.finding.what}\n  hint: {one.finding.fix}")
+            say(("warning:", "warn"), f" {where}:{one.finding.line}: {one.finding.what}")
+            say(("  hint:", "title"), f" {one.finding.fix}")
     return DONE
 
 

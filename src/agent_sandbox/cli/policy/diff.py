@@ -10,7 +10,8 @@ from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy_file import named_policy
-from agent_sandbox.cli.terminal.output import emit, emit_json
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policytools.compare.difference import Change, Difference, difference
 from agent_sandbox.runtime.policies.versions import load_version, read_committed, read_file, read_version
 
@@ -59,7 +60,7 @@ def diff(  # noqa: PLR0913 - each is an option
     if json:
         emit_json({"old": before.name, "new": after.name, "opens": _data(changes.opens), "stops": _data(changes.stops)})
     else:
-        emit("\n".join(as_text(changes, old=before.name, new=after.name)))
+        emit_lines(as_text(changes, old=before.name, new=after.name))
     return FIXABLE if exit_code and (changes.opens or changes.stops) else DONE
 
 
@@ -75,11 +76,12 @@ def as_text(changes: Difference, *, old: str, new: str) -> Iterator[str]:
     yield f"{old} -> {new}"
     if not (changes.opens or changes.stops):
         yield "no difference in what is reachable"
-    for title, words, side in (("becomes reachable", OPENS, changes.opens), ("stops", STOPS, changes.stops)):
+    sides = (("becomes reachable", "allow", OPENS, changes.opens), ("stops", "deny", STOPS, changes.stops))
+    for title, style, words, side in sides:
         rows = [(words[change.kind](change), change) for change in side]
         width = max((len(text) for text, _ in rows), default=0)
         if rows:
-            yield title
+            yield styled((title, "title"))
         for text, change in rows:
-            yield f"  {text:<{width}}  {change.origin}"
+            yield styled("  ", (text[:1], style), f"{text[1:]:<{width - 1}}  {change.origin}")
             yield from (f"      but {exception}" for exception in change.exceptions)

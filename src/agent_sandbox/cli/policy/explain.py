@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from agent_sandbox.cli.framework.options import Json, PolicyOption, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy_file import POLICY_FILE, named_policy
-from agent_sandbox.cli.terminal.output import emit, emit_json
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines
+from agent_sandbox.cli.terminal.style import parts_of, styled
 from agent_sandbox.policy.decision import Cause, Effect
 from agent_sandbox.policy.engine.rule import Rule
 from agent_sandbox.policy.explain.advice import APPLY, WITHOUT
@@ -68,7 +69,7 @@ def explain(  # noqa: PLR0913 - each is an option
     if json:
         emit_json({"policy": str(where), **as_json(answer)})
     else:
-        emit(as_text(answer, file=where))
+        emit_lines(as_text(answer, file=where))
 
 
 def as_json(answer: Explanation) -> dict[str, Any]:
@@ -111,12 +112,13 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {"entry": choice.entry, "instead_of": place, "closes_others": choice.closes_others}
 
 
-def as_text(answer: Explanation, *, file: Path) -> str:
-    """Return the answer as text: effect, differing part, reason, nearest rules, how to allow it."""
+def as_text(answer: Explanation, *, file: Path) -> Iterator[str]:
+    """Yield the answer as text: effect, differing part, reason, nearest rules, how to allow it."""
     effect = answer.decision.effect
-    pointed = [f"{' ' * len(effect)}  {answer.carets}"] if answer.carets else []
-    rows = (*why(answer), *(("note", note) for note in answer.notes), *_to_allow(answer.remedy, file))
-    return "\n".join((f"{effect}  {answer.method} {answer.url}", *pointed, *columns(rows)))
+    yield styled((effect, effect), f"  {answer.method} {answer.url}", fixed=True)
+    if answer.carets:
+        yield styled(f"{'':<{len(effect)}}  ", (answer.carets, effect), fixed=True)
+    yield from columns((*why(answer), *(("note", note) for note in answer.notes), *_to_allow(answer.remedy, file)))
 
 
 def why(answer: Explanation) -> Iterator[tuple[str, str]]:
@@ -162,8 +164,8 @@ def _line(remedy: Remedy, file: Path) -> Iterator[str]:
         yield remedy.line
         # A line that needs quotes in YAML cannot be a `policy allow` command.
         named = "" if file == POLICY_FILE else f" --policy {quote(str(file))}"
-        command = f", or: agent-sandbox policy allow {quote(text)}{named}" if (text := _short(remedy)) else ""
-        yield f"under `{remedy.section}` in {file}{command}"
+        command = f"agent-sandbox policy allow {quote(text)}{named}" if (text := _short(remedy)) else ""
+        yield styled(f"under `{remedy.section}` in {file}{', or: ' if command else ''}", (command, "command"))
 
 
 def _services(remedy: Remedy) -> Iterator[str]:
@@ -195,5 +197,5 @@ def columns(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
     before = ""
     for name, text in rows:
         if text:
-            yield f"  {'' if name == before else name:<8}  {text}"
+            yield styled("  ", (f"{'' if name == before else name:<8}", "title"), "  ", *parts_of(text))
             before = name

@@ -7,7 +7,8 @@ from pathlib import Path
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.steps.policy_file import named_policy
-from agent_sandbox.cli.terminal.output import emit, emit_json
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policyfile import LayerFile, load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
@@ -30,7 +31,7 @@ def lint(
     if json:
         emit_json({"file": str(where), "findings": [{"file": str(where), **one.as_json()} for one in found]})
     else:
-        emit("\n".join(as_text(where, found)))
+        emit_lines(as_text(where, found))
     return FIXABLE if found else DONE
 
 
@@ -49,8 +50,8 @@ def as_text(file: Path, found: Sequence[Found]) -> Iterator[str]:
         return
     for one in found:
         finding = one.finding
-        yield f"{file}:{finding.line}: {one.check}: {finding.what}"
-        yield f"  why   {finding.why}"
-        yield f"  fix   {finding.fix}"
+        yield styled(f"{file}:{finding.line}: ", (one.check, "warn"), f": {finding.what}")
+        yield styled("  ", ("why", "title"), f"   {finding.why}")
+        yield styled("  ", ("fix", "title"), f"   {finding.fix}")
     many = f"{len(found)} findings" if len(found) > 1 else "1 finding"
     yield f"{many}; to accept one, write a comment above its line: {ACCEPT}"

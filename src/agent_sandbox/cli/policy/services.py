@@ -10,7 +10,7 @@ from agent_sandbox.backends.verbs import Terminal
 from agent_sandbox.cli.framework.options import DryRun, Json, ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy_file import POLICY_FILE, find_policy
-from agent_sandbox.cli.terminal.output import emit, emit_json, say
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policyfile.resolved import RESOLVED
 from agent_sandbox.problems import Problem, UserError
@@ -129,7 +129,7 @@ def _list(path: Path | None, *, json: bool) -> None:
     from agent_sandbox.cli.steps.policy_services import list_as_json, list_as_text  # noqa: PLC0415 - as above
 
     known = dict(_known(path))
-    _emit(list_as_json(known) if json else list_as_text(known))
+    _emit(list_as_json(known) if json else list_as_text(known), json=json)
 
 
 def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool) -> None:
@@ -147,7 +147,7 @@ def _show(wanted: str, path: Path | None, *, others: tuple[Do, ...], json: bool)
         if wanted in RESOLVED:
             what, hint = "has not been resolved yet", advice_for(wanted)
         raise UserError([Problem(where=wanted, what=what, hint=hint)])
-    _emit(show_as_json(wanted, known[wanted]) if json else show_as_text(wanted, known[wanted]))
+    _emit(show_as_json(wanted, known[wanted]) if json else show_as_text(wanted, known[wanted]), json=json)
 
 
 def _diff(words: "Sequence[str]", *, json: bool) -> None:
@@ -169,14 +169,14 @@ def _diff(words: "Sequence[str]", *, json: bool) -> None:
             raise UserError([Problem(where=name, what="not a service in either version", hint=USAGE)])
         was, now = ({name: of[name]} if name in of else {} for of in (was, now))
     found = difference(was, now)
-    _emit(diff_as_json(found) if json else diff_as_text(found, was, now))
+    _emit(diff_as_json(found) if json else diff_as_text(found, was, now), json=json)
 
 
-def _emit(answer: Any) -> None:  # noqa: ANN401 - text, or what becomes JSON
-    if isinstance(answer, str):
-        emit(answer)
-    else:
+def _emit(answer: Any, *, json: bool) -> None:  # noqa: ANN401 - lines, or what becomes JSON
+    if json:
         emit_json(answer)
+    else:
+        emit_lines(answer)
 
 
 def _resolve(  # noqa: PLR0913 - each is an option
@@ -204,9 +204,9 @@ def _resolve(  # noqa: PLR0913 - each is an option
         # `--from-project` shows no hosts, so it cannot make them trusted: the next start asks about them.
         with nullcontext() if from_project else remembering(policy, texts, os.environ):
             write(policy, plan)
-    _emit(resolved_as_json(plan, written=writes) if json else resolved_as_text(plan, written=writes))
+    _emit(resolved_as_json(plan, written=writes) if json else resolved_as_text(plan, written=writes), json=json)
     for problem in plan.nothing:
-        say(f"note: {problem}")
+        say(("note:", "title"), f" {problem}")
     _say_left_out(plan)
     hint = "--force writes what the diff shows"
     if plan.kept:

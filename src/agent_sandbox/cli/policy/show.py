@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOption, ProjectPath
 from agent_sandbox.cli.steps.policy_file import layer_lines, named_policy
-from agent_sandbox.cli.terminal.output import WIDEST, emit, emit_json
+from agent_sandbox.cli.terminal.output import WIDEST, emit_json, emit_lines
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policy.engine.dump import dump_rule
 from agent_sandbox.policy.engine.policy import Policy
 from agent_sandbox.policy.engine.rule import Rule
@@ -32,7 +33,7 @@ def show(
     if json:
         emit_json(as_json(where, loaded, layers))
     else:
-        emit("\n".join(as_text(where, loaded, layers)))
+        emit_lines(as_text(where, loaded, layers))
 
 
 def as_json(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> dict[str, object]:
@@ -67,10 +68,11 @@ def as_text(file: Path, policy: Policy, layers: Sequence["LayerFile"]) -> Iterat
     ]
     widths = [min(max((len(columns[number]) for _, columns, _ in rows), default=0), WIDEST) for number in range(3)]
     for heading, group in groupby(rows, key=lambda row: f"{row[0].layer}  {row[0].file}"):
-        yield f"\n{heading}"
-        for _, columns, notes in group:
-            yield f"  {'  '.join((*map(str.ljust, columns, widths), notes))}".rstrip()
-    yield f"\neverything else is denied{f': {policy.refusal}' if policy.refusal else ''}"
+        yield from ("", styled((heading, "title")))
+        for _, (effect, *columns), notes in group:
+            text = "  ".join((*map(str.ljust, columns, widths[1:]), notes)).rstrip()
+            yield styled("  ", (f"{effect:<{widths[0]}}", effect), f"  {text}")
+    yield from ("", styled("everything else is ", ("denied", "deny"), f": {policy.refusal}" if policy.refusal else ""))
     yield from _settings(policy)
 
 

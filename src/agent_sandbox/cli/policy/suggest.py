@@ -13,7 +13,8 @@ from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy_edit import put, put_service
 from agent_sandbox.cli.steps.policy_file import named_policy
 from agent_sandbox.cli.steps.reload_policy import reload_stack, report
-from agent_sandbox.cli.terminal.output import emit, emit_json, say, say_problems
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_problems
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.cli.terminal.tty import terminal
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policyfile.sources import is_source
@@ -62,7 +63,7 @@ def suggest(
         elif added:
             say(APPLY)
     else:
-        emit(as_text(found))
+        emit_lines(as_text(found))
         if any(proposal.values for proposal in found.proposals):
             say(STARS)
 
@@ -86,7 +87,7 @@ def as_json(found: Suggestions) -> dict[str, Any]:
     }
 
 
-def as_text(found: Suggestions) -> str:
+def as_text(found: Suggestions) -> list[str]:
     """Return the suggestions as text: commands to run, and what is left out."""
     lines = [line for proposal in found.proposals[:MOST_SHOWN] for line in _proposal(proposal)]
     if len(found.proposals) > MOST_SHOWN:
@@ -94,8 +95,8 @@ def as_text(found: Suggestions) -> str:
     if not found.proposals:
         lines += ["nothing to suggest", ""]
     if found.left_out or found.unreadable:
-        lines += ["left out:", *_left_out(found)]
-    return "\n".join(lines).rstrip()
+        lines += [styled(("left out:", "title")), *_left_out(found)]
+    return lines if lines[-1] else lines[:-1]
 
 
 def _proposal(proposal: Proposal) -> Iterator[str]:
@@ -106,13 +107,13 @@ def _proposal(proposal: Proposal) -> Iterator[str]:
     # One clone or installation needs many requests.
     first = proposal.package_manager is not None or any(map(is_source, proposal.services))
     title, *others = (*services, rule) if first else (rule, *services)
-    yield title
+    yield styled((title, "command"))
     yield f"  {_times(proposal.seen)}{_span(proposal.seen)}"
     for values in proposal.values:
         more = ", ..." if len(values) > MOST_VALUES else ""
         yield f"  `*` stands for {len(values)} values: {', '.join(values[:MOST_VALUES])}{more}"
     for warning in proposal.warnings:
-        yield f"  careful: {warning}"
+        yield styled("  ", ("careful:", "warn"), f" {warning}")
     yield from (f"  or {other}" for other in others)
     yield ""
 
@@ -163,7 +164,7 @@ def _choose(found: Suggestions, file: Path) -> int:
     if left := len(found.proposals) - len(proposals):
         say(f"{left} that you declined before left out; agent-sandbox policy suggest lists them")
     for number, proposal in enumerate(proposals, start=1):
-        emit("\n".join(_proposal(proposal)).rstrip())
+        emit_lines([*_proposal(proposal)][:-1])
         service = next(iter(proposal.services), "")
         keys = f"y/s/N/q; s adds the service {service}" if service else "y/N/q"
         answer = _ask(f"add the rule? ({number} of {len(proposals)}) [{keys}] ")

@@ -11,7 +11,8 @@ from agent_sandbox.cli.framework.options import Json, PolicyArgument, PolicyOpti
 from agent_sandbox.cli.framework.parameters import Option
 from agent_sandbox.cli.policy.explain import columns, why
 from agent_sandbox.cli.steps.policy_file import named_policy
-from agent_sandbox.cli.terminal.output import emit, emit_json, say
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policyfile import LayerFile, load_layer, services_beside
 from agent_sandbox.policyfile.layer_file import PROJECT
 from agent_sandbox.policyfile.text.decoding import decode_policy
@@ -45,7 +46,7 @@ def test(
             }
         )
     else:
-        emit("\n".join(as_text(where, outcomes, failed)))
+        emit_lines(as_text(where, outcomes, failed))
         if not outcomes:
             say(NONE)
     return FIXABLE if failed else DONE
@@ -81,9 +82,10 @@ def as_text(where: Path, outcomes: Sequence[Outcome], failed: Sequence[Outcome])
     for outcome in failed:
         case, came = outcome.case, outcome.came
         yield f"{case.origin}: {case.line}"
-        yield f"- {case.expected}{f'  {case.reason}' if case.reason else ''}"
-        yield f"+ {came.decision.effect}"
+        yield styled("- ", (case.expected, case.expected), f"  {case.reason}" if case.reason else "")
+        yield styled("+ ", (came.decision.effect, came.decision.effect))
         yield from columns(why(came))
         yield ""
     hold = "case holds" if len(outcomes) == 1 else "cases hold"
-    yield f"{where}: {len(outcomes) - len(failed)} of {len(outcomes)} {hold}" if outcomes else f"{where}: no cases"
+    counts = (f"{len(outcomes) - len(failed)} of {len(outcomes)} {hold}", "fail" if failed else "ok")
+    yield styled(f"{where}: ", counts if outcomes else "no cases")

@@ -12,12 +12,13 @@ from agent_sandbox.backends.verbs import ReadTraffic
 from agent_sandbox.cli.framework.errors import DONE, INTERRUPTED
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.typer_options import Following, Tail
+from agent_sandbox.cli.steps.decision_line import decision_line
 from agent_sandbox.cli.steps.execute import backend, driver, require_made
-from agent_sandbox.cli.terminal.output import emit
+from agent_sandbox.cli.terminal.output import emit, emit_lines
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import watch_stack
-from agent_sandbox.runtime.proxy.decisions import as_text, read_line
+from agent_sandbox.runtime.proxy.decisions import read_line
 
 Json = Annotated[bool, typer.Option("--json", help="Print the audit records, one JSON object per line.")]
 Denied = Annotated[bool, typer.Option("--denied", help="Show only denied requests.")]
@@ -38,7 +39,10 @@ def logs(
     def show(text: str) -> None:
         line = read_line(text)
         if line is not None:
-            emit(text if json else as_text(line))
+            if json:
+                emit(text)
+            else:
+                emit_lines([decision_line(line)])
             sys.stdout.flush()  # for readers of a pipe
 
     argv = tuple(_options(follow=follow, tail=tail, denied=denied))

@@ -8,7 +8,8 @@ from agent_sandbox.backends.verbs import AskSecrets
 from agent_sandbox.cli.framework.options import Json, ProjectPath
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy_file import shown
-from agent_sandbox.cli.terminal.output import emit, emit_json, say
+from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policytools.unset_secrets import Bound, Wanted, wanted
 from agent_sandbox.runtime.policies.layers import load_here
 from agent_sandbox.runtime.project.installed import open_project
@@ -26,16 +27,18 @@ def list(*, path: ProjectPath = None, json: Json = False) -> None:  # noqa: A001
         return
     if not secrets:
         say("no secret is set")
-    for line in as_text(secrets, missing):
-        emit(line)
+    emit_lines(as_text(secrets, missing))
 
 
 def as_text(secrets: Sequence[Bound], missing: Sequence[Wanted]) -> Iterator[str]:
     """Yield one line per secret, then the missing ones."""
     width = max((len(one.name) for one in secrets), default=0)
-    yield from (f"{one.name:<{width}}  {', '.join(one.hosts)}" for one in secrets)
+    for one in secrets:
+        yield styled((f"{one.name:<{width}}", "title"), f"  {', '.join(one.hosts)}")
     yield from ("",) if secrets and missing else ()
-    yield from map(str, missing)
+    for wish in missing:
+        text, command = str(wish).removesuffix(wish.command), wish.command
+        yield styled(text, (command, "command"))
 
 
 def as_json(secrets: Sequence[Bound], missing: Sequence[Wanted]) -> dict[str, object]:

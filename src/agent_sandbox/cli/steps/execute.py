@@ -25,12 +25,19 @@ def backend() -> Planner:
     return driver().planner
 
 
-def execute(plan: Plan, *, dry_run: bool = False, quiet: bool = False, explain: Explain | None = None) -> None:
-    """Execute the plan and show its progress, or print it."""
+def execute(
+    plan: Plan,
+    *,
+    dry_run: bool = False,
+    quiet: bool = False,
+    lists_current: bool = False,
+    explain: Explain | None = None,
+) -> None:
+    """Execute the plan and show its progress, or print it; `lists_current` also reports images that need no build."""
     if dry_run:
         emit(describe(plan))
         return
-    with progress(quiet=quiet) as tell:
+    with progress(quiet=quiet, lists_current=lists_current) as tell:
         driver().execute(plan, tell=tell, explain=explain)
 
 
@@ -45,7 +52,9 @@ def require_made(project: Project, service: str) -> Container:
 def require_running(project: Project, service: str) -> Container:
     """Return the running container of a service, healthy or not; raise UserError if it does not run."""
     found = require_made(project, service)
-    return found if found.state == "running" else _not_ready(project, found, look_inside(driver(), [found]))
+    return (
+        found if found.state == "running" else _not_ready(project, found, look_inside(driver(), [found], project.root))
+    )
 
 
 def require_agent(project: Project) -> Container:
@@ -56,7 +65,7 @@ def require_agent(project: Project) -> Container:
     found = require_made(project, "agent")
     if found.ready and not settings_replaced(project.root, os.environ):
         return found
-    inside = look_inside(driver(), [found])
+    inside = look_inside(driver(), [found], project.root)
     if inside.lost:
         from agent_sandbox.cli.steps.harmless_settings import accept_harmless  # noqa: PLC0415 - rarely needed
 

@@ -48,12 +48,14 @@ def protect_again(project: Project, found: Sequence[Container], inside: Inside, 
     agent = next((one for one in found if one.service == "agent" and one.state == "running"), None)
     if agent is None:
         return inside
-    protected = load_driver().reprotect(agent, {path: _digest(now.texts.get(path, "")) for path in inside.lost})
-    left = look_inside(load_driver(), found)
+    failure = load_driver().reprotect(agent, {path: _digest(now.texts.get(path, "")) for path in inside.lost})
+    left = look_inside(load_driver(), found, project.root)
     if left != Inside():
+        if failure:
+            say(printable(failure))
         return inside
     # Otherwise another command was faster, which has stored what it accepted.
-    if protected:
+    if not failure:
         accept(project.root, os.environ, then, now)
     return left
 

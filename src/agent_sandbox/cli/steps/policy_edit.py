@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from agent_sandbox.cli.framework.parameters import Argument, Option
 from agent_sandbox.cli.steps.policy_file import POLICY_FILE, named_policy
-from agent_sandbox.cli.terminal.output import emit, say
+from agent_sandbox.cli.terminal.excerpt import diff_lines
+from agent_sandbox.cli.terminal.output import emit_lines, say
 from agent_sandbox.policy.decision import Effect
 from agent_sandbox.policy.explain.advice import APPLY
 from agent_sandbox.policy.http.method import STANDARD
@@ -52,13 +53,13 @@ def put(wanted: "ShortRule", file: Path, *, dry_run: bool = False) -> bool:
 
     before, after = planned_edit(file, wanted, os.environ)
     if isinstance(after, AlreadyCovered):
-        emit(f"{wanted.text} is already {DONE[wanted.effect]}, by {after.rule.origin}: {after.rule}")
+        emit_lines([f"{wanted.text} is already {DONE[wanted.effect]}, by {after.rule.origin}: {after.rule}"])
     elif dry_run:
-        emit(difference(file, before, after.text))
+        emit_lines(diff_lines(difference(file, before, after.text)))
     else:
         with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
             write_edit(file, before, after)
-        emit(f"{file}:{after.line}: added `- {written(wanted.text)}` under `{wanted.section}`")
+        emit_lines([f"{file}:{after.line}: added `- {written(wanted.text)}` under `{wanted.section}`"])
         for deny in after.beaten_by:
             say(f"part of it is still denied, by {deny.origin}: {deny}")
         return True
@@ -74,7 +75,7 @@ def put_service(name: str, file: Path) -> None:
     before, after = planned_service(file, name, os.environ)
     with remembering(file, {str(POLICY_FILE): after.text}, os.environ):
         write_edit(file, before, after)
-    emit(f"{file}:{after.line}: added `- {name}` under `services`")
+    emit_lines([f"{file}:{after.line}: added `- {name}` under `services`"])
 
 
 def difference(file: Path, before: str, after: str) -> str:

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_sandbox.cli.steps.policy_file import POLICY_FILE
+from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import WIDEST
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policy.compiler.layer import Layer
 from agent_sandbox.policy.engine.dump import dump_rule
 from agent_sandbox.policy.engine.rule import Rule
@@ -17,11 +19,12 @@ if TYPE_CHECKING:
     from agent_sandbox.detect import Offer
     from agent_sandbox.runtime.policies.resolving import Resolved
 
+SIGNS = {"+": "allow", "-": "deny"}
 HEAD = ("SERVICE", "HOSTS", "LOOKED AT", "IS")
 
 
-def list_as_text(services: Mapping[str, Layer]) -> str:
-    """Return one line per service, and for unresolved ones the command that resolves them."""
+def list_as_text(services: Mapping[str, Layer]) -> Iterator[str]:
+    """Yield one line per service, and for unresolved ones the command that resolves them."""
     rows = [HEAD, *(_row(name, layer) for name, layer in services.items())]
     rows += [
         (name, "-", "-", f"not resolved yet: {COMMAND} {name} ({', '.join(also)})")
@@ -29,9 +32,9 @@ def list_as_text(services: Mapping[str, Layer]) -> str:
         if name not in services
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "\n".join(
-        f"{name:<{widths[0]}}  {hosts:>{widths[1]}}  {date:<{widths[2]}}  {title}" for name, hosts, date, title in rows
-    )
+    for name, hosts, date, title in rows:
+        line = f"{name:<{widths[0]}}  {hosts:>{widths[1]}}  {date:<{widths[2]}}  {title}"
+        yield styled((line, "title")) if name == HEAD[0] else line
 
 
 def _row(name: str, layer: Layer) -> tuple[str, str, str, str]:
@@ -54,9 +57,11 @@ def list_as_json(services: Mapping[str, Layer]) -> list[dict[str, Any]]:
     ]
 
 
-def show_as_text(name: str, layer: Layer) -> str:
-    """Return a service as text: its purpose, and for each host the risk and the rules with their reasons."""
-    return "\n".join((f"{name}: {layer.spec.title} ({layer.spec.date})", layer.spec.reason, *_entry_lines(layer)))
+def show_as_text(name: str, layer: Layer) -> Iterator[str]:
+    """Yield a service as text: its purpose, and for each host the risk and the rules with their reasons."""
+    yield styled((name, "title"), f": {layer.spec.title} ({layer.spec.date})")
+    yield layer.spec.reason
+    yield from _entry_lines(layer)
 
 
 def _entry_lines(layer: Layer) -> Iterator[str]:
@@ -64,7 +69,7 @@ def _entry_lines(layer: Layer) -> Iterator[str]:
     asked = choices(layer)
     for entry in entries(layer):
         yield ""
-        yield f"{entry.spec.host}"
+        yield styled((str(entry.spec.host), "title"))
         yield f"  risk   {entry.spec.risk}"
         yield f"  probe  {entry.spec.probe}"
         for rule in entry.rules:
@@ -92,18 +97,17 @@ def show_as_json(name: str, layer: Layer) -> dict[str, Any]:
     }
 
 
-def diff_as_text(found: Difference, old: Mapping[str, Layer], new: Mapping[str, Layer]) -> str:
+def diff_as_text(found: Difference, old: Mapping[str, Layer], new: Mapping[str, Layer]) -> list[str]:
     """Return what became reachable (`+`) and what no longer is (`-`), by service."""
-    lines = [
+    return [
         *(line for name in found.added for line in _whole("+", name, new[name])),
         *(line for name in found.removed for line in _whole("-", name, old[name])),
         *(line for change in found.changed for line in _changed_lines(change)),
-    ]
-    return "\n".join(lines) or "no difference in what the services allow"
+    ] or ["no difference in what the services allow"]
 
 
 def _whole(sign: str, name: str, layer: Layer) -> Iterator[str]:
-    yield f"{sign} {name}: {layer.spec.title} ({layer.spec.date})"
+    yield styled((sign, SIGNS[sign]), f" {name}: {layer.spec.title} ({layer.spec.date})")
     yield from _signed(sign, rules_of(layer))
 
 
@@ -115,7 +119,9 @@ def _changed_lines(change: Changed) -> Iterator[str]:
 
 
 def _signed(sign: str, rules: Iterable[Rule]) -> Iterator[str]:
-    return (f"{sign}   {rule.effect} {rule}{f'  ({rule.reason})' if rule.reason else ''}" for rule in rules)
+    for rule in rules:
+        reason = f"  ({rule.reason})" if rule.reason else ""
+        yield styled((sign, SIGNS[sign]), f"   {rule.effect} {rule}{reason}")
 
 
 def diff_as_json(found: Difference) -> dict[str, Any]:
@@ -135,17 +141,17 @@ def diff_as_json(found: Difference) -> dict[str, Any]:
     }
 
 
-def resolved_as_text(plan: "Resolved", *, written: bool) -> str:
+def resolved_as_text(plan: "Resolved", *, written: bool) -> list[str]:
     """Return the written files and their hosts, or the diff if nothing was written."""
     if not written:
-        return "".join(change.diff() for change in plan.changes).rstrip("\n")
+        return diff_lines("".join(change.diff() for change in plan.changes))
     files = [f"{change.verdict:<9}  {POLICY_FILE.parent / change.path}" for change in plan.changes]
     hosts = [
         f"{name:<9}  {offer.host}: named by {', '.join(offer.files)}"
         for name, offers in plan.offers.items()
         for offer in offers
     ]
-    return "\n".join([*files, *hosts])
+    return [*files, *hosts]
 
 
 def offer_as_text(name: str, offer: "Offer") -> str:

@@ -9,7 +9,8 @@ from agent_sandbox.backends.verbs import AskProxy
 from agent_sandbox.cli.steps.execute import backend, driver, require_running
 from agent_sandbox.cli.steps.policy_file import require_policy
 from agent_sandbox.cli.steps.trust_gate import open_trusted
-from agent_sandbox.cli.terminal.output import emit, say
+from agent_sandbox.cli.terminal.output import emit_lines, say
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.project.installed import open_project
 from agent_sandbox.runtime.proxy.control import ask_stack
@@ -38,8 +39,7 @@ def require_loaded(answer: Answer) -> Answer:
 
 def report(answer: Answer) -> None:
     """Print what a reload changed."""
-    for line in _changes(answer.get("change", {})):
-        emit(line)
+    emit_lines(_changes(answer.get("change", {})))
     closed = f", {answer['closed']} connections closed" if answer.get("closed") else ""
     say(f"policy loaded, digest {str(answer.get('digest', ''))[:12]}{closed}")
 
@@ -47,7 +47,10 @@ def report(answer: Answer) -> None:
 def _changes(change: Mapping[str, Any]) -> Iterator[str]:
     counts = change.get("counts", {})
     for kind, sign in (("added", "+"), ("removed", "-")):
-        yield from (f"{sign} {rule['effect']} {rule['rule']}  ({rule['origin']})" for rule in change.get(kind, ()))
+        for rule in change.get(kind, ()):
+            effect = str(rule["effect"])
+            style = effect if effect in ("allow", "deny") else ""
+            yield styled(f"{sign} ", (effect, style), f" {rule['rule']}  ({rule['origin']})")
         yield from _more(change, kind, f"{sign} and {{}} more rules")
     yield from change.get("others", ())
     yield from _more(change, "others", "and {} more changes other than rules")

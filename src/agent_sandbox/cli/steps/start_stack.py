@@ -60,12 +60,13 @@ def report_unwritable_project(project: Project) -> None:
         owner = (row for row in machine.host.checks if row.name == "owner")
         for found in (result for row in owner for result in results_of(row, machine)):
             if found.status is Status.FAIL:
-                say(f"{found.what}\n  hint: {found.hint}")
+                say(found.what)
+                say(("  hint:", "title"), f" {found.hint}")
 
 
 def _open_services(project: Project, found: Sequence[Container]) -> tuple[str, ...]:
     # The engine does not notice a mount lost because its file was replaced, nor a network lost with the firewall.
-    inside = accept_harmless(project, found, look_inside(driver(), found))
+    inside = accept_harmless(project, found, look_inside(driver(), found, project.root))
     lost = review(project, found, inside)
     if not (lost or inside.cut_off or inside.silent):
         _wait_for_check(project, found)

@@ -8,8 +8,9 @@ from typing import NoReturn
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.cli.steps.policy_file import shown
+from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import say
-from agent_sandbox.printable import printable
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.paths import POLICY
 from agent_sandbox.runtime.project.installed import find_project, open_project, parse_project, require_own
@@ -72,7 +73,8 @@ def agree(question: Question, *, yes: str) -> None:
     if yes == question.fingerprint:
         return
     root = str(question.standing.root)
-    say("\n".join(map(printable, as_lines(question))))  # a name may contain a line end
+    for line in as_lines(question):
+        say(line)
     if yes:
         what = f"fingerprint mismatch: the settings are not those of {yes}"
         raise UserError([Problem(where=root, what=what, hint=f"review them, then use --yes {question.fingerprint}")])
@@ -92,8 +94,8 @@ def _refuse(root: str, question: Question) -> NoReturn:
 
 def as_lines(question: Question) -> Iterator[str]:
     """Yield the question as text."""
-    root = question.standing.root
-    yield f"{root} asks for more than you trust:" if question.known else f"{root} asks for this:"
+    root = str(question.standing.root)
+    yield styled((root, "title"), " asks for more than you trust:" if question.known else " asks for this:")
     # "nothing" is printed only in the first question, not after each change.
     more, without = ("also ", ()) if question.known else ("", ("nothing",))
     yield from _block(f"{more}reaches", question.reaches or without)
@@ -102,13 +104,14 @@ def as_lines(question: Question) -> Iterator[str]:
     yield from _block("editor", question.editor)
     yield from _block("note", question.notes)
     # Never shortened: a hidden line could be the important one.
-    yield from ("", *question.differences, "") if question.differences else ()
+    yield from ("", *diff_lines("\n".join(question.differences)), "") if question.differences else ()
     yield f"fingerprint {question.fingerprint}"
 
 
 def _block(title: str, lines: Sequence[str]) -> Iterator[str]:
     for number, line in enumerate(_bounded(lines)):
-        yield f"  {'' if number else title:<13} {line}"
+        # A name may contain a line end: it is escaped, as in every styled line.
+        yield styled("  ", (f"{'' if number else title:<13}", "title"), f" {line}")
 
 
 def _bounded(lines: Sequence[str]) -> list[str]:

@@ -69,7 +69,7 @@ def _review_stopped(project: Project, found: Sequence[Container], inside: Inside
 def put_off(project: Project) -> None:
     """Record the lost mounts before the containers, which alone know them, are removed."""
     found, then = driver().observe(project.name), recorded(project.root, os.environ)
-    _, paths = _to_be_seen(project, found, look_inside(driver(), found), then)
+    _, paths = _to_be_seen(project, found, look_inside(driver(), found, project.root), then)
     if paths:
         leave_pending(project.root, os.environ, then, paths)
 

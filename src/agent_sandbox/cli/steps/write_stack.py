@@ -7,6 +7,8 @@ from pathlib import Path
 
 from agent_sandbox.cli.steps.protection_prompt import settle
 from agent_sandbox.problems import Problem, UserError
+from agent_sandbox.render.dotenv import assignments
+from agent_sandbox.render.paths import DOTENV
 from agent_sandbox.render.reconcile import Change
 from agent_sandbox.runtime.init.initialise import InitOptions, Prepared, prepare
 from agent_sandbox.runtime.init.orphaned_stack import orphaned_stack
@@ -14,6 +16,7 @@ from agent_sandbox.runtime.project.trust_snapshot import look
 from agent_sandbox.runtime.project.trust_store import open_store
 from agent_sandbox.runtime.trust.auto_trust import remember
 from agent_sandbox.runtime.trust.prompt import unseen_in
+from agent_sandbox.stack.engine import FILES_VARIABLE
 
 
 def write_stack(options: InitOptions, *, dry_run: bool = False, ask: bool = True) -> Prepared:
@@ -40,7 +43,10 @@ def require_no_conflict(prepared: Prepared) -> None:
 
 
 def _problem(change: Change) -> Problem:
-    hint = f"--force writes what the diff shows; or move {change.path} away"
+    other = f"move {change.path} away"
+    if change.path == DOTENV:
+        other = "--no-dotenv leaves it alone" if FILES_VARIABLE in assignments(change.after) else "--dotenv keeps it"
+    hint = f"--force writes what the diff shows; or {other}"
     return Problem(where=change.path, what=f"{change.why}; nothing was written", hint=hint)
 
 

@@ -1,12 +1,14 @@
-"""The source line of a problem, with carets below the place."""
+"""Excerpts of files: the line of a problem with carets below the place, and unified diffs."""
 
 import re
 from collections.abc import Sequence
 
+from agent_sandbox.cli.terminal.style import Styled, styled
 from agent_sandbox.problems import Problem
 
 PLACE = re.compile(r".*:(?P<line>[0-9]+):(?P<column>[0-9]+)", re.DOTALL)
 WIDEST = 100
+SIGNS = {"+": "allow", "-": "deny", "@": "title"}
 QUOTED = r"\"[^\"]*\"|'[^']*'"
 WORD = re.compile(rf"{QUOTED}|(?:[^\s:]|:(?=\S))+")
 IN_FLOW = re.compile(rf"{QUOTED}|(?:[^\s:,\]}}]|:(?=[^\s,\]}}]))+")
@@ -33,3 +35,17 @@ def excerpt(problem: Problem, lines: Sequence[str]) -> str:
     word = (IN_FLOW if in_flow else WORD).match(line, column - 1)
     carets = "^" * min(len(word[0]) if word else 1, WIDEST)
     return f"  {number} | {line[:WIDEST]}\n  {' ' * len(number)} | {' ' * (column - 1)}{carets}"
+
+
+def diff_lines(diff: str) -> list[str]:
+    r"""Return the lines of a unified diff, with colours and never wrapped.
+
+    >>> diff_lines("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")
+    ['--- a', '+++ b', '@@ -1 +1 @@', '-x', '+y']
+    """
+    return [_diff_line(line) for line in diff.removesuffix("\n").split("\n")]
+
+
+def _diff_line(line: str) -> Styled:
+    style = "title" if line.startswith(("--- ", "+++ ")) else SIGNS.get(line[:1], "")
+    return styled((line, style), fixed=True)

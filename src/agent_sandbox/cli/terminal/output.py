@@ -1,10 +1,17 @@
-"""Print data to stdout and messages to stderr, with control characters escaped."""
+"""Print data to stdout and messages to stderr, with control characters escaped.
+
+On a terminal, messages and text for a person are wrapped to its width, and marked parts are coloured.
+"""
 
 import json
+import os
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, TextIO
 
+from agent_sandbox.cli.terminal.style import Part, Styled, painted, parts_of, styled, wants_colour
+from agent_sandbox.cli.terminal.wrapping import width_of, wrapped
 from agent_sandbox.printable import printable, printable_lines
 from agent_sandbox.problems import Problem
 
@@ -13,8 +20,13 @@ WIDEST = 100
 
 
 def emit(text: str) -> None:
-    """Print data."""
+    """Print data, never wrapped or coloured."""
     sys.stdout.write(f"{printable_lines(text)}\n")
+
+
+def emit_lines(lines: Iterable[str]) -> None:
+    """Print text for a person to stdout; a plain string may be several lines."""
+    write_lines(sys.stdout, lines)
 
 
 def emit_json(value: Any) -> None:  # noqa: ANN401 - whatever json takes
@@ -22,17 +34,57 @@ def emit_json(value: Any) -> None:  # noqa: ANN401 - whatever json takes
     sys.stdout.write(f"{json.dumps(value, indent=2, ensure_ascii=True)}\n")
 
 
-def say(text: str) -> None:
-    """Print a message."""
-    sys.stderr.write(f"{printable_lines(text)}\n")
+def say(*parts: Part) -> None:
+    """Print a message, of which each part `(text, style)` has a style; one plain string may be several lines."""
+    line = parts[0] if len(parts) == 1 and isinstance(parts[0], str) else styled(*parts)
+    write_lines(sys.stderr, (line,))
 
 
 def say_problems(problems: Iterable[Problem], *, beside: Callable[[Problem], str] = lambda _: "") -> None:
     """Print each problem as `error: where: what`, then the text that `beside` returns, then its hint."""
     for problem in problems:
         # A path may contain a line end; `what` may be several lines of a program's output.
-        say(f"error: {printable(problem.where)}: {problem.what}" if problem.where else f"error: {problem.what}")
-        if more := beside(problem):
-            say(more)
+        first, *others = (f"{printable(problem.where)}: {problem.what}" if problem.where else problem.what).split("\n")
+        say(("error:", "error"), f" {first}")
+        for line in others:
+            say(line)
+        for line in filter(None, beside(problem).split("\n")):
+            write_lines(sys.stderr, (styled(line, fixed=True),))  # carets stay below their place
         if problem.hint:
-            say(f"  hint: {printable(problem.hint)}")
+            say(("  hint:", "title"), f" {printable(problem.hint)}")
+
+
+def write_lines(stream: TextIO, lines: Iterable[str]) -> None:
+    """Print text for a person; a plain string may be several lines."""
+    width, colour = width_of(stream, os.environ), wants_colour(stream, os.environ)
+    for text in lines:
+        each = (text,) if isinstance(text, Styled) else text.split("\n")
+        stream.writelines(f"{rendered(line, width=width, colour=colour)}\n" for line in each)
+
+
+def rendered(line: str, *, width: int, colour: bool) -> str:
+    """Return a line for a terminal: escaped, then wrapped to `width` unless that is 0, then coloured."""
+    if not (width or colour):
+        return printable(line)
+    parts = [(printable(text), style) for text, style in parts_of(line)]
+    text = "".join(text for text, _ in parts)
+    fixed = isinstance(line, Styled) and line.fixed
+    indent, rows = wrapped(text, 0 if fixed else width, [*_commands(parts)])
+    styles = [style if colour else "" for text, style in parts for _ in text]
+    return f"\n{' ' * indent}".join(painted(_runs(text, styles, *row)) for row in rows)
+
+
+def _commands(parts: Iterable[tuple[str, str]]) -> Iterator[tuple[int, int]]:
+    """Yield where each command begins and ends."""
+    at = 0
+    for text, style in parts:
+        if style == "command":
+            yield at, at + len(text)
+        at += len(text)
+
+
+def _runs(text: str, styles: list[str], start: int, end: int) -> Iterator[tuple[str, str]]:
+    """Yield the stretches of equal style between two places."""
+    for style, places in groupby(range(start, end), key=styles.__getitem__):
+        first, *others = places
+        yield text[first : (others or [first])[-1] + 1], style

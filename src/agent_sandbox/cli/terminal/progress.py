@@ -1,92 +1,184 @@
-"""Show the progress of a plan on stderr: a bar on a terminal, plain lines elsewhere."""
+"""Show the progress of a plan on stderr: one line that changes on a terminal, plain lines elsewhere.
 
+What takes less than a second shows nothing.
+"""
+
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Event as Flag
+from threading import Lock, Thread
+from typing import Protocol, TextIO
 
 from agent_sandbox.cli.terminal.output import say
+from agent_sandbox.cli.terminal.wrapping import cells, width_of
 from agent_sandbox.printable import printable
 from agent_sandbox.runtime.events import FINISHING, Event, Finished, Progressed, Started, Tell, Unneeded, ignore
 
-WIDTH = 60  # of the current step's text, on a terminal
-WIDE = 110  # the same, on a line of its own
+PATIENCE = 1.0  # seconds; what takes longer is shown
+REDRAW = 0.1  # seconds
+WIDE = 110  # of a plain line
+ERASE = "\r\x1b[K"
+
+type Clock = Callable[[], float]
+
+
+class Display(Protocol):
+    """Shows the events of one step after the other; `tick` is called regularly."""
+
+    def tell(self, event: Event) -> None:
+        """Receive an event."""
+
+    def tick(self) -> None:
+        """Show what is due."""
+
+    def end(self) -> None:
+        """Leave the terminal as a message expects it."""
 
 
 @contextmanager
-def progress(*, quiet: bool, terminal: bool | None = None) -> Iterator[Tell]:
-    """Return a receiver of events; drawing ends with the block."""
+def progress(*, quiet: bool, lists_current: bool = False) -> Iterator[Tell]:
+    """Return a receiver of events; drawing ends with the block. `lists_current` also reports unneeded steps."""
     if quiet:
         yield ignore
-    elif sys.stderr.isatty() if terminal is None else terminal:
-        with _bar() as tell:
+        return
+    live = width_of(sys.stderr, os.environ) and os.environ.get("TERM") != "dumb"
+    display = LiveLine(stream=sys.stderr) if live else Lines()
+    lock = Lock()
+
+    def tell(event: Event) -> None:
+        with lock:
+            if lists_current or not isinstance(event, Unneeded):
+                display.tell(event)
+
+    def tick() -> None:
+        with lock:
+            display.tick()
+
+    with _ticking(tick):
+        try:
             yield tell
-    else:
-        yield Lines().tell
+        finally:
+            with lock:
+                display.end()
+
+
+@contextmanager
+def _ticking(tick: Callable[[], None]) -> Iterator[None]:
+    ended = Flag()
+
+    def run() -> None:
+        while not ended.wait(REDRAW):
+            tick()
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @dataclass(slots=True)
 class Lines:
-    """A receiver that prints one line per event."""
+    """A display that prints one line per event."""
 
-    clock: Callable[[], float] = time.monotonic
+    clock: Clock = time.monotonic
     say: Callable[[str], None] = say
     since: float = 0.0
     total: int = 0
     printed: set[str] = field(default_factory=set)
+    # The lines of a step that has not taken a second yet; None once they were printed.
+    waiting: list[str] | None = field(default_factory=list)
 
     def tell(self, event: Event) -> None:
-        """Print the line of an event."""
+        """Print the line of an event, once its step has taken a second."""
         match event:
             case Started(purpose=purpose, total=total):
                 self.since, self.total, self.printed = self.clock(), total, set()
-                self.say(f"{purpose} ...")
+                self.waiting = [f"{purpose} ..."]
             case Progressed(done=done, doing=doing) if doing not in {*self.printed, FINISHING}:
                 self.printed.add(doing)  # the engine reports twice, in any order, that a service is healthy
                 part = f"{done + 1}/{self.total} " if self.total else ""
-                self.say(f"  {part}{shortened(doing, WIDE)}")
+                self._add(f"  {part}{shortened(doing, WIDE)}")
             case Finished():
-                self.say(f"  done in {self.clock() - self.since:.1f} s")
+                self._add(f"  done in {self.clock() - self.since:.1f} s")
+                self.waiting = []
             case Unneeded(name=name):
                 self.say(f"{name} is up to date")
             case _:
                 pass
 
+    def _add(self, line: str) -> None:
+        self.tick()
+        if self.waiting is None:
+            self.say(line)
+        else:
+            self.waiting.append(line)
 
-@contextmanager
-def _bar() -> Iterator[Tell]:
-    from rich.console import Console  # noqa: PLC0415 - only needed on a terminal
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    def tick(self) -> None:
+        """Print the lines that wait, if their step takes long."""
+        if self.waiting and self.clock() - self.since >= PATIENCE:
+            for line in self.waiting:
+                self.say(line)
+            self.waiting = None
 
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
-    doing = TextColumn("[dim]{task.fields[doing]}")
-    with Progress(*columns, TimeElapsedColumn(), doing, console=console, transient=False) as bar:
-        task: list[TaskID] = []
+    def end(self) -> None:
+        """Do nothing: each line is complete."""
 
-        def tell(event: Event) -> None:
-            match event:
-                case Started(purpose=purpose, total=total):
-                    task.append(bar.add_task(escape(printable(purpose)), total=total or None, doing=""))
-                case Progressed(done=done, doing=text):
-                    bar.update(task[-1], completed=done, doing=escape(printable(shortened(text, WIDTH))))
-                case Finished():
-                    parts = bar.tasks[task[-1]].total or 1
-                    bar.update(task[-1], total=parts, completed=parts, doing="")
-                case Unneeded(name=name):
-                    console.print(f"[dim]{escape(printable(name))} is up to date")
 
-        yield tell
+@dataclass(slots=True)
+class LiveLine:
+    """A display of one line that changes. A step that took long leaves a line behind."""
+
+    stream: TextIO
+    clock: Clock = time.monotonic
+    since: float = 0.0
+    purpose: str = ""
+    total: int = 0
+    now: Progressed = field(default_factory=lambda: Progressed(done=0, doing=""))
+    drawn: str = ""
+
+    def tell(self, event: Event) -> None:
+        """Note the event and draw the line anew."""
+        match event:
+            case Started(purpose=purpose, total=total):
+                self.since, self.purpose, self.total = self.clock(), purpose, total
+                self.now = Progressed(done=0, doing="")
+            case Progressed():
+                self.now = event
+            case Finished():
+                self.end()
+                if (seconds := self.clock() - self.since) >= PATIENCE:
+                    say(f"{self.purpose}: ", ("done", "ok"), f" in {seconds:.1f} s")
+                self.purpose = ""
+            case Unneeded(name=name):
+                self.end()
+                say(f"{name} is up to date")
+        self.tick()
+
+    def tick(self) -> None:
+        """Draw the line, if there is a step and it takes long."""
+        seconds = self.clock() - self.since
+        if self.purpose and seconds >= PATIENCE:
+            part = f"{min(self.now.done + 1, self.total)}/{self.total}" if self.total else ""
+            words = (self.purpose, part, f"{seconds:.0f} s", " ".join(self.now.doing.split()))
+            text = cut("  ".join(filter(None, words)), width_of(self.stream, os.environ) - 1)
+            if text != self.drawn:
+                self.stream.write(f"{ERASE}{text}")
+                self.stream.flush()
+            self.drawn = text
+
+    def end(self) -> None:
+        """Erase the line."""
+        if self.drawn:
+            self.stream.write(ERASE)
+            self.stream.flush()
+            self.drawn = ""
 
 
 def shortened(text: str, width: int) -> str:
@@ -95,5 +187,16 @@ def shortened(text: str, width: int) -> str:
     >>> shortened("RUN apt-get update     && apt-get install", 20)
     'RUN apt-get updat...'
     """
-    line = " ".join(text.split())
-    return line if len(line) <= width else f"{line[: width - 3]}..."
+    return cut(" ".join(text.split()), width)
+
+
+def cut(line: str, width: int) -> str:
+    """Return a line, escaped, and cut to that width."""
+    line = printable(line)
+    if cells(line) <= width:
+        return line
+    kept = max(width - 3, 0)
+    line = line[:kept]
+    while cells(line) > kept:
+        line = line[:-1]
+    return f"{line}..."

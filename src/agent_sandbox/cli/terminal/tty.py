@@ -1,10 +1,30 @@
-"""Whether a terminal is attached."""
+"""The terminal: whether one is attached, and what a command in the agent container learns about it."""
 
+import os
+import re
 import sys
+from collections.abc import Mapping
 
-from agent_sandbox.backends.verbs import Terminal
+from agent_sandbox.backends.verbs import Exec, Terminal
+from agent_sandbox.stack.services.agent import ENTER
+
+# The type of the terminal, and whether it shows 24-bit colours.
+PASSED_ON = ("TERM", "COLORTERM")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
 def terminal() -> Terminal:
     """Return ATTACHED if both stdin and stdout are terminals: piped output must be the command's raw bytes."""
     return Terminal.ATTACHED if sys.stdin.isatty() and sys.stdout.isatty() else Terminal.NONE
+
+
+def terminal_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that describe the terminal; values that are not plain names are left out."""
+    return {name: value for name in PASSED_ON if NAME.fullmatch(value := environ.get(name, ""))}
+
+
+def entering(*command: str) -> Exec:
+    """Return the request to run a command in the agent container, on this terminal if there is one."""
+    attached = terminal()
+    known = {} if attached is Terminal.NONE else terminal_environment(os.environ)
+    return Exec(argv=(ENTER, *command), terminal=attached, environment=known)

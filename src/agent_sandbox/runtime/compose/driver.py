@@ -85,7 +85,7 @@ class ComposeDriver:
         """Stop the container within two seconds."""
         self.engine.answer("stop", "--time", str(STOP_SECONDS), container.id, doing=doing)
 
-    def reprotect(self, agent: Container, digests: Mapping[str, str]) -> bool:
+    def reprotect(self, agent: Container, digests: Mapping[str, str]) -> str:
         """Run a helper container in the agent's namespaces."""
         return reprotect(self.engine, agent, digests)
 

@@ -14,8 +14,8 @@ OPTIONS = ("no-new-privileges", "apparmor=unconfined", "label=disable")
 CGROUPS = "type=bind,source=/sys/fs/cgroup,target=/cgroup"
 
 
-def reprotect(engine: Engine, agent: Container, digests: Mapping[str, str]) -> bool:
-    """Mount these files read-only again if they have the given SHA-256, and return whether all of them are.
+def reprotect(engine: Engine, agent: Container, digests: Mapping[str, str]) -> str:
+    """Mount these files read-only again if they have the given SHA-256; return why that failed, or an empty string.
 
     A container with the agent's image does it, as root in the agent's namespaces, and ends. Each file is replaced by a
     new one with the same content, because the agent may still have the old one open.
@@ -24,4 +24,6 @@ def reprotect(engine: Engine, agent: Container, digests: Mapping[str, str]) -> b
     shared = ("--userns=host", f"--pid=container:{agent.id}", "--cgroupns=host", "--mount", CGROUPS)
     program = ("--entrypoint", REPROTECT, agent.image)
     words = (word for path, digest in digests.items() for word in (digest, path))
-    return engine.ask("run", *isolated, *shared, *program, *words).code == 0
+    done = engine.ask("run", *isolated, *shared, *program, *words)
+    reasons = (f"{engine.program} run ended with {done.code}", *done.err.splitlines())
+    return "" if done.code == 0 else reasons[-1]

@@ -16,6 +16,7 @@ CHECKS = (
     Row(name="upstream", stage=Stage.PROJECT, check=upstream, project=True),
     Row(name="mounts", stage=Stage.WORKSPACE, check=workspace.mounts, engine=True, project=True),
     Row(name="workspace", stage=Stage.WORKSPACE, check=workspace.names, project=True),
+    Row(name="git", stage=Stage.WORKSPACE, check=workspace.git, project=True),
     Row(name="images", stage=Stage.START, check=project.images, engine=True, project=True),
 )
 

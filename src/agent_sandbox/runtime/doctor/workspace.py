@@ -1,9 +1,13 @@
 """Check the protected paths of the workspace."""
 
+import os
 from collections.abc import Iterator
 
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
+from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
+from agent_sandbox.runtime.init.facts import homes
+from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.listing import ignores_case
 from agent_sandbox.runtime.protect.mount_checks import (
     CONNECTED,
@@ -14,9 +18,11 @@ from agent_sandbox.runtime.protect.mount_checks import (
     STRANGER,
     UNSEARCHED,
     Gaps,
+    is_mounted,
     listed,
     look_inside,
     look_over,
+    read_only_mounts,
 )
 
 
@@ -24,7 +30,7 @@ def mounts(machine: Machine) -> Iterator[CheckResult]:
     """Check that all protected mounts and the agent's network are still in place."""
     driver, name = machine.driver, machine.project.name
     found = driver.observe(name)
-    inside = look_inside(driver, found)
+    inside = look_inside(driver, found, machine.project.root)
     for path in inside.lost:
         yield fail("mounts", f"{path}: {REPLACED}", LOOK)
     if inside.cut_off:
@@ -49,3 +55,16 @@ def names(machine: Machine) -> Iterator[CheckResult]:
         yield warn("workspace", what, "keep the project on a disk that tells them apart; see docs/threat-model.md")
     elif gaps == Gaps():
         yield ok("workspace", "what this machine acts on is read-only inside")
+
+
+def git(machine: Machine) -> Iterator[CheckResult]:
+    """Check that git works inside where the project does not contain its repository."""
+    project = machine.project
+    match repository_outside(project.root, homes(os.environ)):
+        case NoGit() as found:
+            yield warn("git", f"does not work inside: {found.why}", found.hint)
+        case Outside() as found if not is_mounted(read_only_mounts(read_stack_file(project.root)), found):
+            what = f"does not work inside yet: {found.common} is not mounted"
+            yield warn("git", what, f"agent-sandbox init {project.agent} mounts it, then agent-sandbox up")
+        case Outside() as found:
+            yield ok("git", f"this worktree uses {found.common} inside")

@@ -74,10 +74,10 @@ class Driver(Protocol):
     def stop(self, container: Container, *, doing: str) -> None:
         """Stop a container, at once if it does not end by itself."""
 
-    def reprotect(self, agent: Container, digests: Mapping[str, str]) -> bool:
+    def reprotect(self, agent: Container, digests: Mapping[str, str]) -> str:
         """Mount these files read-only again in the running agent container if they have the given SHA-256.
 
-        Return whether all of them are protected. No process in the container ends.
+        Return why that failed, or an empty string. No process in the container ends.
         """
 
     def resume(self, project: str, found: Sequence[Container], *, tell: Callable[[str], None]) -> tuple[Container, ...]:

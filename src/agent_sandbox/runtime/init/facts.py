@@ -24,7 +24,7 @@ def find_project(path: Path, environ: Mapping[str, str]) -> Path:
         raise UserError([Problem(where=str(path), what=f"cannot be used: {error}")]) from error
     if not project.is_dir():
         raise UserError([Problem(where=str(path), what="not a directory", hint="name the project's directory")])
-    for home in _homes(environ):
+    for home in homes(environ):
         if home == project or home.is_relative_to(project):
             what = "contains your home directory: the agent would have access to all of it"
             raise UserError(
@@ -33,7 +33,7 @@ def find_project(path: Path, environ: Mapping[str, str]) -> Path:
     return project
 
 
-def _homes(environ: Mapping[str, str]) -> Iterator[Path]:
+def homes(environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield `/`, HOME, and this user's home directory in the user database."""
     yield Path("/")
     candidates = [environ.get("HOME", "")]
@@ -55,6 +55,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
     ide: Ide,
     limits: Limits,
     environ: Mapping[str, str],
+    dotenv: bool = True,
     protected: tuple[Protected, ...] = (),
 ) -> Workspace:
     """Return the facts about this project and its user."""
@@ -66,6 +67,7 @@ def look_at(  # noqa: PLR0913 - each is a fact of its own
         owner=owner_of(project),
         identity=identity_in(project),
         limits=limits,
+        dotenv=dotenv,
         protected=protected,
         dotfiles=_directory(config and config / "dotfiles"),
         shell_d=_directory(config and config / "shell.d"),

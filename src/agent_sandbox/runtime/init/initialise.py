@@ -11,24 +11,26 @@ from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.foreign import load_foreign
 from agent_sandbox.render.notes import notes
-from agent_sandbox.render.paths import PATHS, POLICY, STACK
+from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK
 from agent_sandbox.render.policy import Offered
 from agent_sandbox.render.project import reconcile, render_project
 from agent_sandbox.render.reconcile import Change, OnConflict, Verdict
 from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
+from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
 from agent_sandbox.runtime.host.agents import load_manifest
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
-from agent_sandbox.runtime.init.facts import find_project, look_at, machine
-from agent_sandbox.runtime.init.git_exclude import EXCLUDE, excluding, to_exclude
+from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
+from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
 from agent_sandbox.runtime.policies.registries import known_places, this_machine, whole
 from agent_sandbox.runtime.policies.scan import naming_files
+from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
 from agent_sandbox.runtime.protect.protected import Protection, find_protected, spelled
 from agent_sandbox.runtime.protect.snapshot import recorded
 from agent_sandbox.stack.build import StackImages, build_stack
-from agent_sandbox.stack.engine import OWN_STACKS
+from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, OWN_STACKS
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limits
 from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
@@ -50,6 +52,10 @@ class InitOptions:
     detect: bool
     # A model provider that the first policy allows, of those that the agent works with.
     provider: str | None = None
+    # Whether `.env` names the stack; by default not if plain `docker compose` already uses other files here.
+    dotenv: bool | None = None
+    # Whether `.gitignore` lists the files of this machine, for all who clone the project.
+    gitignore: bool = False
     # By name, as given; others keep an earlier `init`'s value.
     limits: Mapping[str, str] = field(default_factory=dict)
     # Protected paths that the user agreed to unprotect.
@@ -68,8 +74,9 @@ class Prepared:
     offered: Offered
     notes: tuple[str, ...]
     protection: Protection
-    # New files that git will not offer to commit.
+    # New files that git will not offer to commit, and the file that says so.
     excluded: tuple[str, ...] = ()
+    exclude_file: str = EXCLUDE
 
     @property
     def conflicts(self) -> tuple[Change, ...]:
@@ -82,7 +89,7 @@ class Prepared:
             raise UserError([Problem(where=path, what=LOST, hint=LOST_HINT) for path in self.protection.lost])
         texts = {change.path: change.after for change in self.changes if change.writes}
         if self.excluded:
-            texts[EXCLUDE] = excluding(self.project, self.excluded)
+            texts[self.exclude_file] = excluding(self.project, self.excluded, self.exclude_file)
         remove_leftovers(self.project, PATHS)
         # The proxy reads the policy as another user; a file that is checked in is not secret.
         write_all(self.project, texts, shared={POLICY})
@@ -95,16 +102,24 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     manifest = load_manifest(options.agent)
     providers = _providers(manifest, options.provider)
     project = find_project(options.path, environ)
-    present = {path: read_text(project, path) for path in PATHS}
+    present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
+    dotenv = _uses_dotenv(project, record, asked=options.dotenv)
+    present[DOTENV] = read_text(project, DOTENV) if dotenv else None
+    if options.dotenv is False:
+        present[DOTENV] = _readable(project, DOTENV)  # to remove our lines, only on request
     before = _protected_before(project, present[STACK] or "", environ)
-    protection = find_protected(project, before=before, unprotect=options.unprotect)
+    written = {DOTENV} if dotenv else set()
+    git = repository_outside(project, homes(environ))
+    outside = git if isinstance(git, Outside) else None
+    protection = find_protected(project, before=before, unprotect=options.unprotect, written=written, outside=outside)
     workspace = look_at(
         project,
         title=_title(options, record, project),
         ide=options.ide or (record.ide if record else Ide.VSCODE),
         limits=limits(options.limits, record.limits if record else DEFAULT, spelled="--{}"),
         environ=environ,
+        dotenv=dotenv,
         protected=protection.paths,
     )
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
@@ -113,7 +128,10 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     rendered = render_project(Templates(templates), stack, manifest, workspace, offered, providers=providers)
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
-    excluded = to_exclude(project, changes)
+    if options.gitignore:
+        changes = (*changes, ignoring(project, changes))
+    file = exclude_file(project, outside)
+    excluded = to_exclude(project, changes, file) if file else ()
     return Prepared(
         project=project,
         manifest=manifest,
@@ -125,12 +143,35 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
             *_switched(record, manifest),
             *notes(changes, manifest, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
+            *_about_git(git),
             *_about(protection, options.unprotect),
-            *_kept_out_of_git(excluded),
+            *_kept_out_of_git(excluded, file),
         ),
         protection=protection,
         excluded=excluded,
+        exclude_file=file or EXCLUDE,
     )
+
+
+def _uses_dotenv(project: Path, record: Record | None, *, asked: bool | None) -> bool:
+    """Return whether `.env` shall name the stack: as asked or recorded, and not in place of the project's own."""
+    if asked is not None:
+        return asked
+    if record and not record.dotenv:
+        return False
+    text = _readable(project, DOTENV) or ""
+    files, name = variable(text, FILES_VARIABLE), variable(text, NAME_VARIABLE)
+    if files and files.startswith(STACK):
+        return True
+    return not _own_stacks(project) and (record is not None or (files, name) == (None, None))
+
+
+def _readable(project: Path, path: str) -> str | None:
+    """Return a file's text, or None for a link or what is not text: it may be anything, because it is not used."""
+    try:
+        return read_text(project, path)
+    except UserError:
+        return None
 
 
 def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> frozenset[str]:
@@ -141,6 +182,14 @@ def _protected_before(project: Path, text: str, environ: Mapping[str, str]) -> f
         document = {}
     paths = read_only_mounts(document if isinstance(document, dict) else {}).union(recorded(project, environ).paths)
     return frozenset(path for path in paths if path.isprintable())
+
+
+def _about_git(git: Outside | NoGit | None) -> Iterator[str]:
+    match git:
+        case Outside():
+            yield f"git works inside on {git.common}, which the agent can write except for its settings and hooks"
+        case NoGit():
+            yield f"git does not work inside: {git.why}; {git.hint}"
 
 
 def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
@@ -156,9 +205,9 @@ def _about(protection: Protection, unprotect: Collection[str]) -> Iterator[str]:
         yield f"{listed([*map(spelled, protection.unsearched)])}: {UNSEARCHED}; {SEARCH}"
 
 
-def _kept_out_of_git(excluded: Collection[str]) -> Iterator[str]:
+def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[str]:
     if excluded:
-        yield f"{EXCLUDE} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
+        yield f"{file} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
 
 
 def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offered:

@@ -1,15 +1,26 @@
-"""Read the two lines of a project's `.env` that tell plain `docker compose` which stack to use."""
+"""Read what a project's `.env` tells plain `docker compose` and editors about the stack to use."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.dotenv import assignments
-from agent_sandbox.runtime.host.files import read_text
-from agent_sandbox.stack.engine import FILES_VARIABLE, SEPARATOR_VARIABLE
+from agent_sandbox.render.record import uses_dotenv
+from agent_sandbox.runtime.host.files import MAX_BYTES, read_bytes, read_text
+from agent_sandbox.stack.engine import FILE_KIND, FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE
 
 FILE = ".env"
 # Each is read, parsed and shown, so a megabyte of names would be too much work.
 MAX_FILES = 32
+# How the Dev Containers CLI reads the variable: the first line of exactly this form.
+EDITOR_NAME = re.compile(rf"^{NAME_VARIABLE}=(.+)$", re.MULTILINE)
+LINE_ENDS = re.compile("\r\n?|\u2028|\u2029")
+NOT_IN_NAMES = re.compile(r"[^-_a-z0-9]")
+OTHER_NAME = (
+    f"{NAME_VARIABLE} is {{}}: an editor starts the stack under this name, where agent-sandbox does not find it"
+)
+OTHER_NAME_HINT = f"name your own stack with `name:` in its {FILE_KIND}, and remove {NAME_VARIABLE}"
 
 
 def variable(text: str, name: str) -> str | None:
@@ -23,7 +34,12 @@ def variable(text: str, name: str) -> str | None:
 
 
 def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
-    """Return the stack's compose files: those that `.env` names if ours is among them, else only ours."""
+    """Return the stack's compose files: those that `.env` names if ours is among them, else only ours.
+
+    A stack that was made without `.env` does not read it: the file may be anything, or the agent's.
+    """
+    if not uses_dotenv(read_text(root, str(ours)) or ""):
+        return (root / ours,)
     text = read_text(root, FILE) or ""
     separator = variable(text, SEPARATOR_VARIABLE) or ":"
     named = tuple(root / name for name in (variable(text, FILES_VARIABLE) or "").split(separator) if name)
@@ -31,3 +47,28 @@ def stack_files(root: Path, ours: Path) -> tuple[Path, ...]:
         what = f"`{FILES_VARIABLE}` names {len(named)} files; at most {MAX_FILES} are allowed"
         raise UserError([Problem(where=str(root / FILE), what=what, hint="merge some of them")])
     return named if root / ours in named else (root / ours,)
+
+
+def editor_name(root: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the project name that an editor uses instead of the compose file's, or None.
+
+    The Dev Containers CLI prefers the variable in its environment or in `.env`, also behind a link.
+    """
+    file = (root / FILE).resolve()
+    try:
+        data = read_bytes(file.parent, file.name, limit=MAX_BYTES + 1) or b""
+    except OSError:
+        data = b""  # the editor cannot read it either
+    if len(data) > MAX_BYTES:
+        what = f"larger than {MAX_BYTES >> 20} MiB, so it was not searched for {NAME_VARIABLE}"
+        raise UserError([Problem(where=str(root / FILE), what=what)])
+    line = EDITOR_NAME.search(LINE_ENDS.sub("\n", data.decode(errors="replace")))
+    said = (environ.get(NAME_VARIABLE, ""), line[1] if line else "")
+    return next(filter(None, (NOT_IN_NAMES.sub("", name.lower()) for name in said)), None)
+
+
+def require_editor_name(root: Path, name: str, environ: Mapping[str, str]) -> None:
+    """Raise UserError if an editor would start the stack of this name under another one."""
+    found = editor_name(root, environ)
+    if found not in (None, name):
+        raise UserError([Problem(where=str(root / FILE), what=OTHER_NAME.format(found), hint=OTHER_NAME_HINT)])

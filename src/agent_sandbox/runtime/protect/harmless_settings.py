@@ -13,6 +13,7 @@ PLAIN = re.compile(
     |""",
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
+MERGE = re.compile(r"branch\.(.+)\.merge")
 # Known ones must stay as they are: what a plain `git push` pushes to, and which key signs.
 FIXED = re.compile(rf"{LEADS.pattern}|branch\..+\.merge|user\.signingkey")
 
@@ -28,7 +29,9 @@ def is_harmless(path: str, then: Held, now: Held) -> bool:
         return False
     before, after = then.settings.get(path, ()), now.settings[path]
     # This file outweighs `config`, whose remotes and branches are not looked at here.
-    if _is_led_elsewhere(before, after) or (path.endswith(".worktree") and _leads(before) != _leads(after)):
+    if _is_led_elsewhere(before, after) or any(_merges_another(one) for one in after if one not in before):
+        return False
+    if path.endswith(".worktree") and _leads(before) != _leads(after):
         return False
     new = set(now.texts[path].split("\n")).difference(then.texts[path].split("\n"))
     return all(PLAIN.fullmatch(line) and line.removeprefix("\t").isprintable() for line in new)
@@ -40,6 +43,13 @@ def _is_led_elsewhere(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
     known = {key.rpartition(".")[0] for key in was}
     removed = any(key not in is_ and key.endswith((".pushurl", ".pushremote")) for key in was)
     return removed or any(values != was.get(key) for key, values in is_.items() if key.rpartition(".")[0] in known)
+
+
+def _merges_another(setting: str) -> bool:
+    """Return whether a branch follows one of another name: with `push.default = upstream`, a push goes there."""
+    key, _, value = setting.partition("\n")
+    branch = MERGE.fullmatch(key)
+    return branch is not None and value != f"refs/heads/{branch[1]}"
 
 
 def _leads(settings: Iterable[str]) -> dict[str, list[str]]:

@@ -2,16 +2,19 @@
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.driver.protocol import Driver
+from agent_sandbox.runtime.git.repositories import WORKTREES
+from agent_sandbox.runtime.git.worktree import Outside, repository_outside
 from agent_sandbox.runtime.project.installed import read_stack_file
-from agent_sandbox.runtime.protect.protected import UNPRINTABLE, candidates, spelled
-from agent_sandbox.stack.services.agent import HEALTHY, WORKSPACE
+from agent_sandbox.runtime.protect.protected import UNPRINTABLE, Candidates, candidates, candidates_outside, spelled
+from agent_sandbox.stack.services.agent import HEALTHY, PROTECTED, WORKSPACE
+from agent_sandbox.stack.workspace import Access
 
 # Exit codes of the check in the container: lost mounts, and no way to the proxy.
 LOST, CUT_OFF = 1, 2
@@ -62,20 +65,30 @@ class Gaps:
     unsearched: tuple[str, ...] = ()
 
 
-def look_inside(driver: Driver, found: Sequence[Container]) -> Inside:
-    """Return what the running agent container has lost, as a script of its image reports."""
+def look_inside(driver: Driver, found: Sequence[Container], root: Path) -> Inside:
+    """Return what the running agent container of the project has lost, as a script of its image reports."""
     for container in found:
         if container.service == "agent" and container.state == "running":
             done = driver.run_in(container, HEALTHY)
-            lost = tuple(filter(_is_of_the_project, done.out.splitlines())) if done.code == LOST else ()
+            lost = tuple(_reported(done.out.splitlines(), root)) if done.code == LOST else ()
             cut_off = done.out.strip() if done.code == CUT_OFF else ""
             return Inside(lost=lost, cut_off=cut_off, silent=done.code != 0 and not (lost or cut_off))
     # A container in state "created" has never run.
     return Inside(silent=any(one.service == "agent" and one.state != "created" for one in found))
 
 
+def _reported(paths: Iterable[str], root: Path) -> Iterator[str]:
+    """Yield the reported paths of the project and of its repository; the agent may have forged others."""
+    outside: frozenset[str] | None = None
+    for path in paths:
+        if path.startswith("/") and outside is None:
+            outside = frozenset(one for one in read_only_mounts(read_stack_file(root)) if one.startswith("/"))
+        if _is_of_the_project(path) or (outside and path in outside):
+            yield path
+
+
 def _is_of_the_project(path: str) -> bool:
-    """Return whether a reported path is inside the project; the agent may have forged it."""
+    """Return whether a path is inside the project."""
     place = PurePosixPath(path)
     return bool(place.parts) and not place.is_absolute() and ".." not in place.parts
 
@@ -83,16 +96,29 @@ def _is_of_the_project(path: str) -> bool:
 def look_over(root: Path) -> Gaps:
     """Return the paths that should be protected but are not in the compose file, and the unsearched directories."""
     mounted = read_only_mounts(read_stack_file(root))
-    searched = candidates(root)
-    found = {one.path: one for one in searched.rows if os.path.exists(root / one.path) or not one.always}
+    parts = (("", candidates(root)), *_outside(root, mounted))
     return Gaps(
         unprotected=tuple(
-            Unprotected(path=spelled(path), why=one.why, because=because)
-            for path, one in sorted(found.items())
-            if (because := _because(root, path, mounted))
+            Unprotected(path=spelled(f"{base}{path}"), why=one.why, because=because)
+            for base, part in parts
+            for path, one in sorted({one.path: one for one in part.rows}.items())
+            if os.path.exists(root / f"{base}{path}") or not one.always
+            if (because := _because(root, base, path, mounted))
         ),
-        unsearched=tuple(map(spelled, searched.unsearched)),
+        unsearched=tuple(spelled(f"{base}{path}") for base, part in parts for path in part.unsearched),
     )
+
+
+def is_mounted(mounted: frozenset[str], outside: Outside) -> bool:
+    """Return whether the repository of a worktree is mounted, by the paths that are mounted read-only."""
+    return str(outside.common / WORKTREES) in mounted
+
+
+def _outside(root: Path, mounted: frozenset[str]) -> Iterator[tuple[str, Candidates]]:
+    """Yield what to protect in the repository of a worktree, if it is mounted, with the directory of the paths."""
+    outside = repository_outside(root)
+    if isinstance(outside, Outside) and is_mounted(mounted, outside):
+        yield from ((f"{part.root}/", part) for part in candidates_outside(outside))
 
 
 def listed(paths: Sequence[str]) -> str:
@@ -101,13 +127,13 @@ def listed(paths: Sequence[str]) -> str:
     return f"{', '.join(paths[:NAMED])}{more}"
 
 
-def _because(root: Path, path: str, mounted: frozenset[str]) -> str:
+def _because(root: Path, base: str, path: str, mounted: frozenset[str]) -> str:
     if not path.isprintable():
         return UNPRINTABLE
-    steps = (PurePosixPath(path), *PurePosixPath(path).parents)
-    if not any(str(step) in mounted for step in steps):
-        return LINK if any(os.path.islink(root / step) for step in steps if step.parts) else MADE
-    return TWO_NAMES if has_two_names(root, path) else ""
+    steps = [f"{base}{step}" for step in (PurePosixPath(path), *PurePosixPath(path).parents) if step.parts]
+    if not mounted.intersection(steps):
+        return LINK if any(os.path.islink(root / step) for step in steps) else MADE
+    return TWO_NAMES if has_two_names(root, f"{base}{path}") else ""
 
 
 def has_two_names(root: Path, path: str) -> bool:
@@ -120,15 +146,17 @@ def has_two_names(root: Path, path: str) -> bool:
 
 
 def read_only_mounts(document: Mapping[str, Any]) -> frozenset[str]:
-    """Return the paths, relative to the workspace, that a parsed compose file mounts read-only.
+    """Return the protected paths that a parsed compose file mounts read-only: those outside the workspace are absolute.
 
     Compose doubles a `$` in a path.
     """
     try:
-        volumes = document["services"]["agent"]["volumes"]
-        said = [volume["target"].replace("$$", "$") for volume in volumes if volume.get("read_only") == "true"]
+        agent = document["services"]["agent"]
+        said = [volume["target"].replace("$$", "$") for volume in agent["volumes"] if volume.get("read_only") == "true"]
         targets = [PurePosixPath(target) for target in said]
+        protected = str(agent.get("environment", {}).get(PROTECTED, "")).replace("$$", "$").split("\n")
     except (LookupError, TypeError, AttributeError):
         return frozenset()
-    paths = (str(target.relative_to(WORKSPACE)) for target in targets if target.is_relative_to(WORKSPACE))
-    return frozenset(filter(_is_of_the_project, paths))
+    inside = (str(target.relative_to(WORKSPACE)) for target in targets if target.is_relative_to(WORKSPACE))
+    outside = (str(target) for target in targets if f"{Access.READ} {target}" in protected)
+    return frozenset((*filter(_is_of_the_project, inside), *outside))

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -12,8 +12,9 @@ import yaml
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.git_config import NotSaidError, Patience, Settings, named
-from agent_sandbox.runtime.git.repositories import GIT, Found, Kind, Place, search, target_of
+from agent_sandbox.runtime.git.repositories import GIT, MODULES, WORKTREES, Found, Kind, Place, search, target_of
 from agent_sandbox.runtime.git.submodules import names_by
+from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.host.agents import host_reads
 from agent_sandbox.runtime.protect.listing import Listing
 from agent_sandbox.stack.workspace import Access, Protected
@@ -26,8 +27,11 @@ NOT_SAID_HINT = "find out what `git config --list` waits for there, perhaps a na
 UNPRINTABLE = "this name is not printable, so nothing in it can be protected"
 UNPRINTABLE_HINT = "rename it, or remove it if it is not yours; in a shell, write the name as $'...'"
 BEFORE = "was protected before, but this search found no reference to it"
+OF_OTHERS = "belongs to the other worktrees of the repository"
+POINTER = "without it, `git worktree prune` inside would remove this worktree"
 PINNED = "can be written, but not moved or replaced"
 
+type Pins = Callable[[Iterable[Protected]], tuple[Protected, ...]]
 type Table = Mapping[str, tuple[Protected, ...]]
 
 
@@ -47,6 +51,14 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part(Candidates):
+    """Those of one directory of a repository outside the project, without those in `but`; paths are relative to it."""
+
+    root: Path
+    but: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
     """The mounts, outer paths first, and the state of the paths that were protected before.
 
@@ -60,25 +72,56 @@ class Protection:
     gone: tuple[str, ...] = ()
     unsearched: tuple[str, ...] = ()
 
+    def joined(self, other: "Protection", base: str) -> "Protection":
+        """Return both, with `base` before each path of the other one."""
+        found, added = ([one.kept, one.lost, one.gone, one.unsearched] for one in (self, other))
+        kept, lost, gone, unsearched = (
+            (*mine, *(f"{base}{path}" for path in theirs)) for mine, theirs in zip(found, added, strict=True)
+        )
+        paths = (*self.paths, *(replace(one, path=f"{base}{one.path}".rstrip("/")) for one in other.paths))
+        return Protection(paths=paths, kept=kept, lost=lost, gone=gone, unsearched=unsearched)
 
-def find_protected(project: Path, *, before: Collection[str] = (), unprotect: Collection[str] = ()) -> Protection:
+
+def find_protected(
+    project: Path,
+    *,
+    before: Collection[str] = (),
+    unprotect: Collection[str] = (),
+    written: Collection[str] = (),
+    outside: Outside | None = None,
+) -> Protection:
     """Return the mounts: real files and directories, what `init` creates, and what was protected `before`.
 
-    The agent can make a search miss what an earlier one found. So a path that was protected `before` stays protected
-    while it exists, unless the user agreed to `unprotect` it. Raise UserError if a found path cannot be protected.
+    `written` are files that `init` is about to write. The agent can make a search miss what an earlier one found. So a
+    path that was protected `before` stays protected while it exists, unless the user agreed to `unprotect` it. Paths of
+    a repository `outside` are absolute. Raise UserError if a found path cannot be protected.
     """
-    found = candidates(project, patience=Patience(SECONDS_TO_PROTECT))
+    patience = Patience(SECONDS_TO_PROTECT)
+    kept = frozenset(before).difference(unprotect)
+    inside = frozenset(path for path in kept if not path.startswith("/"))
+    found = _protection(project, candidates(project, patience=patience, written=written), inside)
+    if outside is None:
+        return found
+    found = replace(found, paths=(*found.paths, Protected(path=str(project / GIT), why=POINTER)))
+    for part in candidates_outside(outside, patience=patience):
+        base = f"{part.root}/"
+        mine = {path for path in kept if path.startswith(base) and not path.startswith(f"{part.but}/")}
+        found = found.joined(
+            _protection(part.root, part, {path.removeprefix(base) for path in mine}, pins=pin_all), base
+        )
+    return found
+
+
+def _protection(root: Path, found: Candidates, before: Collection[str], *, pins: Pins | None = None) -> Protection:
     if problems := tuple(_refusals(found.rows)):
         raise UserError(problems)
-    rows = [one for one in found.rows if is_real(project, one.path) or _is_to_be_made(project, one)]
+    rows = [one for one in found.rows if is_real(root, one.path) or _is_to_be_made(root, one)]
     covered = {one.path for one in rows}
-    missed = [
-        path for path in sorted(set(before) - set(unprotect)) if not covered.intersection((path, *_parents(path)))
-    ]
-    kept = tuple(path for path in missed if is_real(project, path))
-    there = {path for path in missed if is_there(project / path)}
+    missed = [path for path in sorted(before) if not covered.intersection((path, *_parents(path)))]
+    kept = tuple(path for path in missed if is_real(root, path))
+    there = {path for path in missed if is_there(root / path)}
     return Protection(
-        paths=with_pins([*rows, *(Protected(path=path, why=BEFORE) for path in kept)]),
+        paths=(pins or with_pins)([*rows, *(Protected(path=path, why=BEFORE) for path in kept)]),
         kept=kept,
         lost=tuple(path for path in missed if path in there.difference(kept)),
         gone=tuple(path for path in missed if path not in there),
@@ -100,7 +143,7 @@ def _refusals(rows: Iterable[Protected]) -> Iterator[Problem]:
         yield Problem(where=spelled(name), what=what, hint=UNPRINTABLE_HINT)
 
 
-def candidates(project: Path, *, patience: Patience | None = None) -> Candidates:
+def candidates(project: Path, *, patience: Patience | None = None, written: Collection[str] = ()) -> Candidates:
     """Return all existing paths to protect, including links, and what `init` creates.
 
     A repository whose settings git does not report counts as a whole, with the reason `NOT_SAID`.
@@ -108,8 +151,36 @@ def candidates(project: Path, *, patience: Patience | None = None) -> Candidates
     project = Path(os.path.realpath(project))
     settings = Settings(patience or Patience())
     found = search(project, names_of=names_by(settings))
-    rows = (one for one in _placed(project, load_table(), found, settings) if _counts(project, one))
+    placed = _placed(project, load_table(), found, settings)
+    counted = (replace(one, always=one.always or one.path in written) for one in placed)
+    rows = (one for one in counted if _counts(project, one))
     return Candidates(rows=tuple(rows), unsearched=found.unsearched)
+
+
+def candidates_outside(outside: Outside, *, patience: Patience | None = None) -> tuple[Part, Part]:
+    """Return the same for the repository of a worktree: for its directory, and for the worktree's own in it.
+
+    The other worktrees' data, and the submodules of the main one, are read-only as a whole.
+    """
+    settings = Settings(patience or Patience())
+    found = search(outside.own, names_of=names_by(settings))
+    own = f"{WORKTREES}/{outside.name}"
+    places = [replace(place, path=f"{own}/{place.path}".rstrip("/")) for place in found.places]
+    listing, table = Listing(outside.common), load_table()
+    rows = [Protected(path=path, why=OF_OTHERS) for path in (WORKTREES, MODULES)]
+    for place in (Place(kind=Kind.REPOSITORY, path=""), *places):
+        rows += _at(listing, place.path, table[place.kind.value])
+        rows += _named(outside.common, place, table["settings"], settings)
+    rows = [one for one in rows if _counts(outside.common, one)]
+    inner = [one for one in rows if PurePosixPath(one.path).is_relative_to(own)]
+    return (
+        Part(root=outside.common, but=outside.own, rows=tuple(one for one in rows if one not in inner), unsearched=()),
+        Part(
+            root=outside.own,
+            rows=tuple(replace(one, path=one.path.removeprefix(own).lstrip("/") or ".") for one in inner),
+            unsearched=found.unsearched,
+        ),
+    )
 
 
 def _counts(project: Path, one: Protected) -> bool:
@@ -183,6 +254,12 @@ def with_pins(found: Iterable[Protected]) -> tuple[Protected, ...]:
         if any(part.startswith(".") for part in PurePosixPath(parent).parts)
     }
     return tuple(sorted((kept | pins).values(), key=lambda one: PurePosixPath(one.path).parts))
+
+
+def pin_all(found: Iterable[Protected]) -> tuple[Protected, ...]:
+    """Do the same for a directory of git's, whatever its name: itself and all directories on the way are pinned."""
+    pinned = with_pins(replace(one, path=f"{GIT}/{one.path}") for one in found)
+    return tuple(replace(one, path=one.path.removeprefix(GIT).lstrip("/")) for one in pinned)
 
 
 def _parents(path: str) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def read_held(root: Path, paths: Iterable[str]) -> Held:
 def is_settings(path: str) -> bool:
     """Return whether a file has git's settings, most of which run nothing."""
     place = Path(path)
-    return GIT in place.parts and place.name in {"config", "config.worktree"}
+    return (GIT in place.parts or place.is_absolute()) and place.name in {"config", "config.worktree"}
 
 
 def protected_paths(root: Path) -> tuple[str, ...]:
@@ -143,7 +143,8 @@ def _texts(root: Path, path: str) -> Iterator[tuple[str, str]]:
 def _inside(root: Path, path: str) -> Iterator[str]:
     for folder, folders, files in os.walk(root / path):
         folders.sort()
-        yield from (str((Path(folder) / name).relative_to(root)) for name in sorted(files))
+        inner = Path(path, os.path.relpath(folder, root / path))
+        yield from (str(inner / name) for name in sorted(files))
 
 
 def _settings(root: Path, path: str) -> tuple[str, ...]:

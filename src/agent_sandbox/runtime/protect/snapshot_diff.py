@@ -72,8 +72,8 @@ def unwatched(root: Path, then: Held) -> tuple[str, ...]:
 
 
 def _difference(name: str, was: str | None, is_: str | None) -> Iterator[str]:
-    first = "/dev/null" if was is None else f"a/{name}"
-    second = "/dev/null" if is_ is None else f"b/{name}"
+    first = "/dev/null" if was is None else f"a/{name.lstrip('/')}"
+    second = "/dev/null" if is_ is None else f"b/{name.lstrip('/')}"
     return unified_diff((was or "").splitlines(), (is_ or "").splitlines(), first, second, n=1, lineterm="")
 
 

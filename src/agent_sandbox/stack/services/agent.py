@@ -17,6 +17,7 @@ from agent_sandbox.stack.naming import Addresses
 from agent_sandbox.stack.workspace import Access, Workspace
 
 WORKSPACE = "/workspace"
+PROTECTED = "AGENT_SANDBOX_PROTECTED"  # the variable that lists the protected paths and their access
 READY = "/tmp/agent-sandbox.ready"  # noqa: S108 - a container's
 PROGRAMS = "/usr/local/lib/agent-sandbox"
 HEALTHY = f"{PROGRAMS}/healthy"  # prints a line for each protected path that lost its mount
@@ -42,8 +43,9 @@ def agent_service(image: str, where: Addresses, manifest: AgentManifest, workspa
             **manifest.env,
             **_identity(workspace),
             # One per line, because a path may contain spaces.
-            "AGENT_SANDBOX_PROTECTED": "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
+            PROTECTED: "\n".join(f"{one.access} {one.path}" for one in workspace.protected),
         },
+        labels=_editor_labels(workspace),
         mounts=(*_workspace(workspace), *_certificates(), *_kept(manifest), *_brought(workspace)),
         shares_network_of="firewall",
         read_only=False,
@@ -67,6 +69,15 @@ def _identity(workspace: Workspace) -> dict[str, str]:
     who = workspace.identity
     found = {"AGENT_SANDBOX_GIT_NAME": who.name, "AGENT_SANDBOX_GIT_EMAIL": who.email}
     return {name: value for name, value in found.items() if value}
+
+
+def _editor_labels(workspace: Workspace) -> dict[str, str]:
+    """Return the labels by which `devcontainer exec` and editors find the container of a directory.
+
+    Not `devcontainer.metadata`: with it, they would ignore most of devcontainer.json.
+    """
+    config = PurePosixPath(workspace.path) / ".devcontainer" / "devcontainer.json"
+    return {"devcontainer.local_folder": workspace.path, "devcontainer.config_file": str(config)}
 
 
 def _workspace(workspace: Workspace) -> Iterator[Mount]:

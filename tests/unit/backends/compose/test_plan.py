@@ -182,6 +182,10 @@ def test_a_verb_is_one_command_of_compose(verb: Verb, arguments: tuple[str, ...]
     ("verb", "arguments"),
     [
         (Exec(argv=("zsh",), terminal=Terminal.ATTACHED), ("exec", "agent", "zsh")),
+        (
+            Exec(argv=("zsh",), terminal=Terminal.ATTACHED, environment={"TERM": "x", "COLORTERM": "y"}),
+            ("exec", "--env", "TERM=x", "--env", "COLORTERM=y", "agent", "zsh"),
+        ),
         (Exec(argv=("ls", "-l"), terminal=Terminal.NONE), ("exec", "-T", "agent", "ls", "-l")),
     ],
 )

@@ -16,12 +16,14 @@ def names(*words: str) -> list[str]:
 
 def test_agents_are_completed() -> None:
     assert names("init", "") == list(known_agents(data_root() / "templates"))
-    assert names("init", "cl") == ["claude"]
+    assert names("init", "cl") == names("run", "cl") == ["claude"]
+    assert names("run", "") == names("init", "")
+    assert names("run", "claude", "") == []
 
 
 def test_options_of_a_command_are_completed_with_their_help() -> None:
     assert candidates(["init", "claude", "--for"]) == "--force\tReplace generated files even if they were edited."
-    assert names("init", "--d") == ["--detect", "--dry-run"]
+    assert names("init", "--d") == ["--detect", "--dotenv", "--dry-run"]
 
 
 @pytest.mark.parametrize("words", [(), ("",), ("nonsense", ""), ("policy", "nonsense", "")])
@@ -39,6 +41,23 @@ def test_values_of_an_option_are_completed() -> None:
     assert names("init", "claude", "--ide", "") == [ide.value for ide in Ide]
     assert names("init", "--ide", "v") == ["vscode"]
     assert names("init", "--name", "") == []
+
+
+def test_values_behind_an_equals_sign_are_completed() -> None:
+    assert names("init", "--ide=") == [f"--ide={ide.value}" for ide in Ide]
+    assert names("init", "claude", "--ide=v") == ["--ide=vscode"]
+    assert names("init", "--name=") == names("init", "--dry-run=") == names("init", "--nonsense=") == []
+
+
+def test_bash_makes_a_word_of_an_equals_sign() -> None:
+    assert names("init", "--ide", "=") == [ide.value for ide in Ide]
+    assert names("init", "--ide", "=", "v") == ["vscode"]
+    assert names("init", "--name", "=", "x", "cl") == ["claude"]
+
+
+def test_color_and_its_values_are_completed_everywhere() -> None:
+    assert names("up", "--c") == ["--color"]
+    assert names("--color", "never", "init", "cl") == names("init", "--color=never", "cl") == ["claude"]
 
 
 def test_options_and_their_values_are_not_arguments() -> None:

@@ -81,7 +81,11 @@ def test_all_else_is_for_typer(argv: tuple[str, ...]) -> None:
         (["proxy", ""], ["run", "reload", "restart", "logs"]),
         (["policy", "ch"], ["check"]),
         (["--v"], ["--version"]),
-        (["-"], ["--version", "--help"]),
+        (["-"], ["--version", "--color", "--help"]),
+        (["--color", ""], ["auto", "always", "never"]),
+        (["status", "--color", "n"], ["never"]),
+        (["--color", "never", "ini"], ["init"]),
+        (["--color=never", "policy", "ch"], ["check"]),
         (["zzz"], []),
     ],
 )

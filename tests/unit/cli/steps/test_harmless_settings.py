@@ -144,14 +144,14 @@ def test_another_command_may_be_faster(
     assert settings_replaced(repository.root, os.environ)
 
 
-@pytest.mark.parametrize(("run", "look"), [(1, 1), (0, 1)])
-def test_what_cannot_be_protected_again_stays_lost(
-    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str], run: int, look: int
+@pytest.mark.parametrize(("run", "said"), [(1, "not \\x1b[2Jfrozen\n"), (0, "")])
+def test_what_cannot_be_protected_again_stays_lost_and_the_reason_is_printed(
+    repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str], run: int, said: str
 ) -> None:
     git(repository, "config", "user.name", "Ann")
-    docker.says("run", code=run).says("exec", out=f"{CONFIG}\n", code=look)
+    docker.says("run", err="not \x1b[2Jfrozen\n", code=run).says("exec", out=f"{CONFIG}\n", code=1)
     assert accept_harmless(repository, [AGENT], LOST) == LOST
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == said
     assert settings_replaced(repository.root, os.environ)
 
 

@@ -7,11 +7,11 @@ BARE = parse_service("", name="x", file="f", shown="s")
 
 
 def test_a_service_that_says_nothing_is_shown_as_it_is() -> None:
-    assert show_as_text("x", BARE) == "x:  ()\n"
+    assert [*show_as_text("x", BARE)] == ["x:  ()", ""]
 
 
 def test_columns_are_as_wide_as_what_stands_in_them() -> None:
-    assert list_as_text({"x" * 9: BARE}).splitlines()[:2] == [
+    assert [*list_as_text({"x" * 9: BARE})][:2] == [
         "SERVICE    HOSTS  LOOKED AT  IS",
         "xxxxxxxxx      0             ",
     ]
@@ -19,13 +19,13 @@ def test_columns_are_as_wide_as_what_stands_in_them() -> None:
 
 def test_where_nothing_differs_it_says_so() -> None:
     nothing = Difference(added=(), removed=(), changed=())
-    assert diff_as_text(nothing, {}, {}) == "no difference in what the services allow"
+    assert diff_as_text(nothing, {}, {}) == ["no difference in what the services allow"]
 
 
 def test_a_rule_that_is_long_moves_no_other_line() -> None:
     fields = ", ".join(f"field{number}" for number in range(30))
     rules = f"[{{methods: [GET], reason: why}}, {{methods: [POST], graphql: {{query: [{fields}]}}, reason: why}}]"
     layer = parse_service(f"domains: [{{host: b.test, rules: {rules}}}]", name="x", file="f", shown="s")
-    short, long = show_as_text("x", layer).splitlines()[-2:]
+    short, long = [*show_as_text("x", layer)][-2:]
     assert short == f"  {'GET, HEAD b.test':<{WIDEST}}  why"
     assert long.endswith(", field9  why")

@@ -46,9 +46,11 @@ def test_what_git_writes_every_day_is_shown_and_goes_on(
     repository: Project, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(repository, "remote.origin.url", "https://example.com/x.git")
+    docker.says("run --rm", code=1)
     assert review(repository, [AGENT], Inside(lost=(CONFIG,))) == (CONFIG,)
     told = capsys.readouterr().err.splitlines()
-    assert (told[0], told[-2:]) == (REPLACED, ['  +[remote "origin"]', "  +\turl = https://example.com/x.git"])
+    added = ['  +[remote "origin"]', "  +\turl = https://example.com/x.git"]
+    assert (told[0], told[-3:]) == (REPLACED, [*added, "docker run ended with 1"])
     assert [call.split()[0] for call in docker.calls] == ["run", "exec", "stop"]
 
 

@@ -1,10 +1,23 @@
 import json
+import re
+import sys
+from pathlib import Path
 
 import pytest
 
-from agent_sandbox.cli.terminal.output import emit, emit_json, say, say_problems
+from agent_sandbox.agents.catalogue import known_agents
+from agent_sandbox.cli.terminal.output import emit, emit_json, emit_lines, rendered, say, say_problems
+from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.printable import printable
 from agent_sandbox.problems import Problem
+from agent_sandbox.resources import data_root
+from fake_tty import Screen
+from real_terminal import on_terminal
+from run_cli import Ask
+from table_tests import each
+
+GREEN, RED, MAGENTA, BOLD, ERROR, END = "\x1b[32m", "\x1b[31m", "\x1b[35m", "\x1b[1m", "\x1b[1;31m", "\x1b[0m"
+POLICY = "version: 1\nallow: [GET https://a.test/docs/**]\n"
 
 
 def test_data_goes_to_stdout_and_talk_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,3 +55,178 @@ def test_a_name_can_neither_end_a_line_nor_turn_it_round(capsys: pytest.CaptureF
 def test_each_problem_has_its_line_and_its_hint(capsys: pytest.CaptureFixture[str]) -> None:
     say_problems([Problem(where="f:1:2", what="wrong", hint="mend"), Problem(where="", what="too")])
     assert capsys.readouterr().err == "error: f:1:2: wrong\n  hint: mend\nerror: too\n"
+
+
+PROBLEM = Problem(where="policy.yaml:3:5", what="unknown key 'hots' in an entry", hint="did you mean `host`?")
+
+
+@each(
+    ("width", "expected"),
+    [
+        (0, "error: policy.yaml:3:5: unknown key 'hots' in an entry\n  hint: did you mean `host`?\n"),
+        (120, "error: policy.yaml:3:5: unknown key 'hots' in an entry\n  hint: did you mean `host`?\n"),
+        (
+            40,
+            "error: policy.yaml:3:5: unknown key\n       'hots' in an entry\n  hint: did you mean `host`?\n",
+        ),
+        (30, "error: policy.yaml:3:5:\n       unknown key 'hots' in\n       an entry\n  hint: did you mean `host`?\n"),
+    ],
+)
+def test_a_problem_is_wrapped_behind_its_label_and_only_the_label_is_coloured(width: int, expected: str) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        screen = Screen()
+        patched.setattr(sys, "stderr", screen)
+        patched.setenv("COLUMNS", str(width))
+        patched.setenv("NO_COLOR", "1")
+        say_problems([PROBLEM])
+        plain = screen.getvalue()
+        patched.setenv("NO_COLOR", "")
+        patched.setenv("TERM", "xterm")
+        say_problems([PROBLEM])
+    assert plain == expected
+    coloured = expected.replace("error:", f"{ERROR}error:{END}").replace("  hint:", f"{BOLD}  hint:{END}")
+    assert screen.getvalue().removeprefix(plain) == coloured
+
+
+def test_untrusted_text_contains_no_style_of_ours() -> None:
+    for forged in ("\x1b[32mallow\x1b[0m", "\x9b32mallow", "\x1b]8;;x\x07", "a\r\x1b[2Kallow"):
+        for line in (forged, styled(forged), styled(("deny", "deny"), " ", forged), styled((forged, "deny"))):
+            text = rendered(line, width=80, colour=True)
+            ours = text.replace(RED, "").replace(END, "")
+            assert printable(forged) in ours
+            assert ours.isprintable()
+            assert text.count("\x1b") == (0 if ours == text else 2)
+
+
+def test_a_styled_line_is_one_line_whatever_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    say(("deny", "deny"), "  a\nallow  b")
+    emit_lines([styled("a\nallow"), "b\nc"])
+    assert capsys.readouterr() == ("a\\x0aallow\nb\nc\n", "deny  a\\x0aallow  b\n")
+
+
+def test_a_fixed_line_is_not_wrapped() -> None:
+    line = styled("a " * 40, fixed=True)
+    assert rendered(line, width=20, colour=False) == "a " * 40
+
+
+def test_a_style_goes_on_in_the_next_row_but_not_into_its_indent() -> None:
+    assert rendered(styled("x ", ("aaaa bbbb", "deny"), " c"), width=8, colour=True) == (
+        f"x {RED}aaaa{END}\n  {RED}bbbb{END} c"
+    )
+
+
+def test_json_and_data_are_neither_wrapped_nor_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    emit_json({"a": "b c " * 20})
+    emit("b c " * 20)
+    assert screen.getvalue() == f'{{\n  "a": "{"b c " * 20}"\n}}\n{"b c " * 20}\n'
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """Return a policy file in an empty directory."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    return file
+
+
+EXPLAIN = ("policy", "explain", "--policy", "policy.yaml")
+
+
+def test_explain_on_a_real_terminal(policy: Path) -> None:
+    shown = on_terminal(*EXPLAIN, "POST", "https://a.test/docs/x", folder=policy.parent, columns=60)
+    assert shown.splitlines() == [
+        f"{RED}deny{END}  POST https://a.test/docs/x",
+        f"      {RED}^^^^{END}",
+        f"  {BOLD}because{END}   host a.test is allowed, method POST is not",
+        f"  {BOLD}nearest{END}   policy.yaml:2 (project) allows GET, HEAD",
+        "            https://a.test/docs/**",
+        "              but not method POST",
+        f"  {BOLD}to allow{END}  - POST https://a.test/docs/x",
+        "            under `allow` in policy.yaml, or:",
+        f"            {BOLD}agent-sandbox policy allow 'POST https://a.test/docs/x' --policy policy.yaml{END}",
+        "            then: agent-sandbox proxy reload",
+    ]
+
+
+def test_without_colour_a_real_terminal_gets_no_escape_codes(policy: Path) -> None:
+    never = ("--color", "never", *EXPLAIN)
+    for argv, environ in ((never, {}), (EXPLAIN, {"NO_COLOR": "1"}), (EXPLAIN, {"TERM": "dumb"})):
+        shown = on_terminal(*argv, "GET", "https://a.test/docs/x", folder=policy.parent, columns=40, **environ)
+        assert shown.splitlines() == [
+            "allow  GET https://a.test/docs/x",
+            "  rule      policy.yaml:2 (project)",
+            "            allows GET, HEAD",
+            "            https://a.test/docs/**",
+        ]
+
+
+def test_check_on_a_real_terminal(policy: Path) -> None:
+    policy.write_text("version: 1\ndomainz: [a.test]\n")
+    shown = on_terminal("policy", "check", "policy.yaml", folder=policy.parent, columns=40)
+    assert shown.splitlines() == [
+        f"{ERROR}error:{END} policy.yaml:2:1: unknown key",
+        "       'domainz'",
+        "  2 | domainz: [a.test]",
+        "    | ^^^^^^^",
+        f"{BOLD}  hint:{END} did you mean `domains`?",
+    ]
+
+
+def test_doctor_on_a_real_terminal(tmp_path: Path) -> None:
+    shown = on_terminal("doctor", folder=tmp_path, columns=80, PATH=str(tmp_path))
+    agents = ", ".join(known_agents(data_root() / "templates"))
+    assert shown.splitlines() == [
+        f"{RED}fail{END}  docker      docker: the docker command was not found",
+        "                  install Docker Engine (Linux), Docker Desktop or Colima",
+        "                  (macOS), and make sure that `docker` is on PATH",
+        *rendered(styled(("ok", "ok"), f"    templates   {agents}"), width=80, colour=True).split("\n"),
+        f"{RED}1 to fix{END}",
+    ]
+
+
+COMMANDS = (
+    ("policy", "explain", "POST", "https://a.test/docs/x", "--policy", "policy.yaml"),
+    ("policy", "explain", "GET", "https://github.com/o/r.git/info/refs", "--policy", "policy.yaml"),
+    ("policy", "check", "policy.yaml"),
+    ("policy", "check", "broken.yaml"),
+    ("policy", "lint", "risky.yaml"),
+    ("policy", "show", "policy.yaml"),
+    ("policy", "test", "risky.yaml"),
+    ("policy", "services"),
+    ("policy", "services", "github"),
+    ("policy", "allow", "GET https://b.test/", "--policy", "policy.yaml", "--dry-run"),
+    ("status",),
+    ("version",),
+    ("help",),
+)
+RISKY = "version: 1\ndomains: ['*.a.test']\ntests: [{deny: GET https://b.a.test/, reason: why}]\n"
+CODES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_a_terminal_shows_the_words_of_a_pipe_within_its_width(
+    policy: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(policy.parent)
+    (policy.parent / "broken.yaml").write_text("version: 1\ndomainz: [a.test]\nallow: [GET]\n")
+    (policy.parent / "risky.yaml").write_text(RISKY)
+    for argv in COMMANDS:
+        piped = ask(*argv)
+        for width in (40, 80, 120):
+            screen = Screen()
+            with monkeypatch.context() as patched:
+                patched.setenv("COLUMNS", str(width))
+                patched.setenv("TERM", "xterm")
+                patched.setattr(sys, "stdout", screen)
+                patched.setattr(sys, "stderr", screen)
+                assert ask(*argv).code == piped.code
+            shown = CODES.sub("", screen.getvalue())
+            assert sorted(shown.split()) == sorted(f"{piped.out}{piped.err}".split()), argv
+            # A command to copy, a line above its carets and a word that fits nowhere stay in one piece.
+            fixed = {line.strip() for line in f"{piped.out}{piped.err}".splitlines()}
+            wide = [row for row in shown.splitlines() if len(row) > width and row.strip() not in fixed]
+            breakable = [row for row in wide if "agent-sandbox policy" not in row and len(row.split()[-1]) < width // 2]
+            assert breakable == [], (argv, width)

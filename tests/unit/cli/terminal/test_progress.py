@@ -1,62 +1,163 @@
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import pytest
 
-from agent_sandbox.cli.terminal.progress import Lines, progress, shortened
-from agent_sandbox.runtime.events import Finished, Progressed, Started, Unneeded
+from agent_sandbox.cli.terminal.progress import Lines, LiveLine, cut, progress, shortened
+from agent_sandbox.runtime.events import Event, Finished, Progressed, Started, Unneeded
+from fake_tty import Screen
+from table_tests import each
 
-EVENTS = (
-    Unneeded(name="a:1"),
-    Started(purpose="building b:1", total=2),
-    Progressed(done=0, doing="[x 1/2] FROM y"),
-    Progressed(done=1, doing="finishing"),
-    Progressed(done=1, doing="[x 2/2]  RUN   z"),
-    Progressed(done=1, doing="[x 2/2]  RUN   z"),
-    Finished(purpose="building b:1"),
-    Started(purpose="starting"),
-    Progressed(done=0, doing="proxy ready"),
-    Progressed(done=0, doing="agent started"),
-    Progressed(done=0, doing="proxy ready"),
-)
+ERASE = "\r\x1b[K"
+BUILD = Started(purpose="building b:1", total=2)
+BASE = Progressed(done=0, doing="[x 1/2] FROM y")
+RUN = Progressed(done=1, doing="[x 2/2]  RUN   z")
+START = Started(purpose="starting")
+DONE = Finished(purpose="")
+
+type Script = tuple[Event | float, ...]
 
 
-def test_lines_say_what_begins_and_how_long_it_took() -> None:
+@dataclass
+class Clock:
+    """A clock that a test sets."""
+
+    now: float = 10.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lines_of(*script: Event | float) -> list[str]:
+    """Return what `Lines` prints: a number moves the clock, and then it ticks."""
     said: list[str] = []
-    times = iter((1.0, 3.5, 4.0))
-    lines = Lines(clock=lambda: next(times), say=said.append)
-    for event in EVENTS:
-        lines.tell(event)
-    assert said == [
-        "a:1 is up to date",
-        "building b:1 ...",
-        "  1/2 [x 1/2] FROM y",
-        "  2/2 [x 2/2] RUN z",
-        "  done in 2.5 s",
-        "starting ...",
-        "  proxy ready",
-        "  agent started",
-    ]
+    clock = Clock()
+    lines = Lines(clock=clock, say=said.append)
+    _play(lines.tell, lines.tick, clock, script)
+    return said
 
 
-def test_a_terminal_gets_a_bar_and_no_markup_of_somebody_elses(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress(quiet=False, terminal=True) as tell:
-        for event in EVENTS:
-            tell(event)
-        tell(Started(purpose="[red]\x1b[31mx"))
-        tell(Finished(purpose="x"))
-    err = capsys.readouterr().err
-    assert "building b:1" in err
-    assert "2/2" in err
-    assert "[red]\\x1b[31mx" in err
+def _play(tell: Callable[[Event], None], tick: Callable[[], None], clock: Clock, script: Script) -> None:
+    for one in script:
+        if isinstance(one, float):
+            clock.now += one
+            tick()
+        else:
+            tell(one)
 
 
-def test_quiet_draws_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress(quiet=True, terminal=True) as tell:
-        for event in EVENTS:
+@each(
+    ("script", "expected"),
+    [
+        ((BUILD, BASE, RUN, DONE), []),
+        ((BUILD, BASE, 0.9, DONE, 5.0), []),
+        ((BUILD, 1.0), ["building b:1 ..."]),
+        ((BUILD, BASE, 1.0, RUN), ["building b:1 ...", "  1/2 [x 1/2] FROM y", "  2/2 [x 2/2] RUN z"]),
+        ((BUILD, 2.5, DONE), ["building b:1 ...", "  done in 2.5 s"]),
+        ((BUILD, 2.5, Progressed(done=1, doing="finishing"), RUN, RUN), ["building b:1 ...", "  2/2 [x 2/2] RUN z"]),
+        ((BUILD, DONE, START, 1.5, Progressed(done=0, doing="proxy ready")), ["starting ...", "  proxy ready"]),
+        ((Unneeded(name="a:1"),), ["a:1 is up to date"]),
+    ],
+)
+def test_a_pipe_gets_lines_only_about_what_takes_a_second(script: Script, expected: list[str]) -> None:
+    assert lines_of(*script) == expected
+
+
+def test_a_step_that_ends_between_two_ticks_is_printed_whole() -> None:
+    said: list[str] = []
+    clock = Clock()
+    lines = Lines(clock=clock, say=said.append)
+    lines.tell(BUILD)
+    clock.now += 3
+    lines.tell(DONE)
+    assert said == ["building b:1 ...", "  done in 3.0 s"]
+
+
+def shown_by(*script: Event | float, columns: int = 80) -> str:
+    """Return what a terminal is sent."""
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patched:
+        screen = Screen()
+        patched.setattr(sys, "stderr", screen)
+        patched.setenv("COLUMNS", str(columns))
+        patched.setenv("NO_COLOR", "1")
+        live = LiveLine(stream=screen, clock=clock)
+        _play(live.tell, live.tick, clock, script)
+    return screen.getvalue()
+
+
+@each(
+    ("columns", "script", "expected"),
+    [
+        (80, (BUILD, BASE, RUN, DONE, 5.0), ""),
+        (80, (BUILD, 1.0), f"{ERASE}building b:1  1/2  1 s"),
+        (80, (BUILD, 2.0, RUN), f"{ERASE}building b:1  1/2  2 s{ERASE}building b:1  2/2  2 s  [x 2/2] RUN z"),
+        (80, (START, 1.0, DONE), f"{ERASE}starting  1 s{ERASE}starting: done in 1.0 s\n"),
+        (30, (BUILD, BASE, 2.0), f"{ERASE}building b:1  1/2  2 s  [x..."),
+        (80, (START, 1.0, Unneeded(name="a")), f"{ERASE}starting  1 s{ERASE}a is up to date\n{ERASE}starting  1 s"),
+        (80, (START, 1.0, 0.1, 0.1), f"{ERASE}starting  1 s"),
+        # Not more than there are, if the file has more steps than were counted.
+        (80, (BUILD, Progressed(done=5, doing="")), ""),
+        (80, (BUILD, Progressed(done=5, doing=""), 1.0), f"{ERASE}building b:1  2/2  1 s"),
+    ],
+)
+def test_a_terminal_gets_one_line_that_changes(columns: int, script: Script, expected: str) -> None:
+    assert shown_by(*script, columns=columns) == expected
+
+
+def test_the_line_holds_no_escape_codes_of_others_and_no_markup() -> None:
+    shown = shown_by(Started(purpose="[red]\x1b[31mx"), Progressed(done=0, doing="\x1b[2J\r\n"), 1.0)
+    assert shown == f"{ERASE}[red]\\x1b[31mx  1 s  \\x1b[2J"
+
+
+def _interrupted() -> None:
+    with progress(quiet=False) as tell:
+        tell(Unneeded(name="a"))
+        tell(START)
+        tell(Progressed(done=0, doing="x"))
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("environ", [{"COLUMNS": "80"}, {"COLUMNS": "80", "TERM": "dumb"}, {"COLUMNS": "0"}])
+def test_the_line_is_erased_at_the_end_whatever_ends_it(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
+) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr("agent_sandbox.cli.terminal.progress.PATIENCE", 0)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted()
+    live = environ == {"COLUMNS": "80"}
+    assert screen.getvalue().endswith(ERASE) == live
+    assert ("\x1b" in screen.getvalue()) == live
+    assert "up to date" not in screen.getvalue()
+
+
+def test_an_unneeded_step_is_reported_where_that_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", pipe)
+    with progress(quiet=False, lists_current=True) as tell:
+        tell(Unneeded(name="a"))
+    assert pipe.getvalue() == "a is up to date\n"
+
+
+def test_quiet_draws_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_sandbox.cli.terminal.progress.PATIENCE", 0)
+    with progress(quiet=True, lists_current=True) as tell:
+        for event in (Unneeded(name="a"), BUILD, BASE, DONE):
             tell(event)
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("a  b\n c", "a b c"), ("abcdefghij", "abcdefghij"), ("a" * 11, "aaaaaaa...")]
-)
+@each(("text", "expected"), [("a  b\n c", "a b c"), ("abcdefghij", "abcdefghij"), ("a" * 11, "aaaaaaa...")])
 def test_a_long_text_is_cut(text: str, expected: str) -> None:
     assert shortened(text, 10) == expected
+
+
+@each(("width", "expected"), [(8, "日本日本"), (7, "日本..."), (6, "日..."), (0, "...")])
+def test_a_wide_letter_takes_two_columns(width: int, expected: str) -> None:
+    assert cut("日本日本", width) == expected

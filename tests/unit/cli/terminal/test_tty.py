@@ -1,27 +1,21 @@
 import io
 import sys
-from typing import override
 
 import pytest
 
-from agent_sandbox.backends.verbs import Terminal
-from agent_sandbox.cli.terminal.tty import terminal
-
-
-class Tty(io.StringIO):
-    """A stream that is a terminal."""
-
-    @override
-    def isatty(self) -> bool:
-        return True
+from agent_sandbox.backends.verbs import Exec, Terminal
+from agent_sandbox.cli.terminal.tty import entering, terminal, terminal_environment
+from agent_sandbox.stack.services.agent import ENTER
+from fake_tty import Screen
+from table_tests import each
 
 
 @pytest.mark.parametrize(
     ("stdin", "stdout", "expected"),
     [
-        (Tty(), Tty(), Terminal.ATTACHED),
-        (io.StringIO(), Tty(), Terminal.NONE),
-        (Tty(), io.StringIO(), Terminal.NONE),
+        (Screen(), Screen(), Terminal.ATTACHED),
+        (io.StringIO(), Screen(), Terminal.NONE),
+        (Screen(), io.StringIO(), Terminal.NONE),
     ],
 )
 def test_both_ends_have_to_be_a_terminal(
@@ -30,3 +24,48 @@ def test_both_ends_have_to_be_a_terminal(
     monkeypatch.setattr(sys, "stdin", stdin)
     monkeypatch.setattr(sys, "stdout", stdout)
     assert terminal() is expected
+
+
+@each(
+    ("environ", "expected"),
+    [
+        (
+            {"TERM": "xterm-kitty", "COLORTERM": "truecolor", "LANG": "C"},
+            {"TERM": "xterm-kitty", "COLORTERM": "truecolor"},
+        ),
+        ({"TERM": "screen.xterm-256color+x"}, {"TERM": "screen.xterm-256color+x"}),
+        ({"TERM": "a" * 64, "COLORTERM": "24bit"}, {"TERM": "a" * 64, "COLORTERM": "24bit"}),
+        ({"TERM": "", "COLORTERM": ""}, {}),
+        ({}, {}),
+        # What is no plain name does not go into the container.
+        ({"TERM": "a" * 65}, {}),
+        ({"TERM": "xterm\nX=1"}, {}),
+        ({"TERM": "xterm\n"}, {}),
+        ({"TERM": "\x1b[2J"}, {}),
+        ({"TERM": "-V"}, {}),
+        ({"TERM": "../x"}, {}),
+        ({"TERM": "a b"}, {}),
+        ({"TERM": "$(id)"}, {}),
+        ({"TERM": "xtérm"}, {}),
+        ({"COLORTERM": "true;color"}, {}),
+    ],
+)
+def test_only_plain_names_describe_the_terminal(environ: dict[str, str], expected: dict[str, str]) -> None:
+    assert terminal_environment(environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (Screen(), Exec(argv=(ENTER, "zsh"), terminal=Terminal.ATTACHED, environment={"TERM": "xterm-kitty"})),
+        (io.StringIO(), Exec(argv=(ENTER, "zsh"), terminal=Terminal.NONE)),
+    ],
+)
+def test_a_command_learns_about_the_terminal_only_where_it_has_one(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, expected: Exec
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-kitty")
+    monkeypatch.delenv("COLORTERM", raising=False)
+    for name in ("stdin", "stdout"):
+        monkeypatch.setattr(sys, name, stream)
+    assert entering("zsh") == expected

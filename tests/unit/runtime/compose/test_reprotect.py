@@ -11,7 +11,7 @@ AGENT = Container(id="agent0000000", service="agent", image="x", state="running"
 
 def test_the_helper_gets_no_network_and_no_more_rights_than_it_needs(docker: FakeDocker) -> None:
     docker.says("run")
-    assert reprotect(DOCKER, AGENT, {".git/config": "12ab", "a b/.git/config": "34cd"})
+    assert not reprotect(DOCKER, AGENT, {".git/config": "12ab", "a b/.git/config": "34cd"})
     assert docker.calls[0].split(" ") == [
         "run", "--rm", "--pull=never", "--network=none", "--read-only", "--user=0:0", "--cap-drop=ALL",
         "--security-opt=no-new-privileges", "--security-opt=apparmor=unconfined", "--security-opt=label=disable",
@@ -23,7 +23,7 @@ def test_the_helper_gets_no_network_and_no_more_rights_than_it_needs(docker: Fak
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("code", [1, 125])
-def test_a_helper_that_fails_has_protected_nothing(docker: FakeDocker, code: int) -> None:
-    docker.says("run", code=code)
-    assert not reprotect(DOCKER, AGENT, {".git/config": "12ab"})
+@pytest.mark.parametrize(("err", "why"), [("", "docker run ended with 125"), ("docker: a\nnot frozen\n", "not frozen")])
+def test_a_helper_that_fails_says_why(docker: FakeDocker, err: str, why: str) -> None:
+    docker.says("run", err=err, code=125)
+    assert reprotect(DOCKER, AGENT, {".git/config": "12ab"}) == why

@@ -8,7 +8,9 @@ from agent_sandbox.runtime.doctor import workspace
 from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import fail, ok, warn
 from agent_sandbox.runtime.protect.mount_checks import CONNECTED, LOOK, MADE, REPLACED, SHARING, STRANGER
+from agent_sandbox.stack.services.agent import PROTECTED
 from fake_docker import FakeDocker
+from repositories import repository, worktree
 
 COMPOSE = """\
 name: app-1
@@ -87,3 +89,35 @@ def test_upper_case_copy_does_not_mean_a_case_insensitive_disk(machine: Machine)
     (machine.cwd / ".DEVCONTAINER").mkdir()
     what = f".DEVCONTAINER (the sandbox itself: compose file, policy, editor settings): {MADE}"
     assert [result.what for result in workspace.names(machine)] == [what]
+
+
+def test_a_project_with_its_own_repository_is_nothing_to_talk_about(machine: Machine) -> None:
+    assert list(workspace.git(machine)) == []
+
+
+def test_a_worktree_is_told_whether_its_repository_is_mounted(machine: Machine) -> None:
+    project = machine.project.root
+    (project / "main").mkdir()
+    common = repository(project / "main").rename(project.parent / f"{project.name}.git")
+    worktree(project, common)
+    hint = "agent-sandbox init example mounts it, then agent-sandbox up"
+    assert list(workspace.git(machine)) == [warn("git", f"does not work inside yet: {common} is not mounted", hint)]
+    agent = f'volumes: [{{target: {common}/worktrees, read_only: true}}], environment: {{{PROTECTED}: "{{}}"}}'
+    text = COMPOSE.replace("volumes: [{target: /workspace/.devcontainer, read_only: true}]", agent)
+    compose = project / ".devcontainer" / "docker-compose.yml"
+    compose.write_text(text.replace('"{}"', f'"read {common}/worktrees"'))
+    assert list(workspace.git(machine)) == [ok("git", f"this worktree uses {common} inside")]
+
+
+def test_a_subdirectory_of_a_repository_is_told_why_git_does_not_work(machine: Machine) -> None:
+    root = machine.project.root
+    web = root / "web"
+    (root / ".devcontainer").rename(root / "moved")
+    web.mkdir()
+    (root / "moved").rename(web / ".devcontainer")
+    repository(root)
+    hint = "run agent-sandbox in that directory; `git sparse-checkout` in a worktree can leave the other files out"
+    why = (
+        f"does not work inside: this directory is part of the repository in {root}, which the sandbox does not contain"
+    )
+    assert list(workspace.git(Machine(path=web, cwd=web, driver=DRIVER))) == [warn("git", why, hint)]

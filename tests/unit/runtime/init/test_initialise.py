@@ -1,18 +1,21 @@
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.render.paths import DOTENV, POLICY, STACK
+from agent_sandbox.render.paths import DOTENV, PATHS, POLICY, STACK
 from agent_sandbox.render.reconcile import OnConflict, Verdict
+from agent_sandbox.runtime.git.worktree import SUBDIRECTORY
 from agent_sandbox.runtime.init.initialise import InitOptions, agent_of, prepare
 from agent_sandbox.runtime.protect.snapshot import record
+from agent_sandbox.stack.engine import OWN_STACKS
 from agent_sandbox.stack.limits import DEFAULT, GIB, kept, limit_texts
 from agent_sandbox.stack.workspace import Ide
-from repositories import bare, repository
+from repositories import bare, repository, worktree
 
 
 def wish(path: Path, *, title: str | None = None, ide: Ide | None = None) -> InitOptions:
@@ -191,7 +194,75 @@ def test_files_that_a_person_has_to_decide_on_are_conflicts(tmp_path: Path) -> N
 def test_a_stack_of_the_projects_own_is_seen(tmp_path: Path) -> None:
     (tmp_path / "docker-compose.yml").write_text("services: {}\n")
     (note,) = prepare(wish(tmp_path), {}).notes
-    assert note.endswith("your own stack, use: docker compose --project-name NAME --file docker-compose.yml")
+    assert note == (
+        "`docker compose` in this directory still uses docker-compose.yml; "
+        "for the sandbox, use: docker compose --file .devcontainer/docker-compose.yml"
+    )
+
+
+NAMES_OURS = f"COMPOSE_FILE={STACK}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "asked", "expected"),
+    [
+        ({}, None, True),
+        ({}, False, False),
+        ({".env": "A=1\n"}, None, True),
+        *(({name: ""}, None, False) for name in OWN_STACKS),
+        ({"compose.yaml": ""}, True, True),
+        # Other files are elsewhere, and plain `docker compose` uses them.
+        ({".env": "COMPOSE_FILE=deploy/compose.yaml\n"}, None, False),
+        ({".env": "COMPOSE_PROJECT_NAME=mine\n"}, None, False),
+        # An earlier version took over `docker compose`: nobody's habit changes by an upgrade.
+        ({"compose.yaml": "", ".env": NAMES_OURS}, None, True),
+        ({"compose.yaml": "", ".env": NAMES_OURS}, False, False),
+    ],
+)
+def test_docker_compose_keeps_its_meaning_unless_it_has_none(
+    tmp_path: Path, *, files: dict[str, str], asked: bool | None, expected: bool
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    prepared = prepare(replace(wish(tmp_path), dotenv=asked), {})
+    assert prepared.workspace.dotenv is expected
+    prepared.write()
+    assert prepare(wish(tmp_path), {}).workspace.dotenv is expected
+
+
+def test_a_compose_file_that_appears_later_does_not_change_what_docker_compose_does(tmp_path: Path) -> None:
+    prepare(wish(tmp_path), {}).write()
+    (tmp_path / "compose.yaml").write_text("")  # the agent, too, can write one
+    assert prepare(wish(tmp_path), {}).workspace.dotenv
+    prepare(replace(wish(tmp_path), dotenv=False), {}).write()
+    (tmp_path / "compose.yaml").unlink()
+    assert not prepare(wish(tmp_path), {}).workspace.dotenv
+
+
+@pytest.mark.parametrize(
+    "make", [lambda file: file.symlink_to("/etc/hostname"), lambda file: file.write_bytes(b"\xff")]
+)
+def test_an_env_that_is_left_alone_may_be_anything(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    make(tmp_path / ".env")
+    prepared = prepare(replace(wish(tmp_path), dotenv=False), {})
+    prepared.write()
+    assert [change.path for change in prepared.changes] == [*PATHS[:-1]]
+    assert not [one for one in prepared.workspace.protected if one.path == ".env" and (tmp_path / ".env").is_symlink()]
+
+
+def test_lines_that_somebody_adds_later_stay_and_stop_no_init(tmp_path: Path) -> None:
+    prepare(replace(wish(tmp_path), dotenv=False), {}).write()
+    (tmp_path / ".env").write_text(f"COMPOSE_FILE={STACK}:evil.yml\n")  # the agent, too, can write one
+    prepared = prepare(wish(tmp_path), {})
+    assert (prepared.workspace.dotenv, prepared.conflicts) == (False, ())
+    assert [change.path for change in prepared.changes] == [*PATHS[:-1]]
+
+
+def test_a_missing_env_that_is_left_alone_is_neither_made_nor_mounted(tmp_path: Path) -> None:
+    prepared = prepare(replace(wish(tmp_path), dotenv=False), {})
+    prepared.write()
+    assert not (tmp_path / ".env").exists()
+    assert [one.path for one in prepared.workspace.protected] == [".devcontainer"]
 
 
 def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -> None:
@@ -200,3 +271,39 @@ def test_an_unknown_agent_is_told_before_anything_is_looked_at(tmp_path: Path) -
     )
     with pytest.raises(UserError, match="no such agent `nobody`"):
         prepare(unknown, {})
+
+
+def test_the_repository_of_a_worktree_is_mounted_at_its_own_path_and_ignores_our_files(tmp_path: Path) -> None:
+    (tmp_path / "main").mkdir()
+    common = repository(tmp_path / "main")
+    (common / "hooks").rmdir()
+    worktree(tmp_path / "feature", common)
+    prepared = prepare(wish(tmp_path / "feature"), {})
+    prepared.write()
+    place = "they belong to this directory on this machine"
+    assert prepared.notes == (
+        f"git works inside on {common}, which the agent can write except for its settings and hooks",
+        f"{common}/info/exclude keeps {STACK}, .devcontainer/devcontainer.json, {DOTENV} out of git: {place}",
+    )
+    assert f"source: {common}/hooks, target: {common}/hooks" in (tmp_path / "feature" / STACK).read_text()
+    assert (common / "hooks").is_dir()
+    assert f"/{STACK}\n" in (common / "info" / "exclude").read_text()
+    again = prepare(wish(tmp_path / "feature"), {})
+    assert {change.verdict for change in again.changes} == {Verdict.UNCHANGED}
+    assert (again.protection.kept, again.protection.gone) == ((), ())
+
+
+def test_a_repository_that_is_not_used_is_named_with_the_reason(tmp_path: Path) -> None:
+    repository(tmp_path)
+    (tmp_path / "web").mkdir()
+    prepared = prepare(wish(tmp_path / "web"), {})
+    why = f"this directory is part of the repository in {tmp_path}, which the sandbox does not contain"
+    assert prepared.notes == (f"git does not work inside: {why}; {SUBDIRECTORY}",)
+
+
+def test_a_repository_around_the_home_directory_is_not_mounted(tmp_path: Path) -> None:
+    common = bare(tmp_path / "home.git")
+    (common / "config").write_text("")
+    worktree(tmp_path / "feature", common)
+    prepared = prepare(wish(tmp_path / "feature"), {"HOME": str(common / "me")})
+    assert str(common) not in {one.path for one in prepared.workspace.protected}

@@ -1,10 +1,12 @@
+import os
 import time
 from pathlib import Path
 
 import pytest
 
 from agent_sandbox.problems import UserError
-from agent_sandbox.runtime.project.dotenv import MAX_FILES, stack_files, variable
+from agent_sandbox.runtime.project.dotenv import MAX_FILES, editor_name, require_editor_name, stack_files, variable
+from init_project import Init
 from table_tests import each
 
 OURS = Path(".devcontainer/docker-compose.yml")
@@ -52,6 +54,14 @@ def test_files_beside_ours_are_taken_in_their_order(tmp_path: Path) -> None:
     assert stack_files(tmp_path, OURS) == (tmp_path / OURS, tmp_path / "extra.yml")
 
 
+@pytest.mark.parametrize("dotenv", [f"COMPOSE_FILE={OURS}:extra.yml\n".encode(), b"COMPOSE_FILE=\xff\n"])
+def test_a_stack_that_was_made_without_a_dotenv_ignores_it(tmp_path: Path, init: Init, dotenv: bytes) -> None:
+    root = tmp_path / "app"
+    init(root, dotenv=False)
+    (root / ".env").write_bytes(dotenv)
+    assert stack_files(root, OURS) == (root / OURS,)
+
+
 def test_the_separator_may_be_another(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"COMPOSE_PATH_SEPARATOR=,\nCOMPOSE_FILE={OURS},a:b.yml\n")
     assert stack_files(tmp_path, OURS) == (tmp_path / OURS, tmp_path / "a:b.yml")
@@ -73,4 +83,59 @@ def test_more_files_than_anybody_names_are_a_problem(tmp_path: Path) -> None:
         stack_files(tmp_path, OURS)
     assert str(raised.value) == (
         f"{tmp_path}/.env: `COMPOSE_FILE` names 33 files; at most 32 are allowed; merge some of them"
+    )
+
+
+@each(
+    ("text", "environ", "name"),
+    [
+        ("", {}, None),
+        ("COMPOSE_PROJECT_NAME=mine\n", {}, "mine"),
+        ("A=1\r\nCOMPOSE_PROJECT_NAME=My App \r\nB=2", {}, "myapp"),
+        ("COMPOSE_PROJECT_NAME='mine'\nCOMPOSE_PROJECT_NAME=second\n", {}, "mine"),
+        ("COMPOSE_PROJECT_NAME=!\n", {}, None),
+        (" COMPOSE_PROJECT_NAME=mine\nexport COMPOSE_PROJECT_NAME=mine\nCOMPOSE_PROJECT_NAME=", {}, None),
+        ("COMPOSE_PROJECT_NAME=mine\n", {"COMPOSE_PROJECT_NAME": "Shell"}, "shell"),
+        ("COMPOSE_PROJECT_NAME=mine\n", {"COMPOSE_PROJECT_NAME": ""}, "mine"),
+        ("caf\udce9\nCOMPOSE_PROJECT_NAME=mine\n", {}, "mine"),
+    ],
+)
+def test_an_editors_project_name_is_read_as_the_editor_reads_it(
+    tmp_path: Path, text: str, environ: dict[str, str], name: str | None
+) -> None:
+    (tmp_path / ".env").write_bytes(text.encode(errors="surrogateescape"))
+    assert editor_name(tmp_path, environ) == name
+
+
+def test_an_editor_follows_a_link_and_ignores_what_is_not_a_file(tmp_path: Path) -> None:
+    project = tmp_path / "app"
+    project.mkdir()
+    assert editor_name(project, {}) is None
+    (project / ".env").symlink_to("../shared")
+    assert editor_name(project, {}) is None
+    (tmp_path / "shared").write_text("COMPOSE_PROJECT_NAME=mine\n")
+    assert editor_name(project, {}) == "mine"
+    (tmp_path / "shared").unlink()
+    os.mkfifo(tmp_path / "shared")
+    assert editor_name(project, {}) is None
+
+
+def test_an_env_too_large_to_search_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("#" * (1 << 20) + "\nCOMPOSE_PROJECT_NAME=mine\n")
+    with pytest.raises(UserError) as raised:
+        editor_name(tmp_path, {})
+    what = "larger than 1 MiB, so it was not searched for COMPOSE_PROJECT_NAME"
+    assert str(raised.value) == f"{tmp_path}/.env: {what}"
+
+
+def test_an_editor_that_would_use_another_name_is_refused(tmp_path: Path) -> None:
+    require_editor_name(tmp_path, "app-1", {})
+    (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=app-1\n")
+    require_editor_name(tmp_path, "app-1", {})
+    with pytest.raises(UserError) as raised:
+        require_editor_name(tmp_path, "app-2", {})
+    assert str(raised.value) == (
+        f"{tmp_path}/.env: COMPOSE_PROJECT_NAME is app-1: an editor starts the stack under this name, "
+        "where agent-sandbox does not find it; "
+        "name your own stack with `name:` in its compose file, and remove COMPOSE_PROJECT_NAME"
     )

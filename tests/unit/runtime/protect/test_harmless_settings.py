@@ -90,6 +90,20 @@ def test_a_branch_that_is_deleted_takes_its_settings_along() -> None:
     assert accepted(BEFORE, before)
 
 
+FOLLOWS = b'[branch "x"]\n\tremote = origin\n\tmerge = refs/heads/%s\n'
+
+
+def test_a_new_branch_follows_one_of_its_own_name() -> None:
+    assert accepted(BEFORE + FOLLOWS % b"x")
+    assert not accepted(BEFORE + FOLLOWS % b"main")
+    assert not accepted(BEFORE + FOLLOWS % b"X")
+
+
+def test_a_branch_that_followed_another_one_before_still_may() -> None:
+    before = BEFORE + FOLLOWS % b"main"
+    assert accepted(before + b"[user]\n\tname = Ann\n", before)
+
+
 @pytest.mark.parametrize(
     "lines",
     [

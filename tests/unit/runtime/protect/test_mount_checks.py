@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from agent_sandbox.runtime.compose.driver import DRIVER
 from agent_sandbox.runtime.driver.container import Container
 from agent_sandbox.runtime.git import repositories
+from agent_sandbox.runtime.project.installed import read_stack_file
 from agent_sandbox.runtime.protect.mount_checks import (
     LINK,
     MADE,
@@ -18,8 +20,9 @@ from agent_sandbox.runtime.protect.mount_checks import (
     read_only_mounts,
 )
 from agent_sandbox.runtime.protect.protected import UNPRINTABLE
+from agent_sandbox.stack.services.agent import PROTECTED
 from fake_docker import FakeDocker
-from repositories import repository
+from repositories import bare, repository, worktree
 
 
 def container(service: str, state: str = "running") -> Container:
@@ -38,34 +41,36 @@ def found(project: Path) -> dict[str, str]:
 
 def test_what_lost_its_mount_is_what_the_agents_container_says(docker: FakeDocker) -> None:
     docker.says("exec agent /usr/local/lib/agent-sandbox/healthy", out=".env\n.git/config\n", code=1)
-    assert look_inside(DRIVER, [container("proxy"), container("agent")]) == Inside(lost=(".env", ".git/config"))
+    assert look_inside(DRIVER, [container("proxy"), container("agent")], Path()) == Inside(lost=(".env", ".git/config"))
 
 
 def test_a_path_that_is_none_of_the_projects_is_not_taken_from_there(docker: FakeDocker) -> None:
     docker.says("exec agent", out="/\n/etc/shadow\n../.ssh/id\n.git/../../x\n.\n\n.env\n", code=1)
-    assert look_inside(DRIVER, [container("agent")]) == Inside(lost=(".env",))
+    assert look_inside(DRIVER, [container("agent")], Path()) == Inside(lost=(".env",))
 
 
 def test_one_that_names_no_others_is_silent(docker: FakeDocker) -> None:
     docker.says("exec agent", out="/\n", code=1)
-    assert look_inside(DRIVER, [container("agent")]) == Inside(silent=True)
+    assert look_inside(DRIVER, [container("agent")], Path()) == Inside(silent=True)
 
 
 def test_why_nothing_can_be_reached_is_what_the_agents_container_says(docker: FakeDocker) -> None:
     docker.says("exec agent", out="no network\n", code=2)
-    assert look_inside(DRIVER, [container("agent")]) == Inside(cut_off="no network")
+    assert look_inside(DRIVER, [container("agent")], Path()) == Inside(cut_off="no network")
 
 
 @pytest.mark.parametrize(("out", "code"), [("", 0), ("", 1), ("OCI runtime exec failed\n", 126)])
 def test_a_container_that_can_not_say_so_is_silent(docker: FakeDocker, out: str, code: int) -> None:
     docker.says("exec agent", out=out, code=code)
-    assert look_inside(DRIVER, [container("agent")]) == Inside(silent=code != 0)
+    assert look_inside(DRIVER, [container("agent")], Path()) == Inside(silent=code != 0)
 
 
 @pytest.mark.parametrize("state", ["exited", "paused", "created"])
 def test_so_is_one_that_does_not_run_any_more(docker: FakeDocker, state: str) -> None:
-    assert look_inside(DRIVER, [container("agent", state), container("proxy")]) == Inside(silent=state != "created")
-    assert (look_inside(DRIVER, [container("proxy")]), docker.calls) == (Inside(), [])
+    assert look_inside(DRIVER, [container("agent", state), container("proxy")], Path()) == Inside(
+        silent=state != "created"
+    )
+    assert (look_inside(DRIVER, [container("proxy")], Path()), docker.calls) == (Inside(), [])
 
 
 def test_a_project_as_init_left_it_has_nothing_open(tmp_path: Path) -> None:
@@ -168,3 +173,60 @@ def test_only_what_is_read_only_counts() -> None:
 @pytest.mark.parametrize("document", [{}, {"services": None}, {"services": {"agent": {"volumes": ["..:/workspace"]}}}])
 def test_a_compose_file_that_is_another_persons_protects_nothing_that_we_know_of(document: dict[str, object]) -> None:
     assert read_only_mounts(document) == frozenset()
+
+
+def worktree_project(tmp_path: Path) -> tuple[Path, Path]:
+    """Make a worktree whose compose file mounts its repository."""
+    (tmp_path / "main").mkdir()
+    common = repository(tmp_path / "main")
+    project = tmp_path / "feature"
+    worktree(project, common)
+    read = [f"{common}/{name}" for name in ("config", "hooks", "worktrees")]
+    read += [f"{common}/worktrees/feature/{name}" for name in ("commondir", "gitdir")]
+    volumes = [{"target": path, "read_only": True} for path in ("/workspace/.devcontainer", "/workspace/.git", *read)]
+    environment = {PROTECTED: "\n".join(f"read {path}" for path in read)}
+    (project / ".devcontainer").mkdir()
+    document = {"services": {"agent": {"volumes": volumes, "environment": environment}}}
+    (project / ".devcontainer" / "docker-compose.yml").write_text(json.dumps(document))
+    return project, common
+
+
+def test_what_is_mounted_of_a_repository_outside_has_absolute_paths(tmp_path: Path) -> None:
+    project, common = worktree_project(tmp_path)
+    mounted = read_only_mounts(read_stack_file(project))
+    own = common / "worktrees" / "feature"
+    outside = {common / "config", common / "hooks", common / "worktrees", own / "commondir", own / "gitdir"}
+    assert mounted == {".devcontainer", ".git", *map(str, outside)}
+
+
+def test_a_mount_that_only_the_reader_of_mounts_calls_protected_is_none_of_ours() -> None:
+    volumes = [{"target": "/home/dev/.dotfiles", "read_only": "true"}]
+    agent = {"volumes": volumes, "environment": {PROTECTED: "pinned /home/dev/.dotfiles"}}
+    assert read_only_mounts({"services": {"agent": agent}}) == frozenset()
+
+
+def test_what_was_lost_of_a_repository_outside_is_reported_and_nothing_else_outside(
+    tmp_path: Path, docker: FakeDocker
+) -> None:
+    project, common = worktree_project(tmp_path)
+    forged = f"{common}/HEAD\n{common}/../x\n/etc/shadow"
+    docker.says("exec agent", out=f"{common}/config\n{forged}\n.env\n", code=1)
+    assert look_inside(DRIVER, [container("agent")], project) == Inside(lost=(f"{common}/config", ".env"))
+
+
+def test_what_was_created_in_a_repository_outside_is_a_gap(tmp_path: Path) -> None:
+    project, common = worktree_project(tmp_path)
+    assert look_over(project) == Gaps()
+    (common / "commondir").write_text(".\n")
+    (common / "worktrees" / "other").mkdir()
+    module = bare(common / "worktrees" / "feature" / "modules" / "lib")
+    (module / "config").write_text("")
+    own = f"{common}/worktrees/feature"
+    assert found(project) == {f"{common}/commondir": MADE, f"{own}/modules/lib/config": MADE}
+
+
+def test_a_repository_outside_that_is_not_mounted_has_no_gaps(tmp_path: Path) -> None:
+    project, common = worktree_project(tmp_path)
+    compose(project, ".git")
+    (common / "commondir").write_text(".\n")
+    assert look_over(project) == Gaps()

@@ -6,11 +6,13 @@ import pytest
 from agent_sandbox.problems import UserError
 from agent_sandbox.runtime.git import repositories
 from agent_sandbox.runtime.git.git_config import Patience
+from agent_sandbox.runtime.git.worktree import Outside
 from agent_sandbox.runtime.protect import protected
 from agent_sandbox.runtime.protect.protected import (
     BEFORE,
     NOT_SAID,
     PINNED,
+    Protection,
     candidates,
     find_protected,
     is_real,
@@ -18,10 +20,10 @@ from agent_sandbox.runtime.protect.protected import (
     with_pins,
 )
 from agent_sandbox.stack.workspace import Access, Protected
-from repositories import bare, repository
+from repositories import bare, repository, worktree
 from table_tests import each
 
-MADE = ["read .devcontainer", "read .env"]  # by `init`
+MADE = ["read .devcontainer"]  # by `init`
 
 
 def found(project: Path) -> list[str]:
@@ -46,7 +48,13 @@ def test_no_row_stands_twice() -> None:
 
 
 def test_what_init_itself_writes_is_always_protected(tmp_path: Path) -> None:
-    assert [f"{one.access} {one.path}" for one in find_protected(tmp_path).paths] == MADE
+    made = find_protected(tmp_path, written={".env"}).paths
+    assert [f"{one.access} {one.path}" for one in made] == [*MADE, "read .env"]
+
+
+def test_a_missing_env_that_init_does_not_write_is_not_protected(tmp_path: Path) -> None:
+    assert [one.path for one in find_protected(tmp_path).paths] == [".devcontainer"]
+    assert candidates(tmp_path).rows == find_protected(tmp_path).paths
 
 
 @each(("number", "row"), list(enumerate(row.path for row in load_table()["workspace"] if not row.always)))
@@ -132,7 +140,7 @@ def test_a_name_in_another_case_is_protected_by_the_name_that_is_on_disk(tmp_pat
 
 def test_another_case_of_what_init_makes_is_no_reason_not_to_make_it(tmp_path: Path) -> None:
     (tmp_path / ".ENV").write_text("")
-    made = {one.path: one.always for one in find_protected(tmp_path).paths}
+    made = {one.path: one.always for one in find_protected(tmp_path, written={".env"}).paths}
     assert made == {".devcontainer": True, ".env": True, ".ENV": False}
 
 
@@ -389,3 +397,66 @@ def test_a_name_that_is_too_long_for_any_disk_stops_no_search(tmp_path: Path, fi
     make(tmp_path, file)
     (tmp_path / file).write_text(text.replace("{}", "a" * 300))
     assert "read .git/hooks" in found(tmp_path)
+
+
+def outside(tmp_path: Path) -> Outside:
+    """Make a worktree of a repository with submodules, settings that name hooks, and another worktree."""
+    (tmp_path / "main").mkdir()
+    common = repository(tmp_path / "main")
+    (common / "config").write_text("[core]\n\thooksPath = .git/own-hooks\n[include]\n\tpath = more\n")
+    (common / "own-hooks").mkdir()
+    (common / "more").write_text("")
+    worktree(tmp_path / "other", common, "other")
+    for module in ("modules/lib", "worktrees/feature/modules/lib"):
+        (bare(common / module) / "config").write_text("")
+    own = worktree(tmp_path / "feature", common)
+    (own / "config.worktree").write_text("")
+    return Outside(common=common, name="feature")
+
+
+def outer(tmp_path: Path, found: Protection) -> list[str]:
+    common = f"{tmp_path}/main/.git"
+    return [f"{one.access} {one.path.removeprefix(common)}" for one in found.paths if one.path.startswith(common)]
+
+
+SHARED = ["pinned ", "read /config", "read /hooks", "read /modules", "read /more", "read /own-hooks", "read /worktrees"]
+OWN = [
+    *("pinned ", "read /commondir", "read /config.worktree", "read /gitdir"),
+    *("pinned /modules", "pinned /modules/lib", "read /modules/lib/config", "read /modules/lib/hooks"),
+]
+
+
+def test_of_a_repository_outside_only_data_and_what_is_the_worktrees_own_can_be_written(tmp_path: Path) -> None:
+    found = find_protected(tmp_path / "feature", outside=outside(tmp_path))
+    own = [line.replace(" ", " /worktrees/feature", 1) for line in OWN]
+    assert outer(tmp_path, found) == [*SHARED, *own]
+    assert f"{tmp_path}/feature/.git" in {one.path for one in found.paths}
+    made = {one.path for one in found.paths if one.always and not Path(one.path).exists()}
+    assert f"{tmp_path}/main/.git/worktrees/feature/modules/lib/hooks" in made
+
+
+def test_a_repository_outside_that_is_not_used_is_not_mounted(tmp_path: Path) -> None:
+    outside(tmp_path)
+    assert outer(tmp_path, find_protected(tmp_path / "feature")) == []
+
+
+def test_what_was_protected_in_a_repository_outside_stays_so_until_another_one_is_used(tmp_path: Path) -> None:
+    place, common = outside(tmp_path), tmp_path / "main" / ".git"
+    before = [f"{common}/{name}" for name in ("gone", "stray", "worktrees/feature/stray", "worktrees/other/HEAD")]
+    before += ["/elsewhere/config", str(tmp_path / "other" / ".git"), str(tmp_path / "feature" / ".git")]
+    for name in ("stray", "worktrees/feature/stray"):
+        (common / name).write_text("")
+    found = find_protected(tmp_path / "feature", before=before, outside=place)
+    assert found.kept == (f"{common}/stray", f"{common}/worktrees/feature/stray")
+    assert (found.gone, found.lost) == ((f"{common}/gone",), ())
+    assert {*found.kept} <= {one.path for one in found.paths if one.access is Access.READ}
+    assert find_protected(tmp_path / "feature", before=before, unprotect=found.kept, outside=place).kept == ()
+    assert find_protected(tmp_path / "feature", before=before).kept == ()
+
+
+def test_settings_that_block_git_are_reported_for_a_repository_outside_too(tmp_path: Path) -> None:
+    place = outside(tmp_path)
+    os.mkfifo(place.common / "pipe")
+    (place.common / "config").write_text("[include]\n\tpath = pipe\n")
+    with pytest.raises(UserError, match="did not report its settings in time"):
+        find_protected(tmp_path / "feature", outside=place)

@@ -124,3 +124,15 @@ def test_where_nothing_can_be_remembered_the_folder_is_named(project: Path) -> N
     with pytest.raises(UserError) as error:
         record(project, {"XDG_STATE_HOME": str(project / "file")})
     assert error.value.problems[0].where == str(project / "file" / "agent-sandbox" / "protected")
+
+
+def test_files_of_a_repository_outside_the_project_are_read_by_their_absolute_paths(tmp_path: Path) -> None:
+    common, project = tmp_path / "x.git", tmp_path / "feature"
+    (common / "hooks" / "inner").mkdir(parents=True)
+    project.mkdir()
+    (common / "config").write_text("[core]\n\tbare = true\n")
+    (common / "hooks" / "inner" / "x").write_text("echo\n")
+    config, hook = f"{common}/config", f"{common}/hooks/inner/x"
+    got = read_held(project, [config, f"{common}/hooks"])
+    assert got.texts == {config: "[core]\n\tbare = true\n", hook: "echo\n"}
+    assert got.settings == {config: ("core.bare\ntrue",)}

@@ -45,3 +45,13 @@ def test_limits_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> 
     init(root, memory="64g")
     assert "mem_limit: 64g" in (root / COMPOSE).read_text()
     assert "mem_limit: 64g" not in written_here(root, AGENT, home).files[COMPOSE]
+
+
+def test_labels_of_a_clones_own_are_a_difference(tmp_path: Path, init: Init) -> None:
+    root, home = tmp_path / "app", {"HOME": str(tmp_path / "home")}
+    init(root)
+    label = f"devcontainer.local_folder: {root}"
+    body = (root / COMPOSE).read_text().replace(label, f"devcontainer.local_folder: {tmp_path}/other").split("\n", 2)[2]
+    (root / COMPOSE).write_text(stamped(body, comment="#"))
+    assert label not in (root / COMPOSE).read_text()
+    assert label in written_here(root, AGENT, home).files[COMPOSE]

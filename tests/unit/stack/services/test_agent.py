@@ -31,6 +31,13 @@ def test_the_users_name_and_address_reach_git_inside() -> None:
     }
 
 
+def test_its_labels_name_the_directory_and_its_devcontainer_json() -> None:
+    assert agent_service("agent:1", WHERE, MANIFEST, replace(WORKSPACE, path="/home/me/my app")).labels == {
+        "devcontainer.local_folder": "/home/me/my app",
+        "devcontainer.config_file": "/home/me/my app/.devcontainer/devcontainer.json",
+    }
+
+
 def test_the_workspace_can_be_written_to() -> None:
     assert mounts(WORKSPACE)["/workspace"] == Mount(
         kind=MountKind.BIND, source=".", target="/workspace", read_only=False

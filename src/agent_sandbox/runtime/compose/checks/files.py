@@ -1,22 +1,29 @@
 """Check the project's files against what plain `docker compose` and the Docker host make of them."""
 
+from collections.abc import Mapping
+
 from agent_sandbox.backends.project import Project
-from agent_sandbox.render.record import parse_record
+from agent_sandbox.render.record import parse_record, uses_dotenv
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.host.files import read_text
 from agent_sandbox.runtime.project.dotenv import FILE as DOTENV
-from agent_sandbox.runtime.project.dotenv import variable
+from agent_sandbox.runtime.project.dotenv import OTHER_NAME, OTHER_NAME_HINT, editor_name, variable
 from agent_sandbox.runtime.project.root import STACK_FILE
-from agent_sandbox.stack.engine import FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE
+from agent_sandbox.stack.engine import COMMAND, FILES_VARIABLE, NAME_VARIABLE, SEPARATOR_VARIABLE
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limit_texts
 
 # The engine's warnings when it lacks a cgroup controller.
 HELD_BY = {"MemoryLimit": "memory", "CpuCfsQuota": "cpus", "PidsLimit": "pids"}
 
 
-def dotenv(project: Project) -> CheckResult:
-    """Check that plain `docker compose` in this directory uses the same stack."""
+def dotenv(project: Project, environ: Mapping[str, str]) -> CheckResult:
+    """Check that plain `docker compose` in this directory uses the same stack, or that `.env` is left alone."""
+    if not uses_dotenv(read_text(project.root, str(STACK_FILE)) or ""):
+        name = editor_name(project.root, environ)
+        if name not in (None, project.name):
+            return warn("dotenv", OTHER_NAME.format(name), OTHER_NAME_HINT)
+        return ok("dotenv", f"{DOTENV} is left alone; `{COMMAND} --file {STACK_FILE}` uses the stack")
     hint = f"agent-sandbox init {project.agent} writes both lines and keeps the rest"
     text = read_text(project.root, DOTENV)
     if text is None:

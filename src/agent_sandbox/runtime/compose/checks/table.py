@@ -1,5 +1,6 @@
 """The table of the driver's checks; those of what the engine does not have are left out."""
 
+import os
 from collections.abc import Callable, Iterator
 
 from agent_sandbox.backends.project import Project
@@ -35,7 +36,7 @@ def _of_engine(host: EngineHost) -> Iterator[Row]:
 
 
 def _of_project(host: EngineHost) -> Iterator[Row]:
-    yield Row(name="dotenv", stage=FIT, check=lambda machine: files.dotenv(machine.project), project=True)
+    yield Row(name="dotenv", stage=FIT, check=lambda machine: files.dotenv(machine.project, os.environ), project=True)
     yield _fit("limits", lambda project: files.limits(host, project))
     yield _fit("kernel", lambda project: kernel(host, project))
     yield _fit("owner", lambda project: owner(host, project))

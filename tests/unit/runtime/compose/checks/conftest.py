@@ -1,3 +1,4 @@
 from fake_docker import docker
+from init_project import init
 
-__all__ = ["docker"]
+__all__ = ["docker", "init"]

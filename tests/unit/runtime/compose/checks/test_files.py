@@ -13,6 +13,7 @@ from agent_sandbox.runtime.driver.result import Status, ok, warn
 from agent_sandbox.runtime.project.installed import read_project
 from fake_docker import FakeDocker
 from fake_stack import write_stack_file
+from init_project import Init
 
 AGENT = known_agents(data_root() / "templates")[0]
 
@@ -48,7 +49,7 @@ def test_a_dotenv_that_leads_elsewhere_is_told(project: Project, text: str | Non
         file.unlink()
     else:
         file.write_text(text)
-    found = files.dotenv(project)
+    found = files.dotenv(project, {})
     assert (found.status, found.what[: len(what)]) == (status, what)
     assert found.hint.startswith(f"agent-sandbox init {AGENT} ")
 
@@ -90,4 +91,22 @@ def test_limits_that_the_engine_cannot_hold_are_told(docker: FakeDocker, project
 
 
 def test_a_dotenv_as_init_leaves_it_names_the_stack(project: Project) -> None:
-    assert files.dotenv(project) == ok("dotenv", ".env names the stack")
+    assert files.dotenv(project, {}) == ok("dotenv", ".env names the stack")
+
+
+def test_a_dotenv_that_is_left_alone_need_not_name_the_stack(tmp_path: Path, init: Init) -> None:
+    project = read_project(init(tmp_path / "app", dotenv=False).project)
+    alone = ok("dotenv", ".env is left alone; `docker compose --file .devcontainer/docker-compose.yml` uses the stack")
+    assert files.dotenv(project, {}) == alone
+    (project.root / ".env").write_bytes(b"COMPOSE_FILE=other.yml\nDB=\xff\n")
+    assert files.dotenv(project, {}) == alone
+
+
+def test_a_name_of_the_users_that_an_editor_would_take_is_told(tmp_path: Path, init: Init) -> None:
+    project = read_project(init(tmp_path / "app", dotenv=False).project)
+    (project.root / ".env").write_text("COMPOSE_PROJECT_NAME=mine\n")
+    what = (
+        "COMPOSE_PROJECT_NAME is mine: an editor starts the stack under this name, where agent-sandbox does not find it"
+    )
+    hint = "name your own stack with `name:` in its compose file, and remove COMPOSE_PROJECT_NAME"
+    assert files.dotenv(project, {}) == warn("dotenv", what, hint)

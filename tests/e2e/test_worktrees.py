@@ -1,0 +1,114 @@
+"""Worktrees of one repository, each in a sandbox: git works, and what the host runs is read-only in all of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from real_stacks import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from real_stacks import Project, Projects
+
+HOST_GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=me", "-c", "user.email=me@example.com")
+COMMIT = "git -c user.name=dev -c user.email=dev@example.com commit --quiet"
+
+
+def host_git(folder: Path, *argv: str) -> str:
+    """Run git as the user does, on the host, whose files belong to the user."""
+    said = run(*HOST_GIT, *argv, cwd=folder).stdout
+    run("chown", "-R", "1000:1000", str(folder))
+    return said
+
+
+@pytest.fixture(scope="module")
+def main(projects: Projects) -> Path:
+    """A repository with settings and hooks of its own."""
+    folder = projects.folder / "main"
+    folder.mkdir()
+    for argv in (
+        ("init", "--quiet"),
+        ("commit", "--quiet", "--allow-empty", "--message=first"),
+        ("pack-refs", "--all"),
+    ):
+        host_git(folder, *argv)
+    (folder / ".git" / "config.worktree").write_text("")
+    return folder
+
+
+def worktree(projects: Projects, main: Path, name: str) -> Project:
+    """Run a stack in a new worktree."""
+
+    def fill(path: Path) -> None:
+        host_git(main, "worktree", "add", "--quiet", str(path))
+
+    project = projects.make(name, "claude", fill=fill)
+    project.sandbox("up")
+    return project
+
+
+@pytest.fixture(scope="module")
+def one(projects: Projects, main: Path) -> Project:
+    """A worktree with a running stack."""
+    return worktree(projects, main, "one")
+
+
+@pytest.fixture(scope="module")
+def two(projects: Projects, main: Path) -> Project:
+    """Another one of the same repository."""
+    return worktree(projects, main, "two")
+
+
+def lost(project: Project) -> list[str]:
+    found = json.loads(project.sandbox("status", "--json").stdout)["workspace"]
+    assert found["unprotected"] == []
+    return list(found["lost"])
+
+
+def test_agents_in_two_worktrees_of_a_repository_work_side_by_side(one: Project, two: Project, main: Path) -> None:
+    for project in (one, two):
+        name = project.path.name
+        project.exec(
+            "sh", "-ec", f"echo x >{name}; git add {name}; {COMMIT} --message={name}; git branch tmp; git stash list"
+        )
+        project.exec("git", "branch", "--quiet", "-D", "tmp")
+        project.exec("git", "fetch", "--quiet", ".", f"{name}:copy-{name}")
+        assert project.exec("git", "status", "--short").stdout == "?? .devcontainer/\n"
+    assert two.exec("git", "log", "--format=%s", "-1", "one").stdout == "one\n"
+    busy = two.exec("git", "switch", "one", check=False)
+    assert "already used by worktree" in busy.stderr or "already checked out" in busy.stderr
+    host_git(main, "fsck", "--strict")
+    assert host_git(main, "log", "--format=%s", "two", "-1") == "two\n"
+    assert run(*HOST_GIT, "status", "--short", cwd=one.path).stdout == "?? .devcontainer/\n"
+
+
+@pytest.mark.parametrize(
+    "path", ["config", "hooks/pre-commit", "config.worktree", "worktrees/one/commondir", "worktrees/one/gitdir",
+             "worktrees/two/HEAD", "worktrees/two/gitdir", "worktrees/three/gitdir"]
+)  # fmt: skip
+@pytest.mark.usefixtures("two")
+def test_what_the_host_acts_on_can_neither_be_written_nor_replaced(one: Project, main: Path, path: str) -> None:
+    place = main / ".git" / path
+    before = place.read_bytes() if place.exists() else None
+    for command in (f"echo evil >>{place}", f"rm {place}", f"echo evil >/tmp/evil; mv /tmp/evil {place}"):
+        assert one.exec("sh", "-c", command, check=False).returncode != 0, command
+    assert before == (place.read_bytes() if place.exists() else None)
+    assert lost(one) == []
+
+
+@pytest.mark.parametrize("path", ["", "worktrees", "worktrees/one"])
+def test_no_directory_of_the_repository_can_be_moved_away(one: Project, main: Path, path: str) -> None:
+    place = main / ".git" / path
+    done = one.exec("mv", str(place), f"{place}-away", check=False)
+    assert done.returncode != 0
+    assert place.is_dir()
+
+
+def test_a_worktree_is_not_pruned_inside(one: Project, main: Path) -> None:
+    one.exec("git", "worktree", "prune", check=False)
+    assert run(*HOST_GIT, "status", "--short", cwd=one.path).stdout == "?? .devcontainer/\n"
+    assert str(one.path) in host_git(main, "worktree", "list")

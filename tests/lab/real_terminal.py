@@ -1,0 +1,36 @@
+"""The real command line on a pseudo-terminal."""
+
+import os
+import pty
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+PROGRAM = str(Path(sys.executable).with_name("agent-sandbox"))
+
+
+def on_terminal(*argv: str, folder: Path, columns: int, **environ: str) -> str:
+    """Return what a command shows on a terminal that is this wide."""
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, columns))
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TZ") if name in os.environ}
+    with subprocess.Popen(
+        (PROGRAM, *argv),
+        cwd=folder,
+        env={**inherited, "TERM": "xterm-256color", "XDG_STATE_HOME": str(folder), **environ},
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    ):
+        os.close(follower)
+        shown = b"".join(iter(lambda: _read(leader), b""))
+    os.close(leader)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def _read(leader: int) -> bytes:
+    try:
+        return os.read(leader, 4096)
+    except OSError:  # Linux reports the end so
+        return b""
