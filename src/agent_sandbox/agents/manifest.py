@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Any
+from typing import Any, ClassVar
 
 from agent_sandbox.agents.lock import faults_of_lock
 from agent_sandbox.agents.shape import Keys, OneOf, Shape, faults
@@ -66,6 +66,7 @@ HOME = "/home/dev"
 class NpmPackage:
     """An npm package at a pinned version."""
 
+    kind: ClassVar = "npm"
     package: str
     version: str
 
@@ -74,6 +75,7 @@ class NpmPackage:
 class PypiPackage:
     """A PyPI package at a pinned version, and the hashed lock of it and all that it needs."""
 
+    kind: ClassVar = "pypi"
     package: str
     version: str
     lock: str = field(default="", repr=False)
@@ -91,6 +93,7 @@ class Download:
 class Archive:
     """A program to download, by architecture: a `.tar.gz` with `program` in it, or else the program itself."""
 
+    kind: ClassVar = "archive"
     version: str
     program: str
     downloads: Mapping[str, Download]

@@ -26,6 +26,7 @@ Arguments = Annotated[
     ),
 ]
 Ask = Annotated[bool, typer.Option("--ask", help="Let the agent ask for permission as it does outside.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the agent's last session.")]
 
 
 def completions(*before: str) -> tuple[str, ...]:
@@ -38,6 +39,7 @@ def run(  # noqa: PLR0913 - each is an option
     *,
     path: ProjectPath = None,
     ask: Ask = False,
+    resume: Resume = False,
     base_image: BaseImage = "",
     extra_ca: ExtraCa = None,
     yes: Yes = "",
@@ -56,12 +58,15 @@ def run(  # noqa: PLR0913 - each is an option
             return 0
     project = open_unasked(path, cwd=Path.cwd()) if dry_run else open_trusted(path, cwd=Path.cwd(), yes=yes)
     _require_agent(project, agent)
+    manifest = load_manifest(project.agent)
+    if resume and not manifest.resume:
+        raise UserError([Problem(where="--resume", what=f"{project.agent} cannot continue its last session")])
+    command = (*manifest.started(asks=ask, resumes=resume), *words)
     code = start(project, base_image=base_image, extra_ca=extra_ca, dry_run=dry_run, quiet=quiet)
     if code:
         return code
     if not dry_run:
         report_unwritable_project(project)
-    command = (*load_manifest(project.agent).started(asks=ask), *words)
     execute(backend().plan(project, entering(*command)), dry_run=dry_run, quiet=True)
     return code
 

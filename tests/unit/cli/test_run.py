@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,26 @@ def test_ask_leaves_the_agent_its_questions(empty_project: Path, became: list[st
     ask("run", AGENTS[0], "--ask", "--quiet")
     manifest = load_manifest(data_root() / "templates", AGENTS[0])
     assert became[0].endswith(f" {ENTER} {' '.join(manifest.command)} in {empty_project}")
+
+
+@pytest.mark.usefixtures("started")
+def test_resume_continues_the_last_session(empty_project: Path, became: list[str], ask: Ask) -> None:
+    manifest = load_manifest(data_root() / "templates", AGENTS[0])
+    ask("run", AGENTS[0], "--resume", "--quiet")
+    assert became[0].endswith(f" {ENTER} {' '.join(manifest.started(asks=False, resumes=True))} in {empty_project}")
+    assert manifest.resume
+
+
+def test_an_agent_that_cannot_resume_does_not_start(
+    empty_project: Path, started: list[Path], ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask("init", AGENTS[0])
+    manifest = replace(load_manifest(data_root() / "templates", AGENTS[0]), resume=())
+    monkeypatch.setattr(module, "load_manifest", lambda _agent: manifest)
+    answer = ask("run", "--resume")
+    what = f"error: --resume: {AGENTS[0]} cannot continue its last session\n"
+    assert (answer.code, answer.err, started) == (1, what, [])
+    assert empty_project.exists()
 
 
 def test_quiet_prints_nothing(empty_project: Path, started: list[Path], became: list[str], ask: Ask) -> None:

@@ -28,6 +28,12 @@ def known_agents() -> tuple[str, ...]:
     return catalogue.known_agents(built_in(), *own_agents(os.environ))
 
 
+def place_of(agent: str) -> str:
+    """Return the manifest of one of the user's own agents as a path, or "" for an agent that is built in."""
+    files = (folder / agent / catalogue.MANIFEST for folder in own_agents(os.environ))
+    return next((str(file) for file in files if file.is_file()), "")
+
+
 def host_reads() -> tuple[HostRead, ...]:
     """Return the project files from which any agent, started on the host machine, would run something."""
     return tuple(dict.fromkeys(row for agent in known_agents() for row in load_manifest(agent).host_reads))
