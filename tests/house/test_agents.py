@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from agent_sandbox.agents.catalogue import known_agents, load_manifest
+from agent_sandbox.agents.manifest import RESERVED, VARIABLE
 from agent_sandbox.images import agent_name, images_for, proxy_name
 from agent_sandbox.policyfile import parse_layer, shipped_services
 from agent_sandbox.render.policy import Offered
@@ -18,6 +19,7 @@ from agent_sandbox.render.project import render_project
 from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.stack.build import StackImages, build_stack
+from agent_sandbox.stack.environment import java_environment, proxy_environment, trust_environment
 from agent_sandbox.stack.workspace import Ide, Owner, Workspace
 from agent_talks import PROMPT, SILENT, TALKS
 from agents_page import texts
@@ -97,6 +99,12 @@ def test_every_agent_holds_a_conversation_in_the_tests_or_says_why_not() -> None
     assert [name for name, talk in TALKS.items() if PROMPT not in talk.words] == []
     providers = {manifest.name: manifest.providers or ("",) for manifest in MANIFESTS}
     assert [name for name, talk in TALKS.items() if talk.provider not in providers[name]] == []
+
+
+def test_a_manifest_cannot_lead_programs_past_the_proxy_or_the_trust_store() -> None:
+    mine = {*proxy_environment("192.0.2.1"), *trust_environment(), *java_environment("192.0.2.1")}
+    said = {name for name in mine if VARIABLE.fullmatch(name)}
+    assert {name for name in said if not RESERVED.fullmatch(name)} == set()
 
 
 def test_no_two_agents_keep_their_state_in_the_same_volume() -> None:

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, ClassVar
@@ -57,6 +57,11 @@ SHAPE: Mapping[str, Shape] = {
     "editor?": {"vscode?": [EXTENSION], "jetbrains?": [EXTENSION]},
     "host_reads?": [{"path": HOST_PATH, "why": LINE}],
 }
+# Variables that lead to the proxy, the trust store and the sandbox's own programs.
+RESERVED = re.compile(
+    r"AGENT_SANDBOX_.*|.*_PROXY|.*_(CA|CERT|CERTS|CAINFO|CAFILE)(_.*)?|.*_ROOTS_FILE_PATH"
+    r"|HOME|PATH|LD_.*|GIT_CONFIG_.*|JAVA_TOOL_OPTIONS|NODE_OPTIONS"
+)
 # Directories in dev's home directory that every agent has.
 TAKEN = (".cache", ".config/agent-sandbox", ".dotfiles", ".history", ".local")
 HOME = "/home/dev"
@@ -231,21 +236,29 @@ def _install(said: Mapping[str, Any], lock: str) -> NpmPackage | PypiPackage | A
 
 def _contradictions(said: Mapping[str, Any], lock: str) -> Iterator[str]:
     """Yield what is wrong although each value is valid."""
-    for path in said["state"]:
-        if taken := next((one for one in TAKEN if _overlap(path, one)), None):
-            yield f"`state` names {path}, but the sandbox itself mounts ~/{taken}"
-    if len({path.replace("/", ".") for path in said["state"]}) < len(set(said["state"])):
-        yield "`state` names two paths that differ only in `/` and `.`"
-    for one, other in permutations(said["state"], 2):
-        if _within(one, other):
-            yield f"`state` names {one}, which is in {other}" if one != other else f"`state` names {one} twice"
-            break
+    yield from _faults_of_state(said["state"])
+    for name in (*said.get("env", {}), *said["unattended"].get("environment", {})):
+        if RESERVED.fullmatch(name):
+            yield f"the variable {name} belongs to the sandbox"
+    program = said["command"][0]
+    if "/" in program or "=" in program:
+        yield f"`command.0` is {program!r}; it must be the name of a program"
     if not (said.get("services") or said.get("providers")):
         yield "`services` and `providers` are both missing: the agent could connect to nothing"
-    if "/" in said["command"][0] or "=" in said["command"][0]:
-        yield f"`command.0` is {said['command'][0]!r}; it must be the name of a program"
     if "pypi" in said["install"]:
         yield from faults_of_lock(lock, **said["install"]["pypi"])
+
+
+def _faults_of_state(paths: Sequence[str]) -> Iterator[str]:
+    for path in paths:
+        if taken := next((one for one in TAKEN if _overlap(path, one)), None):
+            yield f"`state` names {path}, but the sandbox itself mounts ~/{taken}"
+    if len({path.replace("/", ".") for path in paths}) < len(set(paths)):
+        yield "`state` names two paths that differ only in `/` and `.`"
+    for one, other in permutations(paths, 2):
+        if _within(one, other):
+            yield f"`state` names {one}, which is in {other}" if one != other else f"`state` names {one} twice"
+            return
 
 
 def _within(path: str, folder: str) -> bool:
