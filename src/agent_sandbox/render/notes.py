@@ -102,12 +102,14 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
 
 def _own(own_stacks: Sequence[str], stack: Change) -> Iterator[str]:
     """Yield which of two stacks plain `docker compose` uses: the sandbox, or the project's own."""
-    for file in own_stacks:
-        if uses_dotenv(stack.after):
-            undo = f"`{INIT} --no-dotenv` gives it back to {file}"
+    own = next(iter(own_stacks), "")
+    if uses_dotenv(stack.after):
+        if own:
+            undo = f"`{INIT} --no-dotenv` gives it back to {own}"
             yield f"`{COMMAND}` in this directory uses the sandbox, by {DOTENV}; {undo}"
-        elif stack.verdict is Verdict.WRITTEN:
-            yield f"`{COMMAND}` in this directory still uses {file}; for the sandbox, use: {COMMAND} --file {STACK}"
+    elif stack.verdict is Verdict.WRITTEN:
+        keeps = f"still uses {own}" if own else "does not use the sandbox"
+        yield f"`{COMMAND}` in this directory {keeps}; for the sandbox, use: {COMMAND} --file {STACK}"
 
 
 def _open(change: Change, stack: Change) -> Iterator[str]:

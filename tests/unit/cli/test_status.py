@@ -7,6 +7,7 @@ from agent_sandbox.cli.framework.errors import exit_code
 from agent_sandbox.cli.status import status
 from agent_sandbox.policyfile import load_policy
 from fake_docker import FakeDocker
+from fake_refusals import refusals_said
 from fake_stack import inspected, trust, with_containers, with_inspected
 
 
@@ -46,6 +47,36 @@ def test_a_person_sees_services_policy_and_denials(
         "last denials",
         "  x  deny   GET https://a.test/  no",
     ]
+
+
+def test_what_the_firewall_refused_is_shown_last(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    places = [(["tcp", "192.0.2.1", port], 86_000 + port, 2) for port in range(1, 8)]
+    docker.says("firewall0000 /usr/local/lib/agent-sandbox/refusals", out=refusals_said(places=places))
+    with_containers(docker, firewall="healthy", agent="healthy")
+    assert exit_code(status) == 0
+    lines = capsys.readouterr().out.splitlines()[-6:]
+    assert lines[0] == "refused  14 by the firewall in the last day: agent-sandbox logs --firewall"
+    assert [line.split("  ")[2:] for line in lines[1:]] == [
+        [f"tcp 192.0.2.1:{port}", "2 times"] for port in range(3, 8)
+    ]
+    assert exit_code(lambda: status(json=True)) == 0
+    found = json.loads(capsys.readouterr().out)["refusals"]
+    assert (found["counted"], found["total"], [one["port"] for one in found["last"]]) == (True, 14, [3, 4, 5, 6, 7])
+
+
+def test_firewall_that_cannot_count_is_told(
+    project: Path, docker: FakeDocker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exists()
+    with_containers(docker, firewall="healthy", agent="healthy")
+    assert exit_code(status) == 0
+    expected = "refused  what the firewall refuses is not counted: agent-sandbox logs firewall says why"
+    assert capsys.readouterr().out.splitlines()[-1] == expected
+    assert exit_code(lambda: status(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["refusals"] == {"counted": False, "total": 0, "last": []}
 
 
 def test_a_proxy_that_no_start_has_asked_counts_none(

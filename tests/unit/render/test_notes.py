@@ -118,11 +118,11 @@ def test_a_project_with_a_stack_of_its_own_is_told_how_to_reach_it() -> None:
     assert told(own_stacks=own) == (taken,)
     assert told(own_stacks=own, compose=WITHOUT_DOTENV) == (left,)
     assert told(own_stacks=own, compose=WITHOUT_DOTENV, stack=Verdict.UPDATED) == ()
-    assert told(compose=WITHOUT_DOTENV) == ()
+    assert told(compose=WITHOUT_DOTENV) == (left.replace("still uses compose.yaml", "does not use the sandbox"),)
 
 
 def test_a_file_that_is_added_to_the_stack_is_told() -> None:
     expected = ".env: `COMPOSE_FILE` also names more.yml:b.yml: these files can weaken the sandbox, so check them first"
     assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml:b.yml'\n") == (expected,)
     assert told(variables=f"COMPOSE_FILE={STACK}\n") == ()
-    assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml'\n", compose=WITHOUT_DOTENV) == ()
+    assert told(variables=f"COMPOSE_FILE='{STACK}:more.yml'\n", compose=WITHOUT_DOTENV, stack=Verdict.UNCHANGED) == ()

@@ -27,6 +27,8 @@ FOLDER = str(Path(STACK).parent)
 POLL_SECONDS = 0.5
 MADE_TOGETHER = {"proxy": ("proxy",), "firewall": ("agent", "firewall")}
 
+EDITORS = "an editor started the agent container: recreating it; reload the editor's window afterwards"
+
 
 def start(
     project: Project, *, base_image: str = "", extra_ca: Path | None = None, dry_run: bool = False, quiet: bool = False
@@ -39,6 +41,8 @@ def start(
     try:
         found = () if dry_run else _found(project, quiet=quiet)
         anew = dict.fromkeys((*_open_services(project, found), *_unhealthy(found)))
+        if any(one.by_editor and one.ready for one in found):
+            say(EDITORS)
         plan = backend().plan(project, Up(build=build, anew=tuple(anew)))
         execute(plan, dry_run=dry_run, quiet=quiet, explain=why_not_up(driver(), project))
         if not dry_run:

@@ -25,7 +25,7 @@ def templates(machine: Machine) -> CheckResult:  # noqa: ARG001 - every check ta
         load_manifest(agent)
     if not agents:
         return fail("templates", f"there are none in {built_in()}", "install agent-sandbox again")
-    return ok("templates", ", ".join(agents))
+    return ok("templates", f"{len(agents)} agents: `agent-sandbox agents` lists them")
 
 
 def stack(machine: Machine) -> CheckResult:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from agent_sandbox.problems import UserError
+from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.doctor import project, workspace
 from agent_sandbox.runtime.doctor.upstream import upstream
 from agent_sandbox.runtime.driver.protocol import Machine, Row, Stage
@@ -37,6 +37,23 @@ def examine(machine: Machine, checks: Iterable[Row] | None = None) -> Iterator[C
             if result.status is not Status.FAIL or result.what not in seen:
                 yield result
             seen.add(result.what)
+
+
+def engine_problems(machine: Machine) -> tuple[Problem, ...]:
+    """Return what is missing on this machine before any stack can start, each once."""
+    rows = [row for row in machine.host.checks if row.stage is Stage.ENGINE and not row.engine]
+    return tuple(dict.fromkeys(problem for row in rows for problem in _problems(row, machine)))
+
+
+def _problems(row: Row, machine: Machine) -> Iterator[Problem]:
+    try:
+        found = row.check(machine)
+    except UserError as error:
+        yield from error.problems
+        return
+    for result in (found,) if isinstance(found, CheckResult) else found:
+        if result.status is Status.FAIL:
+            yield Problem(where=row.name, what=result.what, hint=result.hint)
 
 
 def results_of(row: Row, machine: Machine) -> tuple[CheckResult, ...]:
