@@ -173,6 +173,8 @@ def test_wall_stands_where_refusals_cannot_be_counted(projects: Projects) -> Non
     assert project.sandbox("verify", "--full").stdout.splitlines()[-1].endswith(" none got out")
     said = f"refused  {NOT_COUNTED}"
     assert project.sandbox("status").stdout.splitlines()[-1] == said
+    doctor = project.sandbox("doctor", check=False).stdout
+    assert "warn  firewall    what the firewall refuses is not counted" in doctor
     log = project.compose("logs", "firewall").stdout
     assert "agent-sandbox: what the firewall refuses is not counted: nft could not load the sets" in log
     assert "agent-sandbox: refused connections to other networks are not counted" in log

@@ -41,7 +41,8 @@ class ServiceHints:
     def advise(self, request: Request, policy: Policy) -> str:
         """Return what would allow `request`; empty if it is allowed."""
         services, tool = self.matching_services(request, policy), self.package_manager(request)
-        return advise(request, decide(policy, request), services=services, package_manager=tool)
+        first = any(map(is_source, services))
+        return advise(request, decide(policy, request), services=services, services_first=first, package_manager=tool)
 
     def package_manager(self, request: Request) -> PackageManager | None:
         """Return the package manager that seems to have sent `request`: only its configuration names its registry."""

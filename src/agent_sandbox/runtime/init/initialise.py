@@ -35,6 +35,7 @@ from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 TITLE_LENGTH = 100
+NOT_IN_SUBMODULES = "git does not work inside in this worktree's submodules, and ignores them; in a clone it does"
 LOST = "was protected and is now a link or a pipe, which cannot be protected"
 LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
 
@@ -185,6 +186,8 @@ def _about_git(git: Outside | NoGit | None) -> Iterator[str]:
     match git:
         case Outside():
             yield f"git works inside on {git.common}, which the agent can write except for its settings and hooks"
+            if git.has_submodules:
+                yield NOT_IN_SUBMODULES
         case NoGit():
             yield f"git does not work inside: {git.why}; {git.hint}"
 

@@ -202,3 +202,27 @@ def test_a_command_looks_at_a_healthy_agent_again_once_settings_were_replaced(
         require_agent(repository)
     hint = "check it, then run agent-sandbox up: it recreates the agent container and protects the file again"
     assert str(refused.value) == f"{CONFIG}: replaced on the host machine, so the agent can write it now; {hint}"
+
+
+def test_settings_that_another_command_protected_again_are_looked_at_once(
+    repository: Project, docker: FakeDocker
+) -> None:
+    """As a command in another worktree of the repository does."""
+    with_containers(docker, agent="healthy")
+    docker.says("exec")
+    git(repository, "config", "user.name", "Ann")
+    before = recorded(repository.root, os.environ)
+    for _ in range(2):
+        require_agent(repository)
+    assert len([call for call in docker.calls if HEALTHY in call]) == 1
+    after = recorded(repository.root, os.environ)
+    assert replace(after, stamps=before.stamps) == before
+
+
+def test_a_silent_agent_is_looked_at_again(repository: Project, docker: FakeDocker) -> None:
+    with_containers(docker, agent="healthy")
+    docker.says("exec", code=126)
+    git(repository, "config", "user.name", "Ann")
+    for _ in range(2):
+        require_agent(repository)
+    assert len([call for call in docker.calls if HEALTHY in call]) == 2
