@@ -1,12 +1,12 @@
 """`agent-sandbox secret test NAME`."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from agent_sandbox.backends.project import Project
 from agent_sandbox.backends.verbs import AskSecrets
+from agent_sandbox.bounded_json import read_json
 from agent_sandbox.cli.framework.errors import DONE, FIXABLE
 from agent_sandbox.cli.framework.options import ProjectPath
 from agent_sandbox.cli.framework.parameters import Argument, Option
@@ -79,7 +79,7 @@ def _address(project: Project, secret: Bound) -> str:
 
 def _denial(address: str, body: str) -> Problem:
     try:
-        said = json.loads(body)
+        said = read_json(body)
         return Problem(where=address, what=printable(str(said["reason"])), hint=printable(str(said.get("hint", ""))))
     except (ValueError, LookupError, TypeError, AttributeError):
         return Problem(where=address, what="the proxy denies the request", hint="agent-sandbox proxy logs --denied")
