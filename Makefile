@@ -14,8 +14,8 @@ help: ## Show this list
 setup: ## Make .venv (finds a Python >= 3.12)
 	@scripts/setup
 
-demo: setup ## Show the main job end to end: the real stack where Docker runs, the proxy alone elsewhere
-	@.venv/bin/python scripts/demo.py
+demo: setup ## Show the main job end to end: the real stack where Docker runs, the proxy alone elsewhere; DAY=1: the first day
+	@.venv/bin/python scripts/demo.py $(if $(DAY),--day)
 
 check: setup ## Read the code: ruff, mypy, import-linter, shellcheck, shfmt
 	@scripts/check

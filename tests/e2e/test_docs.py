@@ -48,6 +48,7 @@ ELSEWHERE = {
     "printf '%s\\n' fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=1048576"
     " | sudo tee /etc/sysctl.d/60-inotify.conf": "the same",
     "docker compose exec agent zsh": "interactive; test_main_job.py runs zsh",
+    "devcontainer exec --workspace-folder . make test": "test_devcontainer.py runs the CLI",
     "agent-sandbox run claude": "interactive; test_commands_stack.py runs it, and test_agents.py holds conversations",
     "$EDITOR .devcontainer/policy.yaml && agent-sandbox proxy reload": "test_lifecycle.py edits and reloads",
 }

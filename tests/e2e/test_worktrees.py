@@ -112,3 +112,39 @@ def test_a_worktree_is_not_pruned_inside(one: Project, main: Path) -> None:
     one.exec("git", "worktree", "prune", check=False)
     assert run(*HOST_GIT, "status", "--short", cwd=one.path).stdout == "?? .devcontainer/\n"
     assert str(one.path) in host_git(main, "worktree", "list")
+
+
+def test_settings_that_the_host_changes_are_protected_again_in_all_worktrees_at_once(
+    one: Project, two: Project, main: Path
+) -> None:
+    """And neither agent can write them, even if it opened the file before."""
+    config = main / ".git" / "config"
+    agents = {project.path: project.containers()["agent"]["Id"] for project in (one, two)}
+    host_git(main, "remote", "add", "origin", "https://example.com/x.git")
+    for project in (one, two):
+        writer = f"exec 9>>{config}; : >/tmp/opened; until test -e /tmp/go; do sleep .1; done; echo x >&9"
+        project.exec("sh", "-c", f"nohup sh -c '{writer}' >/tmp/out 2>&1 & until test -e /tmp/opened; do :; done")
+    said = one.sandbox("exec", "echo", "ran")
+    assert said.stdout == "ran\n"
+    assert f"{config}: replaced on the host machine; only harmless settings differ" in said.stderr
+    before = config.read_bytes()
+    for project in (two, one, two):
+        done = project.sandbox("exec", "echo", "ran")
+        assert (done.stdout, done.stderr, lost(project)) == ("ran\n", "", [])
+        assert project.exec("test", "-w", str(config), check=False).returncode == 1
+        project.exec("sh", "-c", "touch /tmp/go; sleep .5")
+    assert config.read_bytes() == before
+    assert {project.path: project.containers()["agent"]["Id"] for project in (one, two)} == agents
+
+
+def test_a_setting_that_may_run_something_is_not_accepted_in_a_worktree(one: Project, main: Path) -> None:
+    host_git(main, "config", "core.fsmonitor", "./x")
+    config = f"{main}/.git/config"
+    refused = one.sandbox("exec", "echo", "ran", check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"error: {config}: replaced on the host machine, so the agent can write it now" in refused.stderr
+    refused = one.sandbox("up", check=False)
+    assert f"this may run on your machine: {config}: core.fsmonitor; the agent was stopped" in refused.stderr
+    host_git(main, "config", "--unset", "core.fsmonitor")
+    one.sandbox("up")
+    assert lost(one) == []

@@ -153,7 +153,7 @@ def test_the_agent_does_not_start_without_its_firewall_and_proxy(version: str, u
     assert done.stderr == (
         "agent-sandbox: the proxy at 198.51.100.242:8080 does not deny a request that no policy allows "
         "(answer: '000 '); "
-        "see: docker compose logs proxy\n"
+        "see: agent-sandbox logs proxy\n"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from agent_sandbox.agents.catalogue import known_agents
 from agent_sandbox.cli.framework.parameters import Argument, Option
+from agent_sandbox.cli.steps import missing_parts
 from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack
 from agent_sandbox.cli.terminal.excerpt import diff_lines
 from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say
@@ -59,6 +60,7 @@ def init(  # noqa: PLR0913 - each is an option
     detect: Annotated[
         bool, Option(help="Allow reading from hosts that both lock files and this machine's configuration name.")
     ] = False,
+    no_detect: Annotated[bool, Option(help="Name no services for package.json, pyproject.toml and so on.")] = False,
     dotenv: Annotated[
         bool, Option(help=f"Make plain `{COMMAND}` in this directory use the sandbox, by two lines in .env.")
     ] = False,
@@ -86,6 +88,7 @@ def init(  # noqa: PLR0913 - each is an option
         ide=ide,
         on_conflict=OnConflict.REPLACE if force else OnConflict.KEEP,
         detect=detect,
+        services=not no_detect,
         gitignore=gitignore,
         dotenv=_either(dotenv=dotenv, no_dotenv=no_dotenv),
         limits={name: text for name, text in asked.items() if text is not None},
@@ -129,6 +132,7 @@ def _show(prepared: Prepared, *, dry_run: bool) -> None:
         say("dry run: nothing was written")
     elif any(change.verdict is Verdict.WRITTEN for change in prepared.changes):
         _say_next(prepared.project, NEXT)
+        missing_parts.report_missing_engine()
     elif any(change.writes and change.path == STACK for change in prepared.changes):
         _say_next(prepared.project, AGAIN)
 
@@ -165,6 +169,7 @@ def _as_json(prepared: Prepared, *, dry_run: bool) -> dict[str, Any]:
             }
             for change in prepared.changes
         ],
+        "services": {name: list(files) for name, files in prepared.offered.services.items()},
         "offers": [
             {
                 "host": offer.host,

@@ -76,6 +76,7 @@ def _split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) -> None:
+    from agent_sandbox.cli.steps import missing_parts  # noqa: PLC0415 - the first time only
     from agent_sandbox.cli.steps.write_stack import require_no_conflict, write_stack  # noqa: PLC0415 - the first time only
     from agent_sandbox.render.reconcile import OnConflict  # noqa: PLC0415
     from agent_sandbox.runtime.init.initialise import InitOptions  # noqa: PLC0415
@@ -85,6 +86,8 @@ def _initialise(agent: str, path: Path | None, *, quiet: bool, dry_run: bool) ->
         known = ", ".join(known_agents(data_root() / "templates"))
         hint = f"agent-sandbox run AGENT makes one and starts it, where AGENT is one of: {known}"
         raise UserError([Problem(where=str(folder.absolute()), what="there is no stack here yet", hint=hint)])
+    if not dry_run:
+        missing_parts.require_all_parts()  # before anything is written
     options = InitOptions(agent=agent, path=folder, title=None, ide=None, on_conflict=OnConflict.KEEP, detect=False)
     prepared = write_stack(options, dry_run=dry_run)
     require_no_conflict(prepared)

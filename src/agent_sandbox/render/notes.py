@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent_sandbox.agents.manifest import AgentManifest
+from agent_sandbox.policyfile.parse.aliases import service_meant
 from agent_sandbox.problems import UserError
 from agent_sandbox.render import dotenv, jsonc
 from agent_sandbox.render.devcontainer import DOUBTFUL
@@ -26,6 +27,7 @@ def notes(
         *(f"{change.path}: merged; {change.why}" for change in changes if _replaced(change)),
         *_doubtful(by_path[DEVCONTAINER]),
         *_missing_services(by_path[POLICY], manifest),
+        *_shown_services(by_path[POLICY], offered),
         *_offers(by_path[POLICY], offered),
         *_own(own_stacks, stack),
         *(_open(named, stack) if named else ()),
@@ -56,13 +58,25 @@ def _missing_services(change: Change, manifest: AgentManifest) -> Iterator[str]:
             yield f"{POLICY} does not name the service `{service}`: add it under `services`"
 
 
+def _shown_services(change: Change, offered: Offered) -> Iterator[str]:
+    """Yield what was written because of the project's files; or for a policy that exists, what it lacks."""
+    named = _services(change.after) or set()
+    for service, files in offered.services.items():
+        if change.verdict is Verdict.WRITTEN:
+            yield f"{POLICY} names the service `{service}`, for {', '.join(files)}"
+        elif service not in named:
+            command = f"agent-sandbox policy allow {service}"
+            yield f"{POLICY} does not name the service `{service}`, for {', '.join(files)}: {command}"
+
+
 def _services(text: str) -> set[str] | None:
     try:
         document: Any = load_foreign(text, file=POLICY, most=len(text) + 1)
         services = (document or {}).get("services") or ()
         if not isinstance(services, list | tuple):
             return None
-        return {service["name"] if isinstance(service, dict) else str(service) for service in services}
+        words = (service["name"] if isinstance(service, dict) else str(service) for service in services)
+        return {service_meant(word) or word for word in words}
     except (UserError, AttributeError, LookupError, TypeError):
         return None  # `policy check` reports its problems
 
@@ -87,12 +101,14 @@ def _offers(change: Change, offered: Offered) -> Iterator[str]:
 
 def _own(own_stacks: Sequence[str], stack: Change) -> Iterator[str]:
     """Yield which of two stacks plain `docker compose` uses: the sandbox, or the project's own."""
-    for file in own_stacks:
-        if uses_dotenv(stack.after):
-            undo = f"`{INIT} --no-dotenv` gives it back to {file}"
+    own = next(iter(own_stacks), "")
+    if uses_dotenv(stack.after):
+        if own:
+            undo = f"`{INIT} --no-dotenv` gives it back to {own}"
             yield f"`{COMMAND}` in this directory uses the sandbox, by {DOTENV}; {undo}"
-        elif stack.verdict is Verdict.WRITTEN:
-            yield f"`{COMMAND}` in this directory still uses {file}; for the sandbox, use: {COMMAND} --file {STACK}"
+    elif stack.verdict is Verdict.WRITTEN:
+        keeps = f"still uses {own}" if own else "does not use the sandbox"
+        yield f"`{COMMAND}` in this directory {keeps}; for the sandbox, use: {COMMAND} --file {STACK}"
 
 
 def _open(change: Change, stack: Change) -> Iterator[str]:

@@ -17,7 +17,9 @@ from agent_sandbox.policyfile import load_policy
 from agent_sandbox.policytools.explain.request_line import RequestLine, read_request
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.init import initialise
+from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import this_machine
+from agent_sandbox.runtime.trust.prompt import unseen_in
 from run_cli import Ask
 
 COMPOSE = ".devcontainer/docker-compose.yml"
@@ -96,7 +98,7 @@ def test_detect_allows_what_this_machine_names_too_and_nothing_that_only_the_pro
     empty_project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = replace(this_machine(os.environ), environ={"NPM_CONFIG_REGISTRY": "https://npm.example.test/"})
-    monkeypatch.setattr(initialise, "this_machine", lambda _: replace(machine, run=lambda _: ""))
+    monkeypatch.setattr(initialise, "this_machine", lambda _, **__: replace(machine, run=lambda _: ""))
     (empty_project / "package-lock.json").write_text(HOSTILE)
     answer = ask("init", "claude", "--detect")
     policy = load_policy(empty_project / POLICY)
@@ -329,6 +331,7 @@ def test_a_program_gets_json(empty_project: Path, ask: Ask) -> None:
         "limits": {"memory": "8g", "cpus": "4", "pids": "4096"},
         "written": True,
         "files": [{"path": path, "verdict": "written", "why": "", "diff": ""} for path in ALL],
+        "services": {},
         "offers": [
             {"host": "npm.example.test", "files": [".npmrc"], "schemes": ["https"], "ports": [], "allowed": False}
         ],
@@ -552,6 +555,76 @@ def test_git_offers_only_the_policy_to_commit(empty_project: Path, ask: Ask) -> 
     found = subprocess.run(status, check=True, capture_output=True, text=True).stdout.splitlines()
     assert [line for line in found if "devcontainer" in line or ".env" in line] == [f"?? {POLICY}"]
     assert "note: .git/info" not in ask("init", "claude").err
+
+
+@pytest.fixture
+def npm_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have a machine with npm, which asks a mirror, and no other tool."""
+    says = {"npm": "https://npm.example.org/"}
+    monkeypatch.setattr(registries, "answer_of", lambda argv, **_: says.get(argv[0], ""))
+    monkeypatch.setattr(registries, "ROOT", tmp_path)
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_the_services_that_the_projects_files_show_are_active_resolved_and_trusted(
+    empty_project: Path, ask: Ask
+) -> None:
+    (empty_project / "package.json").write_text('{"scripts": {"postinstall": "touch /pwned"}}')
+    (empty_project / "package-lock.json").write_text('"resolved": "https://npm.example.org/a.tgz"')
+    (empty_project / "go.mod").touch()
+    answer = ask("init", "claude")
+    assert [line for line in answer.err.splitlines() if line.startswith("note: ")] == [
+        f"note: {POLICY} names the service `go`, for go.mod",
+        f"note: {POLICY} names the service `node`, for package.json",
+        "note: node is https://npm.example.org, named by npm's configuration, package-lock.json",
+    ]
+    text = (empty_project / POLICY).read_text()
+    assert "  - go # for go.mod\n  - node # for package.json\n" in text
+    assert "npm.example.org" not in text
+    policy = load_policy(empty_project / POLICY)
+    assert decide(policy, get(policy, "https://npm.example.org/@a%2Fb")).allowed
+    assert unseen_in(empty_project, os.environ) == ()
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_a_service_that_cannot_be_resolved_yet_leaves_a_policy_that_works(empty_project: Path, ask: Ask) -> None:
+    (empty_project / "requirements.txt").touch()
+    answer = ask("init", "claude")
+    assert (answer.code, "note: python allows nothing yet: " in answer.err) == (0, True)
+    assert load_policy(empty_project / POLICY).refusal == ""
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_no_detect_names_none(empty_project: Path, ask: Ask) -> None:
+    (empty_project / "package.json").touch()
+    answer = ask("init", "claude", "--no-detect")
+    assert ("node" in answer.err, "- node" in (empty_project / POLICY).read_text()) == (False, False)
+    assert not (empty_project / ".devcontainer" / "services").exists()
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_an_existing_policy_is_not_changed_by_what_the_files_show(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    before = tree(empty_project)
+    (empty_project / "package.json").touch()
+    answer = ask("init", "claude")
+    note = f"note: {POLICY} does not name the service `node`, for package.json: agent-sandbox policy allow node\n"
+    assert note in answer.err
+    assert tree(empty_project) == before | {"package.json": ""}
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_a_dry_run_resolves_nothing(empty_project: Path, ask: Ask) -> None:
+    (empty_project / "package.json").touch()
+    answer = ask("init", "claude", "--dry-run")
+    assert f"note: {POLICY} names the service `node`, for package.json\n" in answer.err
+    assert tree(empty_project) == {"package.json": ""}
+
+
+@pytest.mark.usefixtures("npm_alone")
+def test_a_program_learns_which_services_the_files_show(empty_project: Path, ask: Ask) -> None:
+    (empty_project / "package.json").touch()
+    assert json.loads(ask("init", "claude", "--json").out)["services"] == {"node": ["package.json"]}
 
 
 def test_gitignore_is_changed_on_request_alone(empty_project: Path, ask: Ask) -> None:

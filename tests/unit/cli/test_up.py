@@ -175,7 +175,9 @@ def test_up_reports_a_missing_docker_command(
 ) -> None:
     monkeypatch.setenv("PATH", str(project))
     assert exit_code(up) == 1
-    assert capsys.readouterr().err.startswith("error: docker: the docker command was not found\n  hint: install Docker")
+    assert capsys.readouterr().err.startswith(
+        "error: docker: the docker command was not found\n  hint: sudo apt install docker.io"
+    )
 
 
 def test_compose_v1_alone_is_told(up_to_date: FakeDocker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,7 +185,9 @@ def test_compose_v1_alone_is_told(up_to_date: FakeDocker, capsys: pytest.Capture
         "compose", err="docker: 'compose' is not a docker command.\nSee 'docker --help'\n", code=1
     )
     assert exit_code(lambda: up(quiet=True)) == 1
-    assert capsys.readouterr().err.startswith("error: docker: the docker command has no compose v2\n  hint: install")
+    assert capsys.readouterr().err.startswith(
+        "error: docker: the docker command has no compose v2\n  hint: sudo apt install docker-compose-v2\n"
+    )
 
 
 def test_what_the_user_has_not_looked_at_is_not_started(

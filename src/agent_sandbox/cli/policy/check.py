@@ -14,11 +14,13 @@ from agent_sandbox.cli.terminal.output import emit_json, emit_lines, say, say_pr
 from agent_sandbox.cli.terminal.style import styled
 from agent_sandbox.policy import Policy
 from agent_sandbox.policy.match.host_pattern import Reach
+from agent_sandbox.policyfile.resolved import advice_for
 from agent_sandbox.policyfile.text.decoding import decode_policy
 from agent_sandbox.policyfile.text.reading import read_policy
 from agent_sandbox.policytools.lint.table import MISREAD, lint
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.runtime.policies.layers import layers_here, load_here
+from agent_sandbox.runtime.policies.named_services import unresolved
 
 
 def check(
@@ -45,6 +47,8 @@ def check(
         emit_lines((valid, *layer_lines(loaded, layers)))
         if loaded.refusal:
             emit_lines([styled(("everything is denied:", "deny"), f" {loaded.refusal}")])
+        for name in unresolved(where):
+            say(("note:", "warn"), f" {name} is not resolved here yet, so it allows nothing: {advice_for(name)}")
         for one in warnings:
             say(("warning:", "warn"), f" {where}:{one.finding.line}: {one.finding.what}")
             say(("  hint:", "title"), f" {one.finding.fix}")

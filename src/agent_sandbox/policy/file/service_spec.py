@@ -29,8 +29,12 @@ class ServiceSpec(BaseModel):
     @field_validator("name")
     @classmethod
     def _is_known(cls, name: str, info: ValidationInfo) -> str:
-        known = (info.context or {}).get("services", [name])
+        context = info.context or {}
+        known = context.get("services", [name])
         if name not in known:
+            called: str | None = context.get("called", lambda *_: None)(name, known)
+            if called is not None:
+                return called
             raise PydanticCustomError("word", "service", {"kind": "service", "word": name, "words": list(known)})
         return name
 

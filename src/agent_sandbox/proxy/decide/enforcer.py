@@ -18,6 +18,7 @@ from agent_sandbox.policy import (
 from agent_sandbox.policy.explain.package_manager import PackageManager
 from agent_sandbox.policy.http.graphql_body import with_body, with_doubt
 from agent_sandbox.policy.match.injection import Injection
+from agent_sandbox.policyfile.sources import is_source
 from agent_sandbox.proxy.decide.adapter import MismatchError, authority, to_request
 from agent_sandbox.proxy.decide.own_page import OwnPage
 from agent_sandbox.proxy.decide.probes import event_of_denial
@@ -131,7 +132,8 @@ class Enforcer:
             status = NO_VALUE if put_in.fault else status
         else:
             services = self._matching_services(request, policy)
-            advice = advise(request, decision, services=services, package_manager=package_manager)
+            first = any(map(is_source, services))
+            advice = advise(request, decision, services=services, services_first=first, package_manager=package_manager)
         denial = exchange.denial(
             decision.reason, status=status, rule=decision.rule, near_miss=decision.near_miss, hint=advice
         )

@@ -14,6 +14,8 @@ from agent_sandbox.runtime.driver.protocol import Machine
 from agent_sandbox.runtime.driver.result import CheckResult, fail, ok, warn
 from agent_sandbox.runtime.policies.layers import layers_here, load_here
 from agent_sandbox.runtime.policies.missing_services import missing_services
+from agent_sandbox.runtime.policies.registries import this_machine
+from agent_sandbox.runtime.policies.stale_services import stale_services
 from agent_sandbox.runtime.policies.unmounted_layers import unmounted_layers
 from agent_sandbox.runtime.project.installed import bound_by, images_of, is_own
 from agent_sandbox.runtime.trust.prompt import unseen_in
@@ -57,6 +59,9 @@ def policy(machine: Machine) -> CheckResult:
         return warn("policy", f"everything is denied: {loaded.refusal}", f"edit {machine.project.policy}")
     for missed in missing_services(machine.project, lambda: loaded):
         return warn("policy", missed)
+    here = this_machine(os.environ, project=machine.project.root)
+    for stale in stale_services(machine.project.policy, here, afresh=True):
+        return warn("policy", stale)
     return ok("policy", f"{len(loaded.rules.rules)} rules, digest {loaded.digest[:12]}")
 
 

@@ -38,6 +38,11 @@ class Outside:
     name: str
 
     @property
+    def has_submodules(self) -> bool:
+        """Whether the worktree has submodules; git does not work in them inside, because their paths are relative."""
+        return (self.own / MODULES).exists()
+
+    @property
     def own(self) -> Path:
         """The directory with what is this worktree's own."""
         return self.common / WORKTREES / self.name
@@ -98,8 +103,9 @@ def _problems(project: Path, target: Path, homes: Iterable[Path]) -> Iterator[No
 
 
 def _of_the_pointer(project: Path, target: Path) -> Iterator[NoGit]:
-    if not str(target).isprintable():
-        yield NoGit(why=f"the path {str(target)!a} is not printable", hint="rename the directory")
+    for path in (str(target), str(project)):
+        if not path.isprintable():
+            yield NoGit(why=f"the path {path!a} is not printable", hint="rename the directory")
     if not os.path.lexists(target):
         yield NoGit(why=f"{target} does not exist", hint=REPAIR)
     if not os.path.lexists(target / "commondir"):

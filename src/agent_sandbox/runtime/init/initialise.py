@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_sandbox.agents.catalogue import load_manifest
-from agent_sandbox.detect import gathered, namings
+from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
 from agent_sandbox.render.foreign import load_foreign
@@ -22,8 +22,8 @@ from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outsid
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
-from agent_sandbox.runtime.policies.registries import known_places, this_machine, whole
-from agent_sandbox.runtime.policies.scan import naming_files
+from agent_sandbox.runtime.policies.registries import known_places, names_registries, this_machine, whole
+from agent_sandbox.runtime.policies.scan import names_at_top, naming_files
 from agent_sandbox.runtime.project.dotenv import variable
 from agent_sandbox.runtime.protect.mount_checks import SEARCH, UNSEARCHED, listed, read_only_mounts
 from agent_sandbox.runtime.protect.protected import Protection, find_protected, spelled
@@ -35,6 +35,7 @@ from agent_sandbox.stack.model import Limits, Stack
 from agent_sandbox.stack.workspace import Ide, Workspace
 
 TITLE_LENGTH = 100
+NOT_IN_SUBMODULES = "git does not work inside in this worktree's submodules, and ignores them; in a clone it does"
 LOST = "was protected and is now a link or a pipe, which cannot be protected"
 LOST_HINT = "replace it with a file or a directory, or remove it; or run agent-sandbox init at a terminal and confirm"
 
@@ -49,6 +50,8 @@ class InitOptions:
     ide: Ide | None
     on_conflict: OnConflict
     detect: bool
+    # Whether a new policy names the services that the project's files show.
+    services: bool = True
     # Whether `.env` names the stack; by default not if plain `docker compose` already uses other files here.
     dotenv: bool | None = None
     # Whether `.gitignore` lists the files of this machine, for all who clone the project.
@@ -119,7 +122,7 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     )
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
-    offered = _offered(project, environ, detect=options.detect)
+    offered = _offered(project, environ, options)
     rendered = render_project(Templates(templates), stack, manifest, workspace, offered)
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
@@ -183,6 +186,8 @@ def _about_git(git: Outside | NoGit | None) -> Iterator[str]:
     match git:
         case Outside():
             yield f"git works inside on {git.common}, which the agent can write except for its settings and hooks"
+            if git.has_submodules:
+                yield NOT_IN_SUBMODULES
         case NoGit():
             yield f"git does not work inside: {git.why}; {git.hint}"
 
@@ -205,11 +210,19 @@ def _kept_out_of_git(excluded: Collection[str], file: str | None) -> Iterator[st
         yield f"{file} keeps {listed([*excluded])} out of git: they belong to this directory on this machine"
 
 
-def _offered(project: Path, environ: Mapping[str, str], *, detect: bool) -> Offered:
-    """Return the hosts that the project's files name; with `detect`, those that this machine also names are allowed."""
-    named = tuple(namings(naming_files(project)))
-    known = known_places(this_machine(environ)) if detect and named else frozenset()
+def _offered(project: Path, environ: Mapping[str, str], options: InitOptions) -> Offered:
+    """Return the services that the project's files show, and the hosts that they name.
+
+    With `detect`, hosts that this machine also names are allowed. Hosts of a service that is resolved are left to it.
+    """
+    services = services_of(names_at_top(project)) if options.services else {}
+    texts = naming_files(project)
+    resolved = {path for path in texts for service in services if names_registries(service, path)}
+    named = tuple(namings({path: text for path, text in texts.items() if path not in resolved}))
+    detect = options.detect
+    known = known_places(this_machine(environ, project=project)) if detect and named else frozenset()
     return Offered(
+        services=services,
         allowed=gathered(one for one in named if whole(one[1]) in known),
         left=gathered(one for one in named if whole(one[1]) not in known),
         detect=detect,

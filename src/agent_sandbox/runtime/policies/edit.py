@@ -42,6 +42,13 @@ def planned_secret(
     return text, set_service_secret(text, service, option, secret, _readers(file, environ))
 
 
+def named_service(file: Path, name: str) -> str:
+    """Return the place where the file already names the service, empty if it does not."""
+    layer = load_layer(LayerFile(name=PROJECT, path=file), services=services_beside(file))
+    line = next((line for line, one in enumerate(layer.spec.services) if one.name == name), None)
+    return "" if line is None else f"{file}:{layer.origin('services', line).line}"
+
+
 def write_edit(file: Path, before: str, after: Edited) -> None:
     """Replace the file's text, keeping a byte order mark; raise UserError if the file has changed meanwhile."""
     content = read_policy(file)

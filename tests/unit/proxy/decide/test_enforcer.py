@@ -164,6 +164,12 @@ def test_a_denial_names_the_services_that_would_allow_it(policy: Callable[[str],
     assert ", or `- a.test` under `services`, " in told(exchange)["hint"]
 
 
+def test_a_denial_names_the_service_of_a_registry_first(policy: Callable[[str], Policy]) -> None:
+    exchange, current = opened(asked("/no", (b"Accept", b"application/json"))), policy(RULES)
+    Enforcer(lambda: current, clock=lambda: 0.0, matching_services=lambda *_: ["rust"]).requestheaders(exchange, TUNNEL)
+    assert told(exchange)["hint"].startswith("add `- rust` under `services` in .devcontainer/policy.yaml, or `- GET ")
+
+
 GRAPHQL = """
 domains:
   - {host: a.test, rules: [{schemes: [https], path: {exact: /graphql}, graphql: {query: [viewer]}, max_body: 100}]}
@@ -268,7 +274,7 @@ def test_a_denial_names_the_service_that_is_resolved_for_who_asks(policy: Callab
         lambda: current, clock=lambda: 0.0, package_manager=lambda asked: pip if asked.headers else None
     )
     enforcer.requestheaders(exchange, TUNNEL)
-    assert f", or for everything that pip fetches: {pip.way}, then: " in told(exchange)["hint"]
+    assert told(exchange)["hint"].startswith(f"for everything that pip fetches: {pip.way}, or add ")
     assert exchange.tool == "pip"
 
 
