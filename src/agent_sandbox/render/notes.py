@@ -18,15 +18,23 @@ from agent_sandbox.stack.engine import COMMAND, FILES_VARIABLE
 
 
 def notes(
-    changes: Sequence[Change], manifest: AgentManifest, offered: Offered, own_stacks: Sequence[str] = ()
+    changes: Sequence[Change],
+    manifest: AgentManifest,
+    offered: Offered,
+    own_stacks: Sequence[str] = (),
+    providers: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return the notes, each one sentence; `own_stacks` are the project's own compose files."""
+    """Return the notes, each one sentence; `own_stacks` are the project's own compose files.
+
+    `providers` are the model providers that the user chose.
+    """
     by_path = {change.path: change for change in changes}
     stack, named = by_path[STACK], by_path.get(DOTENV)
     return (
         *(f"{change.path}: merged; {change.why}" for change in changes if _replaced(change)),
         *_doubtful(by_path[DEVCONTAINER]),
-        *_missing_services(by_path[POLICY], manifest),
+        *_missing_services(by_path[POLICY], (*manifest.services, *providers)),
+        *_missing_provider(by_path[POLICY], manifest),
         *_shown_services(by_path[POLICY], offered),
         *_offers(by_path[POLICY], offered),
         *_own(own_stacks, stack),
@@ -49,11 +57,11 @@ def _doubtful(change: Change) -> Iterator[str]:
             yield f"{DEVCONTAINER}:{present.line_of(key)}: `{key}` {why}; agent-sandbox keeps it"
 
 
-def _missing_services(change: Change, manifest: AgentManifest) -> Iterator[str]:
+def _missing_services(change: Change, services: Sequence[str]) -> Iterator[str]:
     if change.verdict is Verdict.WRITTEN:
         return
     named = _services(change.after)
-    for service in manifest.services:
+    for service in services:
         if named is not None and service not in named:
             yield f"{POLICY} does not name the service `{service}`: add it under `services`"
 
@@ -67,6 +75,13 @@ def _shown_services(change: Change, offered: Offered) -> Iterator[str]:
         elif service not in named:
             command = f"agent-sandbox policy allow {service}"
             yield f"{POLICY} does not name the service `{service}`, for {', '.join(files)}: {command}"
+
+
+def _missing_provider(change: Change, manifest: AgentManifest) -> Iterator[str]:
+    named = _services(change.after)
+    if manifest.providers and named is not None and named.isdisjoint(manifest.providers):
+        some = ", ".join(f"`{provider}`" for provider in manifest.providers)
+        yield f"{manifest.title} works with models of several providers: add one of {some} under `services` in {POLICY}"
 
 
 def _services(text: str) -> set[str] | None:

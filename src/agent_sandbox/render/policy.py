@@ -29,9 +29,12 @@ class Offered:
     services: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def render_policy(templates: Templates, manifest: AgentManifest, ide: Ide, offered: Offered) -> str:
+def render_policy(
+    templates: Templates, manifest: AgentManifest, ide: Ide, offered: Offered, providers: Sequence[str] = ()
+) -> str:
     """Return the text of policy.yaml, parsed back and compared."""
-    services = [{"name": name, "why": f"what {manifest.title} connects to"} for name in manifest.services]
+    wanted = (*manifest.services, *providers)
+    services = [{"name": name, "why": f"what {manifest.title} connects to"} for name in wanted]
     if ide in IDE_TITLES:
         services.append({"name": ide.value, "why": f"what {IDE_TITLES[ide]} downloads into the container"})
     named = {service["name"] for service in services}
@@ -44,6 +47,7 @@ def render_policy(templates: Templates, manifest: AgentManifest, ide: Ide, offer
         f"_shared/{FILE}.j2",
         title=manifest.title,
         services=services,
+        providers=[] if providers else manifest.providers,
         offered=offered,
     )
     require_same(FILE, expected=_document(services, offered.allowed), actual=load_yaml(text))
@@ -53,7 +57,7 @@ def render_policy(templates: Templates, manifest: AgentManifest, ide: Ide, offer
 def _document(services: Sequence[dict[str, str]], allowed: Sequence[Offer]) -> dict[str, Any]:
     return {
         "version": 1,
-        "services": [service["name"] for service in services],
+        "services": [service["name"] for service in services] or None,
         "domains": [_entry(offer) for offer in allowed] or None,
     }
 

@@ -21,6 +21,7 @@ from agent_sandbox.runtime.policies import registries
 from agent_sandbox.runtime.policies.registries import this_machine
 from agent_sandbox.runtime.trust.prompt import unseen_in
 from run_cli import Ask
+from table_tests import each
 
 COMPOSE = ".devcontainer/docker-compose.yml"
 DEVCONTAINER = ".devcontainer/devcontainer.json"
@@ -187,17 +188,72 @@ def test_a_file_that_nobody_edited_is_brought_up_to_date(ask: Ask) -> None:
     assert "Next:" not in ask("init", "claude").err
 
 
-def test_another_agent_takes_the_place_of_one_only_when_that_is_said(empty_project: Path, ask: Ask) -> None:
-    ask("init", "claude")
-    before = (empty_project / COMPOSE).read_text()
+SWITCHED = (
+    "note: the stack runs copilot instead of claude from the next `agent-sandbox up`; claude's sign-in, settings and "
+    "sessions are kept: `agent-sandbox init claude` switches back\n"
+)
+
+
+def test_naming_another_agent_switches_to_it_and_back_without_loss(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude", "--memory", "3g", "--name", "mine")
+    (empty_project / POLICY).write_text("version: 1\nservices: [claude]\n")
+    before = tree(empty_project)
+    planned = ask("init", "copilot", "--dry-run")
+    assert "\n+x-agent-sandbox: {agent: copilot," in planned.out
+    assert (SWITCHED in planned.err, tree(empty_project)) == (True, before)
     answer = ask("init", "copilot")
-    what = f"{COMPOSE}: it is the stack of `claude`; nothing was written"
-    assert (answer.code, what in answer.err) == (1, True)
-    assert [line for line in answer.out.splitlines() if line.startswith("+") and "agent:" in line and "copilot" in line]
-    assert (empty_project / COMPOSE).read_text() == before
-    forced = ask("init", "copilot", "--force")
-    assert (forced.code, verdicts(forced.out)[COMPOSE]) == (0, "updated")
-    assert f"note: {POLICY} does not name the service `copilot`" in forced.err
+    assert (answer.code, verdicts(answer.out)[COMPOSE], verdicts(answer.out)[POLICY]) == (0, "updated", "unchanged")
+    assert SWITCHED in answer.err
+    assert f"note: {POLICY} does not name the service `copilot`" in answer.err
+    back = ask("init", "claude")
+    assert (back.code, tree(empty_project)) == (0, before)
+
+
+def test_an_edited_stack_is_kept_when_another_agent_is_named(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    edited = (empty_project / COMPOSE).read_text() + "# mine\n"
+    (empty_project / COMPOSE).write_text(edited)
+    answer = ask("init", "copilot")
+    assert (answer.code, f"{COMPOSE}: it was edited; nothing was written" in answer.err) == (1, True)
+    assert (empty_project / COMPOSE).read_text() == edited
+
+
+def test_the_name_of_the_former_agent_is_not_repeated_if_it_is_none(empty_project: Path, ask: Ask) -> None:
+    ask("init", "claude")
+    text = (empty_project / COMPOSE).read_text().replace("agent: claude,", 'agent: "x\\e[31m",')
+    (empty_project / COMPOSE).write_text(text)
+    assert "instead of" not in ask("init", "copilot", "--force").err
+
+
+def test_a_provider_is_allowed_from_the_start(empty_project: Path, ask: Ask) -> None:
+    answer = ask("init", "opencode", "--provider", "anthropic")
+    assert answer.code == 0
+    assert "\n  - anthropic # what OpenCode connects to\n" in (empty_project / POLICY).read_text()
+    assert load_policy(empty_project / POLICY).rules.rules
+    assert "works with models of several providers" not in answer.err
+
+
+def test_without_a_provider_the_choice_is_named(empty_project: Path, ask: Ask) -> None:
+    said = ask("init", "pi").err
+    some = "`anthropic`, `openai`, `openrouter`, `gemini`"
+    assert f"note: Pi works with models of several providers: add one of {some} under `services` in {POLICY}\n" in said
+    assert "  # - anthropic # a provider of models: remove the `#` to use it\n" in (empty_project / POLICY).read_text()
+    assert f"note: {POLICY} does not name the service `openai`" in ask("init", "pi", "--provider", "openai").err
+
+
+NO_PROVIDER = """\
+error: --provider: opencode has no provider `nobody`
+  hint: use one of: anthropic, openai, openrouter, gemini
+"""
+
+
+@each(
+    ("agent", "problem"),
+    [("opencode", NO_PROVIDER), ("claude", "error: --provider: claude has no providers to choose from\n")],
+)
+def test_an_unknown_provider_is_an_error(empty_project: Path, ask: Ask, agent: str, problem: str) -> None:
+    answer = ask("init", agent, "--provider", "nobody")
+    assert (answer.code, answer.err, [*empty_project.iterdir()]) == (1, problem, [])
 
 
 def test_the_policy_is_never_written_again(empty_project: Path, ask: Ask) -> None:
@@ -454,7 +510,7 @@ def test_without_an_agent_those_that_there_are_are_named(ask: Ask) -> None:
         1,
         f"error: no agent was named\n  hint: agent-sandbox init AGENT, where AGENT is one of: {known}\n",
     )
-    assert f"The agent to run in the sandbox: {known};" in ask("init", "-h").out
+    assert f"The agent to run in the sandbox: {known}, or your own;" in " ".join(ask("init", "-h").out.split())
 
 
 def test_a_stack_that_is_called_anew_says_what_the_one_of_before_keeps(empty_project: Path, ask: Ask) -> None:
@@ -466,7 +522,7 @@ def test_a_stack_that_is_called_anew_says_what_the_one_of_before_keeps(empty_pro
 
 def test_without_an_agent_it_is_the_one_that_is_there(empty_project: Path, ask: Ask) -> None:
     for agent in AGENTS:
-        ask("init", agent, "--force")
+        ask("init", agent)
         before = tree(empty_project)
         answer = ask("init")
         assert (answer.code, verdicts(answer.out)) == (0, dict.fromkeys(ALL, "unchanged"))

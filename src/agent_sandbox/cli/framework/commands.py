@@ -17,6 +17,7 @@ SUMMARY = "Run AI coding agents with all permissions on, in a sandbox that reach
 
 COMMANDS: dict[str, str] = {
     "init": "Write .devcontainer/ and .env into a project.",
+    "agents": "List the agents that there are, or check one.",
     "build": "Build the images that are missing or outdated.",
     "up": "Build missing images and start the stack.",
     "trust": "Review what a project's settings allow, and trust them.",

@@ -27,14 +27,15 @@ def width_of(stream: TextIO, environ: Mapping[str, str]) -> int:
 
 
 def cells(text: str) -> int:
-    """Return how many columns a terminal needs for printable text.
+    r"""Return how many columns a terminal needs for printable text; a tab takes at most eight.
 
-    >>> cells("abc"), cells("日本")
-    (3, 4)
+    >>> cells("abc"), cells("日本"), cells("a\tb")
+    (3, 4, 10)
     """
+    tabs = 7 * text.count("\t")
     if text.isascii():
-        return len(text)
-    return sum(0 if combining(sign) else 2 if east_asian_width(sign) in "WF" else 1 for sign in text)
+        return len(text) + tabs
+    return tabs + sum(0 if combining(sign) else 2 if east_asian_width(sign) in "WF" else 1 for sign in text)
 
 
 def hanging_indent(line: str, width: int) -> int:
@@ -79,7 +80,7 @@ def _rows(line: str, width: int, indent: int, words: Iterator[tuple[int, int]]) 
     one_row = True
     for begins, ends in words:
         word = line[begins:ends].lstrip()
-        gap = ends - begins - len(word)
+        gap = cells(line[begins:ends]) - cells(word)
         # The text of a column further right goes below, whole if it can; a break at the indent would win no room.
         below = one_row and gap > 1
         if end and used + gap > indent and (below or used + gap + cells(word) > width):

@@ -34,7 +34,7 @@ def service_meant(word: str) -> str | None:
 def known_elsewhere(word: str) -> bool:
     """Return whether the word is a service of a policy format that `policy import` reads, without a counterpart here.
 
-    >>> known_elsewhere("Factory"), known_elsewhere("github")
+    >>> known_elsewhere("Pi"), known_elsewhere("github")
     (True, False)
     """
     return word.casefold() in _elsewhere()

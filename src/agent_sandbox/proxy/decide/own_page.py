@@ -15,6 +15,8 @@ from agent_sandbox.proxy.exchange.denial import OWN_HOST, Page
 TEXT_PATH, JSON_PATH = "/", "/status.json"
 DENIALS, SEARCHED = 20, 200
 RULES = 200
+# What decides a request, of those fields that an audit record has.
+ASKED = ("cause", "scheme", "host", "port", "method", "path")
 MESSAGE = (
     "This is agent-sandbox. Requests leave this machine only through its proxy, and only as the policy allows.",
     "A response with the header `x-agent-sandbox: blocked` comes from the proxy, not from the server.",
@@ -38,6 +40,8 @@ class OwnPage:
         self._advise = advise
         # The policy that was shown last and its lines: it may have many rules.
         self._shown: tuple[Policy | None, dict[str, Any]] = (None, {})
+        # The same for the denials: to find out what would allow a request takes as long as to deny it.
+        self._advised: dict[tuple[object, ...], str] = {}
 
     def answer(self, request: Request, policy: Policy, accept: str) -> Page | None:
         """Return the response, or None if the request is not for this page."""
@@ -54,16 +58,17 @@ class OwnPage:
 
     def _collect(self, policy: Policy) -> dict[str, Any]:
         if self._shown[0] is not policy:
-            self._shown = (policy, _lines_of(policy))
+            self._shown, self._advised = (policy, _lines_of(policy)), {}
         newest: dict[tuple[object, ...], Denied] = {}
         for record in reversed(self._denials(SEARCHED)):
             newest.setdefault((record["method"], record["host"], record["path"]), record)
-        denials = [self._explained(record, policy) for record in islice(newest.values(), DENIALS)]
+        last = {tuple(record[key] for key in ASKED): record for record in islice(newest.values(), DENIALS)}
+        known = self._advised
+        self._advised = {
+            asked: known[asked] if asked in known else self._advice(record, policy) for asked, record in last.items()
+        }
+        denials = [_explained(record, self._advised[asked]) for asked, record in last.items()]
         return {"message": list(MESSAGE), **self._shown[1], "denials": denials}
-
-    def _explained(self, record: Denied, policy: Policy) -> dict[str, object]:
-        shown = {key: record[key] for key in ("time", "method", "scheme", "host", "port", "path", "reason")}
-        return {**shown, "to_allow": self._advice(record, policy)}
 
     def _advice(self, record: Denied, policy: Policy) -> str:
         """Return what would allow the request; empty if that depends on its body, which is not recorded."""
@@ -80,6 +85,11 @@ class OwnPage:
         except Ambiguous:
             return ""
         return self._advise(request, policy)
+
+
+def _explained(record: Denied, advice: str) -> dict[str, object]:
+    shown = {key: record[key] for key in ("time", "method", "scheme", "host", "port", "path", "reason")}
+    return {**shown, "to_allow": advice}
 
 
 def _lines_of(policy: Policy) -> dict[str, Any]:

@@ -103,9 +103,9 @@ def _problems(project: Path, target: Path, homes: Iterable[Path]) -> Iterator[No
 
 
 def _of_the_pointer(project: Path, target: Path) -> Iterator[NoGit]:
-    for path in (str(target), str(project)):
-        if not path.isprintable():
-            yield NoGit(why=f"the path {path!a} is not printable", hint="rename the directory")
+    for place in (target, project):
+        if not str(place).isprintable():
+            yield NoGit(why=f"the path {str(place)!a} is not printable", hint="rename the directory")
     if not os.path.lexists(target):
         yield NoGit(why=f"{target} does not exist", hint=REPAIR)
     if not os.path.lexists(target / "commondir"):

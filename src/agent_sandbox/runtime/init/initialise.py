@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_sandbox.agents.catalogue import load_manifest
+from agent_sandbox.agents.manifest import SLUG, AgentManifest
 from agent_sandbox.detect import gathered, namings, services_of
 from agent_sandbox.images import agent_name, proxy_name
 from agent_sandbox.problems import Problem, UserError
@@ -19,6 +19,7 @@ from agent_sandbox.render.record import Record, parse_record
 from agent_sandbox.render.template import Templates
 from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.git.worktree import NoGit, Outside, repository_outside
+from agent_sandbox.runtime.host.agents import load_manifest
 from agent_sandbox.runtime.host.files import make_folders, read_text, remove_leftovers, write_all
 from agent_sandbox.runtime.init.facts import find_project, homes, look_at, machine
 from agent_sandbox.runtime.init.git_exclude import EXCLUDE, exclude_file, excluding, ignoring, to_exclude
@@ -52,6 +53,8 @@ class InitOptions:
     detect: bool
     # Whether a new policy names the services that the project's files show.
     services: bool = True
+    # A model provider that the first policy allows, of those that the agent works with.
+    provider: str | None = None
     # Whether `.env` names the stack; by default not if plain `docker compose` already uses other files here.
     dotenv: bool | None = None
     # Whether `.gitignore` lists the files of this machine, for all who clone the project.
@@ -67,6 +70,7 @@ class Prepared:
     """Everything that `init` would do."""
 
     project: Path
+    manifest: AgentManifest
     stack: Stack
     workspace: Workspace
     changes: tuple[Change, ...]
@@ -98,7 +102,8 @@ class Prepared:
 def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     """Return what `init` would write, without writing."""
     templates = data_root() / "templates"
-    manifest = load_manifest(templates, options.agent)
+    manifest = load_manifest(options.agent)
+    providers = _providers(manifest, options.provider)
     project = find_project(options.path, environ)
     present = {path: read_text(project, path) for path in PATHS if path != DOTENV}
     record = parse_record(present[STACK] or "")
@@ -123,23 +128,23 @@ def prepare(options: InitOptions, environ: Mapping[str, str]) -> Prepared:
     images = StackImages(proxy=proxy_name(), agent=agent_name(manifest.name, workspace.owner))
     stack = build_stack(manifest, workspace, images)
     offered = _offered(project, environ, options)
-    rendered = render_project(Templates(templates), stack, manifest, workspace, offered)
+    rendered = render_project(Templates(templates), stack, manifest, workspace, offered, providers=providers)
     former = frozenset({record.name} if record else ())
     changes = reconcile(rendered, present, former=former, on_conflict=options.on_conflict)
-    if record and record.agent != manifest.name and options.on_conflict is OnConflict.KEEP:
-        changes = tuple(_kept_for(record.agent, change) for change in changes)
     if options.gitignore:
         changes = (*changes, ignoring(project, changes))
     file = exclude_file(project, outside)
     excluded = to_exclude(project, changes, file) if file else ()
     return Prepared(
         project=project,
+        manifest=manifest,
         stack=stack,
         workspace=workspace,
         changes=changes,
         offered=offered,
         notes=(
-            *notes(changes, manifest, offered, _own_stacks(project)),
+            *_switched(record, manifest),
+            *notes(changes, manifest, offered, _own_stacks(project), providers),
             *_beyond(workspace.limits),
             *_about_git(git),
             *_about(protection, options.unprotect),
@@ -242,10 +247,25 @@ def _beyond(chosen: Limits) -> Iterator[str]:
             yield f"--{name} {kept(chosen)[name]} is more than this machine has ({has}), so it limits nothing"
 
 
-def _kept_for(agent: str, change: Change) -> Change:
-    """Keep another agent's stack as if it was edited: replacing it needs `--force`."""
-    swaps = change.path == STACK and change.verdict is Verdict.UPDATED
-    return replace(change, verdict=Verdict.KEPT, why=f"it is the stack of `{agent}`") if swaps else change
+def _switched(record: Record | None, manifest: AgentManifest) -> Iterator[str]:
+    """Yield a note if the stack ran another agent until now."""
+    # The record is in a file that anyone may have written.
+    if record and record.agent != manifest.name and SLUG.fullmatch(record.agent):
+        former = record.agent
+        yield (
+            f"the stack runs {manifest.name} instead of {former} from the next `agent-sandbox up`; {former}'s sign-in, "
+            f"settings and sessions are kept: `agent-sandbox init {former}` switches back"
+        )
+
+
+def _providers(manifest: AgentManifest, chosen: str | None) -> tuple[str, ...]:
+    """Return the chosen provider, or raise UserError if the agent does not work with it."""
+    if chosen is None or chosen in manifest.providers:
+        return (chosen,) if chosen else ()
+    if not manifest.providers:
+        raise UserError([Problem(where="--provider", what=f"{manifest.name} has no providers to choose from")])
+    hint = f"use one of: {', '.join(manifest.providers)}"
+    raise UserError([Problem(where="--provider", what=f"{manifest.name} has no provider `{chosen}`", hint=hint)])
 
 
 def _own_stacks(project: Path) -> tuple[str, ...]:

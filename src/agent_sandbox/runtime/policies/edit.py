@@ -34,19 +34,19 @@ def planned_service(file: Path, name: str, environ: Mapping[str, str]) -> tuple[
     return text, add_service(text, name, _readers(file, environ))
 
 
+def named_service(file: Path, name: str) -> str:
+    """Return the place where the file already names the service, empty if it does not."""
+    layer = load_layer(LayerFile(name=PROJECT, path=file), services=services_beside(file))
+    line = next((line for line, one in enumerate(layer.spec.services) if one.name == name), None)
+    return "" if line is None else f"{file}:{layer.origin('services', line).line}"
+
+
 def planned_secret(
     file: Path, service: str, option: str, secret: str, environ: Mapping[str, str]
 ) -> tuple[str, Edited | None]:
     """Return the file's text and the text in which the service has the secret; None if it has one already."""
     text = decode_policy(read_policy(file), file=str(file))
     return text, set_service_secret(text, service, option, secret, _readers(file, environ))
-
-
-def named_service(file: Path, name: str) -> str:
-    """Return the place where the file already names the service, empty if it does not."""
-    layer = load_layer(LayerFile(name=PROJECT, path=file), services=services_beside(file))
-    line = next((line for line, one in enumerate(layer.spec.services) if one.name == name), None)
-    return "" if line is None else f"{file}:{layer.origin('services', line).line}"
 
 
 def write_edit(file: Path, before: str, after: Edited) -> None:

@@ -1,5 +1,6 @@
 """Read what a project's `.env` tells plain `docker compose` and editors about the stack to use."""
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ FILE = ".env"
 BESIDE = Path(STACK).with_name(FILE)
 # Each is read, parsed and shown, so a megabyte of names would be too much work.
 MAX_FILES = 32
+LONGEST_NAME = 200  # is longer than any name of ours, and short enough to print
 # How the Dev Containers CLI reads the variable: the first line of exactly this form.
 EDITOR_NAME = re.compile(rf"^{NAME_VARIABLE}=(.+)$", re.MULTILINE)
 LINE_ENDS = re.compile("\r\n?|\u2028|\u2029")
@@ -62,12 +64,12 @@ def editor_name(root: Path, environ: Mapping[str, str]) -> str | None:
     line = EDITOR_NAME.search(LINE_ENDS.sub("\n", _read(root / FILE)))
     beside = variable(_read(root / BESIDE), NAME_VARIABLE)
     said = (environ.get(NAME_VARIABLE), line[1] if line else None, beside)
-    return next(filter(None, (NOT_IN_NAMES.sub("", (name or "").lower()) for name in said)), None)
+    return next(filter(None, (NOT_IN_NAMES.sub("", (name or "").lower())[:LONGEST_NAME] for name in said)), None)
 
 
 def _read(path: Path) -> str:
     """Return a file's text, also behind a link; "" for what an editor cannot read either."""
-    file = path.resolve()
+    file = Path(os.path.realpath(path))
     try:
         data = read_bytes(file.parent, file.name, limit=MAX_BYTES + 1) or b""
     except OSError:

@@ -22,10 +22,7 @@ def test_agents_are_completed() -> None:
 
 
 def test_options_of_a_command_are_completed_with_their_help() -> None:
-    assert (
-        candidates(["init", "claude", "--for"])
-        == "--force\tReplace generated files even if they were edited or are for another agent."
-    )
+    assert candidates(["init", "claude", "--for"]) == "--force\tReplace generated files even if they were edited."
     assert names("init", "--d") == ["--detect", "--dotenv", "--dry-run"]
 
 

@@ -1,6 +1,7 @@
 import io
 import os
 import pty
+import re
 import termios
 
 from hypothesis import given
@@ -83,6 +84,8 @@ def test_an_indent_takes_at_most_half_of_the_terminal() -> None:
         # A column further right goes below.
         ("ok  GET /x   the long reason", (), ["ok  GET /x", "    the long reason"]),
         ("ok  GET /x   a  b cc  d e f g h", (), ["ok  GET /x", "    a  b cc  d e f g", "    h"]),
+        # The terminal itself would break a row with tabs that only seems to fit, and in the first column.
+        ("a\tb\tc\terror: x", (), ["a", "  b\tc", "  error: x"]),
     ],
 )
 def test_words_and_commands_are_never_broken(
@@ -103,9 +106,9 @@ def test_text_of_others_never_begins_a_row_in_the_first_column(text: str, width:
     assert [row for row in rows(f"a.test {text}", width)[1:] if not row.startswith("  ")] == []
 
 
-@given(text=st.text("ab ", max_size=80), width=st.integers(20, 40))
+@given(text=st.text("ab \t", max_size=80), width=st.integers(20, 40))
 def test_no_row_of_short_words_is_wider_than_the_terminal(text: str, width: int) -> None:
-    short = " ".join(word[:5] for word in text.split(" "))
+    short = " ".join(word if word.isspace() else word[:5] for word in re.split(r"(\t)| ", text) if word)
     assert max(map(cells, rows(short.strip(), width))) <= width
 
 

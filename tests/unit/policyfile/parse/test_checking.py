@@ -44,7 +44,7 @@ def test_a_good_document_is_its_spec() -> None:
         ("services: [pyton]", "p:1:12: unknown service 'pyton'; did you mean `python`?"),
         ("services: [zzz]", "p:1:12: unknown service 'zzz'; known: node, python"),
         ("services: [PYTHON]", "p:1:12: unknown service 'PYTHON'; did you mean `python`?"),
-        ("services: [factory]", f"p:1:12: unknown service 'factory'; {ELSEWHERE}"),
+        ("services: [pi]", f"p:1:12: unknown service 'pi'; {ELSEWHERE}"),
         ("services: [{name: Pi}]", f"p:1:19: unknown service 'Pi'; {ELSEWHERE}"),
         ("services: [{name: python, merge_mode: Replace}]", "p:1:39: invalid value 'Replace'; did you mean `replace`?"),
         ("services: [{name: zzz}]", "p:1:19: unknown service 'zzz'; known: node, python"),

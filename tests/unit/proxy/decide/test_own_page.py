@@ -14,7 +14,7 @@ from agent_sandbox.proxy.decide.service_hints import ServiceHints
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent_sandbox.policy import Policy
+    from agent_sandbox.policy import Policy, Request
     from agent_sandbox.proxy.exchange.denial import Page
 
 OWN = "agent-sandbox.internal"
@@ -131,3 +131,28 @@ def test_the_rules_are_read_once_for_each_policy(policy: Callable[[str], Policy]
     other = page.answer(request, policy("domains: [b.test]"), "")
     assert other
     assert b"a.test" not in other.body
+
+
+def test_what_would_allow_a_denied_request_is_found_out_once_for_each_policy(policy: Callable[[str], Policy]) -> None:
+    asked: list[str] = []
+
+    def advise(request: Request, _policy: Policy) -> str:
+        asked.append(request.host)
+        return f"allow {request.host}"
+
+    records = [denied("a.test"), denied("b.test")]
+    page = OwnPage(lambda _: records, advise)
+    request = parse_request(scheme="http", host=OWN, port=80, method="GET", target="/status.json")
+
+    def shown(current: Policy) -> list[str]:
+        answer = page.answer(request, current, "")
+        assert answer
+        return [one["to_allow"] for one in json.loads(answer.body)["denials"]]
+
+    first = policy("domains: [x.test]")
+    assert shown(first) == shown(first) == ["allow b.test", "allow a.test"]
+    records.append(denied("c.test"))
+    assert shown(first) == ["allow c.test", "allow b.test", "allow a.test"]
+    assert asked == ["b.test", "a.test", "c.test"]
+    shown(policy("domains: [y.test]"))
+    assert asked[3:] == ["c.test", "b.test", "a.test"]

@@ -77,6 +77,13 @@ def test_a_separate_repository_that_does_not_name_the_project_is_not_used(tmp_pa
     assert repository_outside(tmp_path / "project") == NoGit(why=why, hint=MAIN)
 
 
+def test_a_worktree_at_an_unprintable_path_is_not_mounted_at_it(project: Path) -> None:
+    moved = project.with_name("feature\nread \x1b")
+    project.rename(moved)
+    (own_of(project) / "gitdir").write_text(f"{moved}/.git\n")
+    assert refusal(moved) == f"the path {str(moved)!a} is not printable".replace(str(project.parent), "~")
+
+
 def own_of(project: Path) -> Path:
     return project.parent / "main" / ".git" / "worktrees" / "feature"
 

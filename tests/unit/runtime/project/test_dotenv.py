@@ -98,6 +98,7 @@ def test_more_files_than_anybody_names_are_a_problem(tmp_path: Path) -> None:
         ("COMPOSE_PROJECT_NAME=mine\n", {"COMPOSE_PROJECT_NAME": "Shell"}, "shell"),
         ("COMPOSE_PROJECT_NAME=mine\n", {"COMPOSE_PROJECT_NAME": ""}, "mine"),
         ("caf\udce9\nCOMPOSE_PROJECT_NAME=mine\n", {}, "mine"),
+        (f"COMPOSE_PROJECT_NAME={'a' * 100_000}\n", {}, "a" * 200),
     ],
 )
 def test_an_editors_project_name_is_read_as_the_editor_reads_it(
@@ -125,6 +126,9 @@ def test_an_editor_follows_a_link_and_ignores_what_is_not_a_file(tmp_path: Path)
     assert editor_name(project, {}) == "mine"
     (tmp_path / "shared").unlink()
     os.mkfifo(tmp_path / "shared")
+    assert editor_name(project, {}) is None
+    (tmp_path / "shared").unlink()
+    (tmp_path / "shared").symlink_to("app/.env")
     assert editor_name(project, {}) is None
 
 

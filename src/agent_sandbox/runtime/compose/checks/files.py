@@ -14,11 +14,20 @@ from agent_sandbox.stack.engine import COMMAND, FILES_VARIABLE, NAME_VARIABLE, S
 from agent_sandbox.stack.limits import DEFAULT, beyond, kept, limit_texts
 
 # The engine's warnings when it lacks a cgroup controller.
+BESIDE = STACK_FILE.parent / DOTENV
+OTHER_STACK = f"{NAME_VARIABLE} in {BESIDE} is {{}}: `{COMMAND} --file {STACK_FILE}` acts on that stack"
 HELD_BY = {"MemoryLimit": "memory", "CpuCfsQuota": "cpus", "PidsLimit": "pids"}
 
 
 def dotenv(project: Project, environ: Mapping[str, str]) -> CheckResult:
     """Check that plain `docker compose` in this directory uses the same stack, or that `.env` is left alone."""
+    beside = variable(read_text(project.root, str(BESIDE)) or "", NAME_VARIABLE)
+    if beside not in (None, project.name):
+        return fail("dotenv", OTHER_STACK.format(beside), f"remove {BESIDE}: nothing of agent-sandbox needs it")
+    return _of_the_project(project, environ)
+
+
+def _of_the_project(project: Project, environ: Mapping[str, str]) -> CheckResult:
     if not uses_dotenv(read_text(project.root, str(STACK_FILE)) or ""):
         name = editor_name(project.root, environ)
         if name not in (None, project.name):

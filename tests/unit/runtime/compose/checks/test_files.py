@@ -9,7 +9,7 @@ from agent_sandbox.resources import data_root
 from agent_sandbox.runtime.compose.checks import files
 from agent_sandbox.runtime.compose.checks.host import EngineHost
 from agent_sandbox.runtime.compose.engine import DOCKER
-from agent_sandbox.runtime.driver.result import Status, ok, warn
+from agent_sandbox.runtime.driver.result import Status, fail, ok, warn
 from agent_sandbox.runtime.project.installed import read_project
 from fake_docker import FakeDocker
 from fake_stack import write_stack_file
@@ -52,6 +52,23 @@ def test_a_dotenv_that_leads_elsewhere_is_told(project: Project, text: str | Non
     found = files.dotenv(project, {})
     assert (found.status, found.what[: len(what)]) == (status, what)
     assert found.hint.startswith(f"agent-sandbox init {AGENT} ")
+
+
+@pytest.mark.parametrize("dotenv", [True, False])
+def test_a_dotenv_beside_the_compose_file_that_names_another_stack_is_told(
+    tmp_path: Path, init: Init, *, dotenv: bool
+) -> None:
+    project = read_project(init(tmp_path / "app", dotenv=dotenv).project)
+    file = project.root / ".devcontainer" / ".env"
+    file.write_text(f"COMPOSE_PROJECT_NAME={project.name}\n")
+    assert files.dotenv(project, {}).status is Status.OK
+    file.write_text("COMPOSE_PROJECT_NAME=other-1\n")
+    what = (
+        "COMPOSE_PROJECT_NAME in .devcontainer/.env is other-1: "
+        "`docker compose --file .devcontainer/docker-compose.yml` acts on that stack"
+    )
+    hint = "remove .devcontainer/.env: nothing of agent-sandbox needs it"
+    assert files.dotenv(project, {}) == fail("dotenv", what, hint)
 
 
 def with_machine(docker: FakeDocker, *, memory: int, cpus: int) -> None:
