@@ -86,6 +86,16 @@ def test_what_was_made_since_is_told_with_what_acts_on_it(tmp_path: Path) -> Non
     assert look_over(tmp_path).unprotected == (Unprotected(path=".envrc", why=why, because=MADE),)
 
 
+def test_what_was_made_since_is_told_although_git_is_told_to_ignore_it(tmp_path: Path) -> None:
+    repository(tmp_path)
+    compose(tmp_path, ".git/config", ".git/hooks")
+    (tmp_path / ".envrc").write_text("")
+    (tmp_path / ".gitignore").write_text("*\n")
+    (tmp_path / ".git" / "info").mkdir(exist_ok=True)
+    (tmp_path / ".git" / "info" / "exclude").write_text("*\n")
+    assert found(tmp_path)[".envrc"] == MADE
+
+
 @pytest.mark.parametrize(
     "path",
     [".lefthook.toml", "mise.ci.toml", ".config/mise.ci.toml", "x 1.code-workspace", ".new-agent/mcp.json", ".ENVRC"],
